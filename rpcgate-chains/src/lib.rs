@@ -1,0 +1,4 @@
+//! In the making.
+
+#[cfg(feature = "simulate")]
+pub mod simulate;

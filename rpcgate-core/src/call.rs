@@ -1,0 +1,275 @@
+//! One call, whatever protocol brought it, and the set of calls that travels the road.
+
+use crate::chain::{ChainName, Found, Rule};
+use crate::envelope::{BadItem, Envelope};
+use crate::fault::Fault;
+use crate::refusal::Refusal;
+use crate::reply::Reply;
+use crate::tally::Tally;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// One call: where it lies in the body, and what holds for it.
+#[derive(Debug)]
+pub struct Call {
+    /// What was asked.
+    pub payload: Payload,
+    /// What holds for it.
+    pub rule: Rule,
+    /// The name it is metered under; `None`: the name it was sent under.
+    pub metered: Option<&'static str>,
+}
+
+/// What was asked, by protocol. Everything points into the request's body.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Payload {
+    /// A JSON-RPC call.
+    JsonRpc(Envelope),
+    /// Something that is no call; it is answered and counted all the same.
+    Bad(BadItem),
+    /// A request that was refused before its body was read.
+    Unread,
+}
+
+/// The method name of what is no call, in usage.
+pub const NO_METHOD: &str = "-";
+
+impl Call {
+    /// A JSON-RPC call with what was found for its method.
+    pub fn json_rpc(envelope: Envelope, found: Found) -> Self {
+        Call { payload: Payload::JsonRpc(envelope), rule: found.rule, metered: found.metered }
+    }
+
+    /// What stands in for a call that could not be read.
+    pub fn unread(payload: Payload) -> Self {
+        Call { payload, rule: Rule { cu: 0, ..Rule::UNLISTED }, metered: Some(NO_METHOD) }
+    }
+
+    /// The raw JSON of its id.
+    pub fn id<'a>(&self, body: &'a [u8]) -> Option<&'a [u8]> {
+        match &self.payload {
+            Payload::JsonRpc(envelope) => envelope.id.map(|id| id.of(body)),
+            Payload::Bad(item) => item.id.map(|id| id.of(body)),
+            Payload::Unread => None,
+        }
+    }
+
+    /// Whether it expects no answer (JSON-RPC 2.0, section 4.1).
+    pub fn is_notification(&self, body: &[u8]) -> bool {
+        match &self.payload {
+            Payload::JsonRpc(envelope) => envelope.is_notification(body),
+            _ => false,
+        }
+    }
+
+    /// The length of its own slice of the body, in bytes.
+    pub fn len(&self) -> usize {
+        match &self.payload {
+            Payload::JsonRpc(envelope) => envelope.whole.len(),
+            Payload::Bad(item) => item.whole.len(),
+            Payload::Unread => 0,
+        }
+    }
+
+    /// Whether it has no slice of the body.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What gates and adapters look at.
+    pub fn view<'a>(&'a self, body: &'a [u8], chain: ChainName) -> CallView<'a> {
+        let (sent, params) = match &self.payload {
+            Payload::JsonRpc(envelope) => {
+                (envelope.method.bytes(body), envelope.params.map_or(&b""[..], |params| params.of(body)))
+            }
+            _ => (NO_METHOD.as_bytes(), &b""[..]),
+        };
+        CallView { chain, method: self.metered.map_or(sent, str::as_bytes), sent, params, rule: self.rule }
+    }
+}
+
+/// A call as a station sees it to decide about it. Anybody can make one, for calls of a shape of their own.
+#[derive(Clone, Copy, Debug)]
+pub struct CallView<'a> {
+    /// The chain it is for.
+    pub chain: ChainName,
+    /// The name it is metered under.
+    pub method: &'a [u8],
+    /// The name it was sent under, escapes resolved.
+    pub sent: &'a [u8],
+    /// Its parameters as raw JSON; empty when there are none.
+    pub params: &'a [u8],
+    /// What holds for it.
+    pub rule: Rule,
+}
+
+impl<'a> CallView<'a> {
+    /// A call of `method` on `chain` without parameters, metered as it is sent.
+    pub const fn new(chain: ChainName, method: &'a str, rule: Rule) -> Self {
+        CallView { chain, method: method.as_bytes(), sent: method.as_bytes(), params: b"", rule }
+    }
+}
+
+/// A call and how far it has come.
+#[derive(Debug)]
+pub struct Entry {
+    /// The call.
+    pub call: Call,
+    /// How far it has come.
+    pub state: State,
+    /// The length of what the client gets for it, in bytes; written when the answer is.
+    pub bytes_out: u32,
+}
+
+/// How far a call has come.
+#[derive(Debug)]
+pub enum State {
+    /// On its way.
+    Open,
+    /// On its way, and a node may have got it: it will be charged whatever becomes of it.
+    Sent,
+    /// Refused by a station.
+    Refused(Refusal),
+    /// No node answered.
+    Failed(Fault),
+    /// Answered.
+    Answered(Reply),
+}
+
+impl Entry {
+    /// A call at the start of its way.
+    pub fn open(call: Call) -> Self {
+        Entry { call, state: State::Open, bytes_out: 0 }
+    }
+
+    /// A call that is refused at once.
+    pub fn refused(call: Call, refusal: Refusal) -> Self {
+        Entry { call, state: State::Refused(refusal), bytes_out: 0 }
+    }
+
+    /// Whether it is still on its way to a node.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+}
+
+/// A set of calls on the road: one to a hundred of them, for one chain, from one caller. `At` says which station it
+/// passed last, so that stations in a wrong order do not compile.
+pub struct Calls<At = Parsed> {
+    tally: Box<Tally>,
+    at: PhantomData<fn() -> At>,
+}
+
+impl Calls<Parsed> {
+    /// A set at the start of the road.
+    pub fn new(tally: Box<Tally>) -> Self {
+        Calls { tally, at: PhantomData }
+    }
+}
+
+impl<At> Calls<At> {
+    /// The set's account.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The set's account, to be changed.
+    pub fn tally_mut(&mut self) -> &mut Tally {
+        &mut self.tally
+    }
+
+    /// The account alone: the end of the road.
+    pub fn into_tally(self) -> Box<Tally> {
+        self.tally
+    }
+
+    /// The same set, one or more stations further.
+    pub fn at<B>(self) -> Calls<B>
+    where
+        At: Before<B>,
+    {
+        Calls { tally: self.tally, at: PhantomData }
+    }
+}
+
+impl<At> fmt::Debug for Calls<At> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Calls").field(&self.tally).finish()
+    }
+}
+
+/// Says that a station lies before station `B` on the road.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not lie before `{B}` on the road",
+    note = "the order of the stations is fixed; see the documentation of the stack"
+)]
+pub trait Before<B> {}
+
+macro_rules! road {
+    ($($(#[$doc:meta])* $station:ident)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub enum $station {}
+        )*
+        road!(@pairs $($station)*);
+    };
+    (@pairs $first:ident $($later:ident)*) => {
+        $(impl Before<$later> for $first {})*
+        road!(@pairs $($later)*);
+    };
+    (@pairs) => {};
+}
+
+road! {
+    /// Read and parsed.
+    Parsed
+    /// Held against the project's method lists and the chain's blocked methods.
+    Listed
+    /// Counted in the plan windows.
+    Windowed
+    /// Known to be for a chain that is served here.
+    Served
+    /// Held against the per-key pace.
+    Paced
+    /// Counted in the heavy budget.
+    Budgeted
+    /// Known to be no closed method.
+    Opened
+    /// Reserved in the project's quota.
+    Reserved
+    /// Looked up in the cache.
+    Cached
+    /// Nothing is open any more.
+    Settled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::Chain;
+    use crate::envelope::{Limits, Parsed as Body, parse};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_view_shows_the_call_as_it_lies_in_the_body() {
+        let body = br#"{"jsonrpc":"2.0","id":"x","method":"toy_r\u0065ad","params":[1, 2.50]}"#;
+        let Ok(Body::Single(Ok(envelope))) = parse(body, &Limits::default()) else { panic!("a call") };
+        let chain = Chain::deployed(Arc::new(crate::adapter::tests::Toy));
+        let found = chain.look_up(envelope.method.text(body));
+        let call = Call::json_rpc(envelope, found);
+        let view = call.view(body, chain.name());
+        assert_eq!((view.method, view.sent), (&b"toy_read"[..], &b"toy_read"[..]));
+        assert_eq!(view.params, b"[1, 2.50]");
+        assert_eq!(call.id(body), Some(&b"\"x\""[..]));
+        assert_eq!(call.len(), body.len());
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_metered_as_a_dash_and_costs_nothing() {
+        let call = Call::unread(Payload::Unread);
+        assert_eq!(call.view(b"", ChainName::new("toy")).method, b"-");
+        assert_eq!(call.rule.cu, 0);
+    }
+}

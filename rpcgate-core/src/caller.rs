@@ -1,0 +1,239 @@
+//! Who calls: a key, its project, its tenant, and everything a station decides by.
+
+use crate::chain::ChainName;
+use crate::clock::Time;
+use crate::plan::Plan;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+        pub struct $name(pub u128);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                uuid(self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                uuid(self.0, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotUuid;
+
+            fn from_str(s: &str) -> Result<Self, NotUuid> {
+                parse_uuid(s).map(Self)
+            }
+        }
+    };
+}
+
+id! {
+    /// An API key's identifier, a UUID. It is not the key.
+    KeyId
+}
+id! {
+    /// A project's identifier, a UUID.
+    ProjectId
+}
+id! {
+    /// A tenant's (organisation's) identifier, a UUID.
+    TenantId
+}
+id! {
+    /// A request's identifier, a UUID of version 7: what `x-request-id` carries.
+    RequestId
+}
+
+/// The 36 characters of a UUID in its hyphenated form.
+pub(crate) fn uuid_text(id: u128) -> [u8; 36] {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'-'; 36];
+    let mut at = 0;
+    for nibble in 0..32 {
+        if matches!(nibble, 8 | 12 | 16 | 20) {
+            at += 1;
+        }
+        text[at] = HEX[(id >> (124 - 4 * nibble)) as usize & 15];
+        at += 1;
+    }
+    text
+}
+
+fn uuid(id: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(std::str::from_utf8(&uuid_text(id)).unwrap_or_default())
+}
+
+/// A text that is no UUID.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotUuid;
+
+impl fmt::Display for NotUuid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a UUID")
+    }
+}
+
+impl std::error::Error for NotUuid {}
+
+fn parse_uuid(s: &str) -> Result<u128, NotUuid> {
+    let bytes = s.as_bytes();
+    if bytes.len() != 36 {
+        return Err(NotUuid);
+    }
+    let mut id = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 8 | 13 | 18 | 23) {
+            if *byte != b'-' {
+                return Err(NotUuid);
+            }
+            continue;
+        }
+        let nibble = (*byte as char).to_digit(16).ok_or(NotUuid)?;
+        id = id << 4 | u128::from(nibble);
+    }
+    Ok(id)
+}
+
+/// Which chains a key may use.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Scope {
+    /// Every chain that is served.
+    #[default]
+    All,
+    /// These, by canonical path name.
+    Only(BTreeSet<Box<str>>),
+}
+
+impl Scope {
+    /// Whether `chain` is inside.
+    pub fn allows(&self, chain: ChainName) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Only(chains) => chains.contains(chain.as_str()),
+        }
+    }
+}
+
+/// A project's method lists. Both match the metered name of a method and the name as it was sent.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MethodLists {
+    /// When not empty, only these pass.
+    pub allowed: BTreeSet<Box<[u8]>>,
+    /// These never pass.
+    pub blocked: BTreeSet<Box<[u8]>>,
+}
+
+impl MethodLists {
+    /// Whether there is anything to look up.
+    pub fn is_empty(&self) -> bool {
+        self.allowed.is_empty() && self.blocked.is_empty()
+    }
+
+    /// Whether a call passes that is metered as `metered` and was sent as `sent`.
+    pub fn allows(&self, metered: &[u8], sent: &[u8]) -> bool {
+        let on = |list: &BTreeSet<Box<[u8]>>| list.contains(metered) || list.contains(sent);
+        !on(&self.blocked) && (self.allowed.is_empty() || on(&self.allowed))
+    }
+}
+
+/// A project's quota record. A project without one has the default ceiling.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quota {
+    /// Compute Units in any rolling 24 hours; 0 refuses every call that costs something.
+    pub cu_per_day: u64,
+    /// Recorded, not enforced.
+    pub cu_per_month: Option<u64>,
+    /// Requests in a second over all keys of the project.
+    pub rps_limit: Option<u64>,
+    /// Whether an operator set it.
+    pub has_row: bool,
+}
+
+impl Quota {
+    /// The ceiling of a project without a quota record, in Compute Units.
+    pub const DEFAULT_CU_PER_DAY: u64 = 100_000;
+}
+
+impl Default for Quota {
+    fn default() -> Self {
+        Quota { cu_per_day: Self::DEFAULT_CU_PER_DAY, cu_per_month: None, rps_limit: None, has_row: false }
+    }
+}
+
+/// Everything known of the holder of a key. It is made once, shared, and replaced when something changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// The key.
+    pub key: KeyId,
+    /// What a log may show of it: its first 12 characters.
+    pub prefix: Box<str>,
+    /// The project that is metered.
+    pub project: ProjectId,
+    /// The organisation that pays.
+    pub tenant: TenantId,
+    /// The tenant's plan.
+    pub plan: Plan,
+    /// Whether the tenant is suspended (for example for unpaid invoices).
+    pub suspended: bool,
+    /// Which chains the key may use.
+    pub scope: Scope,
+    /// The project's method lists.
+    pub lists: MethodLists,
+    /// The project's quota.
+    pub quota: Quota,
+    /// When the key ends, if it ends.
+    pub expires_at: Option<Time>,
+}
+
+impl Caller {
+    /// A caller on `plan` with nothing special about it: active, all chains, no lists, default quota.
+    pub fn new(key: KeyId, project: ProjectId, tenant: TenantId, plan: Plan) -> Self {
+        Caller {
+            key,
+            prefix: "".into(),
+            project,
+            tenant,
+            plan,
+            suspended: false,
+            scope: Scope::All,
+            lists: MethodLists::default(),
+            quota: Quota::default(),
+            expires_at: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_written_and_read_as_uuids() {
+        let text = "0190163d-8694-739b-aea5-966c26f8ad91";
+        let id: KeyId = text.parse().unwrap();
+        assert_eq!(id.to_string(), text);
+        for bad in ["", "0190163d", "0190163d-8694-739b-aea5-966c26f8ad9g", "0190163d08694-739b-aea5-966c26f8ad91"] {
+            assert_eq!(bad.parse::<KeyId>(), Err(NotUuid), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_list_matches_the_metered_and_the_sent_name() {
+        let set = |names: &[&str]| names.iter().map(|n| Box::from(n.as_bytes())).collect();
+        let block = MethodLists { blocked: set(&["a"]), ..Default::default() };
+        assert!(!block.allows(b"a", b"x") && !block.allows(b"x", b"a") && block.allows(b"x", b"x"));
+        let allow = MethodLists { allowed: set(&["a", "b"]), blocked: set(&["b"]) };
+        assert!(allow.allows(b"a", b"x") && allow.allows(b"x", b"a"));
+        assert!(!allow.allows(b"x", b"x"), "not on the allow list");
+        assert!(!allow.allows(b"b", b"b"), "the block list wins");
+        assert!(MethodLists::default().allows(b"x", b"x"));
+    }
+}

@@ -1,0 +1,381 @@
+//! A chain as the road sees it: its facts, its method table with the operator's changes, and its head.
+
+use crate::adapter::Adapter;
+use crate::cache_rule::CacheRule;
+use foldhash::fast::RandomState;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A chain's canonical path name, such as `eth`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainName(&'static str);
+
+impl ChainName {
+    /// The chain served at `/<path>`.
+    pub const fn new(path: &'static str) -> Self {
+        ChainName(path)
+    }
+
+    /// The path segment.
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl fmt::Debug for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// How a chain's nodes, and so the gateway on their behalf, shape an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// JSON-RPC 2.0: a result or an error, never both members.
+    JsonRpc2,
+    /// The UTXO daemons' JSON-RPC 1.0: `result`, `error` and `id` always present, one of the first two null.
+    Utxo,
+}
+
+/// What is fixed about a chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// Its path name.
+    pub name: ChainName,
+    /// Its name in prose.
+    pub title: &'static str,
+    /// Other names accepted when a key is scoped to chains; never in a path.
+    pub aliases: &'static [&'static str],
+    /// The shape of its answers.
+    pub dialect: Dialect,
+    /// Whether a JSON array of calls may be posted.
+    pub batch: bool,
+    /// Whether it has a WebSocket stream.
+    pub ws: bool,
+    /// Whether it has a gRPC entry.
+    pub grpc: bool,
+    /// Blocks that must lie on top of a block before its data count as final for the cache. 0: final at once.
+    pub final_depth: u64,
+}
+
+/// What the road must know of one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Its weight in Compute Units.
+    pub cu: u32,
+    /// Its cache class.
+    pub cache: CacheRule,
+    /// Its marks.
+    pub flags: Flags,
+}
+
+impl Rule {
+    /// What holds for a method in no table: 1 Compute Unit, never cached, unmarked.
+    pub const UNLISTED: Rule = Rule { cu: 1, cache: CacheRule::Never, flags: Flags::NONE };
+}
+
+/// Marks of a method that stations act on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// No mark.
+    pub const NONE: Flags = Flags(0);
+    /// Counts in the heavy budget.
+    pub const HEAVY: Flags = Flags(1);
+    /// At most one call per key and UTC minute.
+    pub const PACED: Flags = Flags(2);
+    /// Nobody may call it: it controls the node or its wallet, or the nodes do not serve it.
+    pub const CLOSED: Flags = Flags(4);
+    /// Submits something: never retried once a byte was sent, never together with other calls.
+    pub const BROADCAST: Flags = Flags(8);
+    /// A debugging method where those are forbidden before any budget is consulted.
+    pub const FORBIDDEN: Flags = Flags(16);
+    /// Closed unless the operator opens it.
+    pub const OPENABLE: Flags = Flags(32);
+
+    /// Both sets of marks.
+    #[must_use]
+    pub const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// These marks without those of `other`.
+    #[must_use]
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+
+    /// Whether all marks of `other` are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// One row of a chain's method table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Method {
+    /// The name as callers send it.
+    pub name: &'static str,
+    /// The name it is metered under.
+    pub metered: &'static str,
+    /// What holds for it.
+    pub rule: Rule,
+}
+
+impl Method {
+    /// A method of weight `cu` that is never cached and has no marks.
+    pub const fn new(name: &'static str, cu: u32) -> Self {
+        Method { name, metered: name, rule: Rule { cu, ..Rule::UNLISTED } }
+    }
+
+    /// The same in a cache class.
+    #[must_use]
+    pub const fn cached(mut self, cache: CacheRule) -> Self {
+        self.rule.cache = cache;
+        self
+    }
+
+    /// The same with more marks.
+    #[must_use]
+    pub const fn marked(mut self, flags: Flags) -> Self {
+        self.rule.flags = self.rule.flags.and(flags);
+        self
+    }
+}
+
+/// What an operator may change of a chain.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Changes {
+    /// Weights by method, as sent.
+    pub cu: Vec<(String, u32)>,
+    /// Cache classes by method, as sent. [`CacheRule::Immutable`] keeps the adapter's own test of what is settled.
+    pub cache: Vec<(String, CacheRule)>,
+    /// Methods nobody may call here; they are refused like those on a project's block list.
+    pub blocked: BTreeSet<Box<[u8]>>,
+    /// Methods, or families of methods written `trace_*`, that are opened although closed by default.
+    pub open: Vec<String>,
+    /// Instead of [`Facts::final_depth`].
+    pub final_depth: Option<u64>,
+}
+
+/// The newest block height that a chain's nodes have shown.
+#[derive(Debug, Default)]
+pub struct Head(AtomicU64);
+
+impl Head {
+    /// The height, once one is known.
+    pub fn height(&self) -> Option<u64> {
+        match self.0.load(Relaxed) {
+            0 => None,
+            height => Some(height),
+        }
+    }
+
+    /// Sets the height. A node at height 0 knows nothing.
+    pub fn set(&self, height: u64) {
+        self.0.store(height, Relaxed);
+    }
+}
+
+/// A method looked up: its rule, and the name it is metered under when it stands in the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// What holds for it.
+    pub rule: Rule,
+    /// `None`: metered as sent.
+    pub metered: Option<&'static str>,
+}
+
+/// A chain with everything decided: made at start and anew after each change, then only read.
+#[derive(Debug)]
+pub struct Chain {
+    adapter: Arc<dyn Adapter>,
+    table: HashMap<Box<[u8]>, Found, RandomState>,
+    blocked: BTreeSet<Box<[u8]>>,
+    open: Vec<String>,
+    final_depth: u64,
+    served: bool,
+    head: Arc<Head>,
+}
+
+impl Chain {
+    /// The chain of `adapter` as `changes` leave it. `served`: it is switched on and has a node.
+    pub fn new(adapter: Arc<dyn Adapter>, changes: Changes, served: bool, head: Arc<Head>) -> Self {
+        let mut table: HashMap<Box<[u8]>, Found, RandomState> = HashMap::default();
+        for method in adapter.methods() {
+            table.insert(method.name.as_bytes().into(), Found { rule: method.rule, metered: Some(method.metered) });
+        }
+        let unnamed = |name: &str| Found { rule: adapter.unlisted(name), metered: None };
+        for (name, cu) in changes.cu {
+            table.entry(name.as_bytes().into()).or_insert_with(|| unnamed(&name)).rule.cu = cu;
+        }
+        for (name, cache) in changes.cache {
+            table.entry(name.as_bytes().into()).or_insert_with(|| unnamed(&name)).rule.cache = cache;
+        }
+        let final_depth = changes.final_depth.unwrap_or(adapter.facts().final_depth);
+        let mut chain = Chain {
+            adapter,
+            table: HashMap::default(),
+            blocked: changes.blocked,
+            open: changes.open,
+            final_depth,
+            served,
+            head,
+        };
+        for (name, found) in &mut table {
+            found.rule = chain.opened(&String::from_utf8_lossy(name), found.rule);
+        }
+        chain.table = table;
+        chain
+    }
+
+    /// The chain of `adapter` as deployed, switched on.
+    pub fn deployed(adapter: Arc<dyn Adapter>) -> Self {
+        Chain::new(adapter, Changes::default(), true, Arc::default())
+    }
+
+    /// What is fixed about it.
+    pub fn facts(&self) -> &'static Facts {
+        self.adapter.facts()
+    }
+
+    /// Its path name.
+    pub fn name(&self) -> ChainName {
+        self.facts().name
+    }
+
+    /// What knows its API.
+    pub fn adapter(&self) -> &dyn Adapter {
+        &*self.adapter
+    }
+
+    /// Whether it is switched on here and has a node.
+    pub fn is_served(&self) -> bool {
+        self.served
+    }
+
+    /// Methods nobody may call at this gateway.
+    pub fn blocked(&self) -> &BTreeSet<Box<[u8]>> {
+        &self.blocked
+    }
+
+    /// Its newest height.
+    pub fn head(&self) -> &Arc<Head> {
+        &self.head
+    }
+
+    /// Blocks on top of a block that make it final.
+    pub fn final_depth(&self) -> u64 {
+        self.final_depth
+    }
+
+    /// Whether the block at `height` is final: false while the head is not known.
+    pub fn is_final(&self, height: u64) -> bool {
+        self.head.height().is_some_and(|head| head >= height.saturating_add(self.final_depth))
+    }
+
+    /// What holds for `method`, escapes resolved.
+    pub fn look_up(&self, method: &str) -> Found {
+        match self.table.get(method.as_bytes()) {
+            Some(found) => *found,
+            None => Found { rule: self.opened(method, self.adapter.unlisted(method)), metered: None },
+        }
+    }
+
+    fn opened(&self, method: &str, mut rule: Rule) -> Rule {
+        if rule.flags.has(Flags::OPENABLE) {
+            let open = self.open.iter().any(|pattern| match pattern.strip_suffix('*') {
+                Some(prefix) => method.starts_with(prefix),
+                None => method == pattern,
+            });
+            rule.flags = if open {
+                rule.flags.without(Flags::CLOSED).without(Flags::OPENABLE)
+            } else {
+                rule.flags.and(Flags::CLOSED)
+            };
+        }
+        rule
+    }
+}
+
+/// All chains of a gateway by path. Replaced as a whole when one changes.
+#[derive(Clone, Debug, Default)]
+pub struct Chains {
+    by_path: HashMap<&'static str, Arc<Chain>, RandomState>,
+}
+
+impl Chains {
+    /// The chain at `/<path>`.
+    pub fn get(&self, path: &str) -> Option<&Arc<Chain>> {
+        self.by_path.get(path)
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Chain>> {
+        self.by_path.values()
+    }
+}
+
+impl FromIterator<Arc<Chain>> for Chains {
+    fn from_iter<I: IntoIterator<Item = Arc<Chain>>>(chains: I) -> Self {
+        Chains { by_path: chains.into_iter().map(|chain| (chain.name().as_str(), chain)).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::tests::Toy;
+
+    fn chain(changes: Changes) -> Chain {
+        Chain::new(Arc::new(Toy), changes, true, Arc::default())
+    }
+
+    #[test]
+    fn a_method_in_no_table_costs_one_unit_and_is_metered_as_sent() {
+        let found = chain(Changes::default()).look_up("anything");
+        assert_eq!(found, Found { rule: Rule::UNLISTED, metered: None });
+    }
+
+    #[test]
+    fn an_operator_changes_weights_and_classes_of_listed_and_unlisted_methods() {
+        let chain = chain(Changes {
+            cu: vec![("toy_read".into(), 7), ("toy_new".into(), 9)],
+            cache: vec![("toy_new".into(), CacheRule::secs(3))],
+            ..Default::default()
+        });
+        assert_eq!(chain.look_up("toy_read").rule.cu, 7);
+        assert_eq!(chain.look_up("toy_read").metered, Some("toy_read"));
+        let new = chain.look_up("toy_new");
+        assert_eq!((new.rule.cu, new.rule.cache, new.metered), (9, CacheRule::secs(3), None));
+    }
+
+    #[test]
+    fn openable_methods_are_closed_until_the_operator_opens_them() {
+        assert!(chain(Changes::default()).look_up("probe_x").rule.flags.has(Flags::CLOSED));
+        for pattern in ["probe_*", "probe_x"] {
+            let open = chain(Changes { open: vec![pattern.into()], ..Default::default() });
+            assert!(!open.look_up("probe_x").rule.flags.has(Flags::CLOSED), "{pattern}");
+        }
+        let other = chain(Changes { open: vec!["probe_y".into()], ..Default::default() });
+        assert!(other.look_up("probe_x").rule.flags.has(Flags::CLOSED));
+    }
+
+    #[test]
+    fn a_block_is_final_when_enough_blocks_lie_on_it() {
+        let chain = chain(Changes { final_depth: Some(6), ..Default::default() });
+        assert!(!chain.is_final(1), "no head is known");
+        chain.head().set(106);
+        assert!(chain.is_final(100) && !chain.is_final(101));
+    }
+}

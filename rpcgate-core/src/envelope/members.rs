@@ -1,0 +1,115 @@
+//! The member names of a call: the four that mean something, and the strangers that must not repeat.
+
+use std::borrow::Cow;
+
+use crate::json::{Span, Text};
+
+/// Members of one call beyond the four known ones, so that comparing their names stays bounded work.
+const MOST_STRANGERS: usize = 32;
+
+/// What a member's name makes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Member {
+    Version,
+    Id,
+    Method,
+    Params,
+    /// Differs from `id` in case alone: some readers would take it for the id.
+    AlmostId,
+    /// Spells another of the four in another case, repeats a stranger, cannot be decoded, or is one too many.
+    Refused,
+    Stranger,
+}
+
+impl Member {
+    #[inline]
+    fn exact(name: &[u8]) -> Option<Self> {
+        match name {
+            b"jsonrpc" => Some(Member::Version),
+            b"id" => Some(Member::Id),
+            b"method" => Some(Member::Method),
+            b"params" => Some(Member::Params),
+            _ => None,
+        }
+    }
+
+    fn folded(name: &str) -> Option<Self> {
+        if same_but_case(name, "id") {
+            return Some(Member::AlmostId);
+        }
+        ["jsonrpc", "method", "params"]
+            .iter()
+            .any(|known| same_but_case(name, known))
+            .then_some(Member::Refused)
+    }
+}
+
+/// Whether a reader that ignores case takes `name` for `known`, which is lower-case ASCII. Unicode folds one
+/// character beyond ASCII into a letter of our names, the long s, and Go's `encoding/json` follows it.
+fn same_but_case(name: &str, known: &str) -> bool {
+    let mut known = known.chars();
+    name.chars().all(|char| {
+        let folded = if char == '\u{17f}' {
+            's'
+        } else {
+            char.to_ascii_lowercase()
+        };
+        known.next() == Some(folded)
+    }) && known.next().is_none()
+}
+
+/// The names of one call's unknown members so far.
+#[derive(Debug, Default)]
+pub(super) struct Strangers {
+    plain: [Span; MOST_STRANGERS],
+    plain_count: usize,
+    resolved: Vec<Box<str>>,
+}
+
+impl Strangers {
+    /// Forgets the last call's.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.plain_count = 0;
+        if !self.resolved.is_empty() {
+            self.resolved.clear();
+        }
+    }
+
+    /// What the next member of this call is.
+    #[inline]
+    pub(super) fn classify(&mut self, name: Text, body: &[u8]) -> Member {
+        if !name.is_escaped()
+            && let Some(member) = Member::exact(name.inner().of(body))
+        {
+            return member;
+        }
+        self.unusual(name, body)
+    }
+
+    #[inline(never)]
+    fn unusual(&mut self, name: Text, body: &[u8]) -> Member {
+        let Some(text) = name.resolve(body) else {
+            return Member::Refused;
+        };
+        if let Some(member) = Member::exact(text.as_bytes()).or_else(|| Member::folded(&text)) {
+            return member;
+        }
+        let plain = self.plain.get(..self.plain_count).unwrap_or_default();
+        let known = plain.iter().any(|span| span.of(body) == text.as_bytes())
+            || self.resolved.iter().any(|known| **known == *text);
+        if known || self.plain_count + self.resolved.len() >= MOST_STRANGERS {
+            return Member::Refused;
+        }
+        match text {
+            Cow::Owned(text) => self.resolved.push(text.into_boxed_str()),
+            Cow::Borrowed(_) => {
+                if let Some(free) = self.plain.get_mut(self.plain_count) {
+                    *free = name.inner();
+                    self.plain_count += 1;
+                }
+            }
+        }
+        Member::Stranger
+    }
+}

@@ -1,0 +1,12 @@
+//! The JSON-RPC envelope around a call or a reply, read in place.
+//!
+//! Versions 1.0, 1.1 and 2.0 of JSON-RPC are read alike. Nothing here knows a method or a chain.
+
+mod call;
+mod members;
+mod reply;
+mod wire;
+
+pub use call::{BadItem, Envelope, Item, Limits, Name, ParseError, Parsed, parse};
+pub use reply::{Head, Replies, ReplyMembers, replies, reply_head};
+pub use wire::{WireId, parse_index};

@@ -1,0 +1,102 @@
+//! A call as it is written to a node.
+
+use super::call::{Envelope, Name};
+use crate::json::write_string;
+
+/// Which id a call carries to a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WireId<'a> {
+    /// The client's own, byte for byte; none if it sent none.
+    Own,
+    /// Its place among the calls of one node request; [`parse_index`] reads it back.
+    Index(usize),
+    /// This JSON text.
+    Raw(&'a [u8]),
+}
+
+impl Envelope {
+    /// Appends the call: `jsonrpc`, `id`, `method`, `params` in this order, each only if the client sent it, version
+    /// and params byte for byte. Unknown members are left out, so a node reads exactly what was judged here.
+    /// A notification never gets an id; a call of version 1.0 without one does, unless `id` is [`WireId::Own`].
+    pub fn write(&self, body: &[u8], id: WireId<'_>, out: &mut Vec<u8>) {
+        out.push(b'{');
+        if let Some(version) = self.version {
+            out.extend_from_slice(b"\"jsonrpc\":");
+            out.extend_from_slice(version.of(body));
+            out.push(b',');
+        }
+        self.write_id(body, id, out);
+        out.extend_from_slice(b"\"method\":");
+        match &self.method {
+            Name::Plain(span) => {
+                out.push(b'"');
+                out.extend_from_slice(span.of(body));
+                out.push(b'"');
+            }
+            Name::Resolved(text) => write_string(out, text),
+        }
+        if let Some(params) = self.params {
+            out.extend_from_slice(b",\"params\":");
+            out.extend_from_slice(params.of(body));
+        }
+        out.push(b'}');
+    }
+
+    fn write_id(&self, body: &[u8], id: WireId<'_>, out: &mut Vec<u8>) {
+        const MEMBER: &[u8] = b"\"id\":";
+        match id {
+            WireId::Own => {
+                let Some(own) = self.id else { return };
+                out.extend_from_slice(MEMBER);
+                out.extend_from_slice(own.of(body));
+            }
+            _ if self.is_notification(body) => return,
+            WireId::Index(index) => {
+                out.extend_from_slice(MEMBER);
+                write_index(out, index);
+            }
+            WireId::Raw(raw) => {
+                out.extend_from_slice(MEMBER);
+                out.extend_from_slice(raw);
+            }
+        }
+        out.push(b',');
+    }
+}
+
+fn write_index(out: &mut Vec<u8>, index: usize) {
+    let first = out.len();
+    let mut left = index;
+    loop {
+        out.push(b'0' + (left % 10) as u8);
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    if let Some(digits) = out.get_mut(first..) {
+        digits.reverse();
+    }
+}
+
+/// The index that an id of [`WireId::Index`] stands for. `None` for any other JSON text, other spellings of the same
+/// number included.
+///
+/// ```
+/// use rpcgate_core::envelope::parse_index;
+///
+/// assert_eq!(parse_index(b"12"), Some(12));
+/// assert_eq!(parse_index(b"012"), None);
+/// ```
+pub fn parse_index(id: &[u8]) -> Option<usize> {
+    if let [b'0', _, ..] | [] = id {
+        return None;
+    }
+    id.iter().try_fold(0_usize, |value, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value.checked_mul(10)?.checked_add(usize::from(digit))
+    })
+}

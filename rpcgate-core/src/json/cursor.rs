@@ -1,0 +1,379 @@
+//! A position in a JSON text that moves from token to token.
+
+use std::fmt;
+
+use super::text::{Text, end_of};
+use super::{Span, SyntaxError};
+
+/// The deepest nesting that a [`Cursor`] can be told to allow.
+pub const DEEPEST: usize = 1024;
+
+/// Reads one JSON text from front to back and hands out the places of its parts.
+///
+/// A value can be stepped over whole ([`value`](Self::value)) or entered: after
+/// [`enter_object`](Self::enter_object) every [`next_member`](Self::next_member) is followed by reading that
+/// member's value, after [`enter_array`](Self::enter_array) every [`next_item`](Self::next_item) by reading that item.
+/// After the first error the position is meaningless. [`end`](Self::end) tells whether the text was whole.
+///
+/// ```
+/// use rpcgate_core::json::{Cursor, SyntaxError};
+///
+/// fn first_param(params: &[u8]) -> Result<Option<&[u8]>, SyntaxError> {
+///     let mut cursor = Cursor::new(params, 128);
+///     cursor.enter_array()?;
+///     if !cursor.next_item()? {
+///         return Ok(None);
+///     }
+///     Ok(Some(cursor.value()?.of(params)))
+/// }
+///
+/// assert_eq!(first_param(br#"[ "0x1b4", false ]"#), Ok(Some(&br#""0x1b4""#[..])));
+/// ```
+pub struct Cursor<'a> {
+    /// Valid UTF-8, as every scan below relies on.
+    text: &'a [u8],
+    pos: usize,
+    depth: usize,
+    limit: usize,
+    /// One bit per level that `value` has open: set for an object.
+    kinds: [u64; DEEPEST / 64],
+    /// Just after an opening bracket, where no comma may stand.
+    fresh: bool,
+    /// `text` is all that there was.
+    whole: bool,
+}
+
+impl fmt::Debug for Cursor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor")
+            .field("pos", &self.pos)
+            .field("len", &self.text.len())
+            .field("depth", &self.depth)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Cursor<'a> {
+    /// Starts at the first byte of `text`. More than `max_depth` arrays and objects inside each other are an error;
+    /// [`DEEPEST`] is the most that can be asked for.
+    ///
+    /// A text that is not UTF-8, or not below 4 GiB, is read up to where that shows, and [`end`](Self::end) refuses it.
+    #[inline]
+    pub fn new(text: &'a [u8], max_depth: usize) -> Self {
+        let valid = valid_len(text);
+        Cursor {
+            text: text.get(..valid).unwrap_or_default(),
+            pos: 0,
+            depth: 0,
+            limit: max_depth.min(DEEPEST),
+            kinds: [0; DEEPEST / 64],
+            fresh: false,
+            whole: valid == text.len(),
+        }
+    }
+
+    /// The first byte of the next token, which tells its kind; `None` at the end. Skips white space.
+    #[inline]
+    pub fn peek(&mut self) -> Option<u8> {
+        self.pos = skip_space(self.text, self.pos);
+        self.text.get(self.pos).copied()
+    }
+
+    /// Offset of the next byte to be read.
+    #[inline]
+    pub const fn offset(&self) -> usize {
+        self.pos
+    }
+
+    /// Steps over one value of any kind and says where it stands, white space around it left out.
+    #[inline]
+    pub fn value(&mut self) -> Result<Span, SyntaxError> {
+        let start = skip_space(self.text, self.pos);
+        self.pos = match self.text.get(start) {
+            Some(b'"') => end_of(self.text, start)?,
+            Some(b'{' | b'[') => self.nested(start)?,
+            _ => scalar(self.text, start)?,
+        };
+        Ok(Span::new(start, self.pos))
+    }
+
+    /// Reads one string; any other kind of value is an error.
+    #[inline]
+    pub fn string(&mut self) -> Result<Text, SyntaxError> {
+        let start = skip_space(self.text, self.pos);
+        if self.text.get(start) != Some(&b'"') {
+            return Err(SyntaxError::at(start));
+        }
+        let text = Text::read(self.text, start)?;
+        self.pos = text.raw().end();
+        Ok(text)
+    }
+
+    /// Steps over these very bytes if they come next, and says whether they did. A comparison with what is likely
+    /// there is several times cheaper than a search for where it ends. It must be a run of whole tokens.
+    #[inline]
+    pub(crate) fn take(&mut self, likely: &[u8]) -> bool {
+        let took = self
+            .text
+            .get(self.pos..)
+            .is_some_and(|rest| rest.starts_with(likely));
+        if took {
+            self.pos += likely.len();
+        }
+        took
+    }
+
+    /// Like [`next_member`](Self::next_member) up to where the name starts: whether there is a further member.
+    #[inline]
+    pub(crate) fn next_name(&mut self) -> Result<bool, SyntaxError> {
+        let more = self.next(b'}')?;
+        if more {
+            self.pos = skip_space(self.text, self.pos);
+        }
+        Ok(more)
+    }
+
+    /// A member's name and its colon.
+    #[inline]
+    pub(crate) fn name(&mut self) -> Result<Text, SyntaxError> {
+        let name = self.string()?;
+        let colon = skip_space(self.text, self.pos);
+        if self.text.get(colon) != Some(&b':') {
+            return Err(SyntaxError::at(colon));
+        }
+        self.pos = colon + 1;
+        Ok(name)
+    }
+
+    /// Steps into an object; any other kind of value is an error.
+    #[inline]
+    pub fn enter_object(&mut self) -> Result<(), SyntaxError> {
+        self.enter(b'{')
+    }
+
+    /// Steps into an array; any other kind of value is an error.
+    #[inline]
+    pub fn enter_array(&mut self) -> Result<(), SyntaxError> {
+        self.enter(b'[')
+    }
+
+    /// The name of the entered object's next member; the cursor then stands before its value. `None` once the object
+    /// has ended; the cursor then stands after it.
+    #[inline]
+    pub fn next_member(&mut self) -> Result<Option<Text>, SyntaxError> {
+        if self.next_name()? {
+            self.name().map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Whether the entered array has a further item; the cursor then stands before it. If not, the cursor stands
+    /// after the array.
+    #[inline]
+    pub fn next_item(&mut self) -> Result<bool, SyntaxError> {
+        self.next(b']')
+    }
+
+    /// Nothing but white space may be left.
+    #[inline]
+    pub fn end(&mut self) -> Result<(), SyntaxError> {
+        match self.peek() {
+            None if self.whole => Ok(()),
+            _ => Err(SyntaxError::at(self.pos)),
+        }
+    }
+
+    #[inline]
+    fn enter(&mut self, open: u8) -> Result<(), SyntaxError> {
+        if self.peek() != Some(open) || self.depth >= self.limit {
+            return Err(SyntaxError::at(self.pos));
+        }
+        self.pos += 1;
+        self.depth += 1;
+        self.fresh = true;
+        Ok(())
+    }
+
+    /// Past the comma that a further part needs, or past `close`.
+    #[inline]
+    fn next(&mut self, close: u8) -> Result<bool, SyntaxError> {
+        let fresh = std::mem::take(&mut self.fresh);
+        match self.peek() {
+            Some(byte) if byte == close && self.depth > 0 => {
+                self.pos += 1;
+                self.depth -= 1;
+                Ok(false)
+            }
+            Some(_) if fresh => Ok(true),
+            Some(b',') => {
+                self.pos += 1;
+                Ok(true)
+            }
+            _ => Err(SyntaxError::at(self.pos)),
+        }
+    }
+
+    /// Offset after the array or object that opens at `start`. A loop and a bit per level, so that nesting costs no
+    /// stack.
+    fn nested(&mut self, start: usize) -> Result<usize, SyntaxError> {
+        let text = self.text;
+        let base = self.depth;
+        let mut depth = base;
+        let mut pos = start;
+        let mut in_object = false;
+        'value: loop {
+            match text.get(pos) {
+                Some(b'"') => pos = end_of(text, pos)?,
+                Some(&open @ (b'{' | b'[')) => {
+                    if depth >= self.limit {
+                        return Err(SyntaxError::at(pos));
+                    }
+                    in_object = open == b'{';
+                    self.mark(depth, in_object);
+                    depth += 1;
+                    pos = skip_space(text, pos + 1);
+                    if text.get(pos) != Some(&closing(in_object)) {
+                        if in_object {
+                            pos = member_name(text, pos)?;
+                        }
+                        continue 'value;
+                    }
+                }
+                _ => pos = scalar(text, pos)?,
+            }
+            loop {
+                // Only an empty container gets here with its closing bracket unread before any comma.
+                if depth == base {
+                    return Ok(pos);
+                }
+                pos = skip_space(text, pos);
+                match text.get(pos) {
+                    Some(b',') => {
+                        pos = skip_space(text, pos + 1);
+                        if in_object {
+                            pos = member_name(text, pos)?;
+                        }
+                        continue 'value;
+                    }
+                    Some(&byte) if byte == closing(in_object) => {
+                        pos += 1;
+                        depth -= 1;
+                        in_object = depth > base && self.is_object(depth - 1);
+                    }
+                    _ => return Err(SyntaxError::at(pos)),
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn mark(&mut self, level: usize, object: bool) {
+        let word = &mut self.kinds[level / 64 % (DEEPEST / 64)];
+        let bit = 1 << (level % 64);
+        *word = if object { *word | bit } else { *word & !bit };
+    }
+
+    #[inline]
+    fn is_object(&self, level: usize) -> bool {
+        self.kinds[level / 64 % (DEEPEST / 64)] >> (level % 64) & 1 == 1
+    }
+}
+
+/// How much of `text` is UTF-8 whose offsets fit a [`Span`].
+#[inline]
+fn valid_len(text: &[u8]) -> usize {
+    let text = text.get(..u32::MAX as usize).unwrap_or(text);
+    if text.is_ascii() {
+        return text.len();
+    }
+    std::str::from_utf8(text).map_or_else(|error| error.valid_up_to(), str::len)
+}
+
+#[inline]
+const fn closing(in_object: bool) -> u8 {
+    if in_object { b'}' } else { b']' }
+}
+
+/// Offset of the first byte at or after `pos` that is not white space.
+#[inline]
+fn skip_space(text: &[u8], mut pos: usize) -> usize {
+    while matches!(text.get(pos), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+        pos += 1;
+    }
+    pos
+}
+
+/// Past a member's name, colon and white space, to where its value starts.
+#[inline]
+fn member_name(text: &[u8], pos: usize) -> Result<usize, SyntaxError> {
+    if text.get(pos) != Some(&b'"') {
+        return Err(SyntaxError::at(pos));
+    }
+    let colon = skip_space(text, end_of(text, pos)?);
+    if text.get(colon) != Some(&b':') {
+        return Err(SyntaxError::at(colon));
+    }
+    Ok(skip_space(text, colon + 1))
+}
+
+/// Offset after the string, number or literal at `pos`.
+#[inline]
+fn scalar(text: &[u8], pos: usize) -> Result<usize, SyntaxError> {
+    match text.get(pos) {
+        Some(b'"') => end_of(text, pos),
+        Some(b'-' | b'0'..=b'9') => number(text, pos),
+        Some(b't') => literal(text, pos, b"true"),
+        Some(b'f') => literal(text, pos, b"false"),
+        Some(b'n') => literal(text, pos, b"null"),
+        _ => Err(SyntaxError::at(pos)),
+    }
+}
+
+#[inline]
+fn literal(text: &[u8], mut pos: usize, word: &[u8]) -> Result<usize, SyntaxError> {
+    for byte in word {
+        if text.get(pos) != Some(byte) {
+            return Err(SyntaxError::at(pos));
+        }
+        pos += 1;
+    }
+    Ok(pos)
+}
+
+#[inline]
+fn number(text: &[u8], mut pos: usize) -> Result<usize, SyntaxError> {
+    if text.get(pos) == Some(&b'-') {
+        pos += 1;
+    }
+    pos = match text.get(pos) {
+        Some(b'0') => pos + 1,
+        _ => digits(text, pos)?,
+    };
+    if text.get(pos) == Some(&b'.') {
+        pos = digits(text, pos + 1)?;
+    }
+    if let Some(b'e' | b'E') = text.get(pos) {
+        pos += 1;
+        if let Some(b'+' | b'-') = text.get(pos) {
+            pos += 1;
+        }
+        pos = digits(text, pos)?;
+    }
+    Ok(pos)
+}
+
+/// Past one digit or more.
+#[inline]
+fn digits(text: &[u8], start: usize) -> Result<usize, SyntaxError> {
+    let mut pos = start;
+    while text.get(pos).is_some_and(u8::is_ascii_digit) {
+        pos += 1;
+    }
+    if pos == start {
+        Err(SyntaxError::at(pos))
+    } else {
+        Ok(pos)
+    }
+}

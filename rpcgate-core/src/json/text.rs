@@ -1,0 +1,236 @@
+//! Strings of JSON: where they end, what they say, how they are written.
+
+use std::borrow::Cow;
+
+use super::{Span, SyntaxError};
+
+/// A string literal of a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Text {
+    raw: Span,
+    escaped: bool,
+}
+
+impl Text {
+    /// The literal as it stands, with its quotes.
+    #[inline]
+    pub const fn raw(self) -> Span {
+        self.raw
+    }
+
+    /// What stands between the quotes, escapes unresolved.
+    #[inline]
+    pub const fn inner(self) -> Span {
+        Span::new(self.raw.start() + 1, self.raw.end().saturating_sub(1))
+    }
+
+    /// Whether it holds an escape, so that [`inner`](Self::inner) is not yet what it says.
+    #[inline]
+    pub const fn is_escaped(self) -> bool {
+        self.escaped
+    }
+
+    /// What it says, escapes resolved. `None` if it escapes a lone surrogate. Copies only if there is an escape.
+    pub fn resolve(self, body: &[u8]) -> Option<Cow<'_, str>> {
+        unescape(self.raw.of(body))
+    }
+
+    /// Reads the literal whose opening quote is at `open`.
+    #[inline]
+    pub(super) fn read(text: &[u8], open: usize) -> Result<Self, SyntaxError> {
+        let stop = plain_end(text, open + 1);
+        if text.get(stop) == Some(&b'"') {
+            return Ok(Text {
+                raw: Span::new(open, stop + 1),
+                escaped: false,
+            });
+        }
+        let end = rest(text, stop)?;
+        Ok(Text {
+            raw: Span::new(open, end),
+            escaped: true,
+        })
+    }
+}
+
+/// Offset after the literal whose opening quote is at `open`.
+#[inline]
+pub(super) fn end_of(text: &[u8], open: usize) -> Result<usize, SyntaxError> {
+    let stop = plain_end(text, open + 1);
+    if text.get(stop) == Some(&b'"') {
+        Ok(stop + 1)
+    } else {
+        rest(text, stop)
+    }
+}
+
+/// Offset after a literal that cannot be read in one run: `stop` is its first byte that is not plain.
+#[inline(never)]
+fn rest(text: &[u8], mut stop: usize) -> Result<usize, SyntaxError> {
+    loop {
+        match text.get(stop) {
+            Some(b'"') => return Ok(stop + 1),
+            Some(b'\\') => stop = plain_end(text, escape_end(text, stop)?),
+            _ => return Err(SyntaxError::at(stop)),
+        }
+    }
+}
+
+/// Offset after the escape whose backslash is at `at`.
+fn escape_end(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
+    match text.get(at + 1) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
+        Some(b'u') => {
+            for digit in at + 2..at + 6 {
+                if !text.get(digit).is_some_and(u8::is_ascii_hexdigit) {
+                    return Err(SyntaxError::at(digit));
+                }
+            }
+            Ok(at + 6)
+        }
+        _ => Err(SyntaxError::at(at + 1)),
+    }
+}
+
+const ONES: u64 = u64::from_ne_bytes([0x01; 8]);
+const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
+const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
+const BACKSLASHES: u64 = u64::from_ne_bytes([b'\\'; 8]);
+const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
+
+/// Offset of the first quote, backslash or control character at or after `pos`, or of the end.
+///
+/// Eight bytes at a time: a subtraction borrows into a byte's high bit if that byte was too small, and the high bit
+/// of the minuend tells such a byte from one above 0x7f. A borrow can also mark the byte after a hit, never
+/// the one before, so the lowest mark is exact.
+#[inline]
+pub(super) fn plain_end(text: &[u8], mut pos: usize) -> usize {
+    while let Some(chunk) = text.get(pos..).and_then(<[u8]>::first_chunk::<8>) {
+        let word = u64::from_le_bytes(*chunk);
+        let quote = word ^ QUOTES;
+        let backslash = word ^ BACKSLASHES;
+        let hits = (quote.wrapping_sub(ONES) | backslash.wrapping_sub(ONES) | word.wrapping_sub(SPACES))
+            & !word
+            & HIGHS;
+        if hits != 0 {
+            return pos + (hits.trailing_zeros() / 8) as usize;
+        }
+        pos += 8;
+    }
+    while text.get(pos).is_some_and(|&byte| !is_special(byte)) {
+        pos += 1;
+    }
+    pos
+}
+
+const fn is_special(byte: u8) -> bool {
+    byte == b'"' || byte == b'\\' || byte < b' '
+}
+
+/// What a string literal says; `raw` includes its quotes.
+///
+/// `None` for a lone surrogate, which is no Unicode text, and for bytes that are no string literal.
+///
+/// ```
+/// use rpcgate_core::json::unescape;
+///
+/// assert_eq!(unescape(br#""m\u0065thod""#).as_deref(), Some("method"));
+/// assert_eq!(unescape(br#""\ud800""#), None);
+/// ```
+pub fn unescape(raw: &[u8]) -> Option<Cow<'_, str>> {
+    let inner = std::str::from_utf8(raw.strip_prefix(b"\"")?.strip_suffix(b"\"")?).ok()?;
+    let Some((head, mut rest)) = inner.split_once('\\') else {
+        return Some(Cow::Borrowed(inner));
+    };
+    let mut text = String::with_capacity(inner.len());
+    text.push_str(head);
+    loop {
+        let (escaped, after) = one_escape(rest)?;
+        text.push(escaped);
+        match after.split_once('\\') {
+            Some((plain, next)) => {
+                text.push_str(plain);
+                rest = next;
+            }
+            None => {
+                text.push_str(after);
+                return Some(Cow::Owned(text));
+            }
+        }
+    }
+}
+
+/// The character that an escape stands for and what follows it; `rest` starts after the backslash.
+fn one_escape(rest: &str) -> Option<(char, &str)> {
+    let mut chars = rest.chars();
+    let escaped = match chars.next()? {
+        plain @ ('"' | '\\' | '/') => plain,
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'u' => return unicode_escape(chars.as_str()),
+        _ => return None,
+    };
+    Some((escaped, chars.as_str()))
+}
+
+/// The character of one `\u` escape, or of two that make a surrogate pair; `rest` starts after the `u`.
+fn unicode_escape(rest: &str) -> Option<(char, &str)> {
+    let (first, rest) = unit(rest)?;
+    if !(0xd800..0xe000).contains(&first) {
+        return Some((char::from_u32(first)?, rest));
+    }
+    let (second, rest) = unit(rest.strip_prefix("\\u")?)?;
+    if first >= 0xdc00 || !(0xdc00..0xe000).contains(&second) {
+        return None;
+    }
+    let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+    Some((char::from_u32(code)?, rest))
+}
+
+/// Four hexadecimal digits as a UTF-16 unit.
+fn unit(text: &str) -> Option<(u32, &str)> {
+    let (digits, rest) = text.split_at_checked(4)?;
+    let mut value = 0;
+    for digit in digits.chars() {
+        value = value * 16 + digit.to_digit(16)?;
+    }
+    Some((value, rest))
+}
+
+/// Appends `text` as a JSON string with its quotes. Only what must be escaped is.
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let mut rest = text.as_bytes();
+    loop {
+        let (plain, special) = rest.split_at_checked(plain_end(rest, 0)).unwrap_or((rest, &[]));
+        out.extend_from_slice(plain);
+        let Some((&byte, after)) = special.split_first() else {
+            break;
+        };
+        write_escape(out, byte);
+        rest = after;
+    }
+    out.push(b'"');
+}
+
+fn write_escape(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let short = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x0c => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        _ => {
+            out.extend_from_slice(b"\\u00");
+            out.push(HEX[usize::from(byte >> 4)]);
+            out.push(HEX[usize::from(byte & 0x0f)]);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}

@@ -1,0 +1,25 @@
+//! The words, the arithmetic and the seams of an RPC gateway.
+//!
+//! This crate does no input or output and knows no chain by name. `rpcgate-layers` builds stations on it,
+//! `rpcgate-chains` teaches it blockchains, and the binaries give its seams real backends.
+
+pub mod adapter;
+pub mod cache_rule;
+pub mod call;
+pub mod caller;
+pub mod chain;
+pub mod clock;
+#[cfg(feature = "config")]
+pub mod config;
+pub mod envelope;
+pub mod fault;
+pub mod json;
+pub mod plan;
+pub mod quota;
+pub mod refusal;
+pub mod reply;
+pub mod room;
+pub mod seam;
+pub mod secret;
+pub mod tally;
+pub mod window;

@@ -1,0 +1,150 @@
+//! Plans: how many requests a key may make, how many heavy calls its project may make, and what a Compute Unit costs
+//! (specification, "Plans").
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A plan's name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Tier {
+    /// Metered, bills nothing.
+    Free,
+    /// The smallest paid plan.
+    Standard,
+    /// Twice the windows of standard, at half its price.
+    Premium,
+    /// The largest.
+    Enterprise,
+}
+
+impl Tier {
+    /// All tiers, smallest first.
+    pub const ALL: [Tier; 4] = [Tier::Free, Tier::Standard, Tier::Premium, Tier::Enterprise];
+
+    /// The name used in every interface.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Tier::Free => "free",
+            Tier::Standard => "standard",
+            Tier::Premium => "premium",
+            Tier::Enterprise => "enterprise",
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A word that names no [`Tier`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownTier;
+
+impl fmt::Display for UnknownTier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a plan: expected free, standard, premium or enterprise")
+    }
+}
+
+impl std::error::Error for UnknownTier {}
+
+impl FromStr for Tier {
+    type Err = UnknownTier;
+
+    fn from_str(s: &str) -> Result<Self, UnknownTier> {
+        Tier::ALL.into_iter().find(|tier| tier.name() == s).ok_or(UnknownTier)
+    }
+}
+
+/// A price per Compute Unit in millionths of a US dollar's millionth (10⁻¹² USD), so that sums are exact.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord, Hash)]
+pub struct Price(pub u64);
+
+impl Price {
+    /// From US dollars per unit; what is finer than 10⁻¹² USD is rounded away, negative or absurd prices are none.
+    pub fn from_usd(usd: f64) -> Option<Self> {
+        (usd.is_finite() && (0.0..=1_000.0).contains(&usd)).then(|| Price((usd * 1e12).round() as u64))
+    }
+
+    /// US dollars per unit.
+    pub fn usd(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+}
+
+/// The figures of one plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The plan's name.
+    pub tier: Tier,
+    /// Requests a key may make in a UTC minute.
+    pub per_minute: u64,
+    /// Requests a key may make in a UTC hour.
+    pub per_hour: u64,
+    /// Requests a key may make in a UTC day.
+    pub per_day: u64,
+    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    pub heavy_per_minute: u64,
+    /// Price of a Compute Unit.
+    pub price: Price,
+}
+
+impl Plan {
+    /// The deployed figures of a tier.
+    pub const fn of(tier: Tier) -> Plan {
+        let (per_minute, per_hour, per_day, heavy_per_minute, price) = match tier {
+            Tier::Free => (10, 500, 10_000, 6, 0),
+            Tier::Standard => (50, 2_500, 50_000, 30, 1_000_000_000),
+            Tier::Premium => (100, 5_000, 100_000, 60, 500_000_000),
+            Tier::Enterprise => (1_000, 50_000, 1_000_000, 600, 200_000_000),
+        };
+        Plan { tier, per_minute, per_hour, per_day, heavy_per_minute, price: Price(price) }
+    }
+}
+
+/// What one batch counts as in the plan windows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BatchCounts {
+    /// One request, whatever it holds.
+    #[default]
+    Request,
+    /// As many requests as it has items.
+    Items,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_table_of_the_specification() {
+        let rows: Vec<_> = Tier::ALL
+            .map(Plan::of)
+            .map(|p| (p.tier.name(), p.per_minute, p.per_hour, p.per_day, p.heavy_per_minute, p.price.usd()))
+            .into();
+        assert_eq!(
+            rows,
+            [
+                ("free", 10, 500, 10_000, 6, 0.0),
+                ("standard", 50, 2_500, 50_000, 30, 0.001),
+                ("premium", 100, 5_000, 100_000, 60, 0.0005),
+                ("enterprise", 1_000, 50_000, 1_000_000, 600, 0.0002),
+            ]
+        );
+    }
+
+    #[test]
+    fn tiers_are_read_by_name() {
+        assert_eq!("premium".parse(), Ok(Tier::Premium));
+        assert_eq!("Premium".parse::<Tier>(), Err(UnknownTier));
+    }
+
+    #[test]
+    fn prices_keep_twelve_decimals() {
+        assert_eq!(Price::from_usd(0.000_000_000_001), Some(Price(1)));
+        assert_eq!(Price::from_usd(-1.0), None);
+        assert_eq!(Price::from_usd(f64::NAN), None);
+    }
+}

@@ -1,0 +1,412 @@
+//! Every way the gateway says no, and the one table that turns each into its wire forms
+//! (specification, "Errors"; the silent points in the contract's section 3).
+
+use crate::chain::Dialect;
+use http::StatusCode;
+use std::fmt;
+
+/// A refusal: the caller's matter, not a node's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// No chain and nothing else lives at this path.
+    NoRoute,
+    /// A WebSocket path of a chain that has no stream here.
+    NoStream,
+    /// The path is there, but not for this HTTP method; only `allow` is.
+    MethodNotAllowed {
+        /// What the `Allow` header says.
+        allow: &'static str,
+    },
+    /// A path that could be read in more than one way.
+    InvalidPath,
+    /// A URI above the limit.
+    UriTooLong,
+    /// Headers above the limit, in number or size.
+    HeadersTooLarge,
+    /// No API key anywhere in the request.
+    NoKey,
+    /// An API key that is forged, unknown, expired or revoked.
+    InvalidKey,
+    /// A key not seen before, while the store that could tell is away.
+    DirectoryAway,
+    /// The tenant is suspended.
+    Suspended,
+    /// The key is not scoped to this chain.
+    OutOfScope,
+    /// A body above the limit.
+    BodyTooLarge,
+    /// A body that arrives too slowly.
+    BodyTooSlow,
+    /// The gateway holds as much as it may: bodies in memory, calls in flight, or records not yet written.
+    Overloaded,
+    /// A body that is not JSON, or nested too deep.
+    ParseError,
+    /// JSON that is no call, or an empty batch.
+    InvalidRequest,
+    /// More items than a batch may have.
+    BatchTooLarge,
+    /// A batch for a chain that takes none.
+    BatchNotSupported,
+    /// A method on the project's block list, or missing from its allow list, or blocked by the operator.
+    NotPermitted,
+    /// A debugging method where they are forbidden outright.
+    DebugForbidden,
+    /// A plan window, or the project's requests per second, is used up.
+    Window {
+        /// Seconds until every exhausted window has started anew.
+        retry_after: u64,
+    },
+    /// The chain is not served here.
+    NotServed,
+    /// A second call within the minute of a method that is paced.
+    Paced {
+        /// Seconds until the minute is over.
+        retry_after: u64,
+    },
+    /// The heavy budget is used up.
+    Heavy {
+        /// Seconds until the minute is over.
+        retry_after: u64,
+    },
+    /// A method that nobody may call.
+    Closed,
+    /// The project's Compute Units are used up.
+    Quota,
+}
+
+/// The shape of a refusal's body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Body {
+    /// `{"message": …}`
+    Message,
+    /// `{"error": …}`
+    Error,
+    /// A JSON-RPC error in the chain's dialect.
+    Rpc,
+}
+
+struct Row {
+    status: StatusCode,
+    body: Body,
+    /// The JSON-RPC error number, alone where the body is one and always inside a batch.
+    code: i32,
+    grpc: u8,
+    message: &'static str,
+}
+
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+const METHOD_NOT_FOUND: i32 = -32601;
+const INTERNAL: i32 = -32603;
+const NOT_PERMITTED: i32 = -32004;
+const QUOTA: i32 = -32005;
+const HEAVY: i32 = -32029;
+
+/// gRPC status numbers (google.rpc.Code).
+mod grpc {
+    pub(super) const INVALID_ARGUMENT: u8 = 3;
+    pub(super) const PERMISSION_DENIED: u8 = 7;
+    pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
+    pub(super) const UNIMPLEMENTED: u8 = 12;
+    pub(super) const UNAVAILABLE: u8 = 14;
+    pub(super) const UNAUTHENTICATED: u8 = 16;
+}
+
+impl Refusal {
+    /// One of each, for documents and tests. Seconds to wait are 1.
+    pub const ALL: [Refusal; 26] = [
+        Refusal::NoRoute,
+        Refusal::NoStream,
+        Refusal::MethodNotAllowed { allow: "POST" },
+        Refusal::InvalidPath,
+        Refusal::UriTooLong,
+        Refusal::HeadersTooLarge,
+        Refusal::NoKey,
+        Refusal::InvalidKey,
+        Refusal::DirectoryAway,
+        Refusal::Suspended,
+        Refusal::OutOfScope,
+        Refusal::BodyTooLarge,
+        Refusal::BodyTooSlow,
+        Refusal::Overloaded,
+        Refusal::ParseError,
+        Refusal::InvalidRequest,
+        Refusal::BatchTooLarge,
+        Refusal::BatchNotSupported,
+        Refusal::NotPermitted,
+        Refusal::DebugForbidden,
+        Refusal::Window { retry_after: 1 },
+        Refusal::NotServed,
+        Refusal::Paced { retry_after: 1 },
+        Refusal::Heavy { retry_after: 1 },
+        Refusal::Closed,
+        Refusal::Quota,
+    ];
+
+    #[rustfmt::skip]
+    const fn row(self) -> Row {
+        use Body::{Error, Message, Rpc};
+        const fn row(status: StatusCode, body: Body, code: i32, grpc: u8, message: &'static str) -> Row {
+            Row { status, body, code, grpc, message }
+        }
+        match self {
+            Refusal::NoRoute => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "no Route matched with those values"),
+            Refusal::NoStream => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "chain not available at this location"),
+            Refusal::MethodNotAllowed { .. } => row(StatusCode::METHOD_NOT_ALLOWED, Message, INVALID_REQUEST, grpc::UNIMPLEMENTED, "method not allowed"),
+            Refusal::InvalidPath => row(StatusCode::BAD_REQUEST, Message, INVALID_REQUEST, grpc::UNIMPLEMENTED, "invalid path"),
+            Refusal::UriTooLong => row(StatusCode::URI_TOO_LONG, Message, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "URI too long"),
+            Refusal::HeadersTooLarge => row(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Message, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "request headers too large"),
+            Refusal::NoKey => row(StatusCode::UNAUTHORIZED, Message, INVALID_REQUEST, grpc::UNAUTHENTICATED, "No API key found in request"),
+            Refusal::InvalidKey => row(StatusCode::UNAUTHORIZED, Message, INVALID_REQUEST, grpc::UNAUTHENTICATED, "Invalid authentication credentials"),
+            Refusal::DirectoryAway => row(StatusCode::SERVICE_UNAVAILABLE, Message, INTERNAL, grpc::UNAVAILABLE, "key cannot be checked now, retry later"),
+            Refusal::Suspended => row(StatusCode::PAYMENT_REQUIRED, Message, INVALID_REQUEST, grpc::PERMISSION_DENIED, "account suspended — contact your administrator"),
+            Refusal::OutOfScope => row(StatusCode::FORBIDDEN, Message, INVALID_REQUEST, grpc::PERMISSION_DENIED, "API key not permitted for this chain"),
+            Refusal::BodyTooLarge => row(StatusCode::PAYLOAD_TOO_LARGE, Rpc, INVALID_REQUEST, grpc::RESOURCE_EXHAUSTED, "request too large"),
+            Refusal::BodyTooSlow => row(StatusCode::REQUEST_TIMEOUT, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "request body too slow"),
+            Refusal::Overloaded => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "overloaded, retry later"),
+            Refusal::ParseError => row(StatusCode::BAD_REQUEST, Rpc, PARSE_ERROR, grpc::INVALID_ARGUMENT, "parse error"),
+            Refusal::InvalidRequest => row(StatusCode::BAD_REQUEST, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid request"),
+            Refusal::BatchTooLarge => row(StatusCode::PAYLOAD_TOO_LARGE, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "batch too large"),
+            Refusal::BatchNotSupported => row(StatusCode::BAD_REQUEST, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "batch not supported"),
+            Refusal::NotPermitted => row(StatusCode::FORBIDDEN, Rpc, NOT_PERMITTED, grpc::PERMISSION_DENIED, "method not permitted for this project"),
+            Refusal::DebugForbidden => row(StatusCode::FORBIDDEN, Error, METHOD_NOT_FOUND, grpc::PERMISSION_DENIED, "debug methods not permitted"),
+            Refusal::Window { .. } => row(StatusCode::TOO_MANY_REQUESTS, Message, HEAVY, grpc::RESOURCE_EXHAUSTED, "API rate limit exceeded"),
+            Refusal::NotServed => row(StatusCode::OK, Rpc, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "chain not available at this location"),
+            Refusal::Paced { .. } => row(StatusCode::TOO_MANY_REQUESTS, Message, HEAVY, grpc::RESOURCE_EXHAUSTED, "Heavy method rate limit: 1/min for eth_getLogs"),
+            Refusal::Heavy { .. } => row(StatusCode::TOO_MANY_REQUESTS, Rpc, HEAVY, grpc::RESOURCE_EXHAUSTED, "heavy method rate limit exceeded for your plan, retry later"),
+            Refusal::Closed => row(StatusCode::OK, Rpc, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "method not available"),
+            Refusal::Quota => row(StatusCode::OK, Rpc, QUOTA, grpc::RESOURCE_EXHAUSTED, "compute unit quota exceeded"),
+        }
+    }
+
+    /// The HTTP status when the call, or the whole request, is refused alone.
+    pub const fn status(self) -> StatusCode {
+        self.row().status
+    }
+
+    /// The JSON-RPC error number it has inside a batch, and alone where its body is a JSON-RPC error.
+    pub const fn code(self) -> i32 {
+        self.row().code
+    }
+
+    /// The gRPC status number.
+    pub const fn grpc(self) -> u8 {
+        self.row().grpc
+    }
+
+    /// The message, the same in every form.
+    pub const fn message(self) -> &'static str {
+        self.row().message
+    }
+
+    /// What the `Retry-After` header says, in seconds.
+    pub const fn retry_after(self) -> Option<u64> {
+        match self {
+            Refusal::Window { retry_after } | Refusal::Paced { retry_after } | Refusal::Heavy { retry_after } => {
+                Some(retry_after)
+            }
+            Refusal::DirectoryAway | Refusal::Overloaded => Some(1),
+            _ => None,
+        }
+    }
+
+    /// What the `Allow` header says.
+    pub const fn allow(self) -> Option<&'static str> {
+        match self {
+            Refusal::MethodNotAllowed { allow } => Some(allow),
+            _ => None,
+        }
+    }
+
+    /// Whether the answer tells how to authenticate (`WWW-Authenticate`).
+    pub const fn asks_for_key(self) -> bool {
+        matches!(self, Refusal::NoKey | Refusal::InvalidKey)
+    }
+
+    /// Whether the client's connection must be closed after the answer, because the rest of its request is not read.
+    pub const fn closes(self) -> bool {
+        matches!(
+            self,
+            Refusal::BodyTooLarge | Refusal::BodyTooSlow | Refusal::UriTooLong | Refusal::HeadersTooLarge
+        )
+    }
+
+    /// Writes the body of the HTTP answer when the call, or the whole request, is refused alone. `id` is the call's id
+    /// as raw JSON, where one is known.
+    pub fn write_alone(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
+        match self.row().body {
+            Body::Message => write_field("message", self.message(), out),
+            Body::Error => write_field("error", self.message(), out),
+            Body::Rpc => self.write_item(dialect, id, out),
+        }
+    }
+
+    /// Writes the refusal as an item of a batch's answer, or as a message of a stream.
+    pub fn write_item(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
+        write_error(dialect, id, self.code(), self.message(), out);
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message())
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// What every fault looks like from outside: nodes and their troubles stay inside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BackendFailure;
+
+impl BackendFailure {
+    const MESSAGE: &'static str = "backend request failed";
+
+    /// The HTTP status of a call that failed alone.
+    pub const fn status(self, dialect: Dialect) -> StatusCode {
+        match dialect {
+            Dialect::JsonRpc2 | Dialect::Utxo => StatusCode::OK,
+        }
+    }
+
+    /// The gRPC status number.
+    pub const fn grpc(self) -> u8 {
+        grpc::UNAVAILABLE
+    }
+
+    /// Writes the answer, alone or as an item.
+    pub fn write(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
+        write_error(dialect, id, INTERNAL, Self::MESSAGE, out);
+    }
+}
+
+fn write_field(name: &str, text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    crate::json::write_string(out, text);
+    out.push(b'}');
+}
+
+fn write_error(dialect: Dialect, id: Option<&[u8]>, code: i32, message: &str, out: &mut Vec<u8>) {
+    let id = id.unwrap_or(b"null");
+    let error = |out: &mut Vec<u8>| {
+        out.extend_from_slice(b"{\"code\":");
+        out.extend_from_slice(code.to_string().as_bytes());
+        out.extend_from_slice(b",\"message\":");
+        crate::json::write_string(out, message);
+        out.push(b'}');
+    };
+    match dialect {
+        Dialect::JsonRpc2 => {
+            out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+            out.extend_from_slice(id);
+            out.extend_from_slice(b",\"error\":");
+            error(out);
+        }
+        Dialect::Utxo => {
+            out.extend_from_slice(b"{\"result\":null,\"error\":");
+            error(out);
+            out.extend_from_slice(b",\"id\":");
+            out.extend_from_slice(id);
+        }
+    }
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alone(refusal: Refusal, dialect: Dialect) -> (u16, String) {
+        let mut body = Vec::new();
+        refusal.write_alone(dialect, Some(b"7"), &mut body);
+        (refusal.status().as_u16(), String::from_utf8(body).unwrap())
+    }
+
+    fn item(refusal: Refusal, dialect: Dialect) -> String {
+        let mut body = Vec::new();
+        refusal.write_item(dialect, None, &mut body);
+        String::from_utf8(body).unwrap()
+    }
+
+    #[test]
+    fn every_row_of_the_error_table_alone() {
+        let rpc = |code: i32, message: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":{code},"message":"{message}"}}}}"#)
+        };
+        let message = |message: &str| format!(r#"{{"message":"{message}"}}"#);
+        let rows = [
+            (Refusal::NotServed, 200, rpc(-32601, "chain not available at this location")),
+            (Refusal::NoStream, 404, message("chain not available at this location")),
+            (Refusal::Quota, 200, rpc(-32005, "compute unit quota exceeded")),
+            (Refusal::Window { retry_after: 3 }, 429, message("API rate limit exceeded")),
+            (
+                Refusal::Heavy { retry_after: 3 },
+                429,
+                rpc(-32029, "heavy method rate limit exceeded for your plan, retry later"),
+            ),
+            (Refusal::Paced { retry_after: 3 }, 429, message("Heavy method rate limit: 1/min for eth_getLogs")),
+            (Refusal::DebugForbidden, 403, r#"{"error":"debug methods not permitted"}"#.into()),
+            (Refusal::Suspended, 402, message("account suspended — contact your administrator")),
+            (Refusal::BatchTooLarge, 413, rpc(-32600, "batch too large")),
+            (Refusal::NoRoute, 404, message("no Route matched with those values")),
+            (Refusal::NoKey, 401, message("No API key found in request")),
+            (Refusal::InvalidKey, 401, message("Invalid authentication credentials")),
+            (Refusal::OutOfScope, 403, message("API key not permitted for this chain")),
+            (Refusal::NotPermitted, 403, rpc(-32004, "method not permitted for this project")),
+            (Refusal::ParseError, 400, rpc(-32700, "parse error")),
+            (Refusal::InvalidRequest, 400, rpc(-32600, "invalid request")),
+            (Refusal::BodyTooLarge, 413, rpc(-32600, "request too large")),
+            (Refusal::BatchNotSupported, 400, rpc(-32600, "batch not supported")),
+            (Refusal::Closed, 200, rpc(-32601, "method not available")),
+            (Refusal::InvalidPath, 400, message("invalid path")),
+        ];
+        for (refusal, status, body) in rows {
+            assert_eq!(alone(refusal, Dialect::JsonRpc2), (status, body), "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn inside_a_batch_every_refusal_is_a_json_rpc_error() {
+        assert_eq!(
+            item(Refusal::Paced { retry_after: 1 }, Dialect::JsonRpc2),
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32029,"message":"Heavy method rate limit: 1/min for eth_getLogs"}}"#
+        );
+        assert_eq!(
+            item(Refusal::DebugForbidden, Dialect::JsonRpc2),
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"debug methods not permitted"}}"#
+        );
+    }
+
+    #[test]
+    fn utxo_errors_carry_a_null_result() {
+        assert_eq!(
+            alone(Refusal::Closed, Dialect::Utxo).1,
+            r#"{"result":null,"error":{"code":-32601,"message":"method not available"},"id":7}"#
+        );
+        let mut body = Vec::new();
+        BackendFailure.write(Dialect::Utxo, Some(b"\"a\""), &mut body);
+        assert_eq!(body, br#"{"result":null,"error":{"code":-32603,"message":"backend request failed"},"id":"a"}"#);
+    }
+
+    #[test]
+    fn what_may_be_tried_again_says_when() {
+        for refusal in Refusal::ALL {
+            let again = matches!(refusal.status().as_u16(), 429 | 503);
+            assert_eq!(refusal.retry_after().is_some(), again, "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn grpc_statuses_of_the_contract() {
+        for refusal in [Refusal::Suspended, Refusal::OutOfScope, Refusal::NotPermitted] {
+            assert_eq!(refusal.grpc(), 7);
+        }
+        for refusal in [Refusal::Window { retry_after: 1 }, Refusal::Heavy { retry_after: 1 }, Refusal::Quota] {
+            assert_eq!(refusal.grpc(), 8);
+        }
+        assert_eq!((Refusal::NoKey.grpc(), Refusal::NotServed.grpc(), BackendFailure.grpc()), (16, 12, 14));
+    }
+}

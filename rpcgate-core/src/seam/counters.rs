@@ -1,0 +1,160 @@
+//! Counters: plan windows and requests per second by key and project, Compute Units by project.
+
+use super::Answer;
+use crate::caller::{Caller, KeyId, ProjectId};
+use crate::clock::Time;
+use crate::quota::{Grant, Mask, Rolling};
+use crate::refusal::Refusal;
+use crate::window::{Fixed, KeyWindows, Windows};
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hash};
+
+/// What came of asking for room in the windows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// The windows as they stand now.
+    pub windows: Windows,
+    /// Why nothing was counted; `None` when it was.
+    pub refused: Option<Refusal>,
+}
+
+/// Counts requests and Compute Units. Shared by all gateways of a deployment, or local to one.
+pub trait Counters: Send + Sync + Debug {
+    /// Counts `weight` requests in the caller's three windows and, where the project has an `rps_limit`, in its
+    /// second; in all of them or in none.
+    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken>;
+
+    /// How the caller's windows stand. Never waits: it serves the headers of early refusals.
+    fn peek(&self, caller: &Caller, now: Time) -> Windows;
+
+    /// Reserves `costs` in order in the project's rolling 24 hours; see [`Rolling::reserve`].
+    fn reserve(&self, caller: &Caller, costs: &[u32], now: Time) -> Answer<(Mask, Grant)>;
+
+    /// Gives `units` back to `hour`.
+    fn refund(&self, project: ProjectId, hour: u64, units: u64);
+}
+
+const SHARDS: usize = 64;
+
+/// A map in 64 parts, each with a lock of its own that is held for a few additions only.
+#[derive(Debug)]
+struct Sharded<K, V> {
+    hash: RandomState,
+    shards: [Mutex<HashMap<K, V, RandomState>>; SHARDS],
+}
+
+impl<K, V> Default for Sharded<K, V> {
+    fn default() -> Self {
+        Sharded { hash: RandomState::default(), shards: std::array::from_fn(|_| Mutex::default()) }
+    }
+}
+
+impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
+    fn with<T>(&self, key: K, act: impl FnOnce(&mut V) -> T) -> T {
+        let shard = self.hash.hash_one(key) as usize % SHARDS;
+        act(self.shards[shard].lock().entry(key).or_default())
+    }
+
+    fn look<T>(&self, key: K, act: impl FnOnce(Option<&V>) -> T) -> T {
+        let shard = self.hash.hash_one(key) as usize % SHARDS;
+        act(self.shards[shard].lock().get(&key))
+    }
+
+    fn retain(&self, keep: impl Fn(&V) -> bool) {
+        for shard in &self.shards {
+            shard.lock().retain(|_, value| keep(value));
+        }
+    }
+}
+
+/// Counters of one process.
+#[derive(Debug, Default)]
+pub struct MemoryCounters {
+    keys: Sharded<KeyId, KeyWindows>,
+    seconds: Sharded<ProjectId, Fixed<1>>,
+    units: Sharded<ProjectId, Rolling>,
+}
+
+impl MemoryCounters {
+    /// Forgets what no longer matters at `now`. To be called now and then, so that keys long gone take no memory.
+    pub fn sweep(&self, now: Time) {
+        self.keys.retain(|windows| !windows.is_over(now));
+        self.seconds.retain(|second| !second.is_over(now));
+        self.units.retain(|units| !units.is_over(now));
+    }
+
+    /// Compute Units of a project in the 24 hours up to `now`.
+    pub fn used(&self, project: ProjectId, now: Time) -> u64 {
+        self.units.look(project, |units| units.map_or(0, |units| units.used(now)))
+    }
+}
+
+impl Counters for MemoryCounters {
+    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
+        let weight = u64::from(weight);
+        let take = || {
+            let (windows, taken) = self.keys.with(caller.key, |windows| windows.take(&caller.plan, weight, now));
+            Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
+        };
+        let Some(limit) = caller.quota.rps_limit else { return Answer::Now(take()) };
+        // The second is counted first and given back if the windows refuse, so that neither lock is held for the other.
+        let fits = self.seconds.with(caller.project, |second| {
+            let fits = second.used(now).saturating_add(weight) <= limit;
+            if fits {
+                second.add(weight, now);
+            }
+            fits
+        });
+        if !fits {
+            let refused = Some(Refusal::Window { retry_after: 1 });
+            return Answer::Now(Taken { windows: self.peek(caller, now), refused });
+        }
+        let taken = take();
+        if taken.refused.is_some() {
+            self.seconds.with(caller.project, |second| second.give_back(weight, now));
+        }
+        Answer::Now(taken)
+    }
+
+    fn peek(&self, caller: &Caller, now: Time) -> Windows {
+        self.keys.look(caller.key, |windows| windows.copied().unwrap_or_default().peek(&caller.plan, now))
+    }
+
+    fn reserve(&self, caller: &Caller, costs: &[u32], now: Time) -> Answer<(Mask, Grant)> {
+        let ceiling = caller.quota.cu_per_day;
+        Answer::Now(self.units.with(caller.project, |units| units.reserve(costs, ceiling, now)))
+    }
+
+    fn refund(&self, project: ProjectId, hour: u64, units: u64) {
+        self.units.with(project, |rolling| rolling.refund(hour, units));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seam::suite;
+
+    #[test]
+    fn memory_keeps_the_counters_suite() {
+        suite::counters(|| std::sync::Arc::new(MemoryCounters::default()));
+    }
+
+    #[test]
+    fn what_is_over_is_forgotten() {
+        let counters = MemoryCounters::default();
+        let caller = suite::caller(1);
+        let now = Time::from_secs(1_000_000);
+        let Answer::Now(_) = counters.take(&caller, 1, now) else { panic!("memory does not wait") };
+        let Answer::Now(_) = counters.reserve(&caller, &[5], now) else { panic!("memory does not wait") };
+        counters.sweep(now);
+        assert_eq!(counters.used(caller.project, now), 5);
+        let later = Time::from_secs(1_000_000 + 3 * 86_400);
+        counters.sweep(later);
+        assert!(counters.keys.shards.iter().all(|shard| shard.lock().is_empty()));
+        assert!(counters.units.shards.iter().all(|shard| shard.lock().is_empty()));
+    }
+}

@@ -1,0 +1,190 @@
+//! API keys: their form, the checksum that lets a gateway refuse forged ones without a look-up, and the hash they are
+//! stored under.
+//!
+//! A key is `rpcg_`, 7 characters of id (together the 12-character prefix that may be shown), 32 characters of secret
+//! and 6 of checksum, all of `0-9A-Za-z`. The checksum is keyed, so nobody without `gateway.key_secret` can make a key
+//! that reaches the store.
+
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::{digest, hmac};
+use std::fmt;
+
+const MARK: &str = "rpcg_";
+const ID: usize = 7;
+const SECRET: usize = 32;
+const CHECKSUM: usize = 6;
+/// What a log, a list or a trace may show of a key.
+pub const PREFIX: usize = MARK.len() + ID;
+/// The length of a key.
+pub const LENGTH: usize = PREFIX + SECRET + CHECKSUM;
+const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Makes keys and tells forged ones from real ones. Every part of a deployment holds the same secret.
+pub struct KeyForge {
+    secret: hmac::Key,
+}
+
+impl fmt::Debug for KeyForge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyForge")
+    }
+}
+
+/// The machine gave no random numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRandomness;
+
+impl fmt::Display for NoRandomness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the machine gives no random numbers")
+    }
+}
+
+impl std::error::Error for NoRandomness {}
+
+impl KeyForge {
+    /// A forge with this secret (`gateway.key_secret`).
+    ///
+    /// ```
+    /// use rpcgate_core::secret::KeyForge;
+    ///
+    /// let forge = KeyForge::new(b"shared by all gateways");
+    /// let key = forge.make()?;
+    /// assert!(key.starts_with("rpcg_") && key.len() == 50);
+    /// assert!(forge.is_genuine(&key));
+    /// assert!(!KeyForge::new(b"a stranger's").is_genuine(&key));
+    /// # Ok::<(), rpcgate_core::secret::NoRandomness>(())
+    /// ```
+    pub fn new(secret: &[u8]) -> Self {
+        KeyForge { secret: hmac::Key::new(hmac::HMAC_SHA256, secret) }
+    }
+
+    /// A new key.
+    ///
+    /// # Errors
+    /// [`NoRandomness`] when the machine has none to give.
+    pub fn make(&self) -> Result<String, NoRandomness> {
+        let mut key = String::with_capacity(LENGTH);
+        key.push_str(MARK);
+        random_text(ID + SECRET, &mut key)?;
+        let checksum = self.checksum(&key);
+        key.extend(checksum.map(char::from));
+        Ok(key)
+    }
+
+    /// Whether `key` was made with this forge's secret. It may have been revoked since.
+    pub fn is_genuine(&self, key: &str) -> bool {
+        let Some((body, checksum)) = key.split_at_checked(LENGTH - CHECKSUM) else { return false };
+        use subtle::ConstantTimeEq;
+        body.starts_with(MARK)
+            && body[MARK.len()..].bytes().all(|b| b.is_ascii_alphanumeric())
+            && bool::from(self.checksum(body)[..].ct_eq(checksum.as_bytes()))
+    }
+
+    fn checksum(&self, body: &str) -> [u8; CHECKSUM] {
+        let tag = hmac::sign(&self.secret, body.as_bytes());
+        let mut number = tag.as_ref().iter().take(8).fold(0u64, |n, b| n << 8 | u64::from(*b));
+        std::array::from_fn(|_| {
+            let digit = ALPHABET[(number % 62) as usize];
+            number /= 62;
+            digit
+        })
+    }
+}
+
+/// `count` random characters of `0-9A-Za-z`, appended to `out`.
+///
+/// # Errors
+/// [`NoRandomness`] when the machine has none to give.
+pub fn random_text(count: usize, out: &mut String) -> Result<(), NoRandomness> {
+    let random = SystemRandom::new();
+    let mut left = count;
+    while left > 0 {
+        let mut bytes = [0; 64];
+        random.fill(&mut bytes).map_err(|_| NoRandomness)?;
+        // 62 does not divide 256: what lies above the last whole multiple would favour the first digits.
+        for byte in bytes.into_iter().filter(|byte| *byte < 248).take(left) {
+            out.push(char::from(ALPHABET[usize::from(byte) % 62]));
+            left -= 1;
+        }
+    }
+    Ok(())
+}
+
+/// The part of a key that may be shown. What is no key of ours is not shown at all.
+pub fn shown(key: &str) -> &str {
+    if key.len() == LENGTH && key.starts_with(MARK) { key.get(..PREFIX).unwrap_or_default() } else { "" }
+}
+
+/// What a key is stored under: its SHA-256. A key has 190 bits of randomness, so no salt is needed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyHash(pub [u8; 32]);
+
+impl KeyHash {
+    /// The hash of a key.
+    pub fn of(key: &str) -> Self {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(digest::digest(&digest::SHA256, key.as_bytes()).as_ref());
+        KeyHash(hash)
+    }
+
+    /// Reads 64 hex digits.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut hash = [0; 32];
+        hex::decode_to_slice(text, &mut hash).ok()?;
+        Some(KeyHash(hash))
+    }
+}
+
+impl fmt::Display for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyHash({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn keys_differ_and_have_the_stated_form() {
+        let forge = KeyForge::new(b"s");
+        let (a, b) = (forge.make().unwrap(), forge.make().unwrap());
+        assert_ne!(a, b);
+        assert_eq!((a.len(), shown(&a).len()), (50, 12));
+        assert_eq!(shown("something else"), "");
+    }
+
+    #[test]
+    fn a_hash_is_the_sha_256_of_the_key() {
+        assert_eq!(
+            KeyHash::of("abc").to_string(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+        assert_eq!(KeyHash::from_hex(&KeyHash::of("abc").to_string()), Some(KeyHash::of("abc")));
+        assert_eq!(KeyHash::from_hex("ba78"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_with_any_character_changed_is_forged(at in 0usize..LENGTH, to in "[ -~]") {
+            let forge = KeyForge::new(b"s");
+            let key = forge.make().unwrap();
+            let mut changed = key.clone();
+            changed.replace_range(at..=at, &to);
+            prop_assert_eq!(forge.is_genuine(&changed), changed == key);
+        }
+
+        #[test]
+        fn no_text_makes_the_check_panic(text in "\\PC*") {
+            prop_assert!(!KeyForge::new(b"s").is_genuine(&text));
+        }
+    }
+}

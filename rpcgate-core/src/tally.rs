@@ -1,0 +1,365 @@
+//! A set's account: who called, what became of each call, what is charged. However a set's life ends, dropping its
+//! tally gives back what was reserved and not used and hands one record to the ledger.
+
+use crate::caller::{Caller, RequestId};
+use crate::call::{Entry, State};
+use crate::chain::{Chain, Dialect};
+use crate::clock::{Clock, Time};
+use crate::quota::Grant;
+use crate::refusal::{BackendFailure, Refusal};
+use crate::reply::{Form, Source};
+use crate::seam::counters::Counters;
+use crate::seam::ledger::{Ledger, Line, Outcome, Phase, Record};
+use crate::window::Windows;
+use bytes::Bytes;
+use http::StatusCode;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a call travelled.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Transport {
+    /// An HTTP request.
+    Http,
+    /// A message of a WebSocket stream, or its handshake.
+    Ws,
+    /// A gRPC call.
+    Grpc,
+}
+
+impl Transport {
+    /// Its name in usage.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Transport::Http => "http",
+            Transport::Ws => "ws",
+            Transport::Grpc => "grpc",
+        }
+    }
+}
+
+/// The seams that a tally settles with, shared by all of a gateway's tallies.
+#[derive(Clone, Debug)]
+pub struct Books {
+    /// The clock that measures latency.
+    pub clock: Arc<dyn Clock>,
+    /// Where reservations are given back.
+    pub counters: Arc<dyn Counters>,
+    /// Where the record goes.
+    pub ledger: Arc<dyn Ledger>,
+}
+
+/// The entries of a set, in the order of the request. One needs no allocation of its own.
+pub type Entries = SmallVec<[Entry; 1]>;
+
+/// The account of one set of calls.
+#[derive(Debug)]
+pub struct Tally {
+    /// What `x-request-id` says.
+    pub request: RequestId,
+    /// How it came.
+    pub transport: Transport,
+    /// The chain it is for.
+    pub chain: Arc<Chain>,
+    /// Whose it is.
+    pub caller: Arc<Caller>,
+    /// When it came: the moment that decides its minute and hour.
+    pub arrival: Time,
+    /// The request's body, into which the entries point.
+    pub body: Bytes,
+    /// Whether it came as an array.
+    pub batch: bool,
+    /// The calls.
+    pub entries: Entries,
+    /// Why the request was refused as a whole.
+    pub refused: Option<Refusal>,
+    /// How the windows stood when it was counted in them, or was refused by them.
+    pub windows: Option<Windows>,
+    /// As how many requests it was counted in the plan windows.
+    pub counted: u32,
+    /// What it reserved in the project's quota.
+    pub grant: Option<Grant>,
+    /// Memory held for its bodies.
+    pub room: crate::room::Held,
+    started: Duration,
+    books: Arc<Books>,
+}
+
+impl Tally {
+    /// The account of a request that has just been authenticated; `started` is what the clock's
+    /// [`elapsed`](Clock::elapsed) said on its arrival.
+    pub fn new(
+        request: RequestId,
+        transport: Transport,
+        chain: Arc<Chain>,
+        caller: Arc<Caller>,
+        (arrival, started): (Time, Duration),
+        books: Arc<Books>,
+    ) -> Self {
+        Tally {
+            request,
+            transport,
+            chain,
+            caller,
+            arrival,
+            body: Bytes::new(),
+            batch: false,
+            entries: Entries::new(),
+            refused: None,
+            windows: None,
+            counted: 0,
+            grant: None,
+            room: crate::room::Held::default(),
+            started,
+            books,
+        }
+    }
+
+    /// Whether any call is still on its way to a node.
+    pub fn has_open(&self) -> bool {
+        self.entries.iter().any(Entry::is_open)
+    }
+
+    /// Refuses every open call, and with them the request as a whole.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        for entry in &mut self.entries {
+            if entry.is_open() {
+                entry.state = State::Refused(refusal);
+            }
+        }
+        self.refused = Some(refusal);
+    }
+
+    /// How the windows stand, for the rate headers: as they were counted, or as they are now.
+    pub fn windows_now(&self) -> Windows {
+        self.windows.unwrap_or_else(|| self.books.counters.peek(&self.caller, self.arrival))
+    }
+
+    /// Compute Units charged so far, all entries together.
+    pub fn charged(&self) -> u64 {
+        self.entries.iter().map(|entry| u64::from(charge(entry))).sum()
+    }
+
+    /// Whether every answer was in the cache before the request came.
+    pub fn is_hit(&self) -> bool {
+        !self.entries.is_empty()
+            && self.entries.iter().all(
+                |entry| matches!(&entry.state, State::Answered(reply) if reply.from == Source::Stored),
+            )
+    }
+
+    fn settle(&mut self) {
+        let charged = self.charged();
+        if let Some(grant) = self.grant.take() {
+            let unused = grant.units.saturating_sub(charged);
+            if unused > 0 {
+                self.books.counters.refund(self.caller.project, grant.hour, unused);
+            }
+        }
+        if self.entries.is_empty() {
+            return;
+        }
+        let dialect = self.chain.facts().dialect;
+        let name = self.chain.name();
+        // What belongs to no entry (brackets, separators) is the first one's.
+        let spare = self.body.len().saturating_sub(self.entries.iter().map(|entry| entry.call.len()).sum());
+        let lines: SmallVec<[Line<'_>; 1]> = self
+            .entries
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| Line {
+                method: entry.call.view(&self.body, name).method,
+                cu: charge(entry),
+                status: status(entry, dialect).as_u16(),
+                outcome: outcome(entry),
+                cached: matches!(&entry.state, State::Answered(reply) if reply.from != Source::Node),
+                calls: 1,
+                bytes_in: (entry.call.len() + if index == 0 { spare } else { 0 }) as u32,
+                bytes_out: entry.bytes_out,
+            })
+            .collect();
+        self.books.ledger.append(&Record {
+            phase: Phase::Whole,
+            request: self.request,
+            key: self.caller.key,
+            project: self.caller.project,
+            tenant: self.caller.tenant,
+            chain: name,
+            transport: self.transport,
+            tier: self.caller.plan.tier,
+            price: self.caller.plan.price,
+            arrival: self.arrival,
+            latency: self.books.clock.elapsed().saturating_sub(self.started),
+            windowed: self.counted,
+            lines: &lines,
+        });
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+/// Charged is what a node or the cache answered, a node's own errors included, and what a node may be working on when
+/// the client leaves (contract, "limits, budget, quota").
+fn charge(entry: &Entry) -> u32 {
+    match entry.state {
+        State::Answered(_) | State::Sent => entry.call.rule.cu,
+        State::Open | State::Refused(_) | State::Failed(_) => 0,
+    }
+}
+
+/// The HTTP status the call would have had alone.
+fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
+    /// What servers log for a client that left before its answer.
+    const CLIENT_CLOSED_REQUEST: u16 = 499;
+    match &entry.state {
+        State::Open | State::Sent => StatusCode::from_u16(CLIENT_CLOSED_REQUEST).unwrap_or(StatusCode::REQUEST_TIMEOUT),
+        State::Refused(refusal) => refusal.status(),
+        State::Failed(_) => BackendFailure.status(dialect),
+        State::Answered(reply) => match &reply.form {
+            Form::Whole(whole) => whole.status,
+            Form::Error(_, status) => *status,
+            Form::Result(_) | Form::Nothing => StatusCode::OK,
+        },
+    }
+}
+
+fn outcome(entry: &Entry) -> Outcome {
+    match &entry.state {
+        State::Open | State::Sent => Outcome::Abandoned,
+        State::Refused(_) => Outcome::Refused,
+        State::Failed(_) => Outcome::Failed,
+        State::Answered(reply) if reply.form.is_error() => Outcome::NodeError,
+        State::Answered(_) => Outcome::Answered,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::tests::Toy;
+    use crate::call::{Call, Payload};
+    use crate::caller::{KeyId, ProjectId, TenantId};
+    use crate::chain::{Found, Rule};
+    use crate::clock::ManualClock;
+    use crate::envelope::{Limits, Parsed, parse};
+    use crate::fault::{Cause, Fault};
+    use crate::plan::{Plan, Tier};
+    use crate::reply::Reply;
+    use crate::seam::counters::MemoryCounters;
+    use crate::seam::ledger::MemoryLedger;
+
+    struct Desk {
+        clock: Arc<ManualClock>,
+        counters: Arc<MemoryCounters>,
+        ledger: Arc<MemoryLedger>,
+        tally: Tally,
+    }
+
+    fn desk(body: &'static [u8]) -> Desk {
+        let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
+        let (counters, ledger) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryLedger::default()));
+        let books = Books { clock: clock.clone(), counters: counters.clone(), ledger: ledger.clone() };
+        let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
+        let caller = Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Standard));
+        let now = (clock.now(), clock.elapsed());
+        let mut tally =
+            Tally::new(RequestId(9), Transport::Http, chain, Arc::new(caller), now, Arc::new(books));
+        tally.body = Bytes::from_static(body);
+        let items = match parse(body, &Limits::default()) {
+            Ok(Parsed::Single(item)) => vec![item],
+            Ok(Parsed::Batch(items)) => items,
+            Err(_) => vec![],
+        };
+        for item in items {
+            let call = match item {
+                Ok(envelope) => Call::json_rpc(envelope, Found { rule: Rule { cu: 5, ..Rule::UNLISTED }, metered: None }),
+                Err(bad) => Call::unread(Payload::Bad(bad)),
+            };
+            tally.entries.push(Entry::open(call));
+        }
+        Desk { clock, counters, ledger, tally }
+    }
+
+    const BATCH: &[u8] = br#"[{"id":1,"method":"a"}, {"id":2,"method":"bb"},{"id":3,"method":"c"},{"id":4,"method":"d"}]"#;
+
+    fn answered(from: Source) -> State {
+        State::Answered(Reply { form: Form::Result(Bytes::from_static(b"1")), from })
+    }
+
+    #[test]
+    fn a_dropped_tally_leaves_one_record_with_a_line_for_each_call() {
+        let mut desk = desk(BATCH);
+        desk.tally.entries[0].state = answered(Source::Node);
+        desk.tally.entries[1].state = answered(Source::Stored);
+        desk.tally.entries[2].state = State::Refused(Refusal::Quota);
+        desk.tally.entries[3].state = State::Failed(Fault::sent(Cause::Broken));
+        desk.clock.advance(Duration::from_millis(3));
+        assert_eq!(desk.tally.charged(), 10);
+        drop(desk.tally);
+        let records = desk.ledger.records();
+        assert_eq!(records.len(), 1);
+        let record = &records[0];
+        assert_eq!((record.request, record.key, record.latency), (RequestId(9), KeyId(1), Duration::from_millis(3)));
+        let lines: Vec<_> =
+            record.lines.iter().map(|l| (l.method.as_str(), l.cu, l.status, l.outcome, l.cached)).collect();
+        assert_eq!(
+            lines,
+            [
+                ("a", 5, 200, Outcome::Answered, false),
+                ("bb", 5, 200, Outcome::Answered, true),
+                ("c", 0, 200, Outcome::Refused, false),
+                ("d", 0, 200, Outcome::Failed, false),
+            ]
+        );
+        let bytes: u32 = record.lines.iter().map(|l| l.bytes_in).sum();
+        assert_eq!(bytes as usize, BATCH.len(), "an entry's share is its slice, the rest is the first one's");
+    }
+
+    #[test]
+    fn what_was_reserved_and_not_charged_goes_back() {
+        let mut desk = desk(BATCH);
+        let now = desk.clock.now();
+        let Answer::Now((_, grant)) = desk.counters.reserve(&desk.tally.caller, &[5, 5, 5, 5], now) else {
+            panic!("memory does not wait")
+        };
+        desk.tally.grant = Some(grant);
+        desk.tally.entries[0].state = answered(Source::Node);
+        desk.tally.entries[1].state = State::Sent;
+        desk.tally.entries[2].state = State::Failed(Fault::unsent(Cause::Connect));
+        drop(desk.tally);
+        assert_eq!(desk.counters.used(ProjectId(2), now), 10, "answered and sent are charged, open and failed are not");
+    }
+
+    #[test]
+    fn a_call_already_sent_is_charged_when_the_client_leaves() {
+        let mut desk = desk(br#"{"id":1,"method":"a"}"#);
+        desk.tally.entries[0].state = State::Sent;
+        drop(desk.tally);
+        let line = &desk.ledger.records()[0].lines[0];
+        assert_eq!((line.cu, line.status, line.outcome), (5, 499, Outcome::Abandoned));
+    }
+
+    #[test]
+    fn a_request_without_calls_leaves_no_record() {
+        let desk = desk(b"");
+        drop(desk.tally);
+        assert!(desk.ledger.records().is_empty());
+    }
+
+    #[test]
+    fn a_set_is_a_hit_only_when_all_of_it_was_stored() {
+        let mut desk = desk(br#"[{"method":"a"},{"method":"b"}]"#);
+        desk.tally.entries[0].state = answered(Source::Stored);
+        desk.tally.entries[1].state = answered(Source::Shared);
+        assert!(!desk.tally.is_hit());
+        desk.tally.entries[1].state = answered(Source::Stored);
+        assert!(desk.tally.is_hit());
+    }
+
+    use crate::seam::Answer;
+}

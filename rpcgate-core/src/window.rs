@@ -1,0 +1,256 @@
+//! Plan windows: fixed windows on the UTC clock, one each for the minute, the hour and the day
+//! (specification, "Plans"; a request belongs to the windows of its arrival).
+
+use crate::clock::Time;
+use crate::plan::Plan;
+
+/// The three spans, shortest first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Span {
+    /// A UTC minute.
+    Minute,
+    /// A UTC hour.
+    Hour,
+    /// A UTC day.
+    Day,
+}
+
+impl Span {
+    /// All spans, shortest first.
+    pub const ALL: [Span; 3] = [Span::Minute, Span::Hour, Span::Day];
+
+    /// Length in seconds.
+    pub const fn secs(self) -> u64 {
+        match self {
+            Span::Minute => 60,
+            Span::Hour => 3_600,
+            Span::Day => 86_400,
+        }
+    }
+
+    /// Whole seconds from `now` until the window that holds `now` ends: 1 to the span's length.
+    pub const fn reset(self, now: Time) -> u64 {
+        self.secs() - now.secs() % self.secs()
+    }
+}
+
+/// How one window stands for a caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowance {
+    /// Requests that the plan grants in the window.
+    pub limit: u64,
+    /// Requests left in it.
+    pub remaining: u64,
+    /// Seconds until it starts anew.
+    pub reset: u64,
+}
+
+/// How all three stand: the source of the nine rate headers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Windows {
+    /// The UTC minute.
+    pub minute: Allowance,
+    /// The UTC hour.
+    pub hour: Allowance,
+    /// The UTC day.
+    pub day: Allowance,
+}
+
+impl Windows {
+    /// The windows of `plan` at `now`, of which `used` requests are gone (minute, hour, day).
+    pub fn of(plan: &Plan, used: [u64; 3], now: Time) -> Self {
+        let allowance = |span: Span, limit: u64, used: u64| Allowance {
+            limit,
+            remaining: limit.saturating_sub(used),
+            reset: span.reset(now),
+        };
+        Windows {
+            minute: allowance(Span::Minute, plan.per_minute, used[0]),
+            hour: allowance(Span::Hour, plan.per_hour, used[1]),
+            day: allowance(Span::Day, plan.per_day, used[2]),
+        }
+    }
+
+    /// The window with the fewest requests left, of equals the shorter: what `ratelimit-*` speak of.
+    pub fn tightest(&self) -> Allowance {
+        [self.hour, self.day].into_iter().fold(self.minute, |least, next| {
+            if next.remaining < least.remaining { next } else { least }
+        })
+    }
+
+    /// `None` when all windows have room for `weight` requests, else the latest reset in seconds among those that have
+    /// not: what `Retry-After` says.
+    pub fn exhausted(&self, weight: u64) -> Option<u64> {
+        [self.minute, self.hour, self.day].into_iter().filter(|w| w.remaining < weight).map(|w| w.reset).max()
+    }
+}
+
+/// A count that starts anew with every span of `SECS` seconds of the UTC clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Fixed<const SECS: u64> {
+    number: u64,
+    count: u64,
+}
+
+impl<const SECS: u64> Fixed<SECS> {
+    /// The count in the span that holds `now`. The span before the counted one is counted with it (a request may
+    /// arrive before its neighbour and be counted after it); a clock that stepped further back starts anew.
+    pub const fn used(&self, now: Time) -> u64 {
+        if self.is_over(now) { 0 } else { self.count }
+    }
+
+    /// Counts `weight` at `now`.
+    pub const fn add(&mut self, weight: u64, now: Time) {
+        if self.is_over(now) {
+            self.number = now.secs() / SECS;
+            self.count = 0;
+        }
+        self.count = self.count.saturating_add(weight);
+    }
+
+    /// Takes back what [`add`](Fixed::add) counted at `now`; nothing when its span is over.
+    pub const fn give_back(&mut self, weight: u64, now: Time) {
+        if !self.is_over(now) {
+            self.count = self.count.saturating_sub(weight);
+        }
+    }
+
+    /// Whether the span that was counted last is not that of `now`.
+    pub const fn is_over(&self, now: Time) -> bool {
+        let number = now.secs() / SECS;
+        number > self.number || number + 1 < self.number
+    }
+}
+
+/// The three counts of one key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeyWindows {
+    minute: Fixed<60>,
+    hour: Fixed<3_600>,
+    day: Fixed<86_400>,
+}
+
+impl KeyWindows {
+    /// How the windows of `plan` stand.
+    pub fn peek(&self, plan: &Plan, now: Time) -> Windows {
+        Windows::of(plan, [self.minute.used(now), self.hour.used(now), self.day.used(now)], now)
+    }
+
+    /// Counts `weight` requests in all three windows when all three have room, in none otherwise; `Err` holds the
+    /// seconds to wait. The windows as they stand afterwards come with either.
+    pub fn take(&mut self, plan: &Plan, weight: u64, now: Time) -> (Windows, Result<(), u64>) {
+        let before = self.peek(plan, now);
+        if let Some(wait) = before.exhausted(weight) {
+            return (before, Err(wait));
+        }
+        self.add(weight, now);
+        (self.peek(plan, now), Ok(()))
+    }
+
+    /// Counts without asking: for restoring a past.
+    pub const fn add(&mut self, weight: u64, now: Time) {
+        self.minute.add(weight, now);
+        self.hour.add(weight, now);
+        self.day.add(weight, now);
+    }
+
+    /// Whether nothing of it matters any more at `now`.
+    pub const fn is_over(&self, now: Time) -> bool {
+        self.day.is_over(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Tier;
+    use proptest::prelude::*;
+
+    const FREE: Plan = Plan::of(Tier::Free);
+
+    #[test]
+    fn a_window_starts_anew_on_the_utc_clock() {
+        let mut windows = KeyWindows::default();
+        for _ in 0..10 {
+            assert_eq!(windows.take(&FREE, 1, Time::from_secs(119)).1, Ok(()));
+        }
+        assert_eq!(windows.take(&FREE, 1, Time::from_secs(119)).1, Err(1));
+        let (after, taken) = windows.take(&FREE, 1, Time::from_secs(120));
+        assert_eq!(taken, Ok(()));
+        assert_eq!((after.minute.remaining, after.hour.remaining, after.day.remaining), (9, 489, 9_989));
+    }
+
+    #[test]
+    fn a_refused_request_counts_in_no_window() {
+        let mut windows = KeyWindows::default();
+        let now = Time::from_secs(7);
+        windows.add(10, now);
+        let before = windows;
+        assert_eq!(windows.take(&FREE, 1, now).1, Err(53));
+        assert_eq!(windows, before);
+    }
+
+    #[test]
+    fn retry_after_is_the_latest_reset_among_the_exhausted_windows() {
+        let mut windows = KeyWindows::default();
+        let now = Time::from_secs(30);
+        windows.add(500, now);
+        assert_eq!(windows.take(&FREE, 1, now).1, Err(3_570), "minute and hour are used up");
+    }
+
+    #[test]
+    fn the_tightest_window_is_the_shorter_of_equals() {
+        let plan = Plan { per_minute: 5, per_hour: 5, per_day: 4, ..FREE };
+        let windows = Windows::of(&plan, [0, 0, 0], Time::from_secs(0));
+        assert_eq!(windows.tightest(), windows.day);
+        let windows = Windows::of(&Plan { per_day: 5, ..plan }, [0, 0, 0], Time::from_secs(0));
+        assert_eq!(windows.tightest(), windows.minute);
+    }
+
+    #[test]
+    fn a_late_arrival_opens_no_second_allowance() {
+        let mut windows = KeyWindows::default();
+        windows.add(10, Time::from_secs(7_200));
+        assert!(windows.take(&FREE, 1, Time::from_secs(7_199)).1.is_err());
+    }
+
+    #[test]
+    fn a_clock_that_steps_an_hour_back_locks_no_minute_for_an_hour() {
+        let mut windows = KeyWindows::default();
+        windows.add(10, Time::from_secs(7_200));
+        let (after, taken) = windows.take(&FREE, 1, Time::from_secs(3_600));
+        assert_eq!((taken, after.minute.remaining, after.hour.remaining), (Ok(()), 9, 489));
+    }
+
+    proptest! {
+        #[test]
+        fn windows_agree_with_a_list_of_all_admitted_requests(
+            steps in proptest::collection::vec((0u64..4_000, 1u64..4), 1..300),
+        ) {
+            let plan = Plan { per_minute: 4, per_hour: 20, per_day: 60, ..FREE };
+            let mut windows = KeyWindows::default();
+            let mut admitted: Vec<(u64, u64)> = Vec::new();
+            let mut secs = 1_000_000;
+            for (step, weight) in steps {
+                secs += step;
+                let now = Time::from_secs(secs);
+                let used = |span: u64| -> u64 {
+                    admitted.iter().filter(|(at, _)| at / span == secs / span).map(|(_, w)| w).sum()
+                };
+                let room = used(60) + weight <= 4 && used(3_600) + weight <= 20 && used(86_400) + weight <= 60;
+                let (after, taken) = windows.take(&plan, weight, now);
+                prop_assert_eq!(taken.is_ok(), room);
+                if room {
+                    admitted.push((secs, weight));
+                }
+                let used = |span: u64| -> u64 {
+                    admitted.iter().filter(|(at, _)| at / span == secs / span).map(|(_, w)| w).sum()
+                };
+                prop_assert_eq!(after, Windows::of(&plan, [used(60), used(3_600), used(86_400)], now));
+                if let Err(wait) = taken {
+                    prop_assert!((1..=86_400).contains(&wait));
+                }
+            }
+        }
+    }
+}
