@@ -1,4 +1,341 @@
-//! In the making.
+#![doc = include_str!("../README.md")]
+
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::chain::ChainName;
+use std::sync::Arc;
+
+pub mod family;
+
+pub mod avax;
+pub mod bch;
+pub mod bsc;
+pub mod btc;
+pub mod dash;
+pub mod doge;
+pub mod eth;
+pub mod liquid;
+pub mod ltc;
+pub mod polygon;
 
 #[cfg(feature = "simulate")]
 pub mod simulate;
+
+/// Makes a chain's adapter.
+pub type Make = fn() -> Arc<dyn Adapter>;
+
+/// Every chain known here, in the order of the specification's chain table.
+pub const CATALOG: &[Make] = &[
+    eth::adapter,
+    bsc::adapter,
+    polygon::adapter,
+    avax::adapter,
+    btc::adapter,
+    ltc::adapter,
+    bch::adapter,
+    doge::adapter,
+    dash::adapter,
+    liquid::adapter,
+];
+
+/// The adapters of [`CATALOG`], in its order.
+pub fn catalog() -> impl Iterator<Item = Arc<dyn Adapter>> {
+    CATALOG.iter().map(|make| make())
+}
+
+/// The adapter of the chain at `/<path>`. Aliases are no paths.
+pub fn by_path(path: &str) -> Option<Arc<dyn Adapter>> {
+    catalog().find(|adapter| adapter.facts().name.as_str() == path)
+}
+
+/// The canonical name of a chain that a key's scope names by its path or by an alias (specification, "Gateway
+/// addressing"). Names are compared exactly.
+///
+/// ```
+/// use rpcgate_chains::scoped;
+///
+/// assert_eq!(scoped("bitcoin"), scoped("btc"));
+/// assert_eq!(scoped("btc").map(|name| name.as_str()), Some("btc"));
+/// assert_eq!(scoped("Bitcoin"), None);
+/// ```
+pub fn scoped(name: &str) -> Option<ChainName> {
+    catalog()
+        .map(|adapter| *adapter.facts())
+        .find(|facts| facts.name.as_str() == name || facts.aliases.contains(&name))
+        .map(|facts| facts.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::cache_rule::CacheRule;
+    use rpcgate_core::chain::{Chain, Dialect, Flags};
+    use std::collections::BTreeSet;
+
+    const EVM: [&str; 4] = ["eth", "bsc", "polygon", "avax"];
+    const UTXO: [&str; 6] = ["btc", "ltc", "bch", "doge", "dash", "liquid"];
+
+    fn chain(path: &str) -> Chain {
+        Chain::deployed(by_path(path).expect(path))
+    }
+
+    #[track_caller]
+    fn costs(path: &str, cu: u32, methods: &[&str]) {
+        let chain = chain(path);
+        for method in methods {
+            let found = chain.look_up(method);
+            assert_eq!(found.rule.cu, cu, "/{path} {method}");
+            assert!(
+                found.metered.is_none_or(|name| name == *method),
+                "/{path} {method}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_catalog_is_the_chain_table_in_its_order() {
+        let table: Vec<_> = catalog()
+            .map(|adapter| {
+                let facts = adapter.facts();
+                (
+                    facts.name.as_str(),
+                    facts.dialect,
+                    facts.batch,
+                    facts.ws,
+                    facts.grpc,
+                )
+            })
+            .collect();
+        let evm = EVM.map(|name| (name, Dialect::JsonRpc2, true, true, false));
+        let utxo = UTXO.map(|name| (name, Dialect::Utxo, true, false, false));
+        assert_eq!(table, [&evm[..], &utxo[..]].concat());
+    }
+
+    #[test]
+    fn scopes_take_paths_and_the_specifications_aliases() {
+        for (alias, path) in [
+            ("bitcoin", "btc"),
+            ("ethereum", "eth"),
+            ("litecoin", "ltc"),
+            ("avalanche", "avax"),
+        ] {
+            assert_eq!(scoped(alias).map(ChainName::as_str), Some(path));
+            assert_eq!(scoped(path).map(ChainName::as_str), Some(path));
+            assert!(by_path(alias).is_none(), "{alias} is no path");
+        }
+        for stranger in ["", "ETH", "eth ", "dogecoin", "bitcoin-cash"] {
+            assert_eq!(scoped(stranger), None, "{stranger}");
+        }
+    }
+
+    #[test]
+    fn names_and_aliases_are_told_apart() {
+        let mut seen = BTreeSet::new();
+        for adapter in catalog() {
+            let facts = adapter.facts();
+            assert!(!facts.title.is_empty());
+            for name in facts.aliases.iter().copied().chain([facts.name.as_str()]) {
+                assert!(seen.insert(name), "{name} twice");
+            }
+        }
+    }
+
+    #[test]
+    fn evm_methods_weigh_what_the_specification_says() {
+        for path in EVM {
+            costs(
+                path,
+                0,
+                &[
+                    "eth_chainId",
+                    "net_version",
+                    "net_listening",
+                    "web3_clientVersion",
+                ],
+            );
+            costs(
+                path,
+                1,
+                &["eth_blockNumber", "eth_gasPrice", "eth_maxPriorityFeePerGas"],
+            );
+            costs(
+                path,
+                5,
+                &[
+                    "eth_feeHistory",
+                    "eth_getBalance",
+                    "eth_getTransactionCount",
+                    "eth_getTransactionByHash",
+                    "eth_getTransactionReceipt",
+                ],
+            );
+            costs(
+                path,
+                10,
+                &[
+                    "eth_getBlockByNumber",
+                    "eth_getBlockByHash",
+                    "eth_getCode",
+                    "eth_getStorageAt",
+                ],
+            );
+            costs(path, 15, &["eth_call", "eth_estimateGas"]);
+            costs(path, 20, &["eth_sendRawTransaction"]);
+            costs(path, 75, &["eth_getLogs"]);
+            costs(path, if path == "eth" { 20 } else { 1 }, &["eth_sendTransaction"]);
+            costs(
+                path,
+                1,
+                &[
+                    "eth_getFilterLogs",
+                    "eth_simulateV1",
+                    "txpool_content",
+                    "eth_fillTransaction",
+                    "x",
+                ],
+            );
+        }
+    }
+
+    #[test]
+    fn utxo_methods_weigh_what_the_specification_says() {
+        let named = [
+            "getblockcount",
+            "getbestblockhash",
+            "getblockhash",
+            "getblockchaininfo",
+            "getnetworkinfo",
+            "estimatesmartfee",
+            "getmininginfo",
+            "masternode",
+            "nosuchmethod",
+        ];
+        let dearer = [
+            "getmempoolinfo",
+            "gettxout",
+            "getblock",
+            "getrawtransaction",
+            "sendrawtransaction",
+        ];
+        for path in UTXO {
+            costs(path, 1, &named);
+        }
+        costs("btc", 5, &["getmempoolinfo", "gettxout"]);
+        for path in ["ltc", "dash"] {
+            costs(path, 1, &["getmempoolinfo", "gettxout"]);
+        }
+        for path in ["btc", "ltc", "dash"] {
+            costs(path, 10, &["getblock", "getrawtransaction"]);
+            costs(path, 20, &["sendrawtransaction"]);
+        }
+        for path in ["bch", "doge", "liquid"] {
+            costs(path, 1, &dearer);
+            assert!(
+                by_path(path)
+                    .expect(path)
+                    .methods()
+                    .iter()
+                    .all(|method| method.rule.cu == 1)
+            );
+        }
+    }
+
+    #[test]
+    fn every_named_method_of_the_surface_is_listed() {
+        let evm = [
+            "eth_blockNumber",
+            "eth_chainId",
+            "eth_gasPrice",
+            "eth_maxPriorityFeePerGas",
+            "eth_feeHistory",
+            "eth_getBalance",
+            "eth_getTransactionCount",
+            "eth_getCode",
+            "eth_getStorageAt",
+            "eth_getBlockByNumber",
+            "eth_getBlockByHash",
+            "eth_getTransactionByHash",
+            "eth_getTransactionReceipt",
+            "eth_call",
+            "eth_estimateGas",
+            "eth_getLogs",
+            "eth_sendRawTransaction",
+            "net_version",
+            "web3_clientVersion",
+        ];
+        let utxo = [
+            "getblockcount",
+            "getbestblockhash",
+            "getblockhash",
+            "getblockchaininfo",
+            "getnetworkinfo",
+            "getmempoolinfo",
+            "gettxout",
+            "getblock",
+            "getrawtransaction",
+            "sendrawtransaction",
+            "getmininginfo",
+        ];
+        for (paths, surface) in [(&EVM[..], &evm[..]), (&UTXO[..], &utxo[..])] {
+            for path in paths {
+                let chain = chain(path);
+                for method in surface {
+                    let found = chain.look_up(method);
+                    assert_eq!(found.metered, Some(*method), "/{path}");
+                    assert!(!found.rule.flags.has(Flags::CLOSED), "/{path} {method}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_methods_table_names_nothing_twice() {
+        for adapter in catalog() {
+            let mut seen = BTreeSet::new();
+            for method in adapter.methods() {
+                assert!(
+                    seen.insert(method.name),
+                    "{} {}",
+                    adapter.facts().name,
+                    method.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_that_submits_is_ever_cached() {
+        let submits = [
+            "eth_sendRawTransaction",
+            "eth_sendTransaction",
+            "eth_estimateGas",
+            "sendrawtransaction",
+        ];
+        for adapter in catalog() {
+            for method in adapter.methods() {
+                if method.rule.flags.has(Flags::BROADCAST) || submits.contains(&method.name) {
+                    assert_eq!(method.rule.cache, CacheRule::Never, "{}", method.name);
+                }
+            }
+            for method in submits {
+                assert_eq!(adapter.unlisted(method).cache, CacheRule::Never);
+            }
+        }
+    }
+
+    #[test]
+    fn no_family_closes_what_a_chain_lists_as_open() {
+        for adapter in catalog() {
+            for method in adapter.methods() {
+                if !method.rule.flags.has(Flags::OPENABLE) {
+                    let unlisted = adapter.unlisted(method.name).flags;
+                    assert!(
+                        !unlisted.has(Flags::CLOSED),
+                        "{} {}",
+                        adapter.facts().name,
+                        method.name
+                    );
+                }
+            }
+        }
+    }
+}

@@ -26,6 +26,11 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     /// about to be kept, and allowed to look into the result by a partial parse.
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled;
 
+    /// Where else than in the `apikey` header and query parameter a key may be sent.
+    fn key_places(&self) -> KeyPlaces {
+        KeyPlaces::default()
+    }
+
     /// The call that asks a node for its newest height.
     fn probe(&self) -> Probe;
 
@@ -44,6 +49,15 @@ pub enum Settled {
     Unknown,
 }
 
+/// More places for a key, on chains whose own clients have a habit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeyPlaces {
+    /// A header, in lower case.
+    pub header: Option<&'static str>,
+    /// A query parameter.
+    pub query: Option<&'static str>,
+}
+
 /// A JSON-RPC call the gateway makes on its own behalf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {
@@ -51,62 +65,4 @@ pub struct Probe {
     pub method: &'static str,
     /// Its parameters, as JSON.
     pub params: &'static str,
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::cache_rule::CacheRule;
-    use crate::chain::{ChainName, Dialect, Flags};
-
-    /// A made-up chain with a method of every kind.
-    #[derive(Debug)]
-    pub(crate) struct Toy;
-
-    impl Adapter for Toy {
-        fn facts(&self) -> &'static Facts {
-            static FACTS: Facts = Facts {
-                name: ChainName::new("toy"),
-                title: "Toy",
-                aliases: &["playground"],
-                dialect: Dialect::JsonRpc2,
-                batch: true,
-                ws: false,
-                grpc: false,
-                final_depth: 2,
-            };
-            &FACTS
-        }
-
-        fn methods(&self) -> Vec<Method> {
-            vec![
-                Method::new("toy_id", 0).cached(CacheRule::Static),
-                Method::new("toy_read", 5).cached(CacheRule::secs(2)),
-                Method::new("toy_block", 10).cached(CacheRule::immutable(2)),
-                Method::new("toy_scan", 75).marked(Flags::HEAVY),
-                Method::new("toy_send", 20).marked(Flags::BROADCAST),
-            ]
-        }
-
-        fn unlisted(&self, method: &str) -> Rule {
-            let flags = match method.split_once('_') {
-                Some(("probe", _)) => Flags::HEAVY.and(Flags::OPENABLE),
-                Some(("admin", _)) => Flags::CLOSED,
-                _ => Flags::NONE,
-            };
-            Rule { flags, ..Rule::UNLISTED }
-        }
-
-        fn settled(&self, _: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
-            if result == b"null" { Settled::Unknown } else { Settled::Yes }
-        }
-
-        fn probe(&self) -> Probe {
-            Probe { method: "toy_height", params: "[]" }
-        }
-
-        fn height(&self, result: &[u8]) -> Option<u64> {
-            std::str::from_utf8(result).ok()?.parse().ok()
-        }
-    }
 }

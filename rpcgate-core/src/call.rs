@@ -129,6 +129,8 @@ pub enum State {
     Open,
     /// On its way, and a node may have got it: it will be charged whatever becomes of it.
     Sent,
+    /// Waiting for the answer to another call for the same thing.
+    Parked,
     /// Refused by a station.
     Refused(Refusal),
     /// No node answered.
@@ -256,7 +258,7 @@ mod tests {
     fn a_view_shows_the_call_as_it_lies_in_the_body() {
         let body = br#"{"jsonrpc":"2.0","id":"x","method":"toy_r\u0065ad","params":[1, 2.50]}"#;
         let Ok(Body::Single(Ok(envelope))) = parse(body, &Limits::default()) else { panic!("a call") };
-        let chain = Chain::deployed(Arc::new(crate::adapter::tests::Toy));
+        let chain = Chain::deployed(Arc::new(crate::toy::Toy));
         let found = chain.look_up(envelope.method.text(body));
         let call = Call::json_rpc(envelope, found);
         let view = call.view(body, chain.name());

@@ -102,6 +102,8 @@ impl Flags {
     pub const FORBIDDEN: Flags = Flags(16);
     /// Closed unless the operator opens it.
     pub const OPENABLE: Flags = Flags(32);
+    /// Blocked by the operator.
+    pub const BLOCKED: Flags = Flags(64);
 
     /// Both sets of marks.
     #[must_use]
@@ -160,8 +162,9 @@ pub struct Changes {
     pub cu: Vec<(String, u32)>,
     /// Cache classes by method, as sent. [`CacheRule::Immutable`] keeps the adapter's own test of what is settled.
     pub cache: Vec<(String, CacheRule)>,
-    /// Methods nobody may call here; they are refused like those on a project's block list.
-    pub blocked: BTreeSet<Box<[u8]>>,
+    /// Methods nobody may call here, by the name as sent or as metered; they are refused like those on a project's
+    /// block list.
+    pub blocked: BTreeSet<String>,
     /// Methods, or families of methods written `trace_*`, that are opened although closed by default.
     pub open: Vec<String>,
     /// Instead of [`Facts::final_depth`].
@@ -201,7 +204,6 @@ pub struct Found {
 pub struct Chain {
     adapter: Arc<dyn Adapter>,
     table: HashMap<Box<[u8]>, Found, RandomState>,
-    blocked: BTreeSet<Box<[u8]>>,
     open: Vec<String>,
     final_depth: u64,
     served: bool,
@@ -222,11 +224,19 @@ impl Chain {
         for (name, cache) in changes.cache {
             table.entry(name.as_bytes().into()).or_insert_with(|| unnamed(&name)).rule.cache = cache;
         }
+        for name in &changes.blocked {
+            table.entry(name.as_bytes().into()).or_insert_with(|| unnamed(name));
+        }
+        for (name, found) in &mut table {
+            let is = |name: &[u8]| changes.blocked.iter().any(|blocked| blocked.as_bytes() == name);
+            if is(name) || found.metered.is_some_and(|metered| is(metered.as_bytes())) {
+                found.rule.flags = found.rule.flags.and(Flags::BLOCKED);
+            }
+        }
         let final_depth = changes.final_depth.unwrap_or(adapter.facts().final_depth);
         let mut chain = Chain {
             adapter,
             table: HashMap::default(),
-            blocked: changes.blocked,
             open: changes.open,
             final_depth,
             served,
@@ -262,11 +272,6 @@ impl Chain {
     /// Whether it is switched on here and has a node.
     pub fn is_served(&self) -> bool {
         self.served
-    }
-
-    /// Methods nobody may call at this gateway.
-    pub fn blocked(&self) -> &BTreeSet<Box<[u8]>> {
-        &self.blocked
     }
 
     /// Its newest height.
@@ -335,7 +340,7 @@ impl FromIterator<Arc<Chain>> for Chains {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::tests::Toy;
+    use crate::toy::Toy;
 
     fn chain(changes: Changes) -> Chain {
         Chain::new(Arc::new(Toy), changes, true, Arc::default())
@@ -358,6 +363,15 @@ mod tests {
         assert_eq!(chain.look_up("toy_read").metered, Some("toy_read"));
         let new = chain.look_up("toy_new");
         assert_eq!((new.rule.cu, new.rule.cache, new.metered), (9, CacheRule::secs(3), None));
+    }
+
+    #[test]
+    fn the_operator_blocks_listed_and_unlisted_methods() {
+        let blocked = BTreeSet::from(["toy_read".into(), "strange".into()]);
+        let chain = chain(Changes { blocked, ..Default::default() });
+        for (method, expected) in [("toy_read", true), ("strange", true), ("toy_id", false), ("other", false)] {
+            assert_eq!(chain.look_up(method).rule.flags.has(Flags::BLOCKED), expected, "{method}");
+        }
     }
 
     #[test]

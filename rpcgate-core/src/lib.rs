@@ -18,8 +18,12 @@ pub mod plan;
 pub mod quota;
 pub mod refusal;
 pub mod reply;
+pub mod request_id;
 pub mod room;
 pub mod seam;
 pub mod secret;
+pub mod sharded;
 pub mod tally;
+#[cfg(any(test, feature = "suite"))]
+pub mod toy;
 pub mod window;

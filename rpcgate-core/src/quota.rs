@@ -29,18 +29,12 @@ pub struct Grant {
 }
 
 /// Units by hour. An hour's units leave exactly 24 hours after it began.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rolling {
     /// Ring of hours: hour *h* lives in place *h* mod 24.
     units: [u64; 24],
     /// The newest hour that was counted.
     hour: u64,
-}
-
-impl Default for Rolling {
-    fn default() -> Self {
-        Rolling { units: [0; 24], hour: 0 }
-    }
 }
 
 impl Rolling {

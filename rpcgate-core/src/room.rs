@@ -39,6 +39,16 @@ impl Held {
         Held { room: Some(room), bytes: 0 }
     }
 
+    /// Another empty share of the same room.
+    pub fn sibling(&self) -> Self {
+        Held { room: self.room.clone(), bytes: 0 }
+    }
+
+    /// Takes over what `other` holds, of the same room.
+    pub fn absorb(&mut self, mut other: Held) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
     /// Takes `bytes` more.
     ///
     /// # Errors
@@ -77,6 +87,10 @@ mod tests {
         assert_eq!(room.held(), 10);
         drop(one);
         assert_eq!(room.held(), 4);
+        let mut three = two.sibling();
+        assert_eq!(three.take(5), Ok(()));
+        two.absorb(three);
+        assert_eq!(room.held(), 9);
         drop(two);
         assert_eq!(room.held(), 0);
     }

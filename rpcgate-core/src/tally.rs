@@ -208,7 +208,7 @@ impl Drop for Tally {
 fn charge(entry: &Entry) -> u32 {
     match entry.state {
         State::Answered(_) | State::Sent => entry.call.rule.cu,
-        State::Open | State::Refused(_) | State::Failed(_) => 0,
+        State::Open | State::Parked | State::Refused(_) | State::Failed(_) => 0,
     }
 }
 
@@ -217,7 +217,7 @@ fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
     /// What servers log for a client that left before its answer.
     const CLIENT_CLOSED_REQUEST: u16 = 499;
     match &entry.state {
-        State::Open | State::Sent => StatusCode::from_u16(CLIENT_CLOSED_REQUEST).unwrap_or(StatusCode::REQUEST_TIMEOUT),
+        State::Open | State::Parked | State::Sent => StatusCode::from_u16(CLIENT_CLOSED_REQUEST).unwrap_or(StatusCode::REQUEST_TIMEOUT),
         State::Refused(refusal) => refusal.status(),
         State::Failed(_) => BackendFailure.status(dialect),
         State::Answered(reply) => match &reply.form {
@@ -230,7 +230,7 @@ fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
 
 fn outcome(entry: &Entry) -> Outcome {
     match &entry.state {
-        State::Open | State::Sent => Outcome::Abandoned,
+        State::Open | State::Parked | State::Sent => Outcome::Abandoned,
         State::Refused(_) => Outcome::Refused,
         State::Failed(_) => Outcome::Failed,
         State::Answered(reply) if reply.form.is_error() => Outcome::NodeError,
@@ -241,7 +241,7 @@ fn outcome(entry: &Entry) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::tests::Toy;
+    use crate::toy::Toy;
     use crate::call::{Call, Payload};
     use crate::caller::{KeyId, ProjectId, TenantId};
     use crate::chain::{Found, Rule};

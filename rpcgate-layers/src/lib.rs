@@ -1,1 +1,15 @@
-//! In the making.
+#![doc = include_str!("../README.md")]
+
+pub mod call;
+pub mod gate;
+pub mod headers;
+pub mod lend;
+pub mod request;
+pub mod respond;
+#[cfg(feature = "upstream")]
+pub mod stack;
+pub mod stranger;
+#[cfg(test)]
+mod testing;
+#[cfg(feature = "upstream")]
+pub mod upstream;

@@ -339,8 +339,479 @@ fn name(method: Text, body: &[u8], longest: usize) -> Option<Name> {
         let plain = method.inner();
         return (1..=longest).contains(&plain.len()).then_some(Name::Plain(plain));
     }
+    // An escape of six bytes stands for one byte at least, so most of what is too long need not be decoded.
+    if method.inner().len() / 6 > longest {
+        return None;
+    }
     let text = method.resolve(body)?;
     (1..=longest)
         .contains(&text.len())
         .then(|| Name::Resolved(text.into_owned().into_boxed_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::envelope::WireId;
+    use crate::json::tests::{json_text, string_text};
+
+    fn read(body: &str) -> Result<Parsed, ParseError> {
+        parse(body.as_bytes(), &Limits::default())
+    }
+
+    fn single(body: &str) -> Item {
+        match read(body) {
+            Ok(Parsed::Single(item)) => item,
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+
+    fn good(body: &str) -> Envelope {
+        single(body).unwrap_or_else(|bad| panic!("{body}: {bad:?}"))
+    }
+
+    /// The id that a refused call keeps.
+    fn kept_id(body: &str) -> Option<&str> {
+        let bad = single(body).expect_err(body);
+        bad.id
+            .map(|id| std::str::from_utf8(id.of(body.as_bytes())).unwrap())
+    }
+
+    fn is_syntax_error(body: &str) -> bool {
+        matches!(read(body), Err(ParseError::Syntax(_)))
+    }
+
+    #[test]
+    fn the_members_of_a_call_are_found_in_any_order() {
+        let body = "\r\n{ \"params\" : [\"0x1\", {\"id\":5,\"method\":\"x\"}],\"id\":\"a\\n\" ,\n\"jsonrpc\":\"2.0\",\"method\":\"eth_call\"}\t";
+        let call = good(body);
+        let of = |span: Option<Span>| span.map(|span| span.of(body.as_bytes()));
+        assert_eq!(of(call.params), Some(&br#"["0x1", {"id":5,"method":"x"}]"#[..]));
+        assert_eq!(of(call.id), Some(&br#""a\n""#[..]));
+        assert_eq!(of(call.version), Some(&b"\"2.0\""[..]));
+        assert_eq!(call.method.text(body.as_bytes()), "eth_call");
+        assert!(matches!(call.method, Name::Plain(_)));
+        assert_eq!(call.whole.of(body.as_bytes()), body.trim().as_bytes());
+        assert!(!call.is_notification(body.as_bytes()));
+    }
+
+    #[test]
+    fn a_call_needs_nothing_but_a_method() {
+        let call = good(r#"{"method":"getinfo"}"#);
+        assert_eq!((call.version, call.id, call.params), (None, None, None));
+    }
+
+    #[test]
+    fn ids_of_any_kind_stay_byte_for_byte() {
+        for id in [
+            "0",
+            "-1",
+            "1.50",
+            "1E3",
+            "9007199254740993",
+            "123456789012345678901234567890",
+            "null",
+            "true",
+            "\"\"",
+            "\"\\u0041\"",
+            "\"\\ud800\"",
+            "{\"b\": 1, \"a\":[ ]}",
+            "[1,2]",
+        ] {
+            let body = format!("{{\"method\":\"a\",\"id\":{id}}}");
+            assert_eq!(
+                good(&body).id.map(|span| span.of(body.as_bytes())),
+                Some(id.as_bytes())
+            );
+        }
+    }
+
+    #[test]
+    fn escapes_in_names_and_methods_resolve() {
+        let body = r#"{"\u006ds":0,"m\u0065thod":"debug\u005ftrace","\u0069d":4,"p\u0061rams":[],"json\u0072pc":"2.0"}"#;
+        let call = good(body);
+        assert_eq!(call.method, Name::Resolved("debug_trace".into()));
+        assert_eq!(call.method.text(body.as_bytes()), "debug_trace");
+        assert_eq!(call.id.map(|id| id.of(body.as_bytes())), Some(&b"4"[..]));
+        assert!(call.params.is_some() && call.version.is_some());
+    }
+
+    #[test]
+    fn a_notification_is_version_2_without_id() {
+        for (body, notification) in [
+            (r#"{"jsonrpc":"2.0","method":"a"}"#, true),
+            (r#"{"jsonrpc":"\u0032.0","method":"a"}"#, true),
+            (r#"{"jsonrpc":"2.0","method":"a","id":null}"#, false),
+            (r#"{"jsonrpc":"1.0","method":"a"}"#, false),
+            (r#"{"jsonrpc":2.0,"method":"a"}"#, false),
+            (r#"{"method":"a"}"#, false),
+        ] {
+            assert_eq!(
+                good(body).is_notification(body.as_bytes()),
+                notification,
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_call_is_refused_and_keeps_a_readable_id() {
+        for (body, id) in [
+            ("1", None),
+            ("null", None),
+            (r#""method""#, None),
+            ("{}", None),
+            (r#"{"id":1}"#, Some("1")),
+            (r#"{"id":1,"method":null}"#, Some("1")),
+            (r#"{"id":1,"method":["a"]}"#, Some("1")),
+            (r#"{"id":1,"method":""}"#, Some("1")),
+            (r#"{"id":1,"method":"\ud800"}"#, Some("1")),
+            (r#"{"method":"\ud800\u0041","id":{"a":2}}"#, Some(r#"{"a":2}"#)),
+            (r#"{"method":"a","method":"b","id":1}"#, Some("1")),
+            (r#"{"method":"a","m\u0065thod":"a","id":1}"#, Some("1")),
+            (r#"{"method":5,"method":"b","id":1}"#, Some("1")),
+            (r#"{"method":"b","method":5,"id":1}"#, Some("1")),
+            (r#"{"method":"a","id":1,"id":1}"#, None),
+            (r#"{"method":"a","id":1,"\u0069d":2}"#, None),
+            (r#"{"method":"a","id":1,"ID":2}"#, None),
+            (r#"{"method":"a","Id":2}"#, None),
+            (r#"{"method":"a","\u0049d":2,"id":1}"#, None),
+            (
+                r#"{"method":"a","id":1,"jsonrpc":"2.0","jsonrpc":"2.0"}"#,
+                Some("1"),
+            ),
+            (r#"{"method":"a","id":1,"params":[],"params":null}"#, Some("1")),
+            (r#"{"method":"a","id":1,"Method":"b"}"#, Some("1")),
+            (r#"{"id":1,"METHOD":"b"}"#, Some("1")),
+            (r#"{"method":"a","id":1,"m\u0045thod":"b"}"#, Some("1")),
+            (r#"{"method":"a","id":1,"paramS":[]}"#, Some("1")),
+            (r#"{"method":"a","id":1,"JSONRPC":"2.0"}"#, Some("1")),
+            (r#"{"method":"a","id":1,"paramſ":[]}"#, Some("1")),
+            (r#"{"method":"a","id":1,"j\u017Fonrpc":"2.0"}"#, Some("1")),
+            (r#"{"method":"a","id":1,"x":1,"x":1}"#, Some("1")),
+            (r#"{"method":"a","id":1,"x":1,"\u0078":1}"#, Some("1")),
+            (r#"{"method":"a","id":1,"\u0078":1,"x":1}"#, Some("1")),
+            (
+                r#"{"method":"a","id":1,"\u0078":1,"\u00078":1,"\u0078":1}"#,
+                Some("1"),
+            ),
+            (r#"{"method":"a","\udfff":0,"id":1}"#, Some("1")),
+        ] {
+            assert_eq!(kept_id(body), id, "{body}");
+        }
+    }
+
+    #[test]
+    fn strangers_are_passed_over() {
+        for name in [
+            "version", "", "ids", "i", "Methods", "param", "x\\n", "method ", "é", "ıd",
+        ] {
+            let body = format!(r#"{{"{name}":{{"method":"x","method":"y"}},"method":"a","id":1}}"#);
+            assert_eq!(good(&body).method.text(body.as_bytes()), "a", "{name}");
+        }
+    }
+
+    #[test]
+    fn thirty_two_strangers_are_enough() {
+        for escaped in [false, true] {
+            let body = |count: usize| {
+                let name = |i| {
+                    if escaped && i % 2 == 0 {
+                        format!("\\u006e{i}")
+                    } else {
+                        format!("n{i}")
+                    }
+                };
+                let members: String = (0..count).map(|i| format!("\"{}\":{i},", name(i))).collect();
+                format!(r#"{{{members}"method":"a","id":9}}"#)
+            };
+            assert!(single(&body(32)).is_ok());
+            assert_eq!(kept_id(&body(33)), Some("9"));
+            assert_eq!(kept_id(&body(5_000)), Some("9"));
+        }
+    }
+
+    #[test]
+    fn strangers_of_one_item_are_no_concern_of_the_next() {
+        let item = r#"{"method":"a","x":1,"\u0079":1}"#;
+        let Ok(Parsed::Batch(items)) = read(&format!("[{item},{item},{item}]")) else {
+            panic!("a batch")
+        };
+        assert!(items.iter().all(Result::is_ok));
+    }
+
+    #[test]
+    fn a_method_is_at_most_256_bytes_long_when_decoded() {
+        let body = |method: &str| format!(r#"{{"method":"{method}","id":1}}"#);
+        assert!(single(&body(&"m".repeat(256))).is_ok());
+        assert!(single(&body(&"\\u006d".repeat(256))).is_ok());
+        assert!(single(&body(&"é".repeat(128))).is_ok());
+        assert_eq!(kept_id(&body(&"m".repeat(257))), Some("1"));
+        assert_eq!(kept_id(&body(&"\\u006d".repeat(257))), Some("1"));
+        assert_eq!(kept_id(&body(&"\\u00e9".repeat(129))), Some("1"));
+    }
+
+    #[test]
+    fn a_batch_keeps_its_order_and_its_bad_items() {
+        let body = r#"[{"method":"a","id":1}, 5 ,{"id":[2]},[{"method":"x"}],{"method":"b"}]"#;
+        let Ok(Parsed::Batch(items)) = read(body) else {
+            panic!("a batch")
+        };
+        let of = |span: Span| std::str::from_utf8(span.of(body.as_bytes())).unwrap();
+        let seen: Vec<_> = items
+            .iter()
+            .map(|item| match item {
+                Ok(call) => (of(call.whole), call.id.map(of)),
+                Err(bad) => (of(bad.whole), bad.id.map(of)),
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (r#"{"method":"a","id":1}"#, Some("1")),
+                ("5", None),
+                (r#"{"id":[2]}"#, Some("[2]")),
+                (r#"[{"method":"x"}]"#, None),
+                (r#"{"method":"b"}"#, None),
+            ]
+        );
+        assert_eq!(
+            items.iter().map(Result::is_ok).collect::<Vec<_>>(),
+            [true, false, false, false, true]
+        );
+    }
+
+    #[test]
+    fn an_empty_batch_is_told_apart_from_a_malformed_one() {
+        assert_eq!(read(" [ ] "), Err(ParseError::EmptyBatch));
+        for body in ["[", "[]]", "[] x", "[,]", "[\u{feff}]"] {
+            assert!(is_syntax_error(body), "{body}");
+        }
+    }
+
+    #[test]
+    fn one_malformed_item_spoils_the_body() {
+        let good = r#"{"method":"a","id":1}"#;
+        for tail in [
+            "{",
+            "{}",
+            "nul]",
+            "{\"id\":1 \"method\":2}]",
+            "{\"id\":01}]",
+            "\"\\q\"]",
+            "{}]]",
+            "{\"method\":\"\n\"}]",
+            "",
+        ] {
+            assert!(is_syntax_error(&format!("[{good},{good},{tail}")), "{tail}");
+        }
+        let mut body = format!("[{good},\"").into_bytes();
+        body.extend_from_slice(b"\xff\"]");
+        assert!(matches!(
+            parse(&body, &Limits::default()),
+            Err(ParseError::Syntax(_))
+        ));
+        assert!(is_syntax_error(&format!("\u{feff}{good}")));
+        assert!(is_syntax_error(&format!("{good}{good}")));
+        assert!(is_syntax_error(r#"{"method":"a","method":"b","id":tru}"#));
+        assert!(is_syntax_error(""));
+    }
+
+    #[test]
+    fn a_batch_is_bounded() {
+        let body =
+            |count: usize, tail: &str| format!("[{}{tail}", vec![r#"{"method":"a"}"#; count].join(","));
+        let Ok(Parsed::Batch(items)) = read(&body(100, "]")) else {
+            panic!("a batch")
+        };
+        assert_eq!(items.len(), 100);
+        assert_eq!(read(&body(101, "]")), Err(ParseError::BatchTooLarge));
+        assert_eq!(read(&body(5_000, "")), Err(ParseError::BatchTooLarge));
+        assert!(is_syntax_error(&body(100, ",]")));
+        assert!(is_syntax_error(&body(100, ",")));
+        assert!(is_syntax_error(&body(100, " {}]")));
+        let loose = Limits {
+            batch: usize::MAX,
+            ..Limits::default()
+        };
+        assert!(
+            matches!(parse(body(5_000, "]").as_bytes(), &loose), Ok(Parsed::Batch(items)) if items.len() == 5_000)
+        );
+    }
+
+    #[test]
+    fn nesting_beyond_128_is_a_syntax_error() {
+        let call = |levels: usize| {
+            format!(
+                r#"{{"method":"a","params":{}{}}}"#,
+                "[".repeat(levels),
+                "]".repeat(levels)
+            )
+        };
+        assert!(single(&call(127)).is_ok());
+        assert!(is_syntax_error(&call(128)));
+        assert!(matches!(read(&format!("[{}]", call(126))), Ok(Parsed::Batch(_))));
+        assert!(is_syntax_error(&format!("[{}]", call(127))));
+        let objects = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+        assert!(single(&objects(128)).is_err());
+        assert!(is_syntax_error(&objects(129)));
+        assert!(is_syntax_error(&call(100_000)));
+        assert!(is_syntax_error(&objects(100_000)));
+        assert!(is_syntax_error(&"[".repeat(100_000)));
+        assert!(is_syntax_error(&"[{\"a\":".repeat(100_000)));
+    }
+
+    /// One member as it is spelt: name literal, value text.
+    type Spelt = (String, String);
+
+    fn member() -> impl Strategy<Value = Spelt> {
+        let name = prop_oneof![
+            12 => prop::sample::select(vec!["jsonrpc", "id", "method", "params"]).prop_map(|name| format!("\"{name}\"")),
+            2 => prop::sample::select(vec![
+                r#""m\u0065thod""#, r#""\u0069d""#, r#""paramſ""#, r#""Method""#, r#""ID""#, r#""j\u0053onrpc""#,
+                r#""\u0070arams""#, r#""\ud800""#, r#""version""#, r#""vers\u0069on""#, r#""x""#, r#""y""#, r#""""#,
+            ]).prop_map(String::from),
+            1 => string_text(),
+        ];
+        let value = prop_oneof![
+            3 => prop::sample::select(vec![r#""2.0""#, r#""eth_call""#, r#""d\u0065bug_x""#, r#""\ud800""#, "1", "null", r#""""#])
+                .prop_map(String::from),
+            1 => json_text(),
+        ];
+        (name, value)
+    }
+
+    fn object_of(members: &[Spelt]) -> String {
+        let members: Vec<_> = members
+            .iter()
+            .map(|(name, value)| format!("{name} :{value}"))
+            .collect();
+        format!("{{{}}}", members.join(" , "))
+    }
+
+    fn decoded(literal: &str) -> Option<String> {
+        serde_json::from_str(literal).ok()
+    }
+
+    /// As Go's `encoding/json` matches names.
+    fn go_fold(name: &str) -> String {
+        name.chars()
+            .map(|c| match c {
+                'ſ' => 's',
+                '\u{212a}' => 'k',
+                c => c.to_ascii_lowercase(),
+            })
+            .collect()
+    }
+
+    fn must_be_accepted(members: &[Spelt]) -> bool {
+        const KNOWN: [&str; 4] = ["jsonrpc", "id", "method", "params"];
+        let Some(names) = members
+            .iter()
+            .map(|(name, _)| decoded(name))
+            .collect::<Option<Vec<_>>>()
+        else {
+            return false;
+        };
+        let unique = names.iter().collect::<BTreeSet<_>>().len() == names.len();
+        let no_variant = names
+            .iter()
+            .all(|name| KNOWN.contains(&name.as_str()) || !KNOWN.contains(&go_fold(name).as_str()));
+        let method = members
+            .iter()
+            .zip(&names)
+            .find(|(_, name)| *name == "method")
+            .and_then(|((_, value), _)| decoded(value));
+        unique && no_variant && method.is_some_and(|method| (1..=256).contains(&method.len()))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn three_other_readers_find_the_same_call_in_what_is_accepted(members in vec(member(), 0..6)) {
+            let body = object_of(&members);
+            let bytes = body.as_bytes();
+            let item = single(&body);
+            prop_assert_eq!(item.is_ok(), must_be_accepted(&members), "{}", body);
+            let Ok(call) = item else { return Ok(()) };
+
+            let named = |known: &'static str, fold: bool| members.iter().filter(move |(name, _)| {
+                decoded(name).is_some_and(|name| if fold { go_fold(&name) == known } else { name == known })
+            }).map(|(_, value)| value.as_bytes());
+            for (known, ours) in [("jsonrpc", call.version), ("id", call.id), ("params", call.params)] {
+                let ours = ours.map(|span| span.of(bytes));
+                prop_assert_eq!(named(known, false).next(), ours);
+                prop_assert_eq!(named(known, false).next_back(), ours);
+                prop_assert_eq!(named(known, true).next_back(), ours);
+            }
+            let method = Some(call.method.text(bytes).to_owned());
+            let as_text = |value: Option<&[u8]>| value.and_then(|value| serde_json::from_slice::<String>(value).ok());
+            prop_assert_eq!(&as_text(named("method", false).next()), &method);
+            prop_assert_eq!(&as_text(named("method", false).next_back()), &method);
+            prop_assert_eq!(&as_text(named("method", true).next_back()), &method);
+        }
+
+        #[test]
+        fn what_is_written_reads_back_as_the_same_call(members in vec(member(), 0..6), method in string_text()) {
+            let mut members = members;
+            members.retain(|(name, _)| decoded(name).as_deref() != Some("method"));
+            members.push(("\"method\"".into(), method));
+            let body = object_of(&members);
+            let Ok(call) = single(&body) else { return Ok(()) };
+
+            let facts = |call: &Envelope, body: &str| {
+                let text = |span: Option<Span>| span.map(|span| String::from_utf8_lossy(span.of(body.as_bytes())).into_owned());
+                (text(call.version), text(call.id), call.method.text(body.as_bytes()).to_owned(), text(call.params),
+                    call.is_notification(body.as_bytes()))
+            };
+            let write = |id| {
+                let mut out = Vec::new();
+                call.write(body.as_bytes(), id, &mut out);
+                String::from_utf8(out).unwrap()
+            };
+            let own = write(WireId::Own);
+            prop_assert_eq!(facts(&good(&own), &own), facts(&call, &body));
+
+            let indexed = write(WireId::Index(41));
+            let mut expected = facts(&call, &body);
+            if !expected.4 {
+                expected.1 = Some("41".into());
+            }
+            prop_assert_eq!(facts(&good(&indexed), &indexed), expected);
+        }
+
+        #[test]
+        fn a_batch_is_its_items(objects in vec(vec(member(), 0..4), 1..6)) {
+            let texts: Vec<_> = objects.iter().map(|members| object_of(members)).collect();
+            let body = format!("[{}]", texts.join(", "));
+            let Ok(Parsed::Batch(items)) = read(&body) else { return Err(TestCaseError::fail(body)) };
+            prop_assert_eq!(items.len(), texts.len());
+            for (item, text) in items.iter().zip(&texts) {
+                let (whole, id) = match item {
+                    Ok(call) => (call.whole, call.id),
+                    Err(bad) => (bad.whole, bad.id),
+                };
+                let alone = single(text);
+                prop_assert_eq!(whole.of(body.as_bytes()), text.as_bytes());
+                prop_assert_eq!(item.is_ok(), alone.is_ok());
+                let alone = alone.map_or_else(|bad| bad.id, |call| call.id);
+                prop_assert_eq!(id.map(|id| id.of(body.as_bytes())), alone.map(|id| id.of(text.as_bytes())));
+            }
+        }
+
+        #[test]
+        fn any_body_is_refused_as_malformed_exactly_when_serde_json_refuses_it(text in json_text(), cut in any::<prop::sample::Index>(), byte in any::<u8>()) {
+            let mut body = text.into_bytes();
+            let at = cut.index(body.len());
+            body[at] = byte;
+            let valid = serde_json::from_slice::<&serde_json::value::RawValue>(&body).is_ok();
+            prop_assert_eq!(matches!(parse(&body, &Limits::default()), Err(ParseError::Syntax(_))), !valid);
+        }
+    }
 }

@@ -95,10 +95,13 @@ impl Strangers {
         if let Some(member) = Member::exact(text.as_bytes()).or_else(|| Member::folded(&text)) {
             return member;
         }
+        if self.plain_count + self.resolved.len() >= MOST_STRANGERS {
+            return Member::Refused;
+        }
         let plain = self.plain.get(..self.plain_count).unwrap_or_default();
-        let known = plain.iter().any(|span| span.of(body) == text.as_bytes())
-            || self.resolved.iter().any(|known| **known == *text);
-        if known || self.plain_count + self.resolved.len() >= MOST_STRANGERS {
+        if plain.iter().any(|known| known.of(body) == text.as_bytes())
+            || self.resolved.iter().any(|known| **known == *text)
+        {
             return Member::Refused;
         }
         match text {

@@ -176,3 +176,168 @@ fn look(text: &[u8]) -> Result<Head, SyntaxError> {
     cursor.end()?;
     Ok(if result { Head::Result } else { Head::Bad })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::json::tests::json_text;
+
+    type Facts<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
+
+    fn facts<'a>(members: &ReplyMembers, body: &'a str) -> Facts<'a> {
+        let text =
+            |span: Option<Span>| span.map(|span| std::str::from_utf8(span.of(body.as_bytes())).unwrap());
+        (text(members.id), text(members.result), text(members.error))
+    }
+
+    #[test]
+    fn the_members_of_a_reply_are_found() {
+        for (body, expected) in [
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#,
+                (Some("1"), Some("\"0x1\""), None),
+            ),
+            (
+                r#" { "result" : null , "error" : {"code":-1} , "id" : "a" } "#,
+                (Some("\"a\""), Some("null"), Some(r#"{"code":-1}"#)),
+            ),
+            (
+                r#"{"result":null,"error":null,"id":null}"#,
+                (Some("null"), Some("null"), None),
+            ),
+            (
+                r#"{"r\u0065sult":1,"\u0069d":2,"\ud800":3}"#,
+                (Some("2"), Some("1"), None),
+            ),
+            (r#"{"warnings":[],"warnings":[],"Result":1}"#, (None, None, None)),
+            ("{}", (None, None, None)),
+        ] {
+            let Ok(Replies::Single(members)) = replies(body.as_bytes(), 512) else {
+                panic!("{body}")
+            };
+            assert_eq!(facts(&members, body), expected, "{body}");
+            assert_eq!(members.whole.of(body.as_bytes()), body.trim().as_bytes());
+        }
+    }
+
+    #[test]
+    fn an_array_of_replies_keeps_its_order() {
+        let body = r#"[{"id":1,"result":2} , {"error":{},"id":0}]"#;
+        let Ok(Replies::Many(many)) = replies(body.as_bytes(), 512) else {
+            panic!("an array")
+        };
+        let seen: Vec<_> = many.iter().map(|members| facts(members, body)).collect();
+        assert_eq!(
+            seen,
+            [(Some("1"), Some("2"), None), (Some("0"), None, Some("{}"))]
+        );
+        assert_eq!(
+            many.last().map(|last| last.whole.of(body.as_bytes())),
+            Some(&br#"{"error":{},"id":0}"#[..])
+        );
+        assert_eq!(replies(b"[]", 512), Ok(Replies::Many(Vec::new())));
+    }
+
+    #[test]
+    fn what_is_no_reply_is_an_error() {
+        for body in [
+            "",
+            "1",
+            "null",
+            "\"a\"",
+            "[1]",
+            "[{},[]]",
+            "[{},]",
+            "{\"id\":1",
+            "{}{}",
+            "<html>",
+            "{\"result\":01}",
+            r#"{"id":1,"id":1}"#,
+            r#"{"result":1,"r\u0065sult":1}"#,
+            r#"{"error":null,"error":{}}"#,
+            r#"[{"id":1},{"id":1,"id":2}]"#,
+        ] {
+            assert!(replies(body.as_bytes(), 512).is_err(), "{body}");
+        }
+        assert!(replies(b"{\"result\":\"\xff\"}", 512).is_err());
+    }
+
+    #[test]
+    fn depth_is_the_callers_choice() {
+        let body = |levels: usize| format!("{{\"result\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
+        assert!(replies(body(511).as_bytes(), 512).is_ok());
+        assert!(replies(body(512).as_bytes(), 512).is_err());
+        assert!(replies(body(100_000).as_bytes(), 512).is_err());
+    }
+
+    #[test]
+    fn a_head_tells_result_from_error() {
+        for (prefix, head) in [
+            ("", Head::Undecided),
+            (" {", Head::Undecided),
+            (r#"{"id":1,"res"#, Head::Undecided),
+            (r#"{"result""#, Head::Undecided),
+            (r#"{"result":"#, Head::Undecided),
+            (r#"{"result":n"#, Head::Undecided),
+            (r#"{"result":null"#, Head::Undecided),
+            (r#"{"result":null,"id":"abc"#, Head::Undecided),
+            (r#"{"id":{"result":1,"#, Head::Undecided),
+            ("[{\"result\":1", Head::Undecided),
+            (r#"{"result":[{"error":1"#, Head::Result),
+            (r#"{"result":"ab"#, Head::Result),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"#, Head::Result),
+            (r#"{"error":null,"result":{"#, Head::Result),
+            (r#"{"r\u0065sult":-"#, Head::Result),
+            (r#"{"result":null,"error":null,"id":1}"#, Head::Result),
+            (r#"{"error":{"#, Head::Error),
+            (r#"{"result":null,"error":{"code""#, Head::Error),
+            (r#"{"error":"too"#, Head::Error),
+            ("<html>", Head::Bad),
+            ("1", Head::Bad),
+            (r#"{"result":null,"result":1"#, Head::Bad),
+            (r#"{"error":null}"#, Head::Bad),
+            (r#"{"id":1}"#, Head::Bad),
+            (r#"{"result":x"#, Head::Bad),
+            (r#"{"result":nope"#, Head::Bad),
+            (r#"{"id" 1"#, Head::Bad),
+            (r#"{"error":null,"result":null}x"#, Head::Bad),
+        ] {
+            assert_eq!(reply_head(prefix.as_bytes()), head, "{prefix}");
+        }
+        assert_eq!(reply_head(b"{\"id\":\"\xc3"), Head::Undecided);
+        assert_eq!(reply_head(b"{\"id\":\"\xff"), Head::Bad);
+        assert_eq!(reply_head(b"{\"id\":\"\xc3\","), Head::Bad);
+        assert_eq!(reply_head(b"{\"result\":\"\xff"), Head::Result);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn a_head_never_contradicts_the_whole_reply(
+            value in json_text(),
+            kind in 0..3_u8,
+            null_first in any::<bool>(),
+            other in json_text(),
+        ) {
+            let (member, twin) = if kind == 0 { ("error", "result") } else { ("result", "error") };
+            let value = if kind == 2 { "null".to_owned() } else { value };
+            let body = match null_first {
+                true => format!(r#"{{"{twin}":null,"other":{other},"{member}":{value},"id":1}}"#),
+                false => format!(r#"{{"id":1,"{member}":{value},"other":{other},"{twin}":null}}"#),
+            };
+            let Ok(Replies::Single(members)) = replies(body.as_bytes(), 512) else {
+                return Err(TestCaseError::fail(body));
+            };
+            let verdict = if members.error.is_some() { Head::Error } else { Head::Result };
+            prop_assert_eq!(members.result.map(|span| span.of(body.as_bytes())).is_some(), true);
+            prop_assert_eq!(reply_head(body.as_bytes()), verdict);
+            for cut in 0..body.len() {
+                let head = reply_head(&body.as_bytes()[..cut]);
+                prop_assert!(head == verdict || head == Head::Undecided, "{:?} at {} of {}", head, cut, body);
+            }
+        }
+    }
+}

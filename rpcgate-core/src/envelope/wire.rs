@@ -100,3 +100,96 @@ pub fn parse_index(id: &[u8]) -> Option<usize> {
         value.checked_mul(10)?.checked_add(usize::from(digit))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::envelope::{Limits, Parsed, parse};
+
+    fn written(body: &str, id: WireId<'_>) -> String {
+        let Ok(Parsed::Single(Ok(call))) = parse(body.as_bytes(), &Limits::default()) else {
+            panic!("no call: {body}")
+        };
+        let mut out = Vec::new();
+        call.write(body.as_bytes(), id, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_call_is_written_in_one_order_without_strangers() {
+        let body = r#" { "params" : [ 1.0,  1e2 ] , "version":"1.1", "m\u0065thod":"g\u0065t\"x" ,"id": {"a": 1} ,"jsonrpc":"2.0" } "#;
+        assert_eq!(
+            written(body, WireId::Own),
+            r#"{"jsonrpc":"2.0","id":{"a": 1},"method":"get\"x","params":[ 1.0,  1e2 ]}"#
+        );
+        assert_eq!(
+            written(body, WireId::Index(10)),
+            r#"{"jsonrpc":"2.0","id":10,"method":"get\"x","params":[ 1.0,  1e2 ]}"#
+        );
+        assert_eq!(
+            written(body, WireId::Raw(b"\"x\"")),
+            r#"{"jsonrpc":"2.0","id":"x","method":"get\"x","params":[ 1.0,  1e2 ]}"#
+        );
+    }
+
+    #[test]
+    fn a_notification_never_gets_an_id() {
+        for body in [
+            r#"{"jsonrpc":"2.0","method":"a"}"#,
+            r#"{"jsonrpc":"2\u002e0","method":"a"}"#,
+        ] {
+            for id in [WireId::Own, WireId::Index(3), WireId::Raw(b"3")] {
+                assert_eq!(written(body, id), body);
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_of_version_1_without_id_gets_ours_but_none_of_its_own() {
+        assert_eq!(written(r#"{"method":"a"}"#, WireId::Own), r#"{"method":"a"}"#);
+        assert_eq!(
+            written(r#"{"method":"a"}"#, WireId::Index(0)),
+            r#"{"id":0,"method":"a"}"#
+        );
+        assert_eq!(
+            written(
+                r#"{"method":"a","jsonrpc":"1.0","params":null}"#,
+                WireId::Raw(b"7")
+            ),
+            r#"{"jsonrpc":"1.0","id":7,"method":"a","params":null}"#
+        );
+    }
+
+    #[test]
+    fn only_our_own_spelling_is_an_index() {
+        for other in [
+            "",
+            "-1",
+            "+1",
+            "01",
+            "00",
+            "1.0",
+            "1e1",
+            " 1",
+            "1 ",
+            "\"1\"",
+            "null",
+            "18446744073709551616",
+            "٣",
+        ] {
+            assert_eq!(parse_index(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_index_reads_back(index in prop_oneof![any::<usize>(), 0..200_usize, Just(usize::MAX)]) {
+            let mut out = Vec::new();
+            write_index(&mut out, index);
+            prop_assert_eq!(&out, &index.to_string().into_bytes());
+            prop_assert_eq!(parse_index(&out), Some(index));
+        }
+    }
+}

@@ -244,7 +244,6 @@ impl<'a> Cursor<'a> {
                 _ => pos = scalar(text, pos)?,
             }
             loop {
-                // Only an empty container gets here with its closing bracket unread before any comma.
                 if depth == base {
                     return Ok(pos);
                 }

@@ -234,3 +234,92 @@ fn write_escape(out: &mut Vec<u8>, byte: u8) {
     };
     out.extend_from_slice(&[b'\\', short]);
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::json::tests::string_text;
+
+    fn naive(text: &[u8], pos: usize) -> usize {
+        text.iter()
+            .skip(pos)
+            .position(|&b| is_special(b))
+            .map_or(text.len(), |at| pos + at)
+    }
+
+    #[test]
+    fn the_eight_byte_scan_finds_what_a_byte_scan_finds() {
+        for byte in 0..=u8::MAX {
+            for before in 0..20 {
+                for filler in [b'a', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
+                    let mut text = vec![filler; 24];
+                    text[before] = byte;
+                    assert_eq!(
+                        plain_end(&text, 0),
+                        naive(&text, 0),
+                        "{byte} at {before} in {filler}"
+                    );
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+        #[test]
+        fn the_scan_is_right_on_any_bytes(text in vec(any::<u8>(), 0..40), pos in 0..40_usize) {
+            let pos = pos.min(text.len());
+            prop_assert_eq!(plain_end(&text, pos), naive(&text, pos));
+        }
+
+        #[test]
+        fn escapes_resolve_as_in_serde_json(literal in string_text()) {
+            let expected = serde_json::from_str::<String>(&literal).ok();
+            prop_assert_eq!(unescape(literal.as_bytes()).map(Cow::into_owned), expected);
+        }
+
+        #[test]
+        fn a_written_string_is_what_serde_json_writes(text in vec(any::<char>(), 0..20)) {
+            let text: String = text.into_iter().chain("\"\\\0\u{1f}\n\r\t\u{8}\u{c}/\u{7f}".chars()).collect();
+            let mut out = Vec::new();
+            write_string(&mut out, &text);
+            prop_assert_eq!(String::from_utf8_lossy(&out), serde_json::to_string(&text).unwrap());
+            prop_assert_eq!(unescape(&out).map(Cow::into_owned), Some(text));
+        }
+    }
+
+    #[test]
+    fn a_plain_literal_is_not_copied() {
+        assert!(matches!(unescape(b"\"abc\""), Some(Cow::Borrowed("abc"))));
+        assert!(matches!(unescape(b"\"\""), Some(Cow::Borrowed(""))));
+    }
+
+    #[test]
+    fn what_is_no_text_has_no_meaning() {
+        for bad in [
+            r#""\ud800""#,
+            r#""\udc00""#,
+            r#""\udc00\ud800""#,
+            r#""\ud800\ud800""#,
+            r#""\ud800x""#,
+            r#""\ud800\u0041""#,
+            r#""\ud800\n""#,
+            r#""\u12""#,
+            r#""\u+123""#,
+            r#""\x""#,
+            r#""\""#,
+            "\"",
+            "",
+            "abc",
+            "\"abc",
+        ] {
+            assert_eq!(unescape(bad.as_bytes()), None, "{bad}");
+        }
+        assert_eq!(unescape(b"\"\xff\""), None);
+        assert_eq!(unescape(br#""\ud83d\ude00""#).as_deref(), Some("😀"));
+    }
+}

@@ -6,11 +6,8 @@ use crate::clock::Time;
 use crate::quota::{Grant, Mask, Rolling};
 use crate::refusal::Refusal;
 use crate::window::{Fixed, KeyWindows, Windows};
-use foldhash::fast::RandomState;
-use parking_lot::Mutex;
-use std::collections::HashMap;
+use crate::sharded::Sharded;
 use std::fmt::Debug;
-use std::hash::{BuildHasher, Hash};
 
 /// What came of asking for room in the windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,39 +32,6 @@ pub trait Counters: Send + Sync + Debug {
 
     /// Gives `units` back to `hour`.
     fn refund(&self, project: ProjectId, hour: u64, units: u64);
-}
-
-const SHARDS: usize = 64;
-
-/// A map in 64 parts, each with a lock of its own that is held for a few additions only.
-#[derive(Debug)]
-struct Sharded<K, V> {
-    hash: RandomState,
-    shards: [Mutex<HashMap<K, V, RandomState>>; SHARDS],
-}
-
-impl<K, V> Default for Sharded<K, V> {
-    fn default() -> Self {
-        Sharded { hash: RandomState::default(), shards: std::array::from_fn(|_| Mutex::default()) }
-    }
-}
-
-impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
-    fn with<T>(&self, key: K, act: impl FnOnce(&mut V) -> T) -> T {
-        let shard = self.hash.hash_one(key) as usize % SHARDS;
-        act(self.shards[shard].lock().entry(key).or_default())
-    }
-
-    fn look<T>(&self, key: K, act: impl FnOnce(Option<&V>) -> T) -> T {
-        let shard = self.hash.hash_one(key) as usize % SHARDS;
-        act(self.shards[shard].lock().get(&key))
-    }
-
-    fn retain(&self, keep: impl Fn(&V) -> bool) {
-        for shard in &self.shards {
-            shard.lock().retain(|_, value| keep(value));
-        }
-    }
 }
 
 /// Counters of one process.
@@ -154,7 +118,6 @@ mod tests {
         assert_eq!(counters.used(caller.project, now), 5);
         let later = Time::from_secs(1_000_000 + 3 * 86_400);
         counters.sweep(later);
-        assert!(counters.keys.shards.iter().all(|shard| shard.lock().is_empty()));
-        assert!(counters.units.shards.iter().all(|shard| shard.lock().is_empty()));
+        assert!(counters.keys.is_empty() && counters.units.is_empty());
     }
 }

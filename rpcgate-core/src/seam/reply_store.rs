@@ -7,7 +7,6 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
-use std::hash::BuildHasher;
 
 /// What an answer is kept under: chain, method as sent and the exact parameter bytes, compared in full. Never the id,
 /// never the caller.
@@ -49,6 +48,9 @@ pub trait ReplyStore: Send + Sync + Debug {
     /// Keeps `result` under `key` until `expires_at`; `None`: until it is evicted. The result is copied where it
     /// might otherwise hold a larger buffer in memory.
     fn put(&self, key: ReplyKey, result: &Bytes, expires_at: Option<Time>);
+
+    /// Does now what housekeeping the store puts off, such as evicting what is above its bound.
+    fn settle(&self) {}
 }
 
 /// A small store that evicts the oldest entry first.
@@ -103,11 +105,6 @@ impl ReplyStore for MemoryReplyStore {
         kept.order.push_back(key.clone());
         kept.entries.insert(key, (Bytes::copy_from_slice(result), expires_at));
     }
-}
-
-/// The hash of a key, for those who spread keys over shards.
-pub fn shard(key: &ReplyKey, state: &RandomState) -> u64 {
-    state.hash_one(key)
 }
 
 #[cfg(test)]

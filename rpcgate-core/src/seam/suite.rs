@@ -195,10 +195,12 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     for n in 0..4_096 {
         store.put(key(n), &large, None);
     }
+    store.settle();
     let held = (0..4_096).filter(|n| store.get(&key(*n), now).is_some()).count() * large.len();
     assert!(held <= bound, "{held} bytes are held");
     let huge = Bytes::from(vec![b'x'; bound + 1]);
     store.put(key(9_999), &huge, None);
+    store.settle();
     assert_eq!(store.get(&key(9_999), now), None, "what is larger than all the room is not kept");
 }
 

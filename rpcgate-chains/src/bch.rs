@@ -1,0 +1,61 @@
+//! Bitcoin Cash, `/bch`: no estimatesmartfee; estimatefee takes no arguments.
+
+use crate::family::utxo::{self, Utxo};
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::chain::{Facts, Method};
+use std::sync::Arc;
+
+/// Bitcoin Cash Node finalises a block by itself once ten lie on it.
+static FACTS: Facts = utxo::facts("bch", "Bitcoin Cash", 10);
+
+/// The chain as deployed.
+pub const BCH: Utxo = Utxo::new(&FACTS)
+    .lacking(&["estimatesmartfee"])
+    .with_methods(&[Method::new("estimatefee", 1)])
+    .closing(&[
+        "evicttransaction",
+        "finalizeblock",
+        "log",
+        "parkblock",
+        "rollbackchain",
+        "unparkblock",
+    ]);
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(BCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at, wrong};
+    use rpcgate_core::chain::Flags;
+
+    #[test]
+    fn fees_are_asked_for_with_estimatefee() {
+        let listed: Vec<_> = BCH.methods().iter().map(|row| row.name).collect();
+        assert!(listed.contains(&"estimatefee") && !listed.contains(&"estimatesmartfee"));
+        let open = ["estimatefee", "estimatesmartfee"];
+        assert_eq!(wrong(&at(BCH, 0), &open, Flags::CLOSED, false), [""; 0]);
+    }
+
+    #[test]
+    fn what_moves_the_nodes_view_of_the_chain_is_closed() {
+        let controls = [
+            "parkblock",
+            "unparkblock",
+            "finalizeblock",
+            "setexcessiveblock",
+            "signrawtransaction",
+        ];
+        assert_eq!(wrong(&at(BCH, 0), &controls, Flags::CLOSED, true), [""; 0]);
+        let reads = [
+            "getfinalizedblockhash",
+            "getexcessiveblock",
+            "getdsproof",
+            "validateblocktemplate",
+        ];
+        assert_eq!(wrong(&at(BCH, 0), &reads, Flags::CLOSED, false), [""; 0]);
+    }
+}

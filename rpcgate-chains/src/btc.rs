@@ -1,0 +1,54 @@
+//! Bitcoin, `/btc`.
+
+use crate::family::utxo::{self, Utxo};
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::chain::{Facts, Flags, Method};
+use std::sync::Arc;
+
+/// Six blocks: the depth that Bitcoin's own wallet calls confirmed.
+static FACTS: Facts = Facts {
+    aliases: &["bitcoin"],
+    ..utxo::facts("btc", "Bitcoin", 6)
+};
+
+/// The chain as deployed.
+pub const BTC: Utxo = Utxo::new(&FACTS)
+    .weighing(&[
+        ("getmempoolinfo", 5),
+        ("gettxout", 5),
+        ("getblock", 10),
+        ("getrawtransaction", 10),
+        ("sendrawtransaction", 20),
+    ])
+    .with_methods(&[Method::new("submitpackage", 1).marked(Flags::BROADCAST)]);
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(BTC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at, wrong};
+
+    #[test]
+    fn weights_keep_a_rows_class_and_marks() {
+        let chain = at(BTC, 0);
+        assert!(chain.look_up("getblock").rule.cache.is_cached());
+        assert_eq!(
+            wrong(
+                &chain,
+                &["sendrawtransaction", "submitpackage"],
+                Flags::BROADCAST,
+                true
+            ),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_height_is_final_under_six_blocks() {
+        assert!(at(BTC, 106).is_final(100) && !at(BTC, 105).is_final(100));
+    }
+}

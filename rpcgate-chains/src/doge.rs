@@ -1,0 +1,70 @@
+//! Dogecoin, `/doge`: fees in whole coins, blocks about a minute apart, headers with an auxpow.
+
+use crate::family::utxo::{self, Utxo};
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::chain::{Facts, Method};
+use std::sync::Arc;
+
+/// An hour of blocks: its work comes from miners of other chains and comes and goes with them.
+static FACTS: Facts = utxo::facts("doge", "Dogecoin", 60);
+
+/// The chain as deployed.
+pub const DOGE: Utxo = Utxo::new(&FACTS)
+    .with_methods(&[Method::new("estimatefee", 1)])
+    // It pays the block to an address of the wallet; createauxblock takes one from the caller.
+    .closing(&["getauxblock"]);
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(DOGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at, judged, wrong};
+    use rpcgate_core::adapter::Settled;
+    use rpcgate_core::chain::Flags;
+
+    #[test]
+    fn the_wallet_with_accounts_is_closed() {
+        let wallet = [
+            "sendfrom",
+            "move",
+            "getaccountaddress",
+            "setaccount",
+            "listaccounts",
+            "rescan",
+            "getauxblock",
+        ];
+        assert_eq!(wrong(&at(DOGE, 0), &wallet, Flags::CLOSED, true), [""; 0]);
+        assert_eq!(
+            wrong(&at(DOGE, 0), &["setmaxconnections"], Flags::CLOSED, true),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn merged_mining_submits_once() {
+        assert_eq!(
+            wrong(&at(DOGE, 0), &["submitauxblock"], Flags::BROADCAST, true),
+            [""; 0]
+        );
+        assert_eq!(
+            wrong(
+                &at(DOGE, 0),
+                &["submitauxblock", "createauxblock"],
+                Flags::CLOSED,
+                false
+            ),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_verbose_header_with_its_auxpow_counts_confirmations() {
+        let header = "{\"hash\":\"ab\",\"auxpow\":{\"tx\":{}},\"confirmations\":9}";
+        let (settled, _) = judged(&at(DOGE, 100), "getblockheader", "[\"ab\"]", header);
+        assert_eq!(settled, Settled::NotYet);
+    }
+}

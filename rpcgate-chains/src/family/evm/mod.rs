@@ -1,0 +1,505 @@
+//! Chains whose nodes speak Ethereum's JSON-RPC.
+//!
+//! What is cached, beside the specification's examples: a transaction by hash and a block by an explicit number,
+//! because once final they are as fixed as the receipt and the block by hash that the specification names. Tags
+//! (`latest`, `safe`, `finalized`, …) name another block every time and are never kept.
+//!
+//! Filters (`eth_newFilter` and its kin) live in the one node that made them, and asking for their changes
+//! consumes these. Behind several nodes they need a pool that keeps a caller on one node; they are not cached.
+
+mod closed;
+
+pub use closed::{NAMES, NAMESPACES, PARITY_READS};
+
+use super::params::{member, positional, quantity};
+use super::{matches, submits, table};
+use rpcgate_core::adapter::{Adapter, Probe, Settled};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+
+/// How long an answer is kept that a reorganisation could still change: as long as a block number is.
+const UNSETTLED: CacheRule = CacheRule::immutable(2);
+
+/// The family's methods: weights, heavy methods and cache classes of the specification. 1 Compute Unit where it says
+/// nothing.
+const METHODS: &[Method] = &[
+    Method::new("eth_chainId", 0).cached(CacheRule::Static),
+    Method::new("net_version", 0).cached(CacheRule::Static),
+    Method::new("net_listening", 0),
+    Method::new("web3_clientVersion", 0),
+    Method::new("eth_blockNumber", 1).cached(CacheRule::secs(2)),
+    Method::new("eth_gasPrice", 1).cached(CacheRule::secs(5)),
+    Method::new("eth_maxPriorityFeePerGas", 1),
+    Method::new("eth_feeHistory", 5),
+    Method::new("eth_getBalance", 5),
+    Method::new("eth_getTransactionCount", 5),
+    Method::new("eth_getTransactionByHash", 5).cached(UNSETTLED),
+    Method::new("eth_getTransactionReceipt", 5).cached(UNSETTLED),
+    Method::new("eth_getBlockByNumber", 10).cached(UNSETTLED),
+    Method::new("eth_getBlockByHash", 10).cached(UNSETTLED),
+    Method::new("eth_getCode", 10),
+    Method::new("eth_getStorageAt", 10),
+    Method::new("eth_call", 15).cached(CacheRule::secs(2)),
+    Method::new("eth_estimateGas", 15),
+    Method::new("eth_sendRawTransaction", 20).marked(Flags::BROADCAST),
+    Method::new("eth_getLogs", 75).marked(Flags::HEAVY),
+    Method::new("eth_simulateV1", 1).marked(Flags::HEAVY),
+    Method::new("txpool_content", 1).marked(Flags::HEAVY),
+];
+
+/// A family of debugging methods: it counts in the heavy budget and is closed unless the operator opens it.
+const DEBUGGING: Flags = Flags::HEAVY.and(Flags::OPENABLE);
+
+/// The facts of a chain at `/<path>`: JSON-RPC 2.0 with batches and a stream. `final_depth` is the number of blocks
+/// on top of a block that make it final for the cache.
+///
+/// ```
+/// use rpcgate_chains::family::evm;
+/// use rpcgate_core::chain::Facts;
+///
+/// static FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis", 64) };
+/// assert_eq!(FACTS.name.as_str(), "gno");
+/// ```
+pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
+    Facts {
+        name: ChainName::new(path),
+        title,
+        aliases: &[],
+        dialect: Dialect::JsonRpc2,
+        batch: true,
+        ws: true,
+        grpc: false,
+        final_depth,
+    }
+}
+
+/// An EVM chain.
+///
+/// ```
+/// use rpcgate_chains::family::evm::{self, Evm};
+/// use rpcgate_core::chain::{Chain, Facts, Flags, Method};
+/// use std::sync::Arc;
+///
+/// static FACTS: Facts = evm::facts("base", "Base", 600);
+/// const BASE: Evm = Evm::new(&FACTS, 8453).with_methods(&[Method::new("optimism_outputAtBlock", 5)]);
+///
+/// let base = Chain::deployed(Arc::new(BASE));
+/// assert_eq!(base.look_up("eth_call").rule.cu, 15);
+/// assert_eq!(base.look_up("optimism_outputAtBlock").rule.cu, 5);
+/// assert!(base.look_up("admin_addPeer").rule.flags.has(Flags::CLOSED));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Evm {
+    facts: &'static Facts,
+    chain_id: u64,
+    own: &'static [Method],
+    closed: &'static [&'static str],
+    debug: Flags,
+}
+
+impl Evm {
+    /// A chain without deviations. `chain_id` is that of EIP-155.
+    pub const fn new(facts: &'static Facts, chain_id: u64) -> Self {
+        Evm {
+            facts,
+            chain_id,
+            own: &[],
+            closed: &[],
+            debug: DEBUGGING,
+        }
+    }
+
+    /// With methods of its own; one of the family's name replaces that row.
+    #[must_use]
+    pub const fn with_methods(mut self, own: &'static [Method]) -> Self {
+        self.own = own;
+        self
+    }
+
+    /// With these closed too: names, or beginnings of names written `avax.*`.
+    #[must_use]
+    pub const fn closing(mut self, patterns: &'static [&'static str]) -> Self {
+        self.closed = patterns;
+        self
+    }
+
+    /// With `debug_*` forbidden before any budget is consulted, for good.
+    #[must_use]
+    pub const fn forbidding_debug(mut self) -> Self {
+        self.debug = Flags::FORBIDDEN;
+        self
+    }
+
+    /// The chain id of EIP-155, which `eth_chainId` answers.
+    pub const fn chain_id(&self) -> u64 {
+        self.chain_id
+    }
+
+    /// Names and beginnings of names that this chain closes beside those of the family.
+    pub const fn closed(&self) -> &'static [&'static str] {
+        self.closed
+    }
+
+    fn marks(&self, method: &str) -> Flags {
+        let (space, verb) = method.split_once('_').unwrap_or(("", method));
+        let mut marks = match space {
+            "trace" => DEBUGGING,
+            "debug" => self.debug,
+            _ => Flags::NONE,
+        };
+        if closed::is_closed(method) || self.closed.iter().any(|pattern| matches(pattern, method)) {
+            marks = marks.and(Flags::CLOSED);
+        }
+        if method.ends_with("_getTokenBalances") {
+            marks = marks.and(Flags::HEAVY);
+        }
+        if submits(verb) {
+            marks = marks.and(Flags::BROADCAST);
+        }
+        marks
+    }
+}
+
+impl Adapter for Evm {
+    fn facts(&self) -> &'static Facts {
+        self.facts
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        table(METHODS, self.own, &[])
+    }
+
+    /// Names are told apart by case, as nodes do.
+    fn unlisted(&self, method: &str) -> Rule {
+        Rule {
+            flags: self.marks(method),
+            ..Rule::UNLISTED
+        }
+    }
+
+    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+        if result.trim_ascii() == b"null" {
+            return Settled::Unknown;
+        }
+        let immutable = matches!(call.rule.cache, CacheRule::Immutable { .. });
+        match call.method {
+            // A pending transaction has `blockNumber` null.
+            b"eth_getTransactionReceipt" | b"eth_getTransactionByHash" => mined(result, "blockNumber", chain),
+            b"eth_getBlockByHash" => mined(result, "number", chain),
+            b"eth_getBlockByNumber" if immutable => {
+                let asked = positional(call.params, 0).and_then(quantity);
+                let told = member(result, "number").and_then(quantity);
+                if asked.is_some() && asked == told {
+                    mined(result, "number", chain)
+                } else {
+                    Settled::Unknown
+                }
+            }
+            // The operator has put a method into this class that nothing here can judge.
+            _ if immutable => Settled::NotYet,
+            _ => Settled::Yes,
+        }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe {
+            method: "eth_blockNumber",
+            params: "[]",
+        }
+    }
+
+    fn height(&self, result: &[u8]) -> Option<u64> {
+        quantity(result)
+    }
+}
+
+/// What the height in member `name` says of the result.
+fn mined(result: &[u8], name: &str, chain: &Chain) -> Settled {
+    match member(result, name).and_then(quantity) {
+        Some(height) if chain.is_final(height) => Settled::Yes,
+        Some(_) => Settled::NotYet,
+        None => Settled::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at, judged, wrong};
+    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::chain::Changes;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    static FACTS: Facts = facts("toy", "Toy", 64);
+    const TOY: Evm = Evm::new(&FACTS, 7);
+
+    const SHORT: Keep = Keep::For(Duration::from_secs(2));
+    const YES: (Settled, Keep) = (Settled::Yes, Keep::Forever);
+    const NOT_YET: (Settled, Keep) = (Settled::NotYet, SHORT);
+    const UNKNOWN: (Settled, Keep) = (Settled::Unknown, Keep::No);
+
+    #[test]
+    fn classes_are_the_specifications() {
+        let chain = at(TOY, 100);
+        let rule = |method: &str| chain.look_up(method).rule.cache;
+        for method in ["eth_chainId", "net_version"] {
+            assert_eq!(rule(method), CacheRule::Static, "{method}");
+            assert_eq!(judged(&chain, method, "", "\"0x1\""), YES);
+        }
+        assert_eq!(
+            judged(&chain, "eth_blockNumber", "[]", "\"0x64\""),
+            (Settled::Yes, SHORT)
+        );
+        assert_eq!(
+            judged(&chain, "eth_call", "[{},\"latest\"]", "\"0x\""),
+            (Settled::Yes, SHORT)
+        );
+        assert_eq!(rule("eth_gasPrice"), CacheRule::secs(5));
+        for method in [
+            "eth_estimateGas",
+            "eth_getTransactionCount",
+            "eth_getBalance",
+            "eth_maxPriorityFeePerGas",
+            "eth_feeHistory",
+            "eth_getLogs",
+            "eth_newFilter",
+            "eth_getFilterChanges",
+            "web3_clientVersion",
+            "net_listening",
+            "eth_getBlockReceipts",
+        ] {
+            assert_eq!(rule(method), CacheRule::Never, "{method}");
+        }
+    }
+
+    #[test]
+    fn receipts_transactions_and_blocks_are_kept_for_good_once_final() {
+        let chain = at(TOY, 164);
+        for (method, member) in [
+            ("eth_getTransactionReceipt", "blockNumber"),
+            ("eth_getTransactionByHash", "blockNumber"),
+            ("eth_getBlockByHash", "number"),
+        ] {
+            let with =
+                |height: &str| format!("{{\"logs\":[{{\"{member}\":\"0x1\"}}], \"{member}\" : {height}}}");
+            assert_eq!(
+                judged(&chain, method, "[\"0x1\"]", &with("\"0x64\"")),
+                YES,
+                "{method}"
+            );
+            assert_eq!(
+                judged(&chain, method, "[\"0x1\"]", &with("\"0x65\"")),
+                NOT_YET,
+                "{method}"
+            );
+            for unknown in ["null", "\"\"", "\"latest\"", "100", "{}", "\"0x\""] {
+                assert_eq!(
+                    judged(&chain, method, "[\"0x1\"]", &with(unknown)),
+                    UNKNOWN,
+                    "{method} {unknown}"
+                );
+            }
+            for unknown in ["null", " null ", "{}", "[]", "\"0x64\"", "{\"blockNumber\""] {
+                assert_eq!(
+                    judged(&chain, method, "[\"0x1\"]", unknown),
+                    UNKNOWN,
+                    "{method} {unknown}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_final_while_the_head_is_not_known() {
+        let chain = at(TOY, 0);
+        assert_eq!(
+            judged(&chain, "eth_getBlockByHash", "[]", "{\"number\":\"0x0\"}"),
+            NOT_YET
+        );
+    }
+
+    #[test]
+    fn a_block_by_number_is_kept_only_for_an_explicit_number() {
+        let chain = at(TOY, 164);
+        let result = "{\"hash\":\"0xab\",\"number\":\"0x64\"}";
+        for params in [
+            "[\"0x64\",false]",
+            "[ \"0x64\" , true ]",
+            "[\"\\u0030x64\",false]",
+            "[\"0x064\",false]",
+        ] {
+            assert_eq!(
+                judged(&chain, "eth_getBlockByNumber", params, result),
+                YES,
+                "{params}"
+            );
+        }
+        for params in [
+            "",
+            "null",
+            "[]",
+            "[null]",
+            "[100]",
+            "[\"100\"]",
+            "[\"latest\",false]",
+            "[\"l\\u0061test\",false]",
+            "[\"pending\",false]",
+            "[\"safe\",false]",
+            "[\"finalized\",false]",
+            "[\"earliest\",false]",
+            "[\" 0x64\",false]",
+            "[[\"0x64\"],false]",
+            "[{\"blockNumber\":\"0x64\"},false]",
+            "{\"0\":\"0x64\"}",
+            "\"0x64\"",
+            "[\"0x65\",false]",
+        ] {
+            assert_eq!(
+                judged(&chain, "eth_getBlockByNumber", params, result),
+                UNKNOWN,
+                "{params}"
+            );
+        }
+        let near = "{\"number\":\"0xa4\"}";
+        assert_eq!(
+            judged(&chain, "eth_getBlockByNumber", "[\"0xa4\",false]", near),
+            NOT_YET
+        );
+        assert_eq!(
+            judged(&chain, "eth_getBlockByNumber", "[\"0xa5\",false]", "null"),
+            UNKNOWN
+        );
+    }
+
+    #[test]
+    fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
+        let changes = Changes {
+            cache: vec![
+                ("eth_getBlockByNumber".into(), CacheRule::secs(1)),
+                ("eth_getCode".into(), CacheRule::immutable(2)),
+            ],
+            ..Changes::default()
+        };
+        let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
+        let kept = judged(
+            &chain,
+            "eth_getBlockByNumber",
+            "[\"latest\",false]",
+            "{\"number\":\"0x1\"}",
+        );
+        assert_eq!(kept, (Settled::Yes, Keep::For(Duration::from_secs(1))));
+        assert_eq!(
+            judged(&chain, "eth_getCode", "[\"0x1\",\"latest\"]", "\"0x6000\""),
+            NOT_YET
+        );
+    }
+
+    #[test]
+    fn heavy_methods_are_the_specifications() {
+        let chain = at(TOY, 0);
+        let heavy = [
+            "trace_block",
+            "trace_call",
+            "trace_rawTransaction",
+            "debug_traceTransaction",
+            "debug_",
+            "eth_getLogs",
+            "eth_simulateV1",
+            "txpool_content",
+            "alchemy_getTokenBalances",
+            "ankr_getTokenBalances",
+            "qn_x_getTokenBalances",
+        ];
+        let light = [
+            "eth_call",
+            "eth_getFilterLogs",
+            "txpool_status",
+            "txpool_contentFrom",
+            "getTokenBalances",
+            "alchemy_getTokenBalance",
+            "tracer_x",
+            "trace",
+            "DEBUG_traceCall",
+            "eth_getlogs",
+        ];
+        assert_eq!(wrong(&chain, &heavy, Flags::HEAVY, true), [""; 0]);
+        assert_eq!(wrong(&chain, &light, Flags::HEAVY, false), [""; 0]);
+    }
+
+    #[test]
+    fn debugging_methods_are_closed_until_the_operator_opens_them() {
+        let names = ["trace_block", "debug_traceCall"];
+        assert_eq!(wrong(&at(TOY, 0), &names, Flags::CLOSED, true), [""; 0]);
+        assert_eq!(wrong(&at(TOY, 0), &names, Flags::FORBIDDEN, false), [""; 0]);
+        let changes = Changes {
+            open: vec!["trace_*".into(), "debug_*".into()],
+            ..Changes::default()
+        };
+        let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
+        assert_eq!(wrong(&chain, &names, Flags::CLOSED, false), [""; 0]);
+        assert_eq!(wrong(&chain, &names, Flags::HEAVY, true), [""; 0]);
+    }
+
+    #[test]
+    fn opening_debugging_methods_opens_nothing_that_controls_the_node() {
+        let changes = Changes {
+            open: vec!["*".into()],
+            ..Changes::default()
+        };
+        let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
+        assert_eq!(
+            wrong(
+                &chain,
+                &["admin_addPeer", "miner_start", "eth_sign"],
+                Flags::CLOSED,
+                true
+            ),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn what_submits_is_never_sent_twice() {
+        let submits = [
+            "eth_sendRawTransaction",
+            "eth_sendTransaction",
+            "eth_sendRawTransactionConditional",
+            "eth_sendRawTransactionSync",
+            "eth_sendPrivateTransaction",
+            "eth_cancelPrivateTransaction",
+            "eth_sendBundle",
+            "eth_sendUserOperation",
+            "mev_sendBundle",
+            "mev_sendBid",
+            "bor_sendRawTransactionConditional",
+        ];
+        let chain = at(TOY, 0);
+        assert_eq!(wrong(&chain, &submits, Flags::BROADCAST, true), [""; 0]);
+        assert_eq!(wrong(&chain, &submits, Flags::CLOSED, false), [""; 0]);
+        let reads = [
+            "eth_call",
+            "eth_fillTransaction",
+            "eth_callBundle",
+            "eth_subscribe",
+            "sender_x",
+        ];
+        assert_eq!(wrong(&chain, &reads, Flags::BROADCAST, false), [""; 0]);
+    }
+
+    #[test]
+    fn the_probe_reads_its_own_answer() {
+        assert_eq!(
+            TOY.probe(),
+            Probe {
+                method: "eth_blockNumber",
+                params: "[]"
+            }
+        );
+        assert_eq!(TOY.height(b"\"0x1312d00\""), Some(20_000_000));
+        for bad in [&b"null"[..], b"20000000", b"\"20000000\"", b"{}", b""] {
+            assert_eq!(TOY.height(bad), None);
+        }
+    }
+}

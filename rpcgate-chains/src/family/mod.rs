@@ -1,0 +1,90 @@
+//! What chains with the same node API have in common. A chain of a family is its facts and its deviations.
+
+pub mod evm;
+mod params;
+pub mod utxo;
+
+use rpcgate_core::chain::Method;
+
+/// A family's table as a chain changes it: rows of `own` replace those of the same name or are added, and what the
+/// chain lacks is left out.
+fn table(family: &[Method], own: &[Method], lacking: &[&str]) -> Vec<Method> {
+    let kept = family
+        .iter()
+        .filter(|row| !lacking.contains(&row.name) && own.iter().all(|other| other.name != row.name));
+    kept.chain(own).copied().collect()
+}
+
+/// Whether a pattern is `method`, or, ending in `*`, starts it.
+fn matches(pattern: &str, method: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => method.starts_with(prefix),
+        None => pattern == method,
+    }
+}
+
+/// Whether a call's last word says that it hands something over for good. A guess by name errs on the side of
+/// "never twice": a read that is taken for a submission is merely not retried.
+fn submits(verb: &str) -> bool {
+    ["send", "submit", "cancel"]
+        .iter()
+        .any(|word| verb.starts_with(word))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use rpcgate_core::adapter::{Adapter, Settled};
+    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::call::CallView;
+    use rpcgate_core::chain::{Chain, Flags};
+    use std::sync::Arc;
+
+    /// A chain as deployed whose newest block is `head`; 0: not known yet.
+    pub(crate) fn at(adapter: impl Adapter, head: u64) -> Chain {
+        let chain = Chain::deployed(Arc::new(adapter));
+        chain.head().set(head);
+        chain
+    }
+
+    /// What the adapter says of a result, and what becomes of it in the cache.
+    pub(crate) fn judged(chain: &Chain, method: &str, params: &str, result: &str) -> (Settled, Keep) {
+        let rule = chain.look_up(method).rule;
+        let call = CallView {
+            params: params.as_bytes(),
+            ..CallView::new(chain.name(), method, rule)
+        };
+        let settled = chain.adapter().settled(call, result.as_bytes(), chain);
+        let keep = match settled {
+            Settled::Unknown => Keep::No,
+            known => rule.cache.keep(known == Settled::Yes),
+        };
+        (settled, keep)
+    }
+
+    /// The methods of `names` for which a mark is not as expected.
+    pub(crate) fn wrong<'a>(chain: &Chain, names: &[&'a str], mark: Flags, expected: bool) -> Vec<&'a str> {
+        names
+            .iter()
+            .copied()
+            .filter(|name| chain.look_up(name).rule.flags.has(mark) != expected)
+            .collect()
+    }
+
+    #[test]
+    fn a_chains_rows_replace_the_familys() {
+        let family = [Method::new("a", 1), Method::new("b", 1), Method::new("c", 1)];
+        let own = [Method::new("b", 7), Method::new("d", 2)];
+        let rows: Vec<_> = table(&family, &own, &["c"])
+            .iter()
+            .map(|row| (row.name, row.rule.cu))
+            .collect();
+        assert_eq!(rows, [("a", 1), ("b", 7), ("d", 2)]);
+    }
+
+    #[test]
+    fn a_pattern_with_a_star_is_a_beginning() {
+        assert!(matches("dump*", "dumpwallet") && matches("dump*", "dump") && matches("stop", "stop"));
+        assert!(!matches("dump*", "undump") && !matches("stop", "stopped") && !matches("stop", "STOP"));
+    }
+}

@@ -1,0 +1,166 @@
+//! Reading a few members of params and results in place.
+
+use rpcgate_core::json::{Cursor, SyntaxError, unescape};
+
+/// Nesting that is followed. Params have passed the envelope's own bound and a node's result has been read whole;
+/// what is deeper is simply not understood.
+const DEPTH: usize = 128;
+
+/// Item `index` of positional params; `None` if they are no array, or shorter.
+pub(super) fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
+    let read = || -> Result<Option<&[u8]>, SyntaxError> {
+        let mut cursor = Cursor::new(params, DEPTH);
+        cursor.enter_array()?;
+        for _ in 0..index {
+            if !cursor.next_item()? {
+                return Ok(None);
+            }
+            cursor.value()?;
+        }
+        if !cursor.next_item()? {
+            return Ok(None);
+        }
+        cursor.value().map(|span| Some(span.of(params)))
+    };
+    read().ok().flatten()
+}
+
+/// Member `name` of params given by name. `None` if they are no object, or if the name is missing or repeated: nodes
+/// do not agree on which of two members holds.
+pub(super) fn named<'a>(params: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let read = || -> Result<Option<&'a [u8]>, SyntaxError> {
+        let mut cursor = Cursor::new(params, DEPTH);
+        let mut found = None;
+        cursor.enter_object()?;
+        while let Some(member) = cursor.next_member()? {
+            let value = cursor.value()?.of(params);
+            if member.resolve(params).as_deref() == Some(name) && found.replace(value).is_some() {
+                return Ok(None);
+            }
+        }
+        Ok(found)
+    };
+    read().ok().flatten()
+}
+
+/// The parameter that stands at `index`, or is called `name`.
+pub(super) fn either<'a>(params: &'a [u8], index: usize, name: &str) -> Option<&'a [u8]> {
+    positional(params, index).or_else(|| named(params, name))
+}
+
+/// The first member `name` of a result, which is read no further; `None` if it has none or is no object.
+pub(super) fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let read = || -> Result<Option<&'a [u8]>, SyntaxError> {
+        let mut cursor = Cursor::new(result, DEPTH);
+        cursor.enter_object()?;
+        while let Some(member) = cursor.next_member()? {
+            let value = cursor.value()?;
+            if member.resolve(result).as_deref() == Some(name) {
+                return Ok(Some(value.of(result)));
+            }
+        }
+        Ok(None)
+    };
+    read().ok().flatten()
+}
+
+/// A hexadecimal quantity (Ethereum JSON-RPC: `"0x"` and at least one digit) up to 64 bits. Leading zeros, which the
+/// standard forbids and some nodes write, are understood.
+pub(super) fn quantity(raw: &[u8]) -> Option<u64> {
+    let text = unescape(raw.trim_ascii())?;
+    let digits = text.strip_prefix("0x")?;
+    // `from_str_radix` alone would take a sign.
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// A whole number in digits alone: no sign, fraction or exponent.
+pub(super) fn whole(raw: &[u8]) -> Option<u64> {
+    let digits = raw.trim_ascii();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Whether a value is a string of 64 hexadecimal digits, as every block hash is.
+pub(super) fn is_hash(raw: &[u8]) -> bool {
+    unescape(raw).is_some_and(|text| text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positional_params_are_found_past_anything() {
+        let params = b" [ {\"a\":[1,\"]\"]} ,\n\"\\\"],[\" , 7 ] ";
+        assert_eq!(positional(params, 0), Some(&b"{\"a\":[1,\"]\"]}"[..]));
+        assert_eq!(positional(params, 1), Some(&b"\"\\\"],[\""[..]));
+        assert_eq!(positional(params, 2), Some(&b"7"[..]));
+        assert_eq!(positional(params, 3), None);
+        for none in ["", "null", "{}", "[]", "7", "[", "[,1]"] {
+            assert_eq!(positional(none.as_bytes(), 0), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_repeated_name_is_no_parameter() {
+        assert_eq!(named(br#"{"x":1,"height":5}"#, "height"), Some(&b"5"[..]));
+        assert_eq!(named(br#"{"h\u0065ight":5}"#, "height"), Some(&b"5"[..]));
+        assert_eq!(named(br#"{"height":5,"h\u0065ight":6}"#, "height"), None);
+        assert_eq!(named(br#"{"x":{"height":5}}"#, "height"), None);
+        assert_eq!(named(br#"[{"height":5}]"#, "height"), None);
+    }
+
+    #[test]
+    fn a_result_is_read_up_to_the_member_alone() {
+        assert_eq!(
+            member(br#"{"logs":[{"number":"0x1"}],"number":"0x2","#, "number"),
+            Some(&b"\"0x2\""[..])
+        );
+        assert_eq!(member(b"\"0x2\"", "number"), None);
+        assert_eq!(member(b"[]", "number"), None);
+    }
+
+    #[test]
+    fn quantities_are_hexadecimal_strings() {
+        for (raw, value) in [
+            ("\"0x0\"", Some(0)),
+            ("\"0x1B4\"", Some(436)),
+            ("\"0x01\"", Some(1)),
+            (" \"0\\u00781\" ", Some(1)),
+            ("\"0xffffffffffffffff\"", Some(u64::MAX)),
+            ("\"0x10000000000000000\"", None),
+            ("\"0x\"", None),
+            ("\"0x+1\"", None),
+            ("\"0X1\"", None),
+            ("\"1\"", None),
+            ("1", None),
+            ("null", None),
+            ("", None),
+        ] {
+            assert_eq!(quantity(raw.as_bytes()), value, "{raw}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_are_digits() {
+        assert_eq!(whole(b"0"), Some(0));
+        assert_eq!(whole(b" 840000\n"), Some(840_000));
+        for none in [
+            "",
+            "-1",
+            "+1",
+            "1.0",
+            "1e3",
+            "\"1\"",
+            "null",
+            "99999999999999999999",
+        ] {
+            assert_eq!(whole(none.as_bytes()), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! Chains whose nodes descend from Bitcoin's: JSON-RPC 1.0 over POST.
+//!
+//! What is cached, beside the specification's examples:
+//! - `getblockheader` like `getblock`: it is the same question about a smaller part.
+//! - `getblockhash`: which block stands at a height does not change once it is final, and callers that index a chain
+//!   ask for every height.
+//! - `gettxoutsetinfo`, for as long as a block count: a node walks its whole set of unspent outputs for one answer,
+//!   so that many callers must share one walk.
+
+mod closed;
+
+pub use closed::{NAMES, PREFIXES};
+
+use super::params::{either, is_hash, whole};
+use super::{matches, submits, table};
+use rpcgate_core::adapter::{Adapter, Probe, Settled};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+
+/// How long an answer is kept that counts confirmations or that a reorganisation could still change: as long as a
+/// block count is.
+const UNSETTLED: CacheRule = CacheRule::immutable(10);
+
+/// The family's methods. Each weighs 1 Compute Unit unless its chain says otherwise.
+const METHODS: &[Method] = &[
+    Method::new("getblockcount", 1).cached(CacheRule::secs(10)),
+    Method::new("getbestblockhash", 1),
+    Method::new("getblockhash", 1).cached(UNSETTLED),
+    Method::new("getblockchaininfo", 1),
+    Method::new("getnetworkinfo", 1),
+    Method::new("getmininginfo", 1),
+    Method::new("estimatesmartfee", 1),
+    Method::new("getmempoolinfo", 1),
+    Method::new("gettxout", 1),
+    Method::new("getblock", 1).cached(UNSETTLED),
+    Method::new("getblockheader", 1).cached(UNSETTLED),
+    Method::new("getrawtransaction", 1).cached(UNSETTLED),
+    Method::new("gettxoutsetinfo", 1).cached(CacheRule::secs(10)),
+    Method::new("sendrawtransaction", 1).marked(Flags::BROADCAST),
+    // One caller could hold up the node, or end the scan of another.
+    Method::new("scanblocks", 1).marked(Flags::OPENABLE),
+    Method::new("scantxoutset", 1).marked(Flags::OPENABLE),
+    Method::new("verifychain", 1).marked(Flags::OPENABLE),
+    // Each keeps one of a node's few workers until a block comes, for ever if the caller likes.
+    Method::new("waitforblock", 1).marked(Flags::OPENABLE),
+    Method::new("waitforblockheight", 1).marked(Flags::OPENABLE),
+    Method::new("waitfornewblock", 1).marked(Flags::OPENABLE),
+];
+
+/// The facts of a chain at `/<path>`: JSON-RPC 1.0 with batches, no stream. `final_depth` is the number of blocks on
+/// top of a block that make it final for the cache.
+pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
+    Facts {
+        name: ChainName::new(path),
+        title,
+        aliases: &[],
+        dialect: Dialect::Utxo,
+        batch: true,
+        ws: false,
+        grpc: false,
+        final_depth,
+    }
+}
+
+/// A chain of the family.
+///
+/// ```
+/// use rpcgate_chains::family::utxo::{self, Utxo};
+/// use rpcgate_core::chain::{Chain, Facts, Flags};
+/// use std::sync::Arc;
+///
+/// static FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
+/// const DGB: Utxo = Utxo::new(&FACTS).weighing(&[("getblock", 10)]);
+///
+/// let dgb = Chain::deployed(Arc::new(DGB));
+/// assert_eq!(dgb.look_up("getblock").rule.cu, 10);
+/// assert!(dgb.look_up("dumpprivkey").rule.flags.has(Flags::CLOSED));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Utxo {
+    facts: &'static Facts,
+    weights: &'static [(&'static str, u32)],
+    own: &'static [Method],
+    lacking: &'static [&'static str],
+    closed: &'static [&'static str],
+}
+
+impl Utxo {
+    /// A chain without deviations.
+    pub const fn new(facts: &'static Facts) -> Self {
+        Utxo {
+            facts,
+            weights: &[],
+            own: &[],
+            lacking: &[],
+            closed: &[],
+        }
+    }
+
+    /// With weights, in Compute Units, other than 1.
+    #[must_use]
+    pub const fn weighing(mut self, weights: &'static [(&'static str, u32)]) -> Self {
+        self.weights = weights;
+        self
+    }
+
+    /// With methods of its own; one of the family's name replaces that row.
+    #[must_use]
+    pub const fn with_methods(mut self, own: &'static [Method]) -> Self {
+        self.own = own;
+        self
+    }
+
+    /// Without these methods of the family. They leave the table; a call still gets the node's own "not found".
+    #[must_use]
+    pub const fn lacking(mut self, names: &'static [&'static str]) -> Self {
+        self.lacking = names;
+        self
+    }
+
+    /// With these closed too: names, or beginnings of names written `setcoinjoin*`.
+    #[must_use]
+    pub const fn closing(mut self, patterns: &'static [&'static str]) -> Self {
+        self.closed = patterns;
+        self
+    }
+
+    /// Names and beginnings of names that this chain closes beside those of the family.
+    pub const fn closed(&self) -> &'static [&'static str] {
+        self.closed
+    }
+}
+
+impl Adapter for Utxo {
+    fn facts(&self) -> &'static Facts {
+        self.facts
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        let mut rows = table(METHODS, self.own, self.lacking);
+        for row in &mut rows {
+            if let Some((_, cu)) = self.weights.iter().find(|(name, _)| *name == row.name) {
+                row.rule.cu = *cu;
+            }
+        }
+        rows
+    }
+
+    /// Names are told apart by case, as nodes do.
+    fn unlisted(&self, method: &str) -> Rule {
+        let mut flags = Flags::NONE;
+        if closed::is_closed(method) || self.closed.iter().any(|pattern| matches(pattern, method)) {
+            flags = flags.and(Flags::CLOSED);
+        }
+        if submits(method) {
+            flags = flags.and(Flags::BROADCAST);
+        }
+        Rule {
+            flags,
+            ..Rule::UNLISTED
+        }
+    }
+
+    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+        let result = result.trim_ascii();
+        if result == b"null" {
+            return Settled::Unknown;
+        }
+        if !matches!(call.rule.cache, CacheRule::Immutable { .. }) {
+            return Settled::Yes;
+        }
+        // Verbose answers are objects and count confirmations for ever; serialised ones are strings.
+        let serialised = result.starts_with(b"\"");
+        let fixed = serialised
+            && match call.method {
+                // The hash commits to every byte, whether the block stays in the chain or not.
+                b"getblock" | b"getblockheader" => true,
+                // A transaction's id does not commit to its witness; the block that holds it does.
+                b"getrawtransaction" => either(call.params, 2, "blockhash").is_some_and(is_hash),
+                b"getblockhash" => either(call.params, 0, "height")
+                    .and_then(whole)
+                    .is_some_and(|height| chain.is_final(height)),
+                _ => false,
+            };
+        if fixed { Settled::Yes } else { Settled::NotYet }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe {
+            method: "getblockcount",
+            params: "[]",
+        }
+    }
+
+    fn height(&self, result: &[u8]) -> Option<u64> {
+        whole(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at, judged, wrong};
+    use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::chain::Changes;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    static FACTS: Facts = facts("toy", "Toy", 6);
+    const TOY: Utxo = Utxo::new(&FACTS);
+
+    const YES: (Settled, Keep) = (Settled::Yes, Keep::Forever);
+    const NOT_YET: (Settled, Keep) = (Settled::NotYet, Keep::For(Duration::from_secs(10)));
+    const UNKNOWN: (Settled, Keep) = (Settled::Unknown, Keep::No);
+    const HASH: &str = "00000000000000000001f0a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6";
+
+    #[test]
+    fn classes_are_the_specifications() {
+        let chain = at(TOY, 100);
+        assert_eq!(chain.look_up("getblockcount").rule.cache, CacheRule::secs(10));
+        assert_eq!(judged(&chain, "getblockcount", "[]", "100").0, Settled::Yes);
+        for method in [
+            "getmininginfo",
+            "getbestblockhash",
+            "getblockchaininfo",
+            "getnetworkinfo",
+            "estimatesmartfee",
+            "getmempoolinfo",
+            "gettxout",
+            "sendrawtransaction",
+            "getrawmempool",
+        ] {
+            assert_eq!(chain.look_up(method).rule.cache, CacheRule::Never, "{method}");
+        }
+    }
+
+    #[test]
+    fn a_serialised_block_is_fixed_by_its_hash_and_a_verbose_one_counts_confirmations() {
+        let chain = at(TOY, 100);
+        for method in ["getblock", "getblockheader"] {
+            assert_eq!(
+                judged(&chain, method, &format!("[\"{HASH}\",0]"), "\"0100ab\""),
+                YES
+            );
+            assert_eq!(
+                judged(&chain, method, &format!("[\"{HASH}\",false]"), " \"0100ab\" "),
+                YES
+            );
+            for params in [
+                format!("[\"{HASH}\"]"),
+                format!("[\"{HASH}\",0]"),
+                format!("[ \"{HASH}\" , 2 ]"),
+            ] {
+                let verbose = "{\"hash\":\"00\",\"confirmations\":90}";
+                assert_eq!(judged(&chain, method, &params, verbose), NOT_YET, "{params}");
+            }
+            assert_eq!(judged(&chain, method, "[]", "null"), UNKNOWN);
+        }
+    }
+
+    #[test]
+    fn a_raw_transaction_is_fixed_only_by_a_block_hash() {
+        let chain = at(TOY, 100);
+        let raw = "\"0200000001ab\"";
+        let id = "ab".repeat(32);
+        for params in [
+            format!("[\"{id}\",false,\"{HASH}\"]"),
+            format!("[ \"{id}\" ,\n0 , \"{HASH}\" ]"),
+            format!("[\"{id}\",null,\"\\u0030{}\"]", &HASH[1..]),
+            format!("{{\"txid\":\"{id}\",\"blockhash\":\"{HASH}\"}}"),
+        ] {
+            assert_eq!(judged(&chain, "getrawtransaction", &params, raw), YES, "{params}");
+            let verbose = "{\"hex\":\"02\",\"confirmations\":3}";
+            assert_eq!(
+                judged(&chain, "getrawtransaction", &params, verbose),
+                NOT_YET,
+                "{params}"
+            );
+        }
+        for params in [
+            String::new(),
+            "null".into(),
+            format!("[\"{id}\"]"),
+            format!("[\"{id}\",false]"),
+            format!("[\"{id}\",false,null]"),
+            format!("[\"{id}\",false,\"\"]"),
+            format!("[\"{id}\",false,\"{}\"]", &HASH[1..]),
+            format!("[\"{id}\",false,[\"{HASH}\"]]"),
+            format!("[\"{id}\",\"{HASH}\"]"),
+            format!("{{\"txid\":\"{id}\",\"blockhash\":null,\"blockhash\":\"{HASH}\"}}"),
+            format!("{{\"args\":[\"{id}\",false,\"{HASH}\"]}}"),
+            format!("[{{\"blockhash\":\"{HASH}\"}}]"),
+        ] {
+            assert_eq!(
+                judged(&chain, "getrawtransaction", &params, raw),
+                NOT_YET,
+                "{params}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_hash_of_a_height_is_fixed_once_the_height_is_final() {
+        let chain = at(TOY, 100);
+        let hash = format!("\"{HASH}\"");
+        for params in ["[94]", "[ 0 ]", "{\"height\":94}"] {
+            assert_eq!(judged(&chain, "getblockhash", params, &hash), YES, "{params}");
+        }
+        for params in [
+            "[95]", "[100]", "[9e1]", "[-1]", "[94.0]", "[\"94\"]", "[null]", "[]", "", "{}", "94",
+        ] {
+            assert_eq!(judged(&chain, "getblockhash", params, &hash), NOT_YET, "{params}");
+        }
+        assert_eq!(judged(&at(TOY, 0), "getblockhash", "[1]", &hash), NOT_YET);
+    }
+
+    #[test]
+    fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
+        let cache = vec![
+            ("getblock".into(), CacheRule::secs(3)),
+            ("getmininginfo".into(), CacheRule::immutable(10)),
+        ];
+        let chain = Chain::new(
+            Arc::new(TOY),
+            Changes {
+                cache,
+                ..Changes::default()
+            },
+            true,
+            Arc::default(),
+        );
+        let kept = Keep::For(Duration::from_secs(3));
+        assert_eq!(judged(&chain, "getblock", "[]", "\"00\""), (Settled::Yes, kept));
+        assert_eq!(judged(&chain, "getmininginfo", "[]", "{}"), NOT_YET);
+    }
+
+    #[test]
+    fn what_holds_up_a_node_is_closed_until_the_operator_opens_it() {
+        let names = [
+            "scantxoutset",
+            "scanblocks",
+            "verifychain",
+            "waitforblock",
+            "waitfornewblock",
+        ];
+        assert_eq!(wrong(&at(TOY, 0), &names, Flags::CLOSED, true), [""; 0]);
+        let open = vec!["scan*".into(), "verifychain".into(), "wait*".into()];
+        let chain = Chain::new(
+            Arc::new(TOY),
+            Changes {
+                open,
+                ..Changes::default()
+            },
+            true,
+            Arc::default(),
+        );
+        assert_eq!(wrong(&chain, &names, Flags::CLOSED, false), [""; 0]);
+    }
+
+    #[test]
+    fn what_submits_is_never_sent_twice() {
+        let chain = at(TOY, 0);
+        let submits = [
+            "sendrawtransaction",
+            "submitpackage",
+            "submitblock",
+            "submitheader",
+        ];
+        assert_eq!(wrong(&chain, &submits, Flags::BROADCAST, true), [""; 0]);
+        assert_eq!(wrong(&chain, &submits, Flags::CLOSED, false), [""; 0]);
+        assert_eq!(
+            wrong(
+                &chain,
+                &["getblock", "testmempoolaccept"],
+                Flags::BROADCAST,
+                false
+            ),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn the_probe_reads_its_own_answer() {
+        assert_eq!(
+            TOY.probe(),
+            Probe {
+                method: "getblockcount",
+                params: "[]"
+            }
+        );
+        assert_eq!(TOY.height(b"840000"), Some(840_000));
+        for bad in [&b"null"[..], b"\"840000\"", b"-1", b"8.4e5", b""] {
+            assert_eq!(TOY.height(bad), None);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Liquid Network, `/liquid`: a sidechain of Bitcoin that its federation signs.
+
+use crate::family::utxo::{self, Utxo};
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::chain::Facts;
+use std::sync::Arc;
+
+/// The federation never replaces a block that has another on it; Liquid's documentation calls two final.
+static FACTS: Facts = utxo::facts("liquid", "Liquid Network", 2);
+
+/// The chain as deployed.
+pub const LIQUID: Utxo = Utxo::new(&FACTS).closing(&[
+    "blindrawtransaction",
+    "claimpegin",
+    "combineblocksigs",
+    "consumecompactsketch",
+    "consumegetblocktxn",
+    "createrawpegin",
+    "destroyamount",
+    "finalizecompactblock",
+    "getcompactsketch",
+    "getnewblockhex",
+    "getpeginaddress",
+    "getpegoutkeys",
+    "getwalletpakinfo",
+    "initpegoutwallet",
+    "issueasset",
+    "listissuances",
+    "reissueasset",
+    "signblock",
+    "testproposedblock",
+    "unblindrawtransaction",
+]);
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(LIQUID)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at, wrong};
+    use rpcgate_core::chain::Flags;
+
+    #[test]
+    fn the_wallet_pegs_and_block_signing_are_closed() {
+        let closed = [
+            "sendtomainchain",
+            "claimpegin",
+            "getpeginaddress",
+            "issueasset",
+            "dumpblindingkey",
+            "importmasterblindingkey",
+            "generatepegoutproof",
+            "signblock",
+            "getnewblockhex",
+            "combineblocksigs",
+        ];
+        assert_eq!(wrong(&at(LIQUID, 0), &closed, Flags::CLOSED, true), [""; 0]);
+    }
+
+    #[test]
+    fn reads_and_tools_of_the_sidechain_are_open() {
+        let open = [
+            "getsidechaininfo",
+            "getpakinfo",
+            "createblindedaddress",
+            "rawblindrawtransaction",
+            "rawissueasset",
+        ];
+        assert_eq!(wrong(&at(LIQUID, 0), &open, Flags::CLOSED, false), [""; 0]);
+    }
+}

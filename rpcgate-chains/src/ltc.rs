@@ -1,0 +1,47 @@
+//! Litecoin, `/ltc`.
+
+use crate::family::utxo::{self, Utxo};
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::chain::Facts;
+use std::sync::Arc;
+
+/// Twelve blocks, half an hour of the work on the largest scrypt chain.
+static FACTS: Facts = Facts {
+    aliases: &["litecoin"],
+    ..utxo::facts("ltc", "Litecoin", 12)
+};
+
+/// The chain as deployed.
+pub const LTC: Utxo = Utxo::new(&FACTS).weighing(&[
+    ("getblock", 10),
+    ("getrawtransaction", 10),
+    ("sendrawtransaction", 20),
+]);
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(LTC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at, judged, wrong};
+    use rpcgate_core::adapter::Settled;
+    use rpcgate_core::chain::Flags;
+
+    #[test]
+    fn its_wallets_own_listing_is_closed() {
+        assert_eq!(
+            wrong(&at(LTC, 0), &["listwallettransactions"], Flags::CLOSED, true),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_decode_with_mweb_fields_counts_confirmations_all_the_same() {
+        let decode = "{\"txid\":\"ab\",\"vout\":[],\"mweb_extra\":1,\"confirmations\":3}";
+        let (settled, _) = judged(&at(LTC, 100), "getrawtransaction", "[\"ab\",true]", decode);
+        assert_eq!(settled, Settled::NotYet);
+    }
+}

@@ -1,0 +1,190 @@
+//! `[admin]`: the management side.
+
+use super::fields::{Fields, Table};
+use super::problem::Problem;
+use super::secret::Secret;
+use super::units::{DAY, SECOND};
+use super::url::Url;
+use super::value::Word;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const WEB: &[&str] = &["http", "https"];
+
+/// `[admin]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Admin {
+    /// Where the management API and the dashboard are served.
+    pub listen: SocketAddr,
+    /// The management host as users see it; made from `listen` if absent.
+    pub api_url: Option<Url>,
+    /// The dashboard as users see it: mails link to it. Made from `listen` if absent.
+    pub dash_url: Option<Url>,
+    /// The gateway as users see it: the dashboard shows it.
+    pub gateway_url: Option<Url>,
+    /// The gRPC entry as users see it.
+    pub grpc_url: Option<Url>,
+    /// Log-ins and registrations together that one client address may try in a minute.
+    pub auth_per_minute: u32,
+    /// Tokens.
+    pub jwt: Jwt,
+    /// How mails are sent.
+    pub mail: Mail,
+    /// What a new account must solve.
+    pub challenge: Challenge,
+}
+
+impl Default for Admin {
+    fn default() -> Self {
+        Admin {
+            listen: (Ipv4Addr::LOCALHOST, 8081).into(),
+            api_url: None,
+            dash_url: None,
+            gateway_url: None,
+            grpc_url: None,
+            auth_per_minute: 10,
+            jwt: Jwt::default(),
+            mail: Mail::default(),
+            challenge: Challenge::default(),
+        }
+    }
+}
+
+impl Table for Admin {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("listen", &mut self.listen);
+        f.url("api_url", &mut self.api_url, WEB);
+        f.url("dash_url", &mut self.dash_url, WEB);
+        f.url("gateway_url", &mut self.gateway_url, WEB);
+        f.url("grpc_url", &mut self.grpc_url, WEB);
+        f.number("auth_per_minute", &mut self.auth_per_minute, 1..=1_000_000);
+        f.table("jwt", &mut self.jwt);
+        f.table("mail", &mut self.mail);
+        f.table("challenge", &mut self.challenge);
+    }
+}
+
+/// `[admin.jwt]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Jwt {
+    /// Signs the tokens. The same for all hosts of the management side.
+    pub secret: Option<Secret>,
+    /// Life of an access token.
+    pub access_ttl: Duration,
+    /// Life of a refresh token that is not used.
+    pub refresh_ttl: Duration,
+}
+
+impl Default for Jwt {
+    fn default() -> Self {
+        Jwt {
+            secret: None,
+            access_ttl: 900 * SECOND,
+            refresh_ttl: 30 * DAY,
+        }
+    }
+}
+
+impl Table for Jwt {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.secret("secret", &mut self.secret, 32);
+        f.duration("access_ttl", &mut self.access_ttl, SECOND..=DAY);
+        f.duration("refresh_ttl", &mut self.refresh_ttl, SECOND..=400 * DAY);
+    }
+}
+
+/// `[admin.mail]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mail {
+    /// The sender.
+    pub from: String,
+    /// The server that mails are handed to; none by default.
+    pub smtp: Option<Url>,
+    /// Folder in which mails are written as `.eml` files while there is no server.
+    pub outbox: PathBuf,
+}
+
+impl Default for Mail {
+    fn default() -> Self {
+        Mail {
+            from: "rpcgate@localhost".into(),
+            smtp: None,
+            outbox: "outbox".into(),
+        }
+    }
+}
+
+impl Table for Mail {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("from", &mut self.from);
+        f.url("smtp", &mut self.smtp, &["smtp", "smtps"]);
+        f.value("outbox", &mut self.outbox);
+        if !self.from.contains('@') || self.from.contains(['\r', '\n']) {
+            f.wrong(&["from"], |key| Problem::Invalid {
+                key,
+                why: "must be a mail address".into(),
+            });
+        }
+    }
+}
+
+/// Who sets the challenge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ChallengeKind {
+    /// A proof of work in ALTCHA's format, set and verified here.
+    Altcha,
+    /// hCaptcha's hosted verifier.
+    Hcaptcha,
+    /// Cloudflare Turnstile's hosted verifier.
+    Turnstile,
+}
+
+impl Word for ChallengeKind {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("altcha", ChallengeKind::Altcha),
+        ("hcaptcha", ChallengeKind::Hcaptcha),
+        ("turnstile", ChallengeKind::Turnstile),
+    ];
+}
+
+/// `[admin.challenge]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Challenge {
+    /// Who sets it.
+    pub kind: ChallengeKind,
+    /// Greatest number a browser must try for ALTCHA.
+    pub difficulty: u32,
+    /// The hosted verifier's public key.
+    pub site_key: Option<String>,
+    /// The hosted verifier's secret; for ALTCHA what challenges are signed with, `admin.jwt.secret` if absent.
+    pub secret: Option<Secret>,
+}
+
+impl Default for Challenge {
+    fn default() -> Self {
+        Challenge {
+            kind: ChallengeKind::Altcha,
+            difficulty: 100_000,
+            site_key: None,
+            secret: None,
+        }
+    }
+}
+
+impl Table for Challenge {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.word("kind", &mut self.kind);
+        f.number("difficulty", &mut self.difficulty, 1..=100_000_000);
+        f.value("site_key", &mut self.site_key);
+        f.secret("secret", &mut self.secret, 1);
+        if self.kind != ChallengeKind::Altcha && (self.site_key.is_none() || self.secret.is_none()) {
+            let why = format!(
+                "= {:?} needs admin.challenge.site_key and admin.challenge.secret",
+                self.kind.text()
+            );
+            f.wrong(&["kind"], |key| Problem::Invalid { key, why });
+        }
+    }
+}

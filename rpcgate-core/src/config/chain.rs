@@ -1,0 +1,126 @@
+//! `[chains.<path>]`: a chain and its nodes.
+
+use super::fields::{Fields, Table};
+use super::node::Node;
+use super::problem::Problem;
+use super::units::{DAY, HOUR, MILLI, SECOND};
+use crate::cache_rule::CacheRule;
+use crate::chain::Changes;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// `[chains.<path>]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chain {
+    /// Whether it is served, if it has a node.
+    pub enabled: bool,
+    /// How long a call may stay at the nodes.
+    pub timeout: Duration,
+    /// Calls at its nodes at one time.
+    pub max_in_flight: u32,
+    /// How often each node is asked for its newest block.
+    pub probe_interval: Duration,
+    /// Blocks on top of a block that make it final; the chain's own number if absent.
+    pub final_depth: Option<u64>,
+    /// Methods that nobody may call.
+    pub blocked_methods: Vec<String>,
+    /// Methods opened that are closed by default; `trace_*` names a family.
+    pub open_methods: Vec<String>,
+    /// Weights in Compute Units by method, instead of the chain's own.
+    pub cu: BTreeMap<String, u32>,
+    /// Cache classes by method, instead of the chain's own.
+    pub ttl: BTreeMap<String, CacheRule>,
+    /// Its nodes.
+    pub nodes: Vec<Node>,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Chain {
+            enabled: true,
+            timeout: 30 * SECOND,
+            max_in_flight: 1_024,
+            probe_interval: 5 * SECOND,
+            final_depth: None,
+            blocked_methods: Vec::new(),
+            open_methods: Vec::new(),
+            cu: BTreeMap::new(),
+            ttl: BTreeMap::new(),
+            nodes: Vec::new(),
+        }
+    }
+}
+
+impl Chain {
+    /// What this changes of the chain's own method table.
+    pub fn changes(&self) -> Changes {
+        Changes {
+            cu: self.cu.iter().map(|(method, cu)| (method.clone(), *cu)).collect(),
+            cache: self
+                .ttl
+                .iter()
+                .map(|(method, rule)| (method.clone(), *rule))
+                .collect(),
+            blocked: self.blocked_methods.iter().cloned().collect(),
+            open: self.open_methods.clone(),
+            final_depth: self.final_depth,
+        }
+    }
+}
+
+impl Table for Chain {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("enabled", &mut self.enabled);
+        f.duration("timeout", &mut self.timeout, MILLI..=HOUR);
+        f.number("max_in_flight", &mut self.max_in_flight, 1..=1_000_000);
+        f.duration("probe_interval", &mut self.probe_interval, 100 * MILLI..=DAY);
+        f.value("final_depth", &mut self.final_depth);
+        f.value("blocked_methods", &mut self.blocked_methods);
+        f.value("open_methods", &mut self.open_methods);
+        f.value("cu", &mut self.cu);
+        f.value("ttl", &mut self.ttl);
+        f.list("nodes", &mut self.nodes);
+        methods(f, "blocked_methods", self.blocked_methods.iter(), false);
+        methods(f, "open_methods", self.open_methods.iter(), true);
+        methods(f, "cu", self.cu.keys(), false);
+        methods(f, "ttl", self.ttl.keys(), false);
+        for (n, node) in self.nodes.iter().enumerate() {
+            if node.url.is_none() && node.ws.is_none() && node.grpc.is_none() {
+                let why = format!(
+                    "has an entry (number {}) without url, ws and grpc: give one of them",
+                    n + 1
+                );
+                f.wrong(&["nodes"], |key| Problem::Invalid { key, why });
+            }
+        }
+    }
+}
+
+/// Reports what cannot be the name of a method (contract: at most 256 bytes), or, where families may be named, of one.
+pub(super) fn methods<'n, F: Fields>(
+    f: &mut F,
+    key: &'static str,
+    names: impl Iterator<Item = &'n String>,
+    families: bool,
+) {
+    for name in names {
+        let stem = if families {
+            name.strip_suffix('*').unwrap_or(name)
+        } else {
+            name
+        };
+        let why = if name.is_empty() || name.len() > 256 || name.contains(char::is_whitespace) {
+            format!("has a name that no method can have: {name:?}")
+        } else if stem.contains('*') {
+            let rule = if families {
+                "* may stand at the end only"
+            } else {
+                "methods are named one by one, without *"
+            };
+            format!("has the name {name:?}: {rule}")
+        } else {
+            continue;
+        };
+        f.wrong(&[key], |key| Problem::Invalid { key, why });
+    }
+}

@@ -1,0 +1,173 @@
+//! How a table lists its keys: once, for reading, printing and listing alike.
+
+use super::problem::Problem;
+use super::reading::Reading;
+use super::secret::Secret;
+use super::tree::Item;
+use super::url::Url;
+use super::value::{Number, Value, Word, integer, number, span, word};
+use super::{duration, size};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// A table of the configuration. It starts as its defaults.
+pub(super) trait Table {
+    /// Visits every key: plain values first, then tables, as TOML wants them written.
+    fn fields<F: Fields>(&mut self, f: &mut F);
+}
+
+/// A table that stands in a list and may be shortened to a text.
+pub(super) trait Listed: Table + Default {
+    /// The table that `item`, a text, stands for.
+    fn from_text(item: &Item, r: &mut Reading<'_>) -> Option<Self>;
+}
+
+/// What may head the tables under a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Names {
+    /// The chains the caller knows. All of them are there from the start.
+    Chains,
+    /// Names of the operator's own: lower-case letters, digits, `_` and `-`.
+    Own,
+}
+
+/// One who visits the keys of a table.
+pub(super) trait Fields {
+    /// A key with a value. `write` gives its TOML form; `None` leaves it out.
+    fn leaf<T>(
+        &mut self,
+        key: &'static str,
+        slot: &mut T,
+        read: impl FnOnce(&Item, &mut Reading<'_>) -> Option<T>,
+        write: impl FnOnce(&T) -> Option<String>,
+    );
+
+    /// A key with a table.
+    fn table<T: Table>(&mut self, key: &'static str, slot: &mut T);
+
+    /// A key with a table of named tables.
+    fn named<T: Table + Default + PartialEq>(
+        &mut self,
+        key: &'static str,
+        slot: &mut BTreeMap<String, T>,
+        names: Names,
+    );
+
+    /// A key with a list of tables.
+    fn list<T: Listed>(&mut self, key: &'static str, slot: &mut Vec<T>);
+
+    /// A rule that values of this table break together; only one who reads takes notice. The problem is placed at
+    /// the first of `keys` that was given, else at the table, and made from the path of the first.
+    fn wrong(&mut self, keys: &[&'static str], problem: impl FnOnce(String) -> Problem);
+
+    /// A value of a type that knows how it is written.
+    fn value<T: Value>(&mut self, key: &'static str, slot: &mut T) {
+        self.leaf(key, slot, T::read, T::write);
+    }
+
+    /// A whole number in a range.
+    fn number<N: Number>(&mut self, key: &'static str, slot: &mut N, range: RangeInclusive<N>) {
+        self.leaf(
+            key,
+            slot,
+            |item, r| number(item, r, range),
+            |n| Some(n.to_string()),
+        );
+    }
+
+    /// A number of bytes.
+    fn size(&mut self, key: &'static str, slot: &mut u64, range: RangeInclusive<u64>) {
+        let read = |item: &Item, r: &mut Reading<'_>| {
+            let bytes = match item.text() {
+                Some(text) => size::parse(text).or_else(|| r.unreadable(item, size::WANTED))?,
+                None => integer(item, r, size::WANTED)?,
+            };
+            span(item, r, bytes, &range, |bytes| size::text(*bytes))
+        };
+        self.leaf(key, slot, read, |bytes| Some(format!("{:?}", size::text(*bytes))));
+    }
+
+    /// A length of time. A plain number counts seconds.
+    fn duration(&mut self, key: &'static str, slot: &mut Duration, range: RangeInclusive<Duration>) {
+        let read = |item: &Item, r: &mut Reading<'_>| {
+            let time = duration::read(item, r)?;
+            span(item, r, time, &range, |time| duration::text(*time))
+        };
+        self.leaf(key, slot, read, |time| {
+            Some(format!("{:?}", duration::text(*time)))
+        });
+    }
+
+    /// One word of a few.
+    fn word<W: Word>(&mut self, key: &'static str, slot: &mut W) {
+        self.leaf(key, slot, word, |w| Some(format!("{:?}", w.text())));
+    }
+
+    /// A secret of at least so many bytes.
+    fn secret(&mut self, key: &'static str, slot: &mut Option<Secret>, least: usize) {
+        let read = |item: &Item, r: &mut Reading<'_>| Secret::read(item, r, least);
+        self.leaf(key, slot, read, |secret| {
+            secret.as_ref().map(|_| format!("{:?}", super::secret::MASK))
+        });
+    }
+
+    /// A URL with one of these schemes.
+    fn url(&mut self, key: &'static str, slot: &mut Option<Url>, schemes: &'static [&'static str]) {
+        let read = |item: &Item, r: &mut Reading<'_>| match item.value {
+            super::tree::Value::Text(ref text) if text.is_empty() => Some(None),
+            _ => Url::read(item, r, schemes).map(Some),
+        };
+        self.leaf(key, slot, read, |url| url.as_ref().map(Url::quoted));
+    }
+}
+
+/// Collects the paths of all keys.
+#[derive(Debug, Default)]
+pub(super) struct Lister {
+    path: String,
+    pub(super) keys: Vec<String>,
+}
+
+impl Lister {
+    fn at(&mut self, key: &str, visit: impl FnOnce(&mut Self)) {
+        let before = self.path.len();
+        if before > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+        visit(self);
+        self.path.truncate(before);
+    }
+}
+
+impl Fields for Lister {
+    fn leaf<T>(
+        &mut self,
+        key: &'static str,
+        _: &mut T,
+        _: impl FnOnce(&Item, &mut Reading<'_>) -> Option<T>,
+        _: impl FnOnce(&T) -> Option<String>,
+    ) {
+        self.at(key, |l| l.keys.push(l.path.clone()));
+    }
+
+    fn table<T: Table>(&mut self, key: &'static str, slot: &mut T) {
+        self.at(key, |l| slot.fields(l));
+    }
+
+    fn named<T: Table + Default + PartialEq>(
+        &mut self,
+        key: &'static str,
+        _: &mut BTreeMap<String, T>,
+        _: Names,
+    ) {
+        self.at(key, |l| l.at("*", |l| T::default().fields(l)));
+    }
+
+    fn list<T: Listed>(&mut self, key: &'static str, _: &mut Vec<T>) {
+        self.at(key, |l| l.at("*", |l| T::default().fields(l)));
+    }
+
+    fn wrong(&mut self, _: &[&'static str], _: impl FnOnce(String) -> Problem) {}
+}

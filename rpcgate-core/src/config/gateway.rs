@@ -1,0 +1,191 @@
+//! `[gateway]`: where it listens, what it lets in, how much it holds.
+
+use super::fields::{Fields, Table};
+use super::problem::Problem;
+use super::secret::Secret;
+use super::units::{DAY, GIB, HOUR, KIB, MIB, MILLI, SECOND};
+use ipnet::IpNet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// `[gateway]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gateway {
+    /// Where HTTP and WebSocket are served.
+    pub listen: SocketAddr,
+    /// Where gRPC is served, over TLS only; nowhere by default.
+    pub grpc_listen: Option<SocketAddr>,
+    /// Peers whose `X-Forwarded-For` is believed, by the gateway and by the management side.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Keys the checksum in every API key. Both binaries need the same one.
+    pub key_secret: Option<Secret>,
+    /// Bytes of a node's answer that are collected and checked before the rest streams.
+    pub reply_buffer: u64,
+    /// Bytes that all answers of one batch may have together.
+    pub reply_max: u64,
+    /// Certificate and key.
+    pub tls: Tls,
+    /// Bounds on requests.
+    pub limits: Limits,
+    /// WebSocket streams.
+    pub ws: Ws,
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Gateway {
+            listen: (Ipv4Addr::LOCALHOST, 8080).into(),
+            grpc_listen: None,
+            trusted_proxies: Vec::new(),
+            key_secret: None,
+            reply_buffer: 256 * KIB,
+            reply_max: 64 * MIB,
+            tls: Tls::default(),
+            limits: Limits::default(),
+            ws: Ws::default(),
+        }
+    }
+}
+
+impl Table for Gateway {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("listen", &mut self.listen);
+        f.value("grpc_listen", &mut self.grpc_listen);
+        f.value("trusted_proxies", &mut self.trusted_proxies);
+        f.secret("key_secret", &mut self.key_secret, 16);
+        f.size("reply_buffer", &mut self.reply_buffer, KIB..=GIB);
+        f.size("reply_max", &mut self.reply_max, KIB..=16 * GIB);
+        f.table("tls", &mut self.tls);
+        f.table("limits", &mut self.limits);
+        f.table("ws", &mut self.ws);
+        if self.reply_max < self.reply_buffer {
+            let why = "must not be smaller than gateway.reply_buffer".into();
+            f.wrong(&["reply_max", "reply_buffer"], |key| Problem::Invalid {
+                key,
+                why,
+            });
+        }
+        if self.grpc_listen.is_some() && self.tls.pair().is_none() {
+            let why = "needs gateway.tls.cert and gateway.tls.key: gRPC is served over TLS only".into();
+            f.wrong(&["grpc_listen"], |key| Problem::Invalid { key, why });
+        }
+    }
+}
+
+/// `[gateway.tls]`: PEM files. Given both, all that the gateway serves is served over TLS.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tls {
+    /// The certificate and those it is signed with.
+    pub cert: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+}
+
+impl Tls {
+    /// Certificate and key.
+    pub fn pair(&self) -> Option<(&Path, &Path)> {
+        Some((self.cert.as_deref()?, self.key.as_deref()?))
+    }
+}
+
+impl Table for Tls {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("cert", &mut self.cert);
+        f.value("key", &mut self.key);
+        for (given, other, missing) in [("cert", &self.key, "key"), ("key", &self.cert, "cert")] {
+            if other.is_none() && (self.cert.is_some() || self.key.is_some()) {
+                f.wrong(&[given], |key| Problem::Invalid {
+                    key,
+                    why: format!("needs gateway.tls.{missing} beside it"),
+                });
+            }
+        }
+    }
+}
+
+/// `[gateway.limits]`: what a request may be, and how slow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Bytes of a request's body.
+    pub body: u64,
+    /// Bytes of all bodies in memory together.
+    pub bodies_total: u64,
+    /// Bytes of a request's headers.
+    pub headers: u64,
+    /// Number of a request's headers.
+    pub header_count: u32,
+    /// Bytes of a request's URI.
+    pub uri: u64,
+    /// Headers must be complete within this time.
+    pub header_timeout: Duration,
+    /// A body may be as slow as it likes for this time.
+    pub body_grace: Duration,
+    /// Then it must bring so many bytes a second.
+    pub body_rate: u64,
+    /// A connection without a request is closed after this time.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            body: 5 * MIB,
+            bodies_total: 256 * MIB,
+            headers: 16 * KIB,
+            header_count: 100,
+            uri: 8 * KIB,
+            header_timeout: 10 * SECOND,
+            body_grace: 10 * SECOND,
+            body_rate: KIB,
+            idle_timeout: 75 * SECOND,
+        }
+    }
+}
+
+impl Table for Limits {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.size("body", &mut self.body, KIB..=GIB);
+        f.size("bodies_total", &mut self.bodies_total, KIB..=1024 * GIB);
+        f.size("headers", &mut self.headers, 8 * KIB..=MIB);
+        f.number("header_count", &mut self.header_count, 16..=10_000);
+        f.size("uri", &mut self.uri, 256..=64 * KIB);
+        f.duration("header_timeout", &mut self.header_timeout, MILLI..=HOUR);
+        f.duration("body_grace", &mut self.body_grace, MILLI..=HOUR);
+        f.size("body_rate", &mut self.body_rate, 0..=GIB);
+        f.duration("idle_timeout", &mut self.idle_timeout, MILLI..=DAY);
+        if self.bodies_total < self.body {
+            let why = "must not be smaller than gateway.limits.body".into();
+            f.wrong(&["bodies_total", "body"], |key| Problem::Invalid { key, why });
+        }
+    }
+}
+
+/// `[gateway.ws]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ws {
+    /// Calls a second on one stream; 0: no bound.
+    pub calls_per_second: u32,
+    /// Time between pings.
+    pub ping: Duration,
+    /// Bytes of one message, its fragments together.
+    pub message: u64,
+}
+
+impl Default for Ws {
+    fn default() -> Self {
+        Ws {
+            calls_per_second: 0,
+            ping: 30 * SECOND,
+            message: 16 * MIB,
+        }
+    }
+}
+
+impl Table for Ws {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.number("calls_per_second", &mut self.calls_per_second, 0..=u32::MAX);
+        f.duration("ping", &mut self.ping, SECOND..=HOUR);
+        f.size("message", &mut self.message, KIB..=GIB);
+    }
+}

@@ -1,0 +1,53 @@
+//! `[journal]`: usage that is not in the database yet.
+
+use super::fields::{Fields, Table};
+use super::units::{GIB, MIB, MILLI, SECOND};
+use super::value::Word;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What happens to calls that cannot be recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OnFull {
+    /// They are served, and what is lost is counted.
+    Serve,
+    /// They are refused with 503.
+    Refuse,
+}
+
+impl Word for OnFull {
+    const WORDS: &'static [(&'static str, Self)] = &[("serve", OnFull::Serve), ("refuse", OnFull::Refuse)];
+}
+
+/// `[journal]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Journal {
+    /// The gateway's own folder of usage records that are not shipped yet.
+    pub dir: PathBuf,
+    /// What happens to calls once neither disk nor memory takes a record.
+    pub on_full: OnFull,
+    /// Bytes of records held in memory while the disk is full or stalls.
+    pub memory: u64,
+    /// Time between flushes to the medium: what a power failure may cost.
+    pub sync_interval: Duration,
+}
+
+impl Default for Journal {
+    fn default() -> Self {
+        Journal {
+            dir: "journal".into(),
+            on_full: OnFull::Serve,
+            memory: 64 * MIB,
+            sync_interval: 500 * MILLI,
+        }
+    }
+}
+
+impl Table for Journal {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("dir", &mut self.dir);
+        f.word("on_full", &mut self.on_full);
+        f.size("memory", &mut self.memory, 0..=16 * GIB);
+        f.duration("sync_interval", &mut self.sync_interval, 10 * MILLI..=60 * SECOND);
+    }
+}

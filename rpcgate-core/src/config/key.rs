@@ -1,0 +1,96 @@
+//! `[keys.<name>]`: who may call, where there is no store.
+
+use super::account::DEFAULT_NAME;
+use super::fields::{Fields, Table};
+use super::problem::Problem;
+use super::reading::Reading;
+use super::secret::Secret;
+use super::tree::Item;
+use super::value::Value;
+use super::write::quote;
+use crate::caller::KeyId;
+use crate::clock::Time;
+use crate::secret::KeyHash;
+
+/// `[keys.<name>]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Its identifier; made from its name if not given, the same one each time.
+    pub id: KeyId,
+    /// The key itself, or else its digest is given.
+    pub key: Option<Secret>,
+    /// SHA-256 of the key as its holder sends it.
+    pub sha256: Option<KeyHash>,
+    /// Name of its project.
+    pub project: String,
+    /// Chains it may use, by canonical name; none named: all.
+    pub chains: Vec<String>,
+    /// When it ends.
+    pub expires_at: Option<Time>,
+    /// Whether it was withdrawn.
+    pub revoked: bool,
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Key {
+            id: KeyId(0),
+            key: None,
+            sha256: None,
+            project: DEFAULT_NAME.into(),
+            chains: Vec::new(),
+            expires_at: None,
+            revoked: false,
+        }
+    }
+}
+
+impl Key {
+    /// What the key is looked up under; `None` only where neither form was given.
+    pub fn hash(&self) -> Option<KeyHash> {
+        self.key
+            .as_ref()
+            .map(|key| KeyHash::of(key.expose()))
+            .or(self.sha256)
+    }
+}
+
+impl Table for Key {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("id", &mut self.id);
+        f.secret("key", &mut self.key, 16);
+        f.value("sha256", &mut self.sha256);
+        f.value("project", &mut self.project);
+        f.value("chains", &mut self.chains);
+        f.value("expires_at", &mut self.expires_at);
+        f.value("revoked", &mut self.revoked);
+        if self.key.is_some() && self.sha256.is_some() {
+            f.wrong(&["sha256"], |key| Problem::Invalid {
+                key,
+                why: "stands beside key: give one of them".into(),
+            });
+        }
+        if self
+            .key
+            .as_ref()
+            .is_some_and(|key| !key.expose().bytes().all(|b| b.is_ascii_graphic()))
+        {
+            let why = "has characters that no header carries safely: use visible ASCII".into();
+            f.wrong(&["key"], |key| Problem::Invalid { key, why });
+        }
+    }
+}
+
+impl Value for KeyHash {
+    fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
+        // What was found is not shown: somebody may have put the key itself here.
+        item.text().and_then(KeyHash::from_hex).or_else(|| {
+            let (wanted, found) = ("64 hexadecimal digits".into(), "something else".into());
+            r.wrong(item, |key| Problem::Unreadable { key, wanted, found })
+        })
+    }
+
+    fn write(&self) -> Option<String> {
+        Some(quote(&self.to_string()))
+    }
+}

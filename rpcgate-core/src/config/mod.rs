@@ -1,0 +1,301 @@
+//! The configuration of both binaries: one text, read into typed tables.
+//!
+//! Each value comes from the last of these places that gives it: its default, the demo's own settings, the file, the
+//! environment (`RPCGATE_GATEWAY__LISTEN`, two underscores between levels), flags. Lists in variables and flags are
+//! separated by commas, tables of methods are written `eth_call=15,eth_getLogs=75`; both replace what stood there
+//! before, while tables of settings are merged key by key. An empty variable takes away a value that may be absent.
+//! A secret is a text, `{ file = "…" }` or `{ env = "…" }` (as variables: `RPCGATE_GATEWAY__KEY_SECRET__FILE`).
+//!
+//! Nothing here opens a file or looks at the environment: the binaries hand in what they have read. Every key and its
+//! default stand in `docs/rpcgate.example.toml`, which tests compare with this module.
+//!
+//! ```
+//! use rpcgate_core::config::{Config, Input};
+//!
+//! let input = Input { chains: &["eth"], file: Some(("rpcgate.toml", "[gateway]\nlisen = 1\n")), ..Input::default() };
+//! let errors = Config::read(&input).unwrap_err();
+//! assert_eq!(
+//!     errors.to_string(),
+//!     "rpcgate.toml:2: unknown key gateway.lisen; the nearest known key is gateway.listen"
+//! );
+//! ```
+
+mod account;
+mod admin;
+mod cache;
+mod chain;
+mod database;
+mod duration;
+mod fields;
+mod gateway;
+mod journal;
+mod key;
+mod load;
+mod moment;
+mod nearest;
+mod node;
+mod plans;
+mod problem;
+mod project;
+mod read;
+mod reading;
+mod retention;
+mod scalar;
+mod secret;
+mod shutdown;
+mod size;
+mod telemetry;
+mod tenant;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod units;
+mod url;
+mod value;
+mod webhooks;
+mod write;
+
+pub use account::{DEFAULT_NAME, KnownKey};
+pub use admin::{Admin, Challenge, ChallengeKind, Jwt, Mail};
+pub use cache::Cache;
+pub use chain::Chain;
+pub use database::{Database, Redis};
+pub use gateway::{Gateway, Limits, Tls, Ws};
+pub use journal::{Journal, OnFull};
+pub use key::Key;
+pub use load::{LoadError, Sources};
+pub use node::Node;
+pub use plans::Plans;
+pub use problem::{ConfigError, ConfigErrors, Place, Problem};
+pub use project::Project;
+pub use retention::Retention;
+pub use secret::Secret;
+pub use shutdown::Shutdown;
+pub use telemetry::{LogFormat, Telemetry};
+pub use tenant::Tenant;
+pub use url::Url;
+pub use webhooks::Webhooks;
+
+use fields::{Fields, Lister, Names, Table};
+use reading::Reading;
+use std::collections::BTreeMap;
+use std::fmt;
+use write::Writer;
+
+/// What the names of all variables that set a key begin with.
+pub const PREFIX: &str = "RPCGATE_";
+
+/// What follows the prefix, in lower case, in variables that are no keys: the file's name, the log filter until the
+/// configuration is read, and whether tests may do without services.
+const RESERVED: [&str; 3] = ["config", "log", "require_services"];
+
+/// A value for one key from somewhere else than the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// Who gives it, for error messages: `--gateway`.
+    pub from: String,
+    /// The key: `gateway.listen`.
+    pub path: String,
+    /// The value, written as in a variable.
+    pub value: String,
+}
+
+impl Setting {
+    /// `value` for the key at `path`, on behalf of `from`.
+    pub fn new(from: impl Into<String>, path: impl Into<String>, value: impl Into<String>) -> Self {
+        Setting {
+            from: from.into(),
+            path: path.into(),
+            value: value.into(),
+        }
+    }
+}
+
+/// Everything a configuration is made from.
+#[derive(Clone, Copy)]
+pub struct Input<'i> {
+    /// The chains that exist, by path.
+    pub chains: &'i [&'i str],
+    /// Other names for them that the scope of a key may use: (alias, path).
+    pub aliases: &'i [(&'i str, &'i str)],
+    /// The demo's own, weaker than the file.
+    pub base: &'i [Setting],
+    /// The file's name, for error messages, and its text.
+    pub file: Option<(&'i str, &'i str)>,
+    /// The whole environment: settings are picked out by their prefix, secrets by their names.
+    pub env: &'i [(String, String)],
+    /// The strongest.
+    pub flags: &'i [Setting],
+    /// Reads the file that a secret is kept in; the error says why not.
+    pub secret_file: &'i dyn Fn(&str) -> Result<String, String>,
+}
+
+impl Default for Input<'_> {
+    /// No chains, nothing set, and no secret can be read from a file.
+    fn default() -> Self {
+        Input {
+            chains: &[],
+            aliases: &[],
+            base: &[],
+            file: None,
+            env: &[],
+            flags: &[],
+            secret_file: &|_| Err("there is no way to read files here".into()),
+        }
+    }
+}
+
+impl fmt::Debug for Input<'_> {
+    /// Values are left out: there are secrets among them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.map(|(name, _)| name);
+        f.debug_struct("Input")
+            .field("chains", &self.chains)
+            .field("file", &file)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The effective configuration. [`Default`] is that of a gateway which knows no chains.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Config {
+    /// `[gateway]`.
+    pub gateway: Gateway,
+    /// `[admin]`.
+    pub admin: Admin,
+    /// `[database]`.
+    pub database: Database,
+    /// `[redis]`.
+    pub redis: Redis,
+    /// `[cache]`.
+    pub cache: Cache,
+    /// `[journal]`.
+    pub journal: Journal,
+    /// `[retention]`.
+    pub retention: Retention,
+    /// `[webhooks]`.
+    pub webhooks: Webhooks,
+    /// `[shutdown]`.
+    pub shutdown: Shutdown,
+    /// `[telemetry]`.
+    pub telemetry: Telemetry,
+    /// `[plans]`.
+    pub plans: Plans,
+    /// `[chains.<path>]`: every chain that exists, whether the file names it or not.
+    pub chains: BTreeMap<String, Chain>,
+    /// `[tenants.<name>]`.
+    pub tenants: BTreeMap<String, Tenant>,
+    /// `[projects.<name>]`.
+    pub projects: BTreeMap<String, Project>,
+    /// `[keys.<name>]`.
+    pub keys: BTreeMap<String, Key>,
+}
+
+impl Table for Config {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.table("gateway", &mut self.gateway);
+        f.table("admin", &mut self.admin);
+        f.table("database", &mut self.database);
+        f.table("redis", &mut self.redis);
+        f.table("cache", &mut self.cache);
+        f.table("journal", &mut self.journal);
+        f.table("retention", &mut self.retention);
+        f.table("webhooks", &mut self.webhooks);
+        f.table("shutdown", &mut self.shutdown);
+        f.table("telemetry", &mut self.telemetry);
+        f.table("plans", &mut self.plans);
+        f.named("chains", &mut self.chains, Names::Chains);
+        f.named("tenants", &mut self.tenants, Names::Own);
+        f.named("projects", &mut self.projects, Names::Own);
+        f.named("keys", &mut self.keys, Names::Own);
+    }
+}
+
+impl Config {
+    /// Reads and checks all of `input`; on any error, the list of all errors.
+    ///
+    /// A value that a stronger place overrides is not looked at.
+    pub fn read(input: &Input<'_>) -> Result<Config, ConfigErrors> {
+        let mut errors = Vec::new();
+        let base = settings(input.base, &mut errors);
+        let file = input
+            .file
+            .map(|(name, text)| tree::parse(name, text, &mut errors))
+            .unwrap_or_default();
+        let env = variables(input.env, &mut errors);
+        let flags = settings(input.flags, &mut errors);
+        let mut reading = Reading::new(input.env, input.secret_file, input.chains, errors);
+        let mut config = Config::default();
+        reading.table(vec![&base, &file, &env, &flags], &mut config);
+        let accounts = account::Accounts {
+            tenants: &mut config.tenants,
+            projects: &mut config.projects,
+            keys: &mut config.keys,
+        };
+        accounts.settle(&mut reading, input.aliases);
+        if reading.errors.is_empty() {
+            Ok(config)
+        } else {
+            Err(ConfigErrors::new(reading.errors))
+        }
+    }
+
+    /// The configuration as TOML with every value in force: what `check` prints. Secrets and passwords are `***`, and
+    /// reading them back is an error; all else reads back as it is. Chains that nothing was set for are left out.
+    pub fn to_toml_masked(&self) -> String {
+        let mut writer = Writer::default();
+        self.clone().fields(&mut writer);
+        writer.text
+    }
+
+    /// The keys that are written in the configuration, for a directory in memory.
+    pub fn callers(&self) -> Vec<KnownKey> {
+        account::callers(&self.tenants, &self.projects, &self.keys, &self.plans)
+    }
+
+    /// Paths of all keys, in the order they are printed; `*` stands for a name or a place in a list.
+    pub fn known_keys() -> Vec<String> {
+        let mut lister = Lister::default();
+        Config::default().fields(&mut lister);
+        lister.keys
+    }
+}
+
+fn settings(settings: &[Setting], errors: &mut Vec<ConfigError>) -> tree::Table {
+    let mut root = tree::Table::new();
+    for Setting { from, path, value } in settings {
+        let place = Place::Flag(from.as_str().into());
+        let keys: Vec<&str> = path.split('.').collect();
+        if tree::insert(&mut root, &keys, value, &place, true).is_err() {
+            errors.push(ConfigError {
+                place,
+                problem: Problem::UnknownKey {
+                    key: path.clone(),
+                    nearest: None,
+                },
+            });
+        }
+    }
+    root
+}
+
+fn variables(env: &[(String, String)], errors: &mut Vec<ConfigError>) -> tree::Table {
+    let mut root = tree::Table::new();
+    for (name, value) in env {
+        let Some(path) = name.strip_prefix(PREFIX).map(str::to_lowercase) else {
+            continue;
+        };
+        if RESERVED.contains(&path.as_str()) {
+            continue;
+        }
+        let place = Place::Env(name.as_str().into());
+        let keys: Vec<&str> = path.split("__").collect();
+        if tree::insert(&mut root, &keys, value, &place, false).is_err() {
+            errors.push(ConfigError {
+                place,
+                problem: Problem::Duplicate { key: keys.join(".") },
+            });
+        }
+    }
+    root
+}

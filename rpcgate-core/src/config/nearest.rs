@@ -1,0 +1,54 @@
+//! Which known word an unknown one was probably meant to be.
+
+/// The word of `known` that takes the fewest edits to reach from `word`, of equals the first.
+pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .min_by_key(|candidate| distance(word, candidate))
+}
+
+/// Characters to insert, remove, replace or swap with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let best = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                if swapped {
+                    best.min(rows[i - 2][j - 2] + 1)
+                } else {
+                    best
+                }
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted() {
+        for (a, b, edits) in [
+            ("", "abc", 3),
+            ("listen", "listn", 1),
+            ("listne", "listen", 1),
+            ("abc", "abc", 0),
+        ] {
+            assert_eq!(distance(a, b), edits, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_word_wins() {
+        assert_eq!(nearest("lisen", ["limits", "listen", "tls"]), Some("listen"));
+        assert_eq!(nearest("x", []), None);
+    }
+}

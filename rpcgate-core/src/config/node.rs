@@ -1,0 +1,129 @@
+//! `[[chains.<path>.nodes]]`: one node of a chain.
+
+use super::fields::{Fields, Listed, Table};
+use super::problem::Problem;
+use super::reading::Reading;
+use super::secret::Secret;
+use super::tree::Item;
+use super::url::Url;
+use std::collections::BTreeMap;
+
+const HTTP: &[&str] = &["http", "https"];
+const WS: &[&str] = &["ws", "wss"];
+const GRPC: &[&str] = &["grpc", "grpcs", "http", "https"];
+const ANY: &[&str] = &["http", "https", "ws", "wss", "grpc", "grpcs"];
+
+/// A node. As a mere text it is one URL whose scheme tells which: `http(s)`, `ws(s)` or `grpc(s)`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Where it takes HTTP; without user and password, which are moved to the fields of that name.
+    pub url: Option<Url>,
+    /// Where it takes WebSocket connections.
+    pub ws: Option<Url>,
+    /// Where it takes gRPC. Scheme `grpc` or `http`: in the clear; `grpcs` or `https`: over TLS.
+    pub grpc: Option<Url>,
+    /// User of HTTP basic authentication, on all its URLs.
+    pub user: Option<String>,
+    /// Its password.
+    pub password: Option<Secret>,
+    /// Headers it gets with every request.
+    pub headers: BTreeMap<String, Secret>,
+    /// Calls it takes in one request; 1: no batches.
+    pub max_batch: u32,
+    /// Nodes of a lower number are asked first; those of a higher one when no other is well.
+    pub priority: u32,
+}
+
+impl Default for Node {
+    fn default() -> Self {
+        Node {
+            url: None,
+            ws: None,
+            grpc: None,
+            user: None,
+            password: None,
+            headers: BTreeMap::new(),
+            max_batch: 100,
+            priority: 0,
+        }
+    }
+}
+
+impl Node {
+    /// Moves user and password out of the URLs, so that they stand in one place. The error belongs to the URL's key.
+    fn settle(&mut self) -> Result<(), (&'static str, String)> {
+        for (key, url) in [
+            ("url", &mut self.url),
+            ("ws", &mut self.ws),
+            ("grpc", &mut self.grpc),
+        ] {
+            let Some(url) = url else { continue };
+            let Some((user, password)) = url.take_login().map_err(|why| (key, why))? else {
+                continue;
+            };
+            let password = (!password.expose().is_empty()).then_some(password);
+            if self.user.is_none() && self.password.is_none() {
+                (self.user, self.password) = (Some(user), password);
+            } else if self.user.as_ref() != Some(&user) || self.password != password {
+                return Err((
+                    key,
+                    "has another user or password than the node has elsewhere".into(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn bad_header(&self) -> Option<&str> {
+        let sound = |name: &str, value: &Secret| {
+            name.parse::<http::HeaderName>().is_ok() && value.expose().parse::<http::HeaderValue>().is_ok()
+        };
+        self.headers
+            .iter()
+            .find(|(name, value)| !sound(name, value))
+            .map(|(name, _)| name.as_str())
+    }
+}
+
+impl Table for Node {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.url("url", &mut self.url, HTTP);
+        f.url("ws", &mut self.ws, WS);
+        f.url("grpc", &mut self.grpc, GRPC);
+        f.value("user", &mut self.user);
+        f.value("password", &mut self.password);
+        f.value("headers", &mut self.headers);
+        f.number("max_batch", &mut self.max_batch, 1..=100);
+        f.number("priority", &mut self.priority, 0..=1_000);
+        if let Err((at, why)) = self.settle() {
+            f.wrong(&[at], |key| Problem::Invalid { key, why });
+        }
+        if self.password.is_some() && self.user.is_none() {
+            f.wrong(&["password"], |key| Problem::Invalid {
+                key,
+                why: "needs a user beside it".into(),
+            });
+        }
+        if let Some(name) = self.bad_header() {
+            let why = format!("has a name or value that HTTP does not allow: {name:?}");
+            f.wrong(&["headers"], |key| Problem::Invalid { key, why });
+        }
+    }
+}
+
+impl Listed for Node {
+    fn from_text(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
+        let url = Url::read(item, r, ANY)?;
+        let mut node = Node::default();
+        let slot = match url.scheme() {
+            "ws" | "wss" => &mut node.ws,
+            "grpc" | "grpcs" => &mut node.grpc,
+            _ => &mut node.url,
+        };
+        *slot = Some(url);
+        match node.settle() {
+            Ok(()) => Some(node),
+            Err((_, why)) => r.invalid(item, why),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `[plans]`: the four tiers, and what a batch counts as.
+
+use super::fields::{Fields, Table};
+use crate::plan::{BatchCounts, Plan, Tier};
+
+/// `[plans]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plans {
+    /// What one batch counts as in the windows.
+    pub batch_counts: BatchCounts,
+    /// `[plans.free]`.
+    pub free: Plan,
+    /// `[plans.standard]`.
+    pub standard: Plan,
+    /// `[plans.premium]`.
+    pub premium: Plan,
+    /// `[plans.enterprise]`.
+    pub enterprise: Plan,
+}
+
+impl Default for Plans {
+    fn default() -> Self {
+        Plans {
+            batch_counts: BatchCounts::default(),
+            free: Plan::of(Tier::Free),
+            standard: Plan::of(Tier::Standard),
+            premium: Plan::of(Tier::Premium),
+            enterprise: Plan::of(Tier::Enterprise),
+        }
+    }
+}
+
+impl Plans {
+    /// The figures of a tier.
+    pub const fn of(&self, tier: Tier) -> Plan {
+        match tier {
+            Tier::Free => self.free,
+            Tier::Standard => self.standard,
+            Tier::Premium => self.premium,
+            Tier::Enterprise => self.enterprise,
+        }
+    }
+}
+
+impl Table for Plans {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.word("batch_counts", &mut self.batch_counts);
+        f.table(Tier::Free.name(), &mut self.free);
+        f.table(Tier::Standard.name(), &mut self.standard);
+        f.table(Tier::Premium.name(), &mut self.premium);
+        f.table(Tier::Enterprise.name(), &mut self.enterprise);
+    }
+}
+
+impl Table for Plan {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        const MOST: u64 = 1_000_000_000_000;
+        f.number("per_minute", &mut self.per_minute, 1..=MOST);
+        f.number("per_hour", &mut self.per_hour, 1..=MOST);
+        f.number("per_day", &mut self.per_day, 1..=MOST);
+        f.number("heavy_per_minute", &mut self.heavy_per_minute, 0..=MOST);
+        f.value("price_per_cu", &mut self.price);
+    }
+}

@@ -1,0 +1,103 @@
+//! `[projects.<name>]`: what is metered.
+
+use super::account::DEFAULT_NAME;
+use super::chain::methods;
+use super::fields::{Fields, Table};
+use super::problem::Problem;
+use crate::caller::{MethodLists, ProjectId, Quota};
+
+/// `[projects.<name>]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Project {
+    /// Its identifier; made from its name if not given, the same one each time.
+    pub id: ProjectId,
+    /// Name of its tenant.
+    pub tenant: String,
+    /// Compute Units in any rolling 24 hours; [`Quota::DEFAULT_CU_PER_DAY`] if absent.
+    pub cu_per_day: Option<u64>,
+    /// Recorded, not enforced.
+    pub cu_per_month: Option<u64>,
+    /// Requests in a second; no bound if absent.
+    pub rps_limit: Option<u64>,
+    /// When not empty, only these methods pass.
+    pub allowed_methods: Vec<String>,
+    /// These methods never pass.
+    pub blocked_methods: Vec<String>,
+}
+
+impl Default for Project {
+    fn default() -> Self {
+        Project {
+            id: ProjectId(0),
+            tenant: DEFAULT_NAME.into(),
+            cu_per_day: None,
+            cu_per_month: None,
+            rps_limit: None,
+            allowed_methods: Vec::new(),
+            blocked_methods: Vec::new(),
+        }
+    }
+}
+
+impl Project {
+    /// Its quota record.
+    pub fn quota(&self) -> Quota {
+        Quota {
+            cu_per_day: self.cu_per_day.unwrap_or(Quota::DEFAULT_CU_PER_DAY),
+            cu_per_month: self.cu_per_month,
+            rps_limit: self.rps_limit,
+            has_row: self.cu_per_day.is_some() || self.cu_per_month.is_some() || self.rps_limit.is_some(),
+        }
+    }
+
+    /// Its method lists.
+    pub fn lists(&self) -> MethodLists {
+        let set = |names: &[String]| names.iter().map(|name| name.as_bytes().into()).collect();
+        MethodLists {
+            allowed: set(&self.allowed_methods),
+            blocked: set(&self.blocked_methods),
+        }
+    }
+}
+
+impl Table for Project {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("id", &mut self.id);
+        f.value("tenant", &mut self.tenant);
+        f.value("cu_per_day", &mut self.cu_per_day);
+        f.value("cu_per_month", &mut self.cu_per_month);
+        f.value("rps_limit", &mut self.rps_limit);
+        f.value("allowed_methods", &mut self.allowed_methods);
+        f.value("blocked_methods", &mut self.blocked_methods);
+        methods(f, "allowed_methods", self.allowed_methods.iter(), false);
+        methods(f, "blocked_methods", self.blocked_methods.iter(), false);
+        if self.rps_limit == Some(0) {
+            f.wrong(&["rps_limit"], |key| Problem::Invalid {
+                key,
+                why: "must not be 0: leave it out for no bound".into(),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_has_a_row_once_anything_is_set() {
+        assert_eq!(Project::default().quota(), Quota::default());
+        let set = Project {
+            rps_limit: Some(5),
+            ..Project::default()
+        };
+        assert_eq!(
+            set.quota(),
+            Quota {
+                rps_limit: Some(5),
+                has_row: true,
+                ..Quota::default()
+            }
+        );
+    }
+}

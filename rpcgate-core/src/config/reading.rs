@@ -1,0 +1,108 @@
+//! What a reading needs to know and what it finds out: faults, and where each value was given.
+
+use super::problem::{ConfigError, Place, Problem};
+use super::tree::Item;
+use std::collections::BTreeMap;
+
+/// What one reading needs and what it has found.
+pub(super) struct Reading<'i> {
+    pub(super) env: &'i [(String, String)],
+    pub(super) secret_file: &'i dyn Fn(&str) -> Result<String, String>,
+    pub(super) chains: &'i [&'i str],
+    pub(super) errors: Vec<ConfigError>,
+    /// The path of what is being read.
+    pub(super) path: String,
+    /// Where each value in force was given, by path, and where each table begins.
+    places: BTreeMap<String, Place>,
+}
+
+impl<'i> Reading<'i> {
+    pub(super) fn new(
+        env: &'i [(String, String)],
+        secret_file: &'i dyn Fn(&str) -> Result<String, String>,
+        chains: &'i [&'i str],
+        errors: Vec<ConfigError>,
+    ) -> Self {
+        Reading {
+            env,
+            secret_file,
+            chains,
+            errors,
+            path: String::new(),
+            places: BTreeMap::new(),
+        }
+    }
+
+    /// The value of an environment variable.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        self.env
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.clone())
+    }
+
+    /// Reports a problem of `item`, whose key is the one being read.
+    pub(super) fn wrong<T>(&mut self, item: &Item, problem: impl FnOnce(String) -> Problem) -> Option<T> {
+        self.report(item.place.clone(), problem(self.path.clone()));
+        None
+    }
+
+    pub(super) fn unreadable<T>(&mut self, item: &Item, wanted: &str) -> Option<T> {
+        self.wrong(item, |key| Problem::Unreadable {
+            key,
+            wanted: wanted.to_owned(),
+            found: item.found(),
+        })
+    }
+
+    /// The same where the value may be or hold a secret.
+    pub(super) fn unfit<T>(&mut self, item: &Item, wanted: &str) -> Option<T> {
+        let (wanted, found) = (wanted.to_owned(), item.kind().to_owned());
+        self.wrong(item, |key| Problem::Unreadable { key, wanted, found })
+    }
+
+    pub(super) fn invalid<T>(&mut self, item: &Item, why: impl Into<String>) -> Option<T> {
+        self.wrong(item, |key| Problem::Invalid { key, why: why.into() })
+    }
+
+    /// Reports a problem of the value at `path` once all is read; at the nearest table that was given, if it was not.
+    pub(super) fn wrong_at(&mut self, path: &str, problem: Problem) {
+        let mut at = path;
+        loop {
+            if let Some(place) = self.places.get(at) {
+                return self.report(place.clone(), problem);
+            }
+            match at.rsplit_once('.') {
+                Some((table, _)) => at = table,
+                // Defaults break no rule, so something on the way was given.
+                None => return,
+            }
+        }
+    }
+
+    /// Whether a value in force was given at `path`.
+    pub(super) fn is_given(&self, path: &str) -> bool {
+        self.places.contains_key(path)
+    }
+
+    /// Reads something whose path goes on with `name`.
+    pub(super) fn under<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.path.len();
+        if before > 0 && !name.starts_with('[') {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        let value = read(self);
+        self.path.truncate(before);
+        value
+    }
+
+    pub(super) fn report(&mut self, place: Place, problem: Problem) {
+        self.errors.push(ConfigError { place, problem });
+    }
+
+    /// Notes that what is being read was given at `place`.
+    pub(super) fn here(&mut self, place: &Place) {
+        self.places.insert(self.path.clone(), place.clone());
+    }
+}

@@ -1,0 +1,31 @@
+//! `[retention]`: how long usage is kept.
+
+use super::fields::{Fields, Table};
+use super::units::DAY;
+use std::time::Duration;
+
+/// `[retention]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Retention {
+    /// Single requests.
+    pub events: Duration,
+    /// The billing ledger: usage by the hour.
+    pub ledger: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Retention {
+            events: 90 * DAY,
+            ledger: 400 * DAY,
+        }
+    }
+}
+
+impl Table for Retention {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.duration("events", &mut self.events, DAY..=36_500 * DAY);
+        // The quota looks back 24 hours and GET /usage 92 days.
+        f.duration("ledger", &mut self.ledger, 92 * DAY..=36_500 * DAY);
+    }
+}

@@ -1,0 +1,52 @@
+//! `[telemetry]`: how the service is watched.
+
+use super::fields::{Fields, Table};
+use super::url::Url;
+use super::value::Word;
+use std::net::SocketAddr;
+
+/// How log lines look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// One JSON object to a line.
+    Json,
+    /// For people.
+    Text,
+}
+
+impl Word for LogFormat {
+    const WORDS: &'static [(&'static str, Self)] = &[("json", LogFormat::Json), ("text", LogFormat::Text)];
+}
+
+/// `[telemetry]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Telemetry {
+    /// Where Prometheus finds `/metrics`; nowhere by default.
+    pub listen: Option<SocketAddr>,
+    /// Log filter: a level, or directives such as `info,rpcgate_layers=debug`.
+    pub log_filter: String,
+    /// How log lines look.
+    pub log_format: LogFormat,
+    /// The OpenTelemetry collector that traces are sent to (OTLP); none by default.
+    pub otlp_url: Option<Url>,
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Telemetry {
+            listen: None,
+            log_filter: "info".into(),
+            log_format: LogFormat::Json,
+            otlp_url: None,
+        }
+    }
+}
+
+impl Table for Telemetry {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("listen", &mut self.listen);
+        f.value("log_filter", &mut self.log_filter);
+        f.word("log_format", &mut self.log_format);
+        f.url("otlp_url", &mut self.otlp_url, &["http", "https"]);
+    }
+}

@@ -1,0 +1,36 @@
+//! `[tenants.<name>]`: who pays.
+
+use super::fields::{Fields, Table};
+use super::value::word;
+use super::write::quote;
+use crate::caller::TenantId;
+use crate::plan::Tier;
+
+/// `[tenants.<name>]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tenant {
+    /// Its identifier; made from its name if not given, the same one each time.
+    pub id: TenantId,
+    /// Its plan.
+    pub plan: Tier,
+    /// Whether its calls are refused with 402.
+    pub suspended: bool,
+}
+
+impl Default for Tenant {
+    fn default() -> Self {
+        Tenant {
+            id: TenantId(0),
+            plan: Tier::Free,
+            suspended: false,
+        }
+    }
+}
+
+impl Table for Tenant {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("id", &mut self.id);
+        f.leaf("plan", &mut self.plan, word, |plan| Some(quote(plan.name())));
+        f.value("suspended", &mut self.suspended);
+    }
+}

@@ -1,0 +1,277 @@
+//! URLs whose passwords no log, error or printout may show.
+
+use super::problem::Problem;
+use super::reading::Reading;
+use super::secret::{self, MASK, Secret};
+use super::tree::Item;
+use std::fmt;
+
+/// Query parameters whose values are secrets in the URLs of nodes and databases.
+const SECRET_PARAMETERS: [&str; 7] = [
+    "password", "token", "apikey", "api_key", "api-key", "key", "secret",
+];
+
+/// A URL. It may be given inline, or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`; then all of it is
+/// secret. Displayed and debugged with its password masked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Url {
+    text: String,
+    hidden: bool,
+}
+
+impl Url {
+    /// Reads a URL with one of `schemes`: a host (a file for `sqlite`), no fragment, no spaces, a sound port.
+    /// The error is the end of a sentence that begins with the key; it does not repeat the URL.
+    pub fn parse(text: &str, schemes: &[&str]) -> Result<Self, String> {
+        let wanted = || match schemes {
+            [one] => format!("must begin with {one}://"),
+            many => format!("must begin with one of {}://", many.join("://, ")),
+        };
+        let (scheme, rest) = text.split_once(':').ok_or_else(wanted)?;
+        if !schemes.contains(&scheme) {
+            return Err(wanted());
+        }
+        if text.contains('#') {
+            return Err("must not have a fragment (#…)".into());
+        }
+        if let Some(bad) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
+            return Err(format!("must not contain the character {bad:?}"));
+        }
+        let url = Url {
+            text: text.to_owned(),
+            hidden: false,
+        };
+        match scheme {
+            "sqlite" if rest.trim_start_matches('/').is_empty() => {
+                Err("must name a file, as in sqlite://rpcgate.db".into())
+            }
+            "sqlite" => Ok(url),
+            // A local server is reached through its socket, which `?host=` names.
+            "postgres" | "postgresql" if rest.starts_with("///") => Ok(url),
+            _ => rest
+                .strip_prefix("//")
+                .ok_or_else(wanted)
+                .and_then(authority)
+                .map(|()| url),
+        }
+    }
+
+    /// The URL as given, password and all.
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+
+    /// What stands before the first colon.
+    pub fn scheme(&self) -> &str {
+        self.text.split(':').next().unwrap_or_default()
+    }
+
+    /// The URL with its password masked; all of it if it came from a secret place.
+    pub fn masked(&self) -> String {
+        if self.hidden {
+            return MASK.into();
+        }
+        let (head, rest) = self.text.split_once("//").unwrap_or(("", &self.text));
+        let head = if self.text.contains("//") {
+            format!("{head}//")
+        } else {
+            head.to_owned()
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let authority = match authority.rsplit_once('@') {
+            Some((user, host)) => match user.split_once(':') {
+                Some((name, _)) => format!("{name}:{MASK}@{host}"),
+                None => authority.to_owned(),
+            },
+            None => authority.to_owned(),
+        };
+        let path = match path.split_once('?') {
+            Some((path, query)) => format!(
+                "{path}?{}",
+                query.split('&').map(parameter).collect::<Vec<_>>().join("&")
+            ),
+            None => path.to_owned(),
+        };
+        format!("{head}{authority}{path}")
+    }
+
+    /// Takes user and password out of the URL, percent-escapes resolved. `Err` if those are not UTF-8.
+    pub(super) fn take_login(&mut self) -> Result<Option<(String, Secret)>, String> {
+        let Some((head, rest)) = self.text.split_once("//") else {
+            return Ok(None);
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let Some((login, host)) = authority.rsplit_once('@') else {
+            return Ok(None);
+        };
+        let (user, password) = login.split_once(':').unwrap_or((login, ""));
+        let bad = || "has a user or password with a broken percent-escape".to_owned();
+        let login = (
+            decode(user).ok_or_else(bad)?,
+            Secret::new(decode(password).ok_or_else(bad)?),
+        );
+        self.text = format!("{head}//{host}{path}");
+        Ok(Some(login))
+    }
+
+    pub(super) fn quoted(&self) -> String {
+        super::write::quote(&self.masked())
+    }
+
+    pub(super) fn read(item: &Item, r: &mut Reading<'_>, schemes: &[&str]) -> Option<Self> {
+        let (text, hidden) = secret::text(item, r)?;
+        match Url::parse(&text, schemes) {
+            Ok(url) => Some(Url { hidden, ..url }),
+            Err(why) => r.wrong(item, |key| Problem::Invalid { key, why }),
+        }
+    }
+}
+
+fn parameter(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((name, _))
+            if SECRET_PARAMETERS
+                .iter()
+                .any(|secret| name.eq_ignore_ascii_case(secret)) =>
+        {
+            format!("{name}={MASK}")
+        }
+        _ => pair.to_owned(),
+    }
+}
+
+/// Checks what follows `//`.
+fn authority(rest: &str) -> Result<(), String> {
+    let authority = &rest[..rest.find(['/', '?']).unwrap_or(rest.len())];
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    if name.is_empty() {
+        return Err("must name a host".into());
+    }
+    if let Some(port) = port
+        && !port.parse::<u16>().is_ok_and(|port| port > 0)
+    {
+        // A password with a slash ends up here, so the text is not shown.
+        return Err("has a port that is not between 1 and 65535".into());
+    }
+    match format!("http://{rest}").parse::<http::Uri>() {
+        Ok(_) => Ok(()),
+        Err(_) => Err("is not a URL".into()),
+    }
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        if *first == b'%' {
+            let mut byte = [0];
+            hex::decode_to_slice(tail.get(..2)?, &mut byte).ok()?;
+            bytes.push(byte[0]);
+            rest = tail.get(2..)?;
+        } else {
+            bytes.push(*first);
+            rest = tail;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.masked())
+    }
+}
+
+impl fmt::Debug for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.masked())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &[&str] = &["http", "https", "ws", "postgres", "sqlite", "redis"];
+
+    fn why(text: &str) -> String {
+        Url::parse(text, ALL).unwrap_err()
+    }
+
+    #[test]
+    fn urls_of_every_sort_are_taken() {
+        for good in [
+            "http://127.0.0.1:8545",
+            "https://u:p%40@h.example/a/b?c=d",
+            "http://[::1]:80/",
+            "sqlite://a.db?mode=rwc",
+            "sqlite::memory:",
+            "sqlite:///var/lib/a.db",
+            "postgres://u:p@h/db",
+            "postgres:///db?host=/run/pg",
+            "redis://h:6379/0",
+        ] {
+            assert_eq!(
+                Url::parse(good, ALL).map(|u| u.expose().to_owned()),
+                Ok(good.to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        assert_eq!(why("http://h/#x"), "must not have a fragment (#…)");
+        assert_eq!(why("http://h:0/"), "has a port that is not between 1 and 65535");
+        assert_eq!(
+            why("http://h:99999"),
+            "has a port that is not between 1 and 65535"
+        );
+        assert_eq!(
+            why("http://user:pass/word@h"),
+            "has a port that is not between 1 and 65535"
+        );
+        assert_eq!(why("http://"), "must name a host");
+        assert_eq!(why("http:///x"), "must name a host");
+        assert_eq!(why("http://a b"), "must not contain the character ' '");
+        assert_eq!(why("http://h<>/"), "is not a URL");
+        assert_eq!(why("sqlite://"), "must name a file, as in sqlite://rpcgate.db");
+        assert_eq!(
+            Url::parse("ftp://h", &["http"]),
+            Err("must begin with http://".into())
+        );
+        assert_eq!(
+            Url::parse("h:1", &["ws", "wss"]),
+            Err("must begin with one of ws://, wss://".into())
+        );
+    }
+
+    #[test]
+    fn passwords_are_masked_wherever_they_stand() {
+        for (given, shown) in [
+            ("postgres://u:p@ss@h/db", "postgres://u:***@h/db"),
+            ("http://u@h/", "http://u@h/"),
+            (
+                "http://h/p?apikey=x&a=b&Token=y",
+                "http://h/p?apikey=***&a=b&Token=***",
+            ),
+            ("sqlite::memory:", "sqlite::memory:"),
+        ] {
+            let url = Url::parse(given, ALL).unwrap();
+            assert_eq!(format!("{url} {url:?}"), format!("{shown} {shown}"));
+        }
+    }
+
+    #[test]
+    fn a_login_is_taken_out_with_its_escapes_resolved() {
+        let mut url = Url::parse("http://us%65r:p%40ss@h:1/x?y=z", ALL).unwrap();
+        assert_eq!(url.take_login(), Ok(Some(("user".into(), Secret::new("p@ss")))));
+        assert_eq!(url.take_login(), Ok(None));
+        assert_eq!(url.expose(), "http://h:1/x?y=z");
+        let mut bad = Url::parse("http://u:%zz@h", ALL);
+        assert!(bad.as_mut().is_ok_and(|url| url.take_login().is_err()));
+    }
+}

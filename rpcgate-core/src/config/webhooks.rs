@@ -1,0 +1,55 @@
+//! `[webhooks]`: deliveries.
+
+use super::fields::{Fields, Table};
+use super::problem::Problem;
+use super::units::{DAY, MILLI, SECOND};
+use std::time::Duration;
+
+/// `[webhooks]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Webhooks {
+    /// Whether deliveries may go to private and local addresses. For tests.
+    pub allow_private_targets: bool,
+    /// How long a receiver may take to answer.
+    pub timeout: Duration,
+    /// Attempts in all.
+    pub attempts: u32,
+    /// Waits before the second attempt, the third and so on.
+    pub waits: Vec<Duration>,
+}
+
+impl Default for Webhooks {
+    fn default() -> Self {
+        let waits = vec![SECOND, 5 * SECOND, 30 * SECOND, 300 * SECOND, 1_800 * SECOND];
+        Webhooks {
+            allow_private_targets: false,
+            timeout: 10 * SECOND,
+            attempts: 5,
+            waits,
+        }
+    }
+}
+
+impl Table for Webhooks {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("allow_private_targets", &mut self.allow_private_targets);
+        f.duration("timeout", &mut self.timeout, MILLI..=300 * SECOND);
+        f.number("attempts", &mut self.attempts, 1..=20);
+        f.value("waits", &mut self.waits);
+        let waits = self.attempts.saturating_sub(1) as usize;
+        if self.waits.len() < waits {
+            let why = format!(
+                "has {} entries, but {} attempts need {waits}",
+                self.waits.len(),
+                self.attempts
+            );
+            f.wrong(&["waits", "attempts"], |key| Problem::Invalid { key, why });
+        }
+        if self.waits.iter().any(|wait| *wait > 7 * DAY) {
+            f.wrong(&["waits"], |key| Problem::Invalid {
+                key,
+                why: "has an entry longer than 7d".into(),
+            });
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Request ids: UUIDs of version 7 (RFC 9562, section 5.7), in the order of arrival to the millisecond.
+
+use crate::caller::RequestId;
+use crate::clock::Time;
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
+
+thread_local! {
+    // The standard library seeds each of these from the operating system; ids need to be unique, not secret.
+    static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(std::thread::current().id()));
+}
+
+fn random() -> u64 {
+    // SplitMix64: every state gives another number.
+    STATE.with(|state| {
+        let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        state.set(next);
+        let mixed = (next ^ next >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    })
+}
+
+impl RequestId {
+    /// A new id for a request that came at `now`.
+    pub fn new(now: Time) -> Self {
+        let (high, low) = (random(), random());
+        let time = u128::from(now.millis() & 0xffff_ffff_ffff) << 80;
+        let version = 7 << 76 | u128::from(high & 0xfff) << 64;
+        let variant = 0b10 << 62 | u128::from(low >> 2);
+        RequestId(time | version | variant)
+    }
+
+    /// The 36 characters of it.
+    pub fn text(self) -> [u8; 36] {
+        crate::caller::uuid_text(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_are_version_7_uuids_of_their_millisecond() {
+        let id = RequestId::new(Time::from_millis(0x0190_163d_8694)).to_string();
+        assert!(id.starts_with("0190163d-8694-7"), "{id}");
+        assert!(matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'), "{id}");
+    }
+
+    #[test]
+    fn ids_of_many_threads_differ() {
+        let threads: Vec<_> = (0..4)
+            .map(|_| std::thread::spawn(|| (0..10_000).map(|_| RequestId::new(Time::default())).collect::<Vec<_>>()))
+            .collect();
+        let all: HashSet<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(all.len(), 40_000);
+    }
+}

@@ -1,0 +1,59 @@
+//! A made-up chain with a method of every kind, for tests and examples of stations.
+
+use crate::adapter::{Adapter, Probe, Settled};
+use crate::call::CallView;
+use crate::chain::{Chain, Facts, Method, Rule};
+use crate::cache_rule::CacheRule;
+use crate::chain::{ChainName, Dialect, Flags};
+
+/// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is kept for 2 s, `toy_block` is immutable,
+/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed.
+#[derive(Debug)]
+pub struct Toy;
+
+impl Adapter for Toy {
+    fn facts(&self) -> &'static Facts {
+        static FACTS: Facts = Facts {
+            name: ChainName::new("toy"),
+            title: "Toy",
+            aliases: &["playground"],
+            dialect: Dialect::JsonRpc2,
+            batch: true,
+            ws: false,
+            grpc: false,
+            final_depth: 2,
+        };
+        &FACTS
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        vec![
+            Method::new("toy_id", 0).cached(CacheRule::Static),
+            Method::new("toy_read", 5).cached(CacheRule::secs(2)),
+            Method::new("toy_block", 10).cached(CacheRule::immutable(2)),
+            Method::new("toy_scan", 75).marked(Flags::HEAVY),
+            Method::new("toy_send", 20).marked(Flags::BROADCAST),
+        ]
+    }
+
+    fn unlisted(&self, method: &str) -> Rule {
+        let flags = match method.split_once('_') {
+            Some(("probe", _)) => Flags::HEAVY.and(Flags::OPENABLE),
+            Some(("admin", _)) => Flags::CLOSED,
+            _ => Flags::NONE,
+        };
+        Rule { flags, ..Rule::UNLISTED }
+    }
+
+    fn settled(&self, _: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
+        if result == b"null" { Settled::Unknown } else { Settled::Yes }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe { method: "toy_height", params: "[]" }
+    }
+
+    fn height(&self, result: &[u8]) -> Option<u64> {
+        std::str::from_utf8(result).ok()?.parse().ok()
+    }
+}

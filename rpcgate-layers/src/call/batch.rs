@@ -1,0 +1,319 @@
+//! Batch: from a request to its calls, and from settled calls to one answer.
+//!
+//! The first station behind the request's head: it reads the body, parses it once, and sends the calls in it down the
+//! road as one set, a single call as a set of one. What comes back is joined under the callers' own ids. What is no
+//! call at all is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::InvalidRequest`],
+//! [`Refusal::BatchTooLarge`], [`Refusal::BatchNotSupported`] and those of [`body`](super::body). An item of a batch
+//! that is no call is refused in its place while its neighbours travel.
+//!
+//! ```
+//! use rpcgate_core::envelope::{Limits, ParseError, Parsed, parse};
+//!
+//! let body = br#"[{"id":1,"method":"a"}, 5]"#;
+//! let Ok(Parsed::Batch(items)) = parse(body, &Limits::default()) else { panic!("a batch") };
+//! assert!(items[0].is_ok() && items[1].is_err());
+//! assert!(matches!(parse(b"[]", &Limits::default()), Err(ParseError::EmptyBatch)));
+//! ```
+
+use super::body::{BodyLimits, Reading};
+use super::join::join;
+use crate::lend::{Lender, Loan};
+use crate::request::travel::{Departure, Known};
+use bytes::Bytes;
+use http_body::Body;
+use pin_project_lite::pin_project;
+use rpcgate_core::call::{Call, Calls, Entry, Parsed as At, Payload, Settled};
+use rpcgate_core::envelope::{self, Item, Limits, ParseError, Parsed};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::room::{Held, Room};
+use rpcgate_core::tally::Tally;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Reads requests into calls and joins their answers.
+#[derive(Clone, Debug)]
+pub struct BatchLayer {
+    body: BodyLimits,
+    envelope: Limits,
+    room: Option<Arc<Room>>,
+}
+
+impl BatchLayer {
+    /// A layer with the default limits and no bound on the memory of all bodies together.
+    pub fn new() -> Self {
+        BatchLayer { body: BodyLimits::default(), envelope: Limits::default(), room: None }
+    }
+
+    /// The same layer with other limits for bodies.
+    #[must_use]
+    pub fn with_body(mut self, limits: BodyLimits) -> Self {
+        self.body = limits;
+        self
+    }
+
+    /// The same layer with other limits for what is in a body.
+    #[must_use]
+    pub fn with_envelope(mut self, limits: Limits) -> Self {
+        self.envelope = limits;
+        self
+    }
+
+    /// The same layer, its bodies held in `room`.
+    #[must_use]
+    pub fn with_room(mut self, room: Arc<Room>) -> Self {
+        self.room = Some(room);
+        self
+    }
+}
+
+impl Default for BatchLayer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Clone> Layer<S> for BatchLayer {
+    type Service = Batch<S>;
+
+    fn layer(&self, inner: S) -> Batch<S> {
+        Batch { inner: Lender::new(inner), layer: self.clone() }
+    }
+}
+
+/// Reading and joining around `inner`.
+#[derive(Clone, Debug)]
+pub struct Batch<S: Clone> {
+    inner: Lender<S>,
+    layer: BatchLayer,
+}
+
+impl<S, B> Service<Known<B>> for Batch<S>
+where
+    S: Service<Calls<At>, Response = Calls<Settled>, Error = Infallible> + Clone,
+    B: Body<Data = Bytes>,
+{
+    type Response = Departure;
+    type Error = Infallible;
+    type Future = BatchFuture<S, B>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        // The inner service is not called before the body is there; until then its readiness says nothing.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, known: Known<B>) -> Self::Future {
+        let Known { request, mut tally } = known;
+        if let Some(room) = &self.layer.room {
+            tally.room = Held::of(room.clone());
+        }
+        let stage = match Reading::new(request.into_body(), self.layer.body) {
+            Ok(reading) => Stage::Reading { reading },
+            Err(refusal) => Stage::Refused { refusal },
+        };
+        BatchFuture { stage, tally: Some(tally), inner: Some(self.inner.lend()), limits: self.layer.envelope }
+    }
+}
+
+pin_project! {
+    #[project = StageNow]
+    enum Stage<B, F> {
+        Refused { refusal: Refusal },
+        Reading { #[pin] reading: Reading<B> },
+        Calling { #[pin] calling: F },
+    }
+}
+
+pin_project! {
+    /// A request between its head and its answer.
+    pub struct BatchFuture<S, B>
+    where
+        S: Service<Calls<At>>,
+    {
+        #[pin]
+        stage: Stage<B, S::Future>,
+        tally: Option<Box<Tally>>,
+        inner: Option<Loan<S>>,
+        limits: Limits,
+    }
+}
+
+impl<S: Service<Calls<At>>, B> std::fmt::Debug for BatchFuture<S, B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchFuture").field("tally", &self.tally).finish_non_exhaustive()
+    }
+}
+
+impl<S, B> Future for BatchFuture<S, B>
+where
+    S: Service<Calls<At>, Response = Calls<Settled>, Error = Infallible>,
+    B: Body<Data = Bytes>,
+{
+    type Output = Result<Departure, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        loop {
+            let refusal = match this.stage.as_mut().project() {
+                StageNow::Refused { refusal } => *refusal,
+                StageNow::Calling { calling } => {
+                    let Ok(calls) = ready!(calling.poll(cx));
+                    return Poll::Ready(Ok(join(calls)));
+                }
+                StageNow::Reading { reading } => {
+                    let mut none = Held::default();
+                    let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
+                    match ready!(reading.poll(held, cx)).and_then(|body| fill(this.tally, body, this.limits)) {
+                        Err(refusal) => refusal,
+                        Ok(calls) => {
+                            let spent = this.inner.take().and_then(|loan| loan.spend(|inner| inner.call(calls)));
+                            match spent {
+                                Some(calling) => {
+                                    this.stage.set(Stage::Calling { calling });
+                                    continue;
+                                }
+                                None => return Poll::Ready(Ok(Departure::refused(Refusal::Overloaded))),
+                            }
+                        }
+                    }
+                }
+            };
+            return Poll::Ready(Ok(match this.tally.take() {
+                Some(tally) => Departure::refused_unread(tally, refusal),
+                None => Departure::refused(refusal),
+            }));
+        }
+    }
+}
+
+/// Parses the body into the account. On an error the account stays where it was, to be refused.
+fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<Calls<At>, Refusal> {
+    let Some(mut tally) = slot.take() else { return Err(Refusal::InvalidRequest) };
+    let parsed = envelope::parse(&body, limits);
+    tally.body = body;
+    let refusal = match parsed {
+        Ok(Parsed::Single(Ok(envelope))) => {
+            let entry = entry(&tally, Ok(envelope));
+            tally.entries.push(entry);
+            return Ok(Calls::new(tally));
+        }
+        Ok(Parsed::Single(Err(_))) => Refusal::InvalidRequest,
+        Ok(Parsed::Batch(_)) if !tally.chain.facts().batch => Refusal::BatchNotSupported,
+        Ok(Parsed::Batch(items)) => {
+            tally.batch = true;
+            tally.entries.reserve_exact(items.len());
+            for item in items {
+                let entry = entry(&tally, item);
+                tally.entries.push(entry);
+            }
+            return Ok(Calls::new(tally));
+        }
+        Err(ParseError::Syntax(_)) => Refusal::ParseError,
+        Err(ParseError::BatchTooLarge) => Refusal::BatchTooLarge,
+        Err(ParseError::EmptyBatch) => Refusal::InvalidRequest,
+    };
+    *slot = Some(tally);
+    Err(refusal)
+}
+
+fn entry(tally: &Tally, item: Item) -> Entry {
+    match item {
+        Ok(envelope) => {
+            let found = tally.chain.look_up(envelope.method.text(&tally.body));
+            Entry::open(Call::json_rpc(envelope, found))
+        }
+        Err(bad) => Entry::refused(Call::unread(Payload::Bad(bad)), Refusal::InvalidRequest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Desk, End};
+    use http_body_util::Full;
+    use rpcgate_core::seam::ledger::Outcome;
+
+    async fn send(desk: &Desk, body: impl Into<Bytes>) -> (u16, String) {
+        let known = Known { request: http::Request::new(Full::new(body.into())), tally: desk.tally() };
+        let Ok(departure) = BatchLayer::new().layer(End).call(known).await;
+        (departure.status.as_u16(), String::from_utf8(departure.body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_single_call_is_a_set_of_one() {
+        let (status, body) = send(&Desk::new(), r#"{"jsonrpc":"2.0","id":5,"method":"toy_id"}"#).await;
+        assert_eq!((status, body.as_str()), (200, r#"{"jsonrpc":"2.0","id":5,"result":"toy_id"}"#));
+    }
+
+    #[tokio::test]
+    async fn a_batch_of_one_is_answered_with_an_array_of_one() {
+        let (_, body) = send(&Desk::new(), r#"[{"jsonrpc":"2.0","id":5,"method":"toy_id"}]"#).await;
+        assert_eq!(body, r#"[{"jsonrpc":"2.0","id":5,"result":"toy_id"}]"#);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_call_is_one_usage_call_with_method_dash() {
+        let many = format!("[{}]", vec![r#"{"id":1,"method":"a"}"#; 101].join(","));
+        let rows = [
+            ("", 400, -32700),
+            ("{", 400, -32700),
+            ("[]", 400, -32600),
+            ("5", 400, -32600),
+            (r#"{"id":1}"#, 400, -32600),
+            (r#"{"id":1,"method":"a","method":"b"}"#, 400, -32600),
+            (many.as_str(), 413, -32600),
+        ];
+        for (body, status, code) in rows {
+            let desk = Desk::new();
+            let (got, answer) = send(&desk, body.to_owned()).await;
+            assert_eq!(got, status, "{body}");
+            assert!(answer.contains(&format!(r#""id":null,"error":{{"code":{code}"#)), "{answer}");
+            let records = desk.ledger.records();
+            let lines: Vec<_> = records[0].lines.iter().map(|l| (l.method.as_str(), l.outcome, l.cu)).collect();
+            assert_eq!(lines, [("-", Outcome::Refused, 0)], "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_bad_item_is_refused_in_its_place() {
+        let desk = Desk::new();
+        let (status, body) = send(&desk, r#"[{"id":1,"method":"toy_id"},7,{"id":2,"Method":"x"}]"#).await;
+        assert_eq!(status, 200);
+        assert_eq!(
+            body,
+            concat!(
+                r#"[{"jsonrpc":"2.0","id":1,"result":"toy_id"},"#,
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}},"#,
+                r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"invalid request"}}]"#,
+            )
+        );
+        let methods: Vec<_> = desk.ledger.records()[0].lines.iter().map(|l| l.method.clone()).collect();
+        assert_eq!(methods, ["toy_id", "-", "-"]);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_says_it_is_too_large_is_refused_unread() {
+        let desk = Desk::new();
+        let limits = BodyLimits { bytes: 10, ..BodyLimits::default() };
+        let request = http::Request::new(Full::new(Bytes::from_static(b"{\"id\":1,\"method\":\"a\"}")));
+        let mut batch = BatchLayer::new().with_body(limits).layer(End);
+        let Ok(departure) = batch.call(Known { request, tally: desk.tally() }).await;
+        assert_eq!((departure.status.as_u16(), departure.refusal), (413, Some(Refusal::BodyTooLarge)));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_while_it_sends_leaves_no_record() {
+        let desk = Desk::new();
+        let body = http_body_util::StreamBody::new(futures_util::stream::pending::<
+            Result<http_body::Frame<Bytes>, Infallible>,
+        >());
+        let mut batch = BatchLayer::new().layer(End);
+        let future = batch.call(Known { request: http::Request::new(body), tally: desk.tally() });
+        assert!(futures_util::FutureExt::now_or_never(future).is_none());
+        assert!(desk.ledger.records().is_empty());
+    }
+}

@@ -1,0 +1,216 @@
+//! Reading a request's body: whole, bounded, and not for ever.
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use pin_project_lite::pin_project;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::room::Held;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Sleep;
+
+/// How large a body may be, and how slow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BodyLimits {
+    /// Bytes at most; 5 MiB by default.
+    pub bytes: usize,
+    /// How long a body may take however slow it is; 10 s by default.
+    pub patience: Duration,
+    /// Bytes per second that must have come, on the average, when that time is over; 1,024 by default.
+    pub pace: usize,
+}
+
+impl Default for BodyLimits {
+    fn default() -> Self {
+        BodyLimits { bytes: 5 * 1024 * 1024, patience: Duration::from_secs(10), pace: 1_024 }
+    }
+}
+
+pin_project! {
+    /// A body being read. A body that comes in one piece is passed on as it is, any other is put together.
+    #[derive(Debug)]
+    pub struct Reading<B> {
+        #[pin]
+        body: B,
+        limits: BodyLimits,
+        first: Bytes,
+        more: BytesMut,
+        slow: Slow,
+    }
+}
+
+/// Watches the pace. Its timer is made only when a body keeps us waiting.
+#[derive(Debug, Default)]
+struct Slow {
+    timer: Option<Pin<Box<Sleep>>>,
+    waited: Duration,
+}
+
+impl Slow {
+    fn poll(&mut self, received: usize, limits: &BodyLimits, cx: &mut Context<'_>) -> Poll<()> {
+        const STEP: Duration = Duration::from_secs(1);
+        loop {
+            let first = self.timer.is_none();
+            let step = if first || self.waited.is_zero() { limits.patience } else { STEP };
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(step)));
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.waited += step;
+            if (received as u128) < u128::from(self.waited.as_secs()) * limits.pace as u128 {
+                return Poll::Ready(());
+            }
+            self.timer = Some(Box::pin(tokio::time::sleep(STEP)));
+        }
+    }
+}
+
+impl<B: Body<Data = Bytes>> Reading<B> {
+    /// Starts to read `body`.
+    ///
+    /// # Errors
+    /// [`Refusal::BodyTooLarge`] when the body says itself that it is.
+    pub fn new(body: B, limits: BodyLimits) -> Result<Self, Refusal> {
+        if body.size_hint().lower() > limits.bytes as u64 {
+            return Err(Refusal::BodyTooLarge);
+        }
+        Ok(Reading { body, limits, first: Bytes::new(), more: BytesMut::new(), slow: Slow::default() })
+    }
+
+    /// Reads on. What has come takes room in `held`.
+    ///
+    /// # Errors
+    /// [`Refusal::BodyTooLarge`], [`Refusal::BodyTooSlow`], [`Refusal::Overloaded`] when there is no room, and
+    /// [`Refusal::InvalidRequest`] when the client breaks off (nobody will read that one).
+    pub fn poll(self: Pin<&mut Self>, held: &mut Held, cx: &mut Context<'_>) -> Poll<Result<Bytes, Refusal>> {
+        let mut this = self.project();
+        loop {
+            match this.body.as_mut().poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    let received = this.first.len() + this.more.len() + data.len();
+                    if received > this.limits.bytes {
+                        return Poll::Ready(Err(Refusal::BodyTooLarge));
+                    }
+                    if held.take(data.len()).is_err() {
+                        return Poll::Ready(Err(Refusal::Overloaded));
+                    }
+                    if received == data.len() {
+                        *this.first = data;
+                    } else {
+                        if this.more.is_empty() {
+                            this.more.reserve(received.max(2 * this.first.len()));
+                            this.more.extend_from_slice(&std::mem::take(this.first));
+                        }
+                        this.more.extend_from_slice(&data);
+                    }
+                    if this.body.is_end_stream() {
+                        break;
+                    }
+                }
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Refusal::InvalidRequest)),
+                Poll::Ready(None) => break,
+                Poll::Pending => {
+                    let received = this.first.len() + this.more.len();
+                    return match this.slow.poll(received, this.limits, cx) {
+                        Poll::Ready(()) => Poll::Ready(Err(Refusal::BodyTooSlow)),
+                        Poll::Pending => Poll::Pending,
+                    };
+                }
+            }
+        }
+        let whole = if this.more.is_empty() { std::mem::take(this.first) } else { this.more.split().freeze() };
+        Poll::Ready(Ok(whole))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+    use http_body::Frame;
+    use http_body_util::{Full, StreamBody};
+    use rpcgate_core::room::Room;
+    use std::convert::Infallible;
+    use std::future::poll_fn;
+    use std::pin::pin;
+
+    async fn read<B: Body<Data = Bytes>>(body: B, limits: BodyLimits, held: &mut Held) -> Result<Bytes, Refusal> {
+        let mut reading = pin!(Reading::new(body, limits)?);
+        poll_fn(|cx| reading.as_mut().poll(held, cx)).await
+    }
+
+    fn pieces(pieces: &'static [&'static str], every: Duration) -> impl Body<Data = Bytes> {
+        StreamBody::new(stream::unfold(pieces.iter(), move |mut left| async move {
+            let piece = left.next()?;
+            tokio::time::sleep(every).await;
+            Some((Ok::<_, Infallible>(Frame::data(Bytes::from_static(piece.as_bytes()))), left))
+        }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_in_one_piece_is_not_copied() {
+        let bytes = Bytes::from_static(b"hello");
+        let read = read(Full::new(bytes.clone()), BodyLimits::default(), &mut Held::default()).await.unwrap();
+        assert_eq!(read.as_ptr(), bytes.as_ptr());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_in_pieces_is_put_together() {
+        let body = pieces(&["a", "bc", "", "def"], Duration::from_millis(1));
+        let mut held = Held::default();
+        assert_eq!(read(body, BodyLimits::default(), &mut held).await.unwrap(), "abcdef");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_above_the_limit_is_refused_whether_it_says_so_or_not() {
+        let limits = BodyLimits { bytes: 4, ..BodyLimits::default() };
+        let mut held = Held::default();
+        let said = Full::new(Bytes::from_static(b"12345"));
+        assert_eq!(read(said, limits, &mut held).await, Err(Refusal::BodyTooLarge));
+        let unsaid = pieces(&["12", "345"], Duration::ZERO);
+        assert_eq!(read(unsaid, limits, &mut held).await, Err(Refusal::BodyTooLarge));
+        assert_eq!(read(pieces(&["12", "34"], Duration::ZERO), limits, &mut held).await.unwrap(), "1234");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_drips_is_cut_after_ten_seconds_and_a_fast_one_is_not() {
+        static DRIPS: [&str; 100] = ["x"; 100];
+        let drip = pieces(&DRIPS, Duration::from_secs(1));
+        let before = tokio::time::Instant::now();
+        let outcome = read(drip, BodyLimits::default(), &mut Held::default()).await;
+        assert_eq!(outcome, Err(Refusal::BodyTooSlow));
+        assert_eq!(before.elapsed().as_secs(), 10);
+
+        let piece: &'static str = Box::leak("x".repeat(1_100).into_boxed_str());
+        let steady: &'static [&'static str] = Box::leak(vec![piece; 60].into_boxed_slice());
+        let outcome = read(pieces(steady, Duration::from_secs(1)), BodyLimits::default(), &mut Held::default()).await;
+        assert_eq!(outcome.unwrap().len(), 66_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stops_half_way_is_cut() {
+        let piece: &'static str = Box::leak("x".repeat(30_000).into_boxed_str());
+        let body = StreamBody::new(stream::unfold(0, move |n| async move {
+            if n == 1 {
+                std::future::pending::<()>().await;
+            }
+            Some((Ok::<_, Infallible>(Frame::data(Bytes::from_static(piece.as_bytes()))), n + 1))
+        }));
+        let before = tokio::time::Instant::now();
+        assert_eq!(read(body, BodyLimits::default(), &mut Held::default()).await, Err(Refusal::BodyTooSlow));
+        assert_eq!(before.elapsed().as_secs(), 30, "30,000 bytes are a pace of 1 KiB/s for 29.3 s");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bodies_share_one_room() {
+        let room = Room::new(8);
+        let (mut one, mut two) = (Held::of(room.clone()), Held::of(room.clone()));
+        let body = || Full::new(Bytes::from_static(b"12345"));
+        assert!(read(body(), BodyLimits::default(), &mut one).await.is_ok());
+        assert_eq!(read(body(), BodyLimits::default(), &mut two).await, Err(Refusal::Overloaded));
+        drop(one);
+        assert!(read(body(), BodyLimits::default(), &mut two).await.is_ok());
+    }
+}

@@ -1,0 +1,156 @@
+//! A set on its way to the nodes while others may follow its calls, or it follows theirs.
+
+use super::flight::Landing;
+use super::{Plan, Shelf};
+use rpcgate_core::adapter::Settled as Permanence;
+use rpcgate_core::cache_rule::{CacheRule, Keep};
+use rpcgate_core::call::{Cached, Calls, Settled, State};
+use rpcgate_core::reply::{Reply, Source};
+use rpcgate_core::seam::reply_store::ReplyKey;
+use rpcgate_core::tally::Tally;
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use tower_service::Service;
+
+type Going = Pin<Box<dyn Future<Output = Result<Calls<Settled>, Infallible>> + Send>>;
+
+/// A set's way to its answers. Dropped half-way while others follow it, it goes on by itself.
+pub struct Journey {
+    going: Option<Going>,
+    /// Whether the set still leads something that somebody follows, as far as this set knows.
+    leading: Arc<Leading>,
+}
+
+/// Told by the traveller, read when the journey is dropped.
+#[derive(Debug, Default)]
+struct Leading {
+    plan: parking_lot::Mutex<Plan>,
+    over: AtomicBool,
+}
+
+impl fmt::Debug for Journey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journey").field("leading", &self.leading).finish_non_exhaustive()
+    }
+}
+
+impl Journey {
+    pub(super) fn new<S>(travel: Travel<S>) -> Self
+    where
+        S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible> + Send + 'static,
+        S::Future: Send,
+    {
+        let leading = Arc::new(Leading::default());
+        Journey { going: Some(Box::pin(travel.go(leading.clone()))), leading }
+    }
+}
+
+impl Future for Journey {
+    type Output = Result<Calls<Settled>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(going) = &mut self.going else { return Poll::Pending };
+        let done = going.as_mut().poll(cx);
+        if done.is_ready() {
+            self.going = None;
+        }
+        done
+    }
+}
+
+impl Drop for Journey {
+    fn drop(&mut self) {
+        let Some(going) = self.going.take() else { return };
+        let followed = !self.leading.over.load(Relaxed) && self.leading.plan.lock().is_followed();
+        if followed && let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(going);
+        }
+    }
+}
+
+/// All that a journey takes along.
+pub(super) struct Travel<S> {
+    pub(super) shelf: Arc<Shelf>,
+    pub(super) inner: S,
+    pub(super) calls: Calls<Cached>,
+    pub(super) plan: Plan,
+}
+
+impl<S> Travel<S>
+where
+    S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible>,
+{
+    async fn go(self, leading: Arc<Leading>) -> Result<Calls<Settled>, Infallible> {
+        let Travel { shelf, mut inner, mut calls, mut plan } = self;
+        loop {
+            let follows = std::mem::take(&mut plan.follows);
+            *leading.plan.lock() = plan;
+            leading.over.store(false, Relaxed);
+            let mut settled = inner.call(calls).await?;
+            // Everybody else's calls are answered before this set waits for anybody.
+            leading.over.store(true, Relaxed);
+            for (place, lead) in std::mem::take(&mut leading.plan.lock().leads) {
+                let landing = landing(settled.tally(), place);
+                if let Landing::Answered(form) = &landing
+                    && let Some(result) = form.result()
+                {
+                    keep(&shelf, settled.tally(), place, lead.key(), result);
+                }
+                lead.land(landing);
+            }
+            let mut lost = false;
+            for (place, follow) in &follows {
+                let state = match follow.landing().await {
+                    Landing::Answered(form) => State::Answered(Reply { form, from: Source::Shared }),
+                    Landing::Failed(fault) => State::Failed(fault),
+                    Landing::Refused(refusal) => State::Refused(refusal),
+                    Landing::Lost => {
+                        lost = true;
+                        State::Open
+                    }
+                };
+                if let Some(entry) = settled.tally_mut().entries.get_mut(*place) {
+                    entry.state = state;
+                }
+            }
+            if !lost {
+                return Ok(settled);
+            }
+            // Those whose leader was lost look again: one of all that lost it will lead next.
+            let mut again = Calls::new(settled.into_tally());
+            plan = shelf.split(again.tally_mut());
+            calls = again.at();
+        }
+    }
+}
+
+fn landing(tally: &Tally, place: usize) -> Landing {
+    match tally.entries.get(place).map(|entry| &entry.state) {
+        Some(State::Answered(reply)) => Landing::Answered(reply.form.shared()),
+        Some(State::Failed(fault)) => Landing::Failed(*fault),
+        Some(State::Refused(refusal)) => Landing::Refused(*refusal),
+        _ => Landing::Lost,
+    }
+}
+
+fn keep(shelf: &Shelf, tally: &Tally, place: usize, key: &ReplyKey, result: &bytes::Bytes) {
+    let Some(entry) = tally.entries.get(place) else { return };
+    let rule: CacheRule = entry.call.rule.cache;
+    let view = entry.call.view(&tally.body, tally.chain.name());
+    let keep = match tally.chain.adapter().settled(view, result, &tally.chain) {
+        Permanence::Unknown => Keep::No,
+        Permanence::Yes => rule.keep(true),
+        Permanence::NotYet => rule.keep(false),
+    };
+    let expires_at = match keep {
+        Keep::No => return,
+        Keep::Forever => None,
+        Keep::For(time) => Some(shelf.clock.now().plus(time)),
+    };
+    shelf.replies.put(key.clone(), result, expires_at);
+}

@@ -1,0 +1,176 @@
+//! The cache: answers kept by chain, method and exact parameter bytes, and one call to a node for all who ask the same
+//! at the same time.
+//!
+//! Stands behind the quota, because cached answers are metered like any other, and before the nodes. A set is split
+//! into what is stored, what this set fetches (it *leads*) and what another set, or an earlier entry of this one, is
+//! already fetching (it *follows*). All leads of a set are on their way before it waits for anybody else's, so two
+//! sets never wait for each other. A follower gets what its leader got, failures too. When a client leaves while
+//! others follow its call, the call goes on without it.
+//!
+//! What may be kept, and how long, is the adapter's word about each answer; errors and answers about things not known
+//! yet are never kept. Nothing of a caller is in a key or in what is kept. It refuses nothing.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use rpcgate_core::chain::ChainName;
+//! use rpcgate_core::clock::Time;
+//! use rpcgate_core::seam::reply_store::{ReplyKey, ReplyStore};
+//! use rpcgate_layers::call::cache::MokaReplies;
+//!
+//! let store = MokaReplies::new(1 << 20);
+//! let key = ReplyKey::new(ChainName::new("toy"), b"toy_read", b"[1]");
+//! store.put(key.clone(), &Bytes::from_static(b"\"0x1\""), Some(Time::from_secs(2)));
+//! assert_eq!(store.get(&key, Time::from_secs(1)).as_deref(), Some(&b"\"0x1\""[..]));
+//! assert_eq!(store.get(&key, Time::from_secs(2)), None);
+//! ```
+
+mod flight;
+mod journey;
+mod store;
+
+pub use flight::Flights;
+pub use store::MokaReplies;
+
+use flight::Joined;
+use futures_util::future::Either;
+use journey::{Journey, Travel};
+use rpcgate_core::call::{Before, Cached, Calls, Settled, State};
+use rpcgate_core::chain::Flags;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::reply::{Form, Reply, Source};
+use rpcgate_core::seam::reply_store::{ReplyKey, ReplyStore};
+use rpcgate_core::tally::Tally;
+use smallvec::SmallVec;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Answers from a store, and fetches what is missing once.
+#[derive(Clone, Debug)]
+pub struct CacheLayer {
+    shelf: Arc<Shelf>,
+}
+
+/// What all copies of a cache share.
+#[derive(Debug)]
+struct Shelf {
+    replies: Arc<dyn ReplyStore>,
+    flights: Flights,
+    clock: Arc<dyn Clock>,
+}
+
+impl CacheLayer {
+    /// A layer that keeps answers in `replies`; `clock` says when their time is over.
+    pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
+        CacheLayer { shelf: Arc::new(Shelf { replies, flights: Flights::default(), clock }) }
+    }
+}
+
+impl<S> Layer<S> for CacheLayer {
+    type Service = Cache<S>;
+
+    fn layer(&self, inner: S) -> Cache<S> {
+        Cache { inner, shelf: self.shelf.clone() }
+    }
+}
+
+/// The cache in front of `inner`.
+#[derive(Clone, Debug)]
+pub struct Cache<S> {
+    inner: S,
+    shelf: Arc<Shelf>,
+}
+
+impl<S, A> Service<Calls<A>> for Cache<S>
+where
+    A: Before<Cached>,
+    S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Calls<Settled>;
+    type Error = Infallible;
+    type Future = Either<S::Future, Journey>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
+        let plan = self.shelf.split(calls.tally_mut());
+        if plan.is_empty() {
+            return Either::Left(self.inner.call(calls.at()));
+        }
+        let ready = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, ready);
+        let shelf = self.shelf.clone();
+        Either::Right(Journey::new(Travel { shelf, inner, calls: calls.at(), plan }))
+    }
+}
+
+/// What a set has to do with others: the places of its entries that lead and that follow.
+#[derive(Debug, Default)]
+struct Plan {
+    leads: SmallVec<[(usize, flight::Lead); 1]>,
+    follows: SmallVec<[(usize, flight::Follow); 1]>,
+}
+
+impl Plan {
+    fn is_empty(&self) -> bool {
+        self.leads.is_empty() && self.follows.is_empty()
+    }
+
+    /// Whether somebody waits for what this set fetches.
+    fn is_followed(&self) -> bool {
+        self.leads.iter().any(|(_, lead)| lead.is_followed())
+    }
+}
+
+impl Shelf {
+    /// Answers the open calls that are stored, parks those that follow, and leaves those open that lead or have
+    /// nothing to do with the cache.
+    fn split(self: &Arc<Self>, tally: &mut Tally) -> Plan {
+        let mut plan = Plan::default();
+        let chain = tally.chain.name();
+        for (place, entry) in tally.entries.iter_mut().enumerate() {
+            let rule = entry.call.rule;
+            let fit = rule.cache.is_cached()
+                && !rule.flags.has(Flags::BROADCAST)
+                && entry.is_open()
+                && !entry.call.is_notification(&tally.body);
+            if !fit {
+                continue;
+            }
+            let view = entry.call.view(&tally.body, chain);
+            let key = ReplyKey::new(chain, view.sent, view.params);
+            if let Some(result) = self.replies.get(&key, tally.arrival) {
+                entry.state = stored(result, Source::Stored);
+                continue;
+            }
+            match self.flights.join(key) {
+                Joined::Lead(lead) => {
+                    // Its flight may have landed between our look at the store and here.
+                    if let Some(result) = self.replies.get(lead.key(), tally.arrival) {
+                        entry.state = stored(result.clone(), Source::Shared);
+                        lead.land(flight::Landing::Answered(Form::Result(result)));
+                        continue;
+                    }
+                    plan.leads.push((place, lead));
+                }
+                Joined::Follow(follow) => {
+                    entry.state = State::Parked;
+                    plan.follows.push((place, follow));
+                }
+            }
+        }
+        plan
+    }
+}
+
+fn stored(result: bytes::Bytes, from: Source) -> State {
+    State::Answered(Reply { form: Form::Result(result), from })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The heavy budget: calls that cost a node much, counted per project over all chains in the fixed UTC minute
+//! (specification, "Heavy-method budget").
+//!
+//! Stands behind the pace, so that a call the pace refuses uses no budget, and before the closed methods, because the
+//! specification has `trace_*` consult the budget even where it is closed. Each gateway process counts for itself.
+//! Refuses with [`Refusal::Heavy`]. It promises nothing over several processes: there the effective ceiling is the
+//! stated one times their number.
+//!
+//! In an axum or any other tower stack:
+//!
+//! ```
+//! use rpcgate_core::call::CallView;
+//! use rpcgate_core::chain::{ChainName, Flags, Rule};
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_core::seam::suite;
+//! use rpcgate_layers::call::heavy::HeavyLayer;
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, Service, ServiceExt, service_fn};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let caller = suite::caller(1); // free plan: 6 heavy calls a minute
+//! let rule = Rule { flags: Flags::HEAVY, ..Rule::UNLISTED };
+//! let clock = Arc::new(ManualClock::at(Time::from_secs(30)));
+//! let layer = HeavyLayer::new().with_call(clock, move |_: &http::Request<()>| {
+//!     # let caller: &'static _ = Box::leak(Box::new(suite::caller(1)));
+//!     (caller, CallView::new(ChainName::new("toy"), "toy_scan", rule))
+//! });
+//! let inner = service_fn(async |_: http::Request<()>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
+//! let mut service = layer.layer(inner);
+//! for expected in [200, 200, 200, 200, 200, 200, 429] {
+//!     let response = service.ready().await.unwrap().call(http::Request::new(())).await.unwrap();
+//!     assert_eq!(response.status(), expected);
+//! }
+//! # });
+//! ```
+
+use crate::gate::{Decide, gate_layer};
+use rpcgate_core::call::{Budgeted, CallView};
+use rpcgate_core::caller::{Caller, ProjectId};
+use rpcgate_core::chain::Flags;
+use rpcgate_core::clock::Time;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::sharded::Sharded;
+use rpcgate_core::window::{Fixed, Span};
+use std::sync::Arc;
+
+gate_layer! {
+    /// Counts calls marked heavy in their project's budget.
+    HeavyLayer, Heavy
+}
+
+impl HeavyLayer {
+    /// A layer with a budget of its own.
+    pub fn new() -> Self {
+        Self::by(Arc::default())
+    }
+}
+
+impl Default for HeavyLayer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The counts by project.
+#[derive(Debug, Default)]
+pub struct Heavy {
+    minutes: Sharded<ProjectId, Fixed<60>>,
+}
+
+impl Heavy {
+    /// Forgets minutes that are over at `now`.
+    pub fn sweep(&self, now: Time) {
+        self.minutes.retain(|minute| !minute.is_over(now));
+    }
+}
+
+impl Decide for Heavy {
+    type At = Budgeted;
+
+    fn decide(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal> {
+        if !call.rule.flags.has(Flags::HEAVY) {
+            return Ok(());
+        }
+        self.minutes.with(caller.project, |minute| {
+            if minute.used(now) >= caller.plan.heavy_per_minute {
+                return Err(Refusal::Heavy { retry_after: Span::Minute.reset(now) });
+            }
+            minute.add(1, now);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::caller::KeyId;
+    use rpcgate_core::chain::{ChainName, Rule};
+    use rpcgate_core::seam::suite;
+
+    fn decide(heavy: &Heavy, chain: &'static str, caller: &Caller, flags: Flags, secs: u64) -> Result<(), Refusal> {
+        let rule = Rule { flags, ..Rule::UNLISTED };
+        heavy.decide(CallView::new(ChainName::new(chain), "m", rule), caller, Time::from_secs(secs))
+    }
+
+    #[test]
+    fn the_budget_is_the_projects_over_all_its_keys_and_chains() {
+        let (heavy, one) = (Heavy::default(), suite::caller(1));
+        let mut other_key = one.clone();
+        other_key.key = KeyId(77);
+        for n in 0..6 {
+            let (chain, caller) = if n % 2 == 0 { ("toy", &one) } else { ("toy2", &other_key) };
+            assert_eq!(decide(&heavy, chain, caller, Flags::HEAVY, 10), Ok(()));
+        }
+        assert_eq!(decide(&heavy, "toy", &one, Flags::HEAVY, 10), Err(Refusal::Heavy { retry_after: 50 }));
+        assert_eq!(decide(&heavy, "toy", &suite::caller(2), Flags::HEAVY, 10), Ok(()), "another project");
+        assert_eq!(decide(&heavy, "toy", &one, Flags::HEAVY, 60), Ok(()), "the next minute");
+    }
+
+    #[test]
+    fn light_calls_use_no_budget() {
+        let (heavy, caller) = (Heavy::default(), suite::caller(1));
+        for _ in 0..100 {
+            assert_eq!(decide(&heavy, "toy", &caller, Flags::NONE, 10), Ok(()));
+        }
+        assert_eq!(decide(&heavy, "toy", &caller, Flags::HEAVY, 10), Ok(()));
+    }
+
+    #[test]
+    fn minutes_that_are_over_are_forgotten() {
+        let heavy = Heavy::default();
+        let _ = decide(&heavy, "toy", &suite::caller(1), Flags::HEAVY, 10);
+        heavy.sweep(Time::from_secs(60));
+        assert!(heavy.minutes.is_empty());
+    }
+}

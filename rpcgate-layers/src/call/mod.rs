@@ -1,0 +1,15 @@
+//! Stations that see calls. What travels is a set of them, [`Calls`](rpcgate_core::call::Calls); what a station settles
+//! stays in its place in the set.
+
+pub mod batch;
+pub mod body;
+pub mod cache;
+pub mod closed;
+pub mod each;
+pub mod heavy;
+pub mod join;
+pub mod lists;
+pub mod pace;
+pub mod quota;
+pub mod served;
+pub mod window;

@@ -1,0 +1,109 @@
+//! The pace: methods of which a key may make one call in a UTC minute, whatever its plan (specification: `eth_getLogs`
+//! and `eth_getFilterLogs` on /eth, which share that one call).
+//!
+//! Stands before the heavy budget and after the windows. Which methods are paced is a mark that the chain's adapter
+//! sets; all paced methods of a chain share the call. Refuses with [`Refusal::Paced`].
+//!
+//! ```
+//! use rpcgate_core::call::CallView;
+//! use rpcgate_core::chain::{ChainName, Flags, Rule};
+//! use rpcgate_core::clock::Time;
+//! use rpcgate_core::refusal::Refusal;
+//! use rpcgate_core::seam::suite;
+//! use rpcgate_layers::{call::pace::Pace, gate::Decide};
+//!
+//! let (pace, caller) = (Pace::default(), suite::caller(1));
+//! let rule = Rule { flags: Flags::PACED, ..Rule::UNLISTED };
+//! let call = CallView::new(ChainName::new("toy"), "toy_scan", rule);
+//! assert_eq!(pace.decide(call, &caller, Time::from_secs(0)), Ok(()));
+//! assert_eq!(pace.decide(call, &caller, Time::from_secs(59)), Err(Refusal::Paced { retry_after: 1 }));
+//! assert_eq!(pace.decide(call, &caller, Time::from_secs(60)), Ok(()));
+//! ```
+
+use crate::gate::{Decide, gate_layer};
+use rpcgate_core::call::{CallView, Paced};
+use rpcgate_core::caller::{Caller, KeyId};
+use rpcgate_core::chain::{ChainName, Flags};
+use rpcgate_core::clock::Time;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::sharded::Sharded;
+use rpcgate_core::window::{Fixed, Span};
+use std::sync::Arc;
+
+gate_layer! {
+    /// Lets one call a minute pass of what is marked as paced.
+    PaceLayer, Pace
+}
+
+impl PaceLayer {
+    /// A layer with counts of its own.
+    pub fn new() -> Self {
+        Self::by(Arc::default())
+    }
+}
+
+impl Default for PaceLayer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The counts by key and chain.
+#[derive(Debug, Default)]
+pub struct Pace {
+    minutes: Sharded<(KeyId, ChainName), Fixed<60>>,
+}
+
+impl Pace {
+    /// Forgets minutes that are over at `now`.
+    pub fn sweep(&self, now: Time) {
+        self.minutes.retain(|minute| !minute.is_over(now));
+    }
+}
+
+impl Decide for Pace {
+    type At = Paced;
+
+    fn decide(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal> {
+        if !call.rule.flags.has(Flags::PACED) {
+            return Ok(());
+        }
+        self.minutes.with((caller.key, call.chain), |minute| {
+            if minute.used(now) > 0 {
+                return Err(Refusal::Paced { retry_after: Span::Minute.reset(now) });
+            }
+            minute.add(1, now);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::chain::Rule;
+    use rpcgate_core::seam::suite;
+
+    fn decide(pace: &Pace, method: &str, caller: &Caller, flags: Flags) -> Result<(), Refusal> {
+        let rule = Rule { flags, ..Rule::UNLISTED };
+        pace.decide(CallView::new(ChainName::new("toy"), method, rule), caller, Time::from_secs(1))
+    }
+
+    #[test]
+    fn all_paced_methods_share_the_one_call() {
+        let (pace, caller) = (Pace::default(), suite::caller(1));
+        assert_eq!(decide(&pace, "a", &caller, Flags::PACED), Ok(()));
+        assert_eq!(decide(&pace, "b", &caller, Flags::PACED), Err(Refusal::Paced { retry_after: 59 }));
+        assert_eq!(decide(&pace, "b", &suite::caller(2), Flags::PACED), Ok(()), "another key has its own");
+        assert_eq!(decide(&pace, "c", &caller, Flags::NONE), Ok(()));
+    }
+
+    #[test]
+    fn a_refused_call_does_not_push_the_minute_out() {
+        let (pace, caller) = (Pace::default(), suite::caller(1));
+        let _ = decide(&pace, "a", &caller, Flags::PACED);
+        let _ = decide(&pace, "a", &caller, Flags::PACED);
+        pace.sweep(Time::from_secs(60));
+        assert_eq!(decide(&pace, "a", &caller, Flags::PACED), Ok(()));
+    }
+}

@@ -1,0 +1,142 @@
+//! The quota: a project's Compute Units in a rolling 24 hours.
+//!
+//! Stands last before the cache, because cached answers are metered too and nothing refused earlier may be reserved.
+//! A set is reserved at once, entry by entry in order; what is not charged in the end (a node failed, the client left
+//! before anything was sent) goes back when the set's tally is dropped. Refuses with [`Refusal::Quota`].
+//!
+//! ```
+//! use rpcgate_core::clock::Time;
+//! use rpcgate_core::quota::Rolling;
+//!
+//! let mut units = Rolling::default();
+//! let (granted, _) = units.reserve(&[75, 75, 0], 75, Time::default());
+//! assert!(granted.has(0) && !granted.has(1) && granted.has(2));
+//! ```
+
+use futures_util::future::Either;
+use rpcgate_core::call::{Before, Calls, Reserved, State};
+use rpcgate_core::quota::{Grant, Mask};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::seam::counters::Counters;
+use rpcgate_core::seam::{Answer, Later};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Reserves calls in their project's quota.
+#[derive(Clone, Debug)]
+pub struct QuotaLayer {
+    counters: Arc<dyn Counters>,
+}
+
+impl QuotaLayer {
+    /// A layer that reserves in `counters`.
+    pub fn new(counters: Arc<dyn Counters>) -> Self {
+        QuotaLayer { counters }
+    }
+}
+
+impl<S> Layer<S> for QuotaLayer {
+    type Service = Quota<S>;
+
+    fn layer(&self, inner: S) -> Quota<S> {
+        Quota { inner, counters: self.counters.clone() }
+    }
+}
+
+/// The quota in front of `inner`.
+#[derive(Clone, Debug)]
+pub struct Quota<S> {
+    inner: S,
+    counters: Arc<dyn Counters>,
+}
+
+impl<S, A> Service<Calls<A>> for Quota<S>
+where
+    A: Before<Reserved> + 'static,
+    S: Service<Calls<Reserved>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Either<S::Future, Later<'static, Result<S::Response, S::Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
+        let tally = calls.tally();
+        // What is refused already costs nothing, so places in the mask are places in the set.
+        let costs: SmallVec<[u32; 4]> =
+            tally.entries.iter().map(|entry| if entry.is_open() { entry.call.rule.cu } else { 0 }).collect();
+        if costs.iter().all(|cost| *cost == 0) {
+            return Either::Left(self.inner.call(calls.at()));
+        }
+        match self.counters.reserve(&tally.caller, &costs, tally.arrival) {
+            Answer::Now(reserved) => {
+                settle(&mut calls, reserved);
+                Either::Left(self.inner.call(calls.at()))
+            }
+            Answer::Later(reserved) => {
+                let ready = self.inner.clone();
+                let mut inner = std::mem::replace(&mut self.inner, ready);
+                Either::Right(Box::pin(async move {
+                    settle(&mut calls, reserved.await);
+                    inner.call(calls.at()).await
+                }))
+            }
+        }
+    }
+}
+
+fn settle<A>(calls: &mut Calls<A>, (mask, grant): (Mask, Grant)) {
+    let tally = calls.tally_mut();
+    tally.grant = Some(grant);
+    for (index, entry) in tally.entries.iter_mut().enumerate() {
+        if entry.is_open() && !mask.has(index) {
+            entry.state = State::Refused(Refusal::Quota);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, Desk};
+    use rpcgate_core::call::Opened;
+
+    const SCANS: &[u8] = br#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"toy_id"},{"id":3,"method":"toy_scan"}]"#;
+
+    #[tokio::test]
+    async fn a_batch_is_reserved_entry_by_entry_in_order() {
+        let desk = Desk::with_caller(|caller| caller.quota.cu_per_day = 75);
+        let calls = desk.calls(SCANS).at::<Opened>();
+        let calls = testing::through(QuotaLayer::new(desk.counters.clone()), calls).await;
+        let open: Vec<_> = calls.tally().entries.iter().map(rpcgate_core::call::Entry::is_open).collect();
+        assert_eq!(open, [true, true, false], "the call that reaches the ceiling is served, free ones always");
+        assert_eq!(calls.tally().grant.unwrap().units, 75);
+    }
+
+    #[tokio::test]
+    async fn what_was_refused_earlier_is_not_reserved() {
+        let desk = Desk::new();
+        let mut calls = desk.calls(SCANS).at::<Opened>();
+        calls.tally_mut().entries[0].state = State::Refused(Refusal::Heavy { retry_after: 1 });
+        let calls = testing::through(QuotaLayer::new(desk.counters.clone()), calls).await;
+        assert_eq!(calls.tally().grant.unwrap().units, 75);
+    }
+
+    #[tokio::test]
+    async fn what_no_node_answered_goes_back() {
+        let desk = Desk::new();
+        let calls = desk.calls(SCANS).at::<Opened>();
+        let calls = testing::through(QuotaLayer::new(desk.counters.clone()), calls).await;
+        let project = calls.tally().caller.project;
+        assert_eq!(desk.counters.used(project, desk.now()), 150);
+        drop(calls);
+        assert_eq!(desk.counters.used(project, desk.now()), 0);
+    }
+}

@@ -1,0 +1,313 @@
+//! Plan windows: requests per UTC minute, hour and day of a key, and the requests per second of its project.
+//!
+//! Stands behind the method lists (what they refuse uses no request) and before everything that costs more. A set
+//! counts once, or once for each item ([`BatchCounts::Items`]); a set without an open call left counts nothing. All
+//! windows are checked together before any is counted, and a refused request is counted in none. Refuses with
+//! [`Refusal::Window`](rpcgate_core::refusal::Refusal::Window).
+//!
+//! In an axum or any other tower stack it also writes the nine rate headers:
+//!
+//! ```
+//! use rpcgate_core::caller::Caller;
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_core::seam::{counters::MemoryCounters, suite};
+//! use rpcgate_layers::call::window::WindowLayer;
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, Service, ServiceExt, service_fn};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let clock = Arc::new(ManualClock::at(Time::from_secs(0)));
+//! let layer = WindowLayer::new(Arc::new(MemoryCounters::default()))
+//!     .with_caller(clock, |request: &http::Request<Caller>| request.body());
+//! let inner = service_fn(async |_: http::Request<Caller>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
+//! let mut service = layer.layer(inner);
+//! for left in (0..10).rev() {
+//!     let request = http::Request::new(suite::caller(1)); // free plan: 10 requests a minute
+//!     let response = service.ready().await.unwrap().call(request).await.unwrap();
+//!     assert_eq!(response.headers()["x-ratelimit-remaining-minute"], left.to_string());
+//! }
+//! let response = service.ready().await.unwrap().call(http::Request::new(suite::caller(1))).await.unwrap();
+//! assert_eq!(response.status(), 429);
+//! assert_eq!(response.headers()["retry-after"], "60");
+//! # });
+//! ```
+
+use crate::stranger::{By, OnRoad, Rated, Refuse};
+use futures_util::future::Either;
+use pin_project_lite::pin_project;
+use rpcgate_core::call::{Before, Calls, Windowed};
+use rpcgate_core::caller::Caller;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::plan::BatchCounts;
+use rpcgate_core::seam::counters::{Counters, Taken};
+use rpcgate_core::seam::{Answer, Later};
+use rpcgate_core::window::Windows;
+use std::future::{Future, Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready as done};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Counts requests in the plan windows.
+#[derive(Clone, Debug)]
+pub struct WindowLayer<W = OnRoad> {
+    counters: Arc<dyn Counters>,
+    batch: BatchCounts,
+    way: W,
+}
+
+impl WindowLayer {
+    /// A layer that counts in `counters`, a batch as one request.
+    pub fn new(counters: Arc<dyn Counters>) -> Self {
+        WindowLayer { counters, batch: BatchCounts::Request, way: OnRoad }
+    }
+
+    /// The same layer, a batch counted as `batch` says.
+    #[must_use]
+    pub fn with_batches(mut self, batch: BatchCounts) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// The same layer for requests that are not ours: `tell` says who asks, `clock` when.
+    pub fn with_caller<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> WindowLayer<(By<F>, Arc<dyn Clock>)>
+    where
+        F: for<'r> Fn(&'r R) -> &'r Caller,
+    {
+        WindowLayer { counters: self.counters, batch: self.batch, way: (By(tell), clock) }
+    }
+}
+
+impl<S, W: Clone> Layer<S> for WindowLayer<W> {
+    type Service = Window<S, W>;
+
+    fn layer(&self, inner: S) -> Window<S, W> {
+        Window { inner, counters: self.counters.clone(), batch: self.batch, way: self.way.clone() }
+    }
+}
+
+/// The windows in front of `inner`.
+#[derive(Clone, Debug)]
+pub struct Window<S, W = OnRoad> {
+    inner: S,
+    counters: Arc<dyn Counters>,
+    batch: BatchCounts,
+    way: W,
+}
+
+impl<S, A> Service<Calls<A>> for Window<S, OnRoad>
+where
+    A: Before<Windowed> + 'static,
+    S: Service<Calls<Windowed>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Either<S::Future, Later<'static, Result<S::Response, S::Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
+        let tally = calls.tally_mut();
+        let open = tally.entries.iter().filter(|entry| entry.is_open()).count() as u32;
+        let weight = match self.batch {
+            BatchCounts::Request => open.min(1),
+            BatchCounts::Items => open,
+        };
+        if weight == 0 {
+            return Either::Left(self.inner.call(calls.at()));
+        }
+        match self.counters.take(&tally.caller, weight, tally.arrival) {
+            Answer::Now(taken) => {
+                count(&mut calls, weight, taken);
+                Either::Left(self.inner.call(calls.at()))
+            }
+            Answer::Later(taken) => {
+                let ready = self.inner.clone();
+                let mut inner = std::mem::replace(&mut self.inner, ready);
+                Either::Right(Box::pin(async move {
+                    count(&mut calls, weight, taken.await);
+                    inner.call(calls.at()).await
+                }))
+            }
+        }
+    }
+}
+
+fn count<A>(calls: &mut Calls<A>, weight: u32, taken: Taken) {
+    let tally = calls.tally_mut();
+    tally.windows = Some(taken.windows);
+    match taken.refused {
+        None => tally.counted = weight,
+        Some(refusal) => tally.refuse(refusal),
+    }
+}
+
+impl<S, F, R> Service<R> for Window<S, (By<F>, Arc<dyn Clock>)>
+where
+    F: for<'r> Fn(&'r R) -> &'r Caller,
+    R: Refuse<S::Response> + Send + 'static,
+    S: Service<R> + Clone + Send + 'static,
+    S::Response: Rated,
+    S::Error: Send,
+    S::Future: Send,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    #[expect(clippy::type_complexity, reason = "it is the whole of what may happen, said once")]
+    type Future = Either<
+        Either<RatedFuture<S::Future>, Ready<Result<S::Response, S::Error>>>,
+        Later<'static, Result<S::Response, S::Error>>,
+    >;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let (tell, clock) = &self.way;
+        match self.counters.take((tell.0)(&request), 1, clock.now()) {
+            Answer::Now(taken) => Either::Left(match taken.refused {
+                None => Either::Left(RatedFuture { inner: self.inner.call(request), windows: taken.windows }),
+                Some(refusal) => {
+                    let mut response = request.refuse(refusal);
+                    response.rate(&taken.windows);
+                    Either::Right(ready(Ok(response)))
+                }
+            }),
+            Answer::Later(taken) => {
+                let ready = self.inner.clone();
+                let mut inner = std::mem::replace(&mut self.inner, ready);
+                Either::Right(Box::pin(async move {
+                    let taken = taken.await;
+                    let mut response = match taken.refused {
+                        None => inner.call(request).await?,
+                        Some(refusal) => request.refuse(refusal),
+                    };
+                    response.rate(&taken.windows);
+                    Ok(response)
+                }))
+            }
+        }
+    }
+}
+
+pin_project! {
+    /// The inner answer, with the rate headers written on it.
+    #[derive(Debug)]
+    pub struct RatedFuture<F> {
+        #[pin]
+        inner: F,
+        windows: Windows,
+    }
+}
+
+impl<F, Res, E> Future for RatedFuture<F>
+where
+    F: Future<Output = Result<Res, E>>,
+    Res: Rated,
+{
+    type Output = Result<Res, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut response = done!(this.inner.poll(cx))?;
+        response.rate(this.windows);
+        Poll::Ready(Ok(response))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, Desk};
+    use rpcgate_core::call::Listed;
+    use rpcgate_core::refusal::Refusal;
+    use rpcgate_core::seam::counters::MemoryCounters;
+    use rpcgate_core::seam::suite;
+
+    async fn travel(counters: &Arc<MemoryCounters>, batch: BatchCounts, calls: Calls<Listed>) -> Calls<Windowed> {
+        let layer = WindowLayer::new(counters.clone()).with_batches(batch);
+        testing::through(layer, calls).await
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_one_request() {
+        let desk = Desk::new();
+        let calls = desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Listed>();
+        let calls = travel(&desk.counters, BatchCounts::Request, calls).await;
+        assert_eq!(calls.tally().counted, 1);
+        assert_eq!(calls.tally().windows.unwrap().minute.remaining, 9);
+    }
+
+    #[tokio::test]
+    async fn a_batch_can_be_as_many_requests_as_it_has_items() {
+        let desk = Desk::new();
+        let calls = desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Listed>();
+        let calls = travel(&desk.counters, BatchCounts::Items, calls).await;
+        assert_eq!(calls.tally().counted, 2);
+    }
+
+    #[tokio::test]
+    async fn a_set_without_an_open_call_takes_no_window() {
+        let desk = Desk::new();
+        let mut calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+        calls.tally_mut().entries[0].state = rpcgate_core::call::State::Refused(Refusal::NotPermitted);
+        let calls = travel(&desk.counters, BatchCounts::Request, calls).await;
+        assert_eq!((calls.tally().counted, calls.tally().windows), (0, None));
+        assert_eq!(desk.counters.peek(&suite::caller(1), desk.now()).minute.remaining, 10);
+    }
+
+    #[tokio::test]
+    async fn an_exhausted_window_refuses_the_whole_set() {
+        let desk = Desk::new();
+        for _ in 0..10 {
+            let calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+            travel(&desk.counters, BatchCounts::Request, calls).await;
+        }
+        let calls = desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Listed>();
+        let calls = travel(&desk.counters, BatchCounts::Request, calls).await;
+        assert!(matches!(calls.tally().refused, Some(Refusal::Window { .. })));
+        assert!(!calls.tally().has_open());
+        assert_eq!(calls.tally().counted, 0);
+    }
+
+    #[tokio::test]
+    async fn counters_that_must_be_waited_for_decide_the_same() {
+        #[derive(Debug)]
+        struct Far(MemoryCounters);
+        impl Counters for Far {
+            fn take(&self, caller: &Caller, weight: u32, now: rpcgate_core::clock::Time) -> Answer<Taken> {
+                let taken = self.0.take(caller, weight, now);
+                Answer::Later(Box::pin(async move {
+                    tokio::task::yield_now().await;
+                    taken.wait().await
+                }))
+            }
+            fn peek(&self, caller: &Caller, now: rpcgate_core::clock::Time) -> Windows {
+                self.0.peek(caller, now)
+            }
+            fn reserve(
+                &self,
+                caller: &Caller,
+                costs: &[u32],
+                now: rpcgate_core::clock::Time,
+            ) -> Answer<(rpcgate_core::quota::Mask, rpcgate_core::quota::Grant)> {
+                self.0.reserve(caller, costs, now)
+            }
+            fn refund(&self, project: rpcgate_core::caller::ProjectId, hour: u64, units: u64) {
+                self.0.refund(project, hour, units);
+            }
+        }
+        let desk = Desk::new();
+        let far = Arc::new(Far(MemoryCounters::default()));
+        for n in 0..11 {
+            let calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+            let calls = testing::through(WindowLayer::new(far.clone()), calls).await;
+            assert_eq!(calls.tally().refused.is_some(), n == 10);
+        }
+    }
+}

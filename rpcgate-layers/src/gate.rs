@@ -1,0 +1,166 @@
+//! Gates: stations whose whole business is one plain decision about one call. The plumbing walks the open calls of a
+//! set, so a decision is written once and serves single calls and batches alike.
+
+use crate::stranger::{By, OnRoad, Refuse};
+use futures_util::future::Either;
+use rpcgate_core::call::{Before, CallView, Calls, State};
+use rpcgate_core::caller::Caller;
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::refusal::Refusal;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_service::Service;
+
+/// A decision about one call.
+pub trait Decide: Send + Sync + 'static {
+    /// The place on the road.
+    type At;
+
+    /// Lets the call pass or says why not. `now` is the moment of the request's arrival.
+    ///
+    /// # Errors
+    /// The refusal that answers the call.
+    fn decide(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal>;
+
+    /// Whether there is anything to decide for this caller on this chain; `false` skips the whole set.
+    fn concerns(&self, tally: &rpcgate_core::tally::Tally) -> bool {
+        let _ = tally;
+        true
+    }
+}
+
+/// A gate in front of `inner`.
+#[derive(Debug)]
+pub struct Gate<S, D, W = OnRoad> {
+    inner: S,
+    decide: Arc<D>,
+    way: W,
+}
+
+impl<S, D, W> Gate<S, D, W> {
+    /// Puts `decide` in front of `inner`.
+    pub fn new(inner: S, decide: Arc<D>, way: W) -> Self {
+        Gate { inner, decide, way }
+    }
+}
+
+impl<S: Clone, D, W: Clone> Clone for Gate<S, D, W> {
+    fn clone(&self) -> Self {
+        Gate { inner: self.inner.clone(), decide: self.decide.clone(), way: self.way.clone() }
+    }
+}
+
+impl<S, D, A> Service<Calls<A>> for Gate<S, D, OnRoad>
+where
+    D: Decide,
+    A: Before<D::At>,
+    S: Service<Calls<D::At>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut calls: Calls<A>) -> S::Future {
+        let tally = calls.tally_mut();
+        if self.decide.concerns(tally) {
+            let name = tally.chain.name();
+            for entry in &mut tally.entries {
+                if entry.is_open() {
+                    let view = entry.call.view(&tally.body, name);
+                    if let Err(refusal) = self.decide.decide(view, &tally.caller, tally.arrival) {
+                        entry.state = State::Refused(refusal);
+                    }
+                }
+            }
+        }
+        self.inner.call(calls.at())
+    }
+}
+
+/// What a stranger's function tells about a request: who calls what. The clock says when.
+#[derive(Clone, Debug)]
+pub struct Told<F> {
+    pub(crate) tell: By<F>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl<S, D, F, R> Service<R> for Gate<S, D, Told<F>>
+where
+    D: Decide,
+    F: for<'r> Fn(&'r R) -> (&'r Caller, CallView<'r>),
+    R: Refuse<S::Response>,
+    S: Service<R>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Either<S::Future, Ready<Result<S::Response, S::Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let (caller, call) = (self.way.tell.0)(&request);
+        match self.decide.decide(call, caller, self.way.clock.now()) {
+            Ok(()) => Either::Left(self.inner.call(request)),
+            Err(refusal) => Either::Right(ready(Ok(request.refuse(refusal)))),
+        }
+    }
+}
+
+/// Writes the layer of a gate: `new` beside the decision, `with_call` as the way into a stranger's stack.
+macro_rules! gate_layer {
+    ($(#[$doc:meta])* $layer:ident, $decision:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $layer<W = $crate::stranger::OnRoad> {
+            decide: std::sync::Arc<$decision>,
+            way: W,
+        }
+
+        impl<W: Clone> Clone for $layer<W> {
+            fn clone(&self) -> Self {
+                Self { decide: self.decide.clone(), way: self.way.clone() }
+            }
+        }
+
+        impl $layer {
+            /// A layer that decides by `decision`. Every service it wraps decides by the same one.
+            pub fn by(decision: std::sync::Arc<$decision>) -> Self {
+                Self { decide: decision, way: $crate::stranger::OnRoad }
+            }
+
+            /// The same layer for requests that are not ours: `tell` says who calls what, `clock` when.
+            pub fn with_call<R, F>(
+                self,
+                clock: std::sync::Arc<dyn rpcgate_core::clock::Clock>,
+                tell: F,
+            ) -> $layer<$crate::gate::Told<F>>
+            where
+                F: for<'r> Fn(
+                    &'r R,
+                )
+                    -> (&'r rpcgate_core::caller::Caller, rpcgate_core::call::CallView<'r>),
+            {
+                $layer {
+                    decide: self.decide,
+                    way: $crate::gate::Told { tell: $crate::stranger::By(tell), clock },
+                }
+            }
+        }
+
+        impl<S, W: Clone> tower_layer::Layer<S> for $layer<W> {
+            type Service = $crate::gate::Gate<S, $decision, W>;
+
+            fn layer(&self, inner: S) -> Self::Service {
+                $crate::gate::Gate::new(inner, self.decide.clone(), self.way.clone())
+            }
+        }
+    };
+}
+pub(crate) use gate_layer;

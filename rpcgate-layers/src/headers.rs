@@ -1,0 +1,110 @@
+//! Names and values of the headers that the gateway writes.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use rpcgate_core::window::Windows;
+
+/// The request's id.
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Compute Units charged, all calls of a request together.
+pub const COMPUTE_UNITS: HeaderName = HeaderName::from_static("x-compute-units");
+/// `HIT` when every answer was in the cache before the request came.
+pub const CACHE: HeaderName = HeaderName::from_static("x-cache");
+
+const RATE: [HeaderName; 9] = [
+    HeaderName::from_static("x-ratelimit-limit-minute"),
+    HeaderName::from_static("x-ratelimit-remaining-minute"),
+    HeaderName::from_static("x-ratelimit-limit-hour"),
+    HeaderName::from_static("x-ratelimit-remaining-hour"),
+    HeaderName::from_static("x-ratelimit-limit-day"),
+    HeaderName::from_static("x-ratelimit-remaining-day"),
+    HeaderName::from_static("ratelimit-limit"),
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+];
+
+/// What a browser may read of an answer beside its body.
+pub const EXPOSED: HeaderValue = HeaderValue::from_static(
+    "x-request-id, x-compute-units, x-cache, retry-after, x-ratelimit-limit-minute, x-ratelimit-remaining-minute, \
+     x-ratelimit-limit-hour, x-ratelimit-remaining-hour, x-ratelimit-limit-day, x-ratelimit-remaining-day, \
+     ratelimit-limit, ratelimit-remaining, ratelimit-reset",
+);
+
+/// Writes the nine rate headers (specification, "Plans"; the three short ones speak of the tightest window).
+pub fn write_rates(windows: &Windows, headers: &mut HeaderMap) {
+    let tightest = windows.tightest();
+    let values = [
+        windows.minute.limit,
+        windows.minute.remaining,
+        windows.hour.limit,
+        windows.hour.remaining,
+        windows.day.limit,
+        windows.day.remaining,
+        tightest.limit,
+        tightest.remaining,
+        tightest.reset,
+    ];
+    for (name, value) in RATE.into_iter().zip(values) {
+        headers.insert(name, HeaderValue::from(value));
+    }
+}
+
+/// Whether a node's header stays behind: those of one connection (RFC 9110, section 7.6.1), those that are between a
+/// browser and this gateway, those that tell about the node, and those that the gateway writes itself.
+pub fn stays_behind(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "content-length"
+            | "content-encoding"
+            | "content-type"
+            | "set-cookie"
+            | "server"
+            | "date"
+            | "vary"
+            | "retry-after"
+            | "allow"
+            | "www-authenticate"
+            | "x-request-id"
+            | "x-compute-units"
+            | "x-cache"
+    ) || name.starts_with("access-control-")
+        || name.starts_with("x-ratelimit-")
+        || name.starts_with("ratelimit-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::clock::Time;
+    use rpcgate_core::plan::{Plan, Tier};
+
+    #[test]
+    fn the_nine_rate_headers() {
+        let mut headers = HeaderMap::new();
+        write_rates(&Windows::of(&Plan::of(Tier::Free), [3, 499, 499], Time::from_secs(70)), &mut headers);
+        let read = |name: &str| headers[name].to_str().unwrap().to_owned();
+        assert_eq!(headers.len(), 9);
+        assert_eq!((read("x-ratelimit-limit-minute"), read("x-ratelimit-remaining-minute")), ("10".into(), "7".into()));
+        assert_eq!((read("x-ratelimit-limit-hour"), read("x-ratelimit-remaining-hour")), ("500".into(), "1".into()));
+        assert_eq!((read("x-ratelimit-limit-day"), read("x-ratelimit-remaining-day")), ("10000".into(), "9501".into()));
+        assert_eq!((read("ratelimit-limit"), read("ratelimit-remaining")), ("500".into(), "1".into()));
+        assert_eq!(read("ratelimit-reset"), "3530");
+    }
+
+    #[test]
+    fn what_a_node_may_not_say_to_a_client() {
+        for name in ["set-cookie", "server", "access-control-allow-origin", "transfer-encoding", "x-cache"] {
+            assert!(stays_behind(&HeaderName::from_static(name)), "{name}");
+        }
+        assert!(!stays_behind(&HeaderName::from_static("x-node-version")));
+    }
+}

@@ -1,0 +1,269 @@
+//! The route: from a path to its chain, and the answer to CORS preflights.
+//!
+//! Stands first, before anybody is known: what it refuses has no rate headers and leaves no usage. It also holds the
+//! URI and the headers against their limits. Refuses with [`Refusal::NoRoute`], [`Refusal::NoStream`],
+//! [`Refusal::MethodNotAllowed`], [`Refusal::UriTooLong`] and [`Refusal::HeadersTooLarge`].
+//!
+//! ```
+//! use http::Method;
+//! use rpcgate_core::{chain::Chain, refusal::Refusal, toy::Toy};
+//! use rpcgate_layers::request::route::{Place, place};
+//! use std::sync::Arc;
+//!
+//! let chains = [Arc::new(Chain::deployed(Arc::new(Toy)))].into_iter().collect();
+//! let at = |method: &Method, path: &str| place(&chains, method, path);
+//! assert!(matches!(at(&Method::POST, "/toy"), Place::Chain(_)));
+//! assert!(matches!(at(&Method::POST, "/toy/"), Place::Chain(_)));
+//! assert!(matches!(at(&Method::GET, "/toy"), Place::Nowhere(Refusal::MethodNotAllowed { .. })));
+//! assert!(matches!(at(&Method::POST, "/other"), Place::Nowhere(Refusal::NoRoute)));
+//! ```
+
+use super::travel::{Departure, Routed, Stamped};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures_util::future::Either;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderMap, HeaderValue,
+};
+use http::{Method, StatusCode};
+use rpcgate_core::chain::{Chain, Chains};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::Transport;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// How large the head of a request may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadLimits {
+    /// Bytes of path and query.
+    pub uri: usize,
+    /// Number of header fields.
+    pub fields: usize,
+    /// Bytes of all header names and values together.
+    pub bytes: usize,
+}
+
+impl Default for HeadLimits {
+    fn default() -> Self {
+        HeadLimits { uri: 8 * 1024, fields: 100, bytes: 16 * 1024 }
+    }
+}
+
+/// Finds the chain of a request.
+#[derive(Clone, Debug)]
+pub struct RouteLayer {
+    chains: Arc<ArcSwap<Chains>>,
+    limits: HeadLimits,
+}
+
+impl RouteLayer {
+    /// A layer that serves `chains`, also after they have been replaced.
+    pub fn new(chains: Arc<ArcSwap<Chains>>) -> Self {
+        RouteLayer { chains, limits: HeadLimits::default() }
+    }
+
+    /// The same layer with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: HeadLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+impl<S> Layer<S> for RouteLayer {
+    type Service = Route<S>;
+
+    fn layer(&self, inner: S) -> Route<S> {
+        Route { inner, chains: self.chains.clone(), limits: self.limits }
+    }
+}
+
+/// The route in front of `inner`.
+#[derive(Clone, Debug)]
+pub struct Route<S> {
+    inner: S,
+    chains: Arc<ArcSwap<Chains>>,
+    limits: HeadLimits,
+}
+
+impl<S, B> Service<Stamped<B>> for Route<S>
+where
+    S: Service<Routed<B>, Response = Departure>,
+{
+    type Response = Departure;
+    type Error = S::Error;
+    type Future = Either<S::Future, Ready<Result<Departure, S::Error>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, stamped: Stamped<B>) -> Self::Future {
+        let answer = |departure| Either::Right(ready(Ok(departure)));
+        let request = &stamped.request;
+        if let Err(refusal) = self.limits.check(request.uri(), request.headers()) {
+            return answer(Departure::refused(refusal));
+        }
+        match place(&self.chains.load(), request.method(), request.uri().path()) {
+            Place::Chain(chain) => {
+                Either::Left(self.inner.call(Routed { stamped, chain, transport: Transport::Http }))
+            }
+            Place::Preflight => answer(preflight()),
+            Place::Nowhere(refusal) => answer(Departure::refused(refusal)),
+        }
+    }
+}
+
+impl HeadLimits {
+    fn check(&self, uri: &http::Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        if uri.path_and_query().map_or(0, |p| p.as_str().len()) > self.uri {
+            return Err(Refusal::UriTooLong);
+        }
+        let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if headers.len() > self.fields || bytes > self.bytes {
+            return Err(Refusal::HeadersTooLarge);
+        }
+        Ok(())
+    }
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// To a chain.
+    Chain(Arc<Chain>),
+    /// To the answer for browsers that ask whether they may.
+    Preflight,
+    /// Nowhere, or not this way.
+    Nowhere(Refusal),
+}
+
+/// Where `path` leads for a request with this HTTP method. Paths are compared as they were sent: another spelling of a
+/// path (escapes, dot segments, doubled slashes) is another path, and leads nowhere.
+pub fn place(chains: &Chains, method: &Method, path: &str) -> Place {
+    if method == Method::OPTIONS {
+        return Place::Preflight;
+    }
+    let Some(path) = path.strip_prefix('/') else { return Place::Nowhere(Refusal::NoRoute) };
+    if path.starts_with("ws/") {
+        return Place::Nowhere(Refusal::NoStream);
+    }
+    let Some(chain) = chains.get(path.strip_suffix('/').unwrap_or(path)) else {
+        return Place::Nowhere(Refusal::NoRoute);
+    };
+    if method != Method::POST {
+        return Place::Nowhere(Refusal::MethodNotAllowed { allow: "POST, OPTIONS" });
+    }
+    Place::Chain(chain.clone())
+}
+
+const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
+    "apikey, x-api-key, content-type, x-ton-client-version, client-sdk-type, client-sdk-version, \
+     client-target-api-version, client-request-method, x-aptos-client, x-aptos-typescript-sdk-origin-method",
+);
+
+fn preflight() -> Departure {
+    let mut headers = HeaderMap::with_capacity(16);
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    headers.insert(ALLOW, HeaderValue::from_static("GET, POST, OPTIONS"));
+    Departure {
+        status: StatusCode::NO_CONTENT,
+        headers,
+        body: Bytes::new(),
+        tally: None,
+        rated: false,
+        refusal: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Desk;
+    use rpcgate_core::caller::RequestId;
+    use rpcgate_core::clock::Time;
+    use std::convert::Infallible;
+    use std::time::Duration;
+    use tower::service_fn;
+
+    async fn send(request: http::Request<()>) -> Departure {
+        let chains = Arc::new(ArcSwap::from_pointee([Desk::new().chain].into_iter().collect()));
+        let inner = service_fn(async |routed: Routed<()>| {
+            let mut departure = Departure::refused(Refusal::NoKey);
+            departure.body = Bytes::from_static(routed.chain.name().as_str().as_bytes());
+            Ok::<_, Infallible>(departure)
+        });
+        let stamped = Stamped {
+            request,
+            id: RequestId::default(),
+            arrival: Time::default(),
+            started: Duration::ZERO,
+        };
+        let Ok(departure) = RouteLayer::new(chains).layer(inner).call(stamped).await;
+        departure
+    }
+
+    fn request(method: &str, uri: &str) -> http::Request<()> {
+        http::Request::builder().method(method).uri(uri).body(()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_path_leads_to_its_chain_with_or_without_a_slash_at_its_end() {
+        for uri in ["/toy", "/toy/", "/toy?x=1", "/toy/?apikey=k"] {
+            assert_eq!(send(request("POST", uri)).await.body, "toy", "{uri}");
+        }
+    }
+
+    #[tokio::test]
+    async fn other_spellings_of_a_path_lead_nowhere() {
+        for uri in
+            ["/", "/toy//", "//toy", "/toy/x", "/TOY", "/t%6fy", "/x/../toy", "/toy/..", "/toy;a", "/playground", "/ws"]
+        {
+            assert_eq!(send(request("POST", uri)).await.refusal, Some(Refusal::NoRoute), "{uri}");
+        }
+    }
+
+    #[tokio::test]
+    async fn streams_are_not_here() {
+        assert_eq!(send(request("GET", "/ws/toy")).await.refusal, Some(Refusal::NoStream));
+    }
+
+    #[tokio::test]
+    async fn json_rpc_is_posted() {
+        for method in ["GET", "HEAD", "PUT", "DELETE", "PATCH"] {
+            let departure = send(request(method, "/toy")).await;
+            assert_eq!(departure.status, 405, "{method}");
+            assert_eq!(departure.refusal.and_then(Refusal::allow), Some("POST, OPTIONS"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_preflight_needs_no_key_and_is_kept_a_day() {
+        let departure = send(request("OPTIONS", "/toy")).await;
+        assert_eq!(departure.status, 204);
+        assert_eq!(departure.headers["access-control-max-age"], "86400");
+        let allowed = departure.headers["access-control-allow-headers"].to_str().unwrap();
+        for name in ["apikey", "x-api-key", "content-type", "client-sdk-type", "x-aptos-client"] {
+            assert!(allowed.split(", ").any(|header| header == name), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn heads_above_the_limits_are_refused() {
+        let long = format!("/toy?{}", "x".repeat(8 * 1024));
+        assert_eq!(send(request("POST", &long)).await.refusal, Some(Refusal::UriTooLong));
+        let mut many = request("POST", "/toy");
+        for n in 0..101 {
+            many.headers_mut().append("x-n", HeaderValue::from(n));
+        }
+        assert_eq!(send(many).await.refusal, Some(Refusal::HeadersTooLarge));
+        let mut large = request("POST", "/toy");
+        large.headers_mut().insert("x-large", HeaderValue::from_str(&"x".repeat(16 * 1024)).unwrap());
+        assert_eq!(send(large).await.refusal, Some(Refusal::HeadersTooLarge));
+    }
+}

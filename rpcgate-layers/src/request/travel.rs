@@ -1,0 +1,103 @@
+//! What travels before the body is read, and what comes back.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Request, StatusCode};
+use rpcgate_core::call::{Call, Entry, Payload};
+use rpcgate_core::caller::RequestId;
+use rpcgate_core::chain::{Chain, Dialect};
+use rpcgate_core::clock::Time;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::{Tally, Transport};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A request with its id and the moment it came.
+#[derive(Debug)]
+pub struct Stamped<B> {
+    /// The request.
+    pub request: Request<B>,
+    /// Its id.
+    pub id: RequestId,
+    /// When it came, on the wall clock.
+    pub arrival: Time,
+    /// When it came, on the clock that measures latency.
+    pub started: Duration,
+}
+
+/// A request for a chain.
+#[derive(Debug)]
+pub struct Routed<B> {
+    /// The request and when it came.
+    pub stamped: Stamped<B>,
+    /// The chain.
+    pub chain: Arc<Chain>,
+    /// How it came.
+    pub transport: Transport,
+}
+
+/// A request for a chain, from a caller who is known: from here on it has an account.
+#[derive(Debug)]
+pub struct Known<B> {
+    /// The request.
+    pub request: Request<B>,
+    /// Its account.
+    pub tally: Box<Tally>,
+}
+
+impl<B> Known<B> {
+    /// The answer that refuses it, its body unread. It is one usage call with method `-`.
+    pub fn refuse(self, refusal: Refusal) -> Departure {
+        Departure::refused_unread(self.tally, refusal)
+    }
+}
+
+/// An answer on its way out: all but the headers that every answer carries.
+#[derive(Debug)]
+pub struct Departure {
+    /// The status.
+    pub status: StatusCode,
+    /// Headers of this answer alone.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// The account, where there is a caller. It is closed as the answer leaves.
+    pub tally: Option<Box<Tally>>,
+    /// Whether the rate headers are written: to an authenticated key they always are.
+    pub rated: bool,
+    /// Why, where it is a refusal of the request as a whole.
+    pub refusal: Option<Refusal>,
+}
+
+impl Departure {
+    /// A refusal of a request that nobody is charged for.
+    pub fn refused(refusal: Refusal) -> Self {
+        let mut body = Vec::new();
+        refusal.write_alone(Dialect::JsonRpc2, None, &mut body);
+        let mut departure = Departure {
+            status: refusal.status(),
+            headers: HeaderMap::with_capacity(32),
+            body: body.into(),
+            tally: None,
+            rated: false,
+            refusal: Some(refusal),
+        };
+        departure.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        departure
+    }
+
+    /// A refusal of a request whose body was not read, or is no call.
+    pub fn refused_unread(mut tally: Box<Tally>, refusal: Refusal) -> Self {
+        let dialect = tally.chain.facts().dialect;
+        let mut body = Vec::new();
+        refusal.write_alone(dialect, None, &mut body);
+        let mut entry = Entry::refused(Call::unread(Payload::Unread), refusal);
+        entry.bytes_out = body.len() as u32;
+        tally.entries.push(entry);
+        let mut departure = Departure::refused(refusal);
+        departure.body = body.into();
+        departure.tally = Some(tally);
+        departure.rated = true;
+        departure
+    }
+}

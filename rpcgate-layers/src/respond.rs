@@ -1,0 +1,198 @@
+//! Respond: the outermost station. It stamps a request on its way in and writes what every answer carries on its way
+//! out: `x-request-id`, CORS, the nine rate headers, `X-Cache`, `x-compute-units`, and what a refusal adds
+//! (`Retry-After`, `Allow`, `WWW-Authenticate`). The account is closed here, before the answer leaves.
+//!
+//! It refuses nothing itself, and it does not change a body.
+//!
+//! ```
+//! use rpcgate_core::caller::RequestId;
+//! use rpcgate_core::clock::Time;
+//!
+//! let id = RequestId::new(Time::from_secs(1_700_000_000)).to_string();
+//! assert_eq!((id.len(), &id[14..15]), (36, "7"));
+//! ```
+
+use crate::headers::{self, write_rates};
+use crate::request::travel::{Departure, Stamped};
+use bytes::Bytes;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CONNECTION, HeaderValue, RETRY_AFTER,
+    WWW_AUTHENTICATE,
+};
+use http::{Request, Response};
+use http_body_util::Full;
+use pin_project_lite::pin_project;
+use rpcgate_core::caller::RequestId;
+use rpcgate_core::clock::Clock;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// What a client gets.
+pub type ReplyBody = Full<Bytes>;
+
+/// Stamps requests and finishes answers.
+#[derive(Clone, Debug)]
+pub struct RespondLayer {
+    clock: Arc<dyn Clock>,
+}
+
+impl RespondLayer {
+    /// A layer that stamps by `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        RespondLayer { clock }
+    }
+}
+
+impl<S> Layer<S> for RespondLayer {
+    type Service = Respond<S>;
+
+    fn layer(&self, inner: S) -> Respond<S> {
+        Respond { inner, clock: self.clock.clone() }
+    }
+}
+
+/// The outermost station around `inner`.
+#[derive(Clone, Debug)]
+pub struct Respond<S> {
+    inner: S,
+    clock: Arc<dyn Clock>,
+}
+
+impl<S, B> Service<Request<B>> for Respond<S>
+where
+    S: Service<Stamped<B>, Response = Departure, Error = Infallible>,
+{
+    type Response = Response<ReplyBody>;
+    type Error = Infallible;
+    type Future = RespondFuture<S::Future>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (arrival, started) = (self.clock.now(), self.clock.elapsed());
+        let id = RequestId::new(arrival);
+        RespondFuture { inner: self.inner.call(Stamped { request, id, arrival, started }), id }
+    }
+}
+
+pin_project! {
+    /// A request on its way.
+    #[derive(Debug)]
+    pub struct RespondFuture<F> {
+        #[pin]
+        inner: F,
+        id: RequestId,
+    }
+}
+
+impl<F> Future for RespondFuture<F>
+where
+    F: Future<Output = Result<Departure, Infallible>>,
+{
+    type Output = Result<Response<ReplyBody>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let Ok(departure) = ready!(this.inner.poll(cx));
+        Poll::Ready(Ok(finish(departure, *this.id)))
+    }
+}
+
+fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
+    let Departure { status, mut headers, body, tally, rated, refusal } = departure;
+    headers.reserve(16);
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, headers::EXPOSED);
+    if let Ok(id) = HeaderValue::from_bytes(&id.text()) {
+        headers.insert(headers::REQUEST_ID, id);
+    }
+    let mut cache = HeaderValue::from_static("MISS");
+    if let Some(tally) = tally {
+        if rated {
+            write_rates(&tally.windows_now(), &mut headers);
+        }
+        headers.insert(headers::COMPUTE_UNITS, HeaderValue::from(tally.charged()));
+        if tally.is_hit() {
+            cache = HeaderValue::from_static("HIT");
+        }
+        // The account closes here: its record is in the ledger before a byte of the answer is on the wire.
+        drop(tally);
+    }
+    headers.insert(headers::CACHE, cache);
+    if let Some(refusal) = refusal {
+        if let Some(seconds) = refusal.retry_after() {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(methods) = refusal.allow() {
+            headers.insert(ALLOW, HeaderValue::from_static(methods));
+        }
+        if refusal.asks_for_key() {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Key realm=\"rpcgate\""));
+        }
+        if refusal.closes() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Desk;
+    use rpcgate_core::refusal::Refusal;
+    use tower::service_fn;
+
+    async fn respond(departure: Departure) -> Response<ReplyBody> {
+        let slot = std::cell::Cell::new(Some(departure));
+        let inner = service_fn(|_: Stamped<()>| std::future::ready(Ok::<_, Infallible>(slot.take().unwrap())));
+        let Ok(response) = RespondLayer::new(Desk::new().clock).layer(inner).call(Request::new(())).await;
+        response
+    }
+
+    #[tokio::test]
+    async fn every_answer_has_an_id_and_may_be_read_by_any_origin() {
+        let response = respond(Departure::refused(Refusal::NoRoute)).await;
+        let headers = response.headers();
+        assert_eq!(headers["x-request-id"].len(), 36);
+        assert_eq!(headers["access-control-allow-origin"], "*");
+        assert_eq!(headers["x-cache"], "MISS");
+        for name in ["x-ratelimit-remaining-day", "retry-after", "x-request-id"] {
+            assert!(headers["access-control-expose-headers"].to_str().unwrap().contains(name));
+        }
+        assert!(!headers.contains_key("x-ratelimit-limit-minute"), "nobody is known");
+        assert!(!headers.contains_key("x-compute-units"), "nothing is metered");
+    }
+
+    #[tokio::test]
+    async fn an_answer_to_a_known_caller_has_rate_headers_and_units_and_is_recorded_before_it_leaves() {
+        let desk = Desk::new();
+        let response = respond(Departure::refused_unread(desk.tally(), Refusal::Suspended)).await;
+        assert_eq!(response.status(), 402);
+        assert_eq!(response.headers()["x-ratelimit-remaining-minute"], "10");
+        assert_eq!(response.headers()["x-compute-units"], "0");
+        assert_eq!(desk.ledger.records().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn refusals_say_what_to_do() {
+        let header = async |refusal, name: &str| {
+            respond(Departure::refused(refusal)).await.headers().get(name).map(|v| v.to_str().unwrap().to_owned())
+        };
+        assert_eq!(header(Refusal::NoKey, "www-authenticate").await.as_deref(), Some("Key realm=\"rpcgate\""));
+        assert_eq!(header(Refusal::Window { retry_after: 5 }, "retry-after").await.as_deref(), Some("5"));
+        assert_eq!(header(Refusal::MethodNotAllowed { allow: "POST" }, "allow").await.as_deref(), Some("POST"));
+        assert_eq!(header(Refusal::BodyTooLarge, "connection").await.as_deref(), Some("close"));
+        assert_eq!(header(Refusal::Closed, "connection").await, None);
+    }
+}

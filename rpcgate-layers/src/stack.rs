@@ -1,0 +1,127 @@
+//! The whole road: every station in the one order in which they are right. This file alone knows that order.
+
+use crate::call::batch::{Batch, BatchLayer};
+use crate::call::body::BodyLimits;
+use crate::call::cache::{Cache, CacheLayer};
+use crate::call::closed::{Closed, ClosedLayer};
+use crate::call::heavy::{Heavy, HeavyLayer};
+use crate::call::lists::{Lists, ListsLayer};
+use crate::call::pace::{Pace, PaceLayer};
+use crate::call::quota::{Quota, QuotaLayer};
+use crate::call::served::{Served, ServedLayer};
+use crate::call::window::{Window, WindowLayer};
+use crate::gate::Gate;
+use crate::request::authenticate::{Authenticate, AuthenticateLayer};
+use crate::request::judge::Judged;
+use crate::request::route::{HeadLimits, Route, RouteLayer};
+use crate::request::scope::{ChainScope, ScopeLayer};
+use crate::request::suspend::{Suspend, SuspendLayer};
+use crate::respond::{Respond, RespondLayer};
+use crate::upstream::{Pools, Upstream};
+use arc_swap::ArcSwap;
+use rpcgate_core::chain::Chains;
+use rpcgate_core::envelope::Limits;
+use rpcgate_core::plan::BatchCounts;
+use rpcgate_core::room::Room;
+use rpcgate_core::seam::directory::Directory;
+use rpcgate_core::seam::reply_store::ReplyStore;
+use rpcgate_core::tally::Books;
+use std::sync::Arc;
+use tower_layer::Layer;
+
+/// What the road is built from: seams and values, no configuration.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// The chains, replaced as a whole when one changes.
+    pub chains: Arc<ArcSwap<Chains>>,
+    /// Their nodes.
+    pub pools: Arc<ArcSwap<Pools>>,
+    /// The keys.
+    pub directory: Arc<dyn Directory>,
+    /// Clock, counters and ledger.
+    pub books: Arc<Books>,
+    /// Where answers are kept.
+    pub replies: Arc<dyn ReplyStore>,
+    /// The bound on all bodies in memory.
+    pub room: Arc<Room>,
+    /// Limits of a request's head.
+    pub head: HeadLimits,
+    /// Limits of a request's body.
+    pub body: BodyLimits,
+    /// Limits of what is in the body.
+    pub envelope: Limits,
+    /// What a batch counts as.
+    pub batch: BatchCounts,
+    /// Bytes that a set's answers may have.
+    pub reply_max: usize,
+    /// The heavy budget, shared with whoever sweeps it.
+    pub heavy: Arc<Heavy>,
+    /// The pace, shared with whoever sweeps it.
+    pub pace: Arc<Pace>,
+}
+
+/// The stations that see calls.
+pub type CallRoad = Gate<Window<Gate<Gate<Gate<Gate<Quota<Cache<Upstream>>, Closed>, Heavy>, Pace>, Served>>, Lists>;
+
+/// All stations.
+pub type Road = Respond<Route<Authenticate<Judged<Judged<Batch<CallRoad>, ChainScope>, Suspend>>>>;
+
+/// Builds the road. Every clone of it shares what stands behind the seams; a server keeps one per connection.
+pub fn road(parts: Parts) -> Road {
+    let Parts { chains, pools, directory, books, replies, room, head, body, envelope, batch, reply_max, heavy, pace } =
+        parts;
+    let layers = (
+        // Everything that leaves passes here, so every answer carries its id and the headers it owes.
+        RespondLayer::new(books.clock.clone()),
+        // Costs nothing and needs nobody: strangers at a wrong door are turned away before any look-up.
+        RouteLayer::new(chains).with_limits(head),
+        // From here on there is a caller, and an account that records whatever happens.
+        AuthenticateLayer::new(directory, books.clone()),
+        // A suspended tenant is told so whatever it asks for, before its body is worth reading.
+        SuspendLayer::new(),
+        // A key's scope needs the chain alone.
+        ScopeLayer::new(),
+        // The body is read and parsed once; behind this station there are only calls.
+        BatchLayer::new().with_body(body).with_envelope(envelope).with_room(room),
+        // A method that the project may not call must not use up its requests.
+        ListsLayer::new(),
+        // The plan's requests, counted before anything that costs more.
+        WindowLayer::new(books.counters.clone()).with_batches(batch),
+        // To ask for a chain that is off is a request, but nothing more.
+        ServedLayer::new(),
+        // One call a minute of what is paced, before the budget it would use.
+        PaceLayer::by(pace),
+        // The heavy budget, consulted even for what is closed.
+        HeavyLayer::by(heavy),
+        // What nobody may call, before it could be reserved.
+        ClosedLayer::new(),
+        // Cached answers cost too, so the quota stands before the cache.
+        QuotaLayer::new(books.counters.clone()),
+        // What is known need not be asked; what is asked by many is asked once.
+        CacheLayer::new(replies, books.clock.clone()),
+    );
+    layers.layer(Upstream::new(pools).with_reply_max(reply_max))
+}
+
+#[cfg(test)]
+mod tests {
+    /// The stations in the order of the source above, in words for people in `docs/layers.md`.
+    fn stations(source: &str) -> Vec<&str> {
+        let road = source.split("let layers = (").nth(1).unwrap().split("layers.layer").next().unwrap();
+        road.lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .filter_map(|line| line.trim().split_once("Layer::").map(|(name, _)| name))
+            .collect()
+    }
+
+    #[test]
+    fn the_document_names_the_stations_in_the_order_of_the_road() {
+        let document = include_str!("../../docs/layers.md");
+        let named: Vec<_> = document
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once("Layer`").map(|(name, _)| name))
+            .collect();
+        assert_eq!(stations(include_str!("stack.rs")), named);
+        assert_eq!(named.len(), 14);
+    }
+}

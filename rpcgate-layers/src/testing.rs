@@ -1,0 +1,160 @@
+//! A desk to test stations on: a toy chain, a caller, a clock that stands still, books that can be read.
+
+use bytes::Bytes;
+use rpcgate_core::call::{Before, Call, Calls, Entry, Parsed, Payload, Settled, State};
+use rpcgate_core::caller::{Caller, RequestId};
+use rpcgate_core::chain::{Chain, Changes};
+use rpcgate_core::clock::{Clock, ManualClock, Time};
+use rpcgate_core::envelope::{self, Limits};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::{Form, Reply, Source};
+use rpcgate_core::seam::counters::MemoryCounters;
+use rpcgate_core::seam::ledger::MemoryLedger;
+use rpcgate_core::seam::suite;
+use rpcgate_core::tally::{Books, Tally, Transport};
+use rpcgate_core::toy::Toy;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_layer::Layer;
+use tower_service::Service;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Desk {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) counters: Arc<MemoryCounters>,
+    pub(crate) ledger: Arc<MemoryLedger>,
+    pub(crate) chain: Arc<Chain>,
+    pub(crate) caller: Arc<Caller>,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        Desk {
+            clock: Arc::new(ManualClock::at(Time::from_secs(1_700_000_000))),
+            counters: Arc::default(),
+            ledger: Arc::default(),
+            chain: Arc::new(Chain::deployed(Arc::new(Toy))),
+            caller: Arc::new(suite::caller(1)),
+        }
+    }
+
+    pub(crate) fn with_caller(change: impl FnOnce(&mut Caller)) -> Self {
+        let mut caller = suite::caller(1);
+        change(&mut caller);
+        Desk { caller: Arc::new(caller), ..Desk::new() }
+    }
+
+    pub(crate) fn with_chain_off() -> Self {
+        let chain = Chain::new(Arc::new(Toy), Changes::default(), false, Arc::default());
+        Desk { chain: Arc::new(chain), ..Desk::new() }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub(crate) fn books(&self) -> Arc<Books> {
+        Arc::new(Books {
+            clock: self.clock.clone(),
+            counters: self.counters.clone(),
+            ledger: self.ledger.clone(),
+        })
+    }
+
+    pub(crate) fn tally(&self) -> Box<Tally> {
+        Box::new(Tally::new(
+            RequestId::new(self.now()),
+            Transport::Http,
+            self.chain.clone(),
+            self.caller.clone(),
+            (self.now(), self.clock.elapsed()),
+            self.books(),
+        ))
+    }
+
+    pub(crate) fn calls(&self, body: &'static [u8]) -> Calls<Parsed> {
+        let mut tally = self.tally();
+        tally.body = Bytes::from_static(body);
+        let items = match envelope::parse(body, &Limits::default()).unwrap() {
+            envelope::Parsed::Single(item) => vec![item],
+            envelope::Parsed::Batch(items) => {
+                tally.batch = true;
+                items
+            }
+        };
+        for item in items {
+            tally.entries.push(match item {
+                Ok(envelope) => {
+                    let found = self.chain.look_up(envelope.method.text(body));
+                    Entry::open(Call::json_rpc(envelope, found))
+                }
+                Err(bad) => Entry::refused(Call::unread(Payload::Bad(bad)), Refusal::InvalidRequest),
+            });
+        }
+        Calls::new(tally)
+    }
+}
+
+/// Sends `calls` through one layer and gives them back as they came out of it.
+pub(crate) async fn through<L, A, B>(layer: L, calls: Calls<A>) -> Calls<B>
+where
+    L: Layer<Echo<B>>,
+    L::Service: Service<Calls<A>, Response = Calls<B>, Error = Infallible>,
+{
+    let Ok(calls) = layer.layer(Echo(PhantomData)).call(calls).await;
+    calls
+}
+
+#[derive(Debug)]
+pub(crate) struct Echo<B>(PhantomData<fn() -> B>);
+
+impl<B> Clone for Echo<B> {
+    fn clone(&self) -> Self {
+        Echo(PhantomData)
+    }
+}
+
+impl<B> Service<Calls<B>> for Echo<B> {
+    type Response = Calls<B>;
+    type Error = Infallible;
+    type Future = Ready<Result<Calls<B>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, calls: Calls<B>) -> Self::Future {
+        ready(Ok(calls))
+    }
+}
+
+/// The end of a road: answers every open call with `"<method>"` as the result, at once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct End;
+
+impl<A: Before<Settled>> Service<Calls<A>> for End {
+    type Response = Calls<Settled>;
+    type Error = Infallible;
+    type Future = Ready<Result<Calls<Settled>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
+        let tally = calls.tally_mut();
+        let chain = tally.chain.name();
+        for entry in &mut tally.entries {
+            if entry.is_open() {
+                let mut result = vec![b'"'];
+                result.extend_from_slice(entry.call.view(&tally.body, chain).sent);
+                result.push(b'"');
+                entry.state = State::Answered(Reply { form: Form::Result(result.into()), from: Source::Node });
+            }
+        }
+        ready(Ok(calls.at()))
+    }
+}

@@ -1,0 +1,272 @@
+//! The rest of an answer that is too large to be held.
+
+use super::connect::Conn;
+use super::node::Node;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::fault::{Cause, Fault};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+
+/// What follows the prefix of a larger answer, as it comes from the node.
+///
+/// It ends cleanly only if the node said where the body ends and all of it came. If it breaks, or nothing comes while
+/// somebody waits for as long as a whole call may take, its last item is an error. Trailers are left out.
+pub struct NodeBody {
+    incoming: Incoming,
+    /// `None` once the body has ended, one way or the other.
+    open: Option<Open>,
+    patience: Duration,
+    sleep: Pin<Box<Sleep>>,
+    waiting: bool,
+}
+
+struct Open {
+    conn: Conn,
+    node: Arc<Node>,
+    clock: Arc<dyn Clock>,
+    _flights: [Flight; 2],
+}
+
+/// One call in a count of those under way.
+pub(super) struct Flight(Arc<AtomicUsize>);
+
+impl Flight {
+    pub(super) fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Relaxed);
+        Flight(count.clone())
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl NodeBody {
+    pub(super) fn new(
+        incoming: Incoming,
+        conn: Conn,
+        node: Arc<Node>,
+        chain: &Arc<AtomicUsize>,
+        clock: Arc<dyn Clock>,
+        patience: Duration,
+    ) -> Self {
+        let flights = [Flight::begin(chain), Flight::begin(&node.in_flight)];
+        let mut body = NodeBody {
+            incoming,
+            open: Some(Open { conn, node, clock, _flights: flights }),
+            patience,
+            sleep: Box::pin(tokio::time::sleep(patience)),
+            waiting: false,
+        };
+        if body.incoming.is_end_stream() {
+            body.end();
+        }
+        body
+    }
+
+    /// All of it came: the connection is fit for another call.
+    fn end(&mut self) {
+        if let Some(Open { conn, node, clock, .. }) = self.open.take() {
+            node.idle.put(conn, clock.elapsed());
+        }
+    }
+
+    fn fail(&mut self, cause: Cause) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        self.open = None;
+        Poll::Ready(Some(Err(Fault::sent(cause))))
+    }
+
+    /// Starts to wait, or goes on waiting. The time that the reader took before does not count.
+    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.waiting {
+            self.waiting = true;
+            self.sleep.as_mut().reset(Instant::now() + self.patience);
+        }
+        self.sleep.as_mut().poll(cx)
+    }
+}
+
+impl Body for NodeBody {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        let this = self.get_mut();
+        loop {
+            if this.open.is_none() {
+                return Poll::Ready(None);
+            }
+            match Pin::new(&mut this.incoming).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    this.waiting = false;
+                    if !frame.is_data() {
+                        continue;
+                    }
+                    if this.incoming.is_end_stream() {
+                        this.end();
+                    }
+                    return Poll::Ready(Some(Ok(frame)));
+                }
+                Poll::Ready(Some(Err(_))) => return this.fail(Cause::Broken),
+                Poll::Ready(None) => this.end(),
+                Poll::Pending => {
+                    ready!(this.poll_patience(cx));
+                    return this.fail(Cause::Timeout);
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.open.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+impl fmt::Debug for NodeBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = self.incoming.size_hint().exact();
+        f.debug_struct("NodeBody").field("ended", &self.open.is_none()).field("left", &left).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::script::{Desk, Script, answer, call};
+    use crate::upstream::{AnswerBody, Ask, PoolLimits};
+    use http_body_util::BodyExt;
+    use rpcgate_core::room::{Held, Room};
+
+    const COLLECT: usize = 1000;
+
+    async fn larger(desk: &Desk) -> (Bytes, NodeBody) {
+        let ask = Ask { collect: COLLECT, ..call("a") };
+        match desk.pool.ask(ask, &mut Held::default()).await.unwrap().body {
+            AnswerBody::Larger { prefix, rest } => (prefix, rest),
+            AnswerBody::Whole(body) => panic!("{} bytes, whole", body.len()),
+        }
+    }
+
+    fn text(length: usize) -> String {
+        (0..).flat_map(|n: usize| n.to_string().into_bytes()).take(length).map(char::from).collect()
+    }
+
+    fn chunked(body: &str) -> String {
+        let chunks: String = body
+            .as_bytes()
+            .chunks(700)
+            .map(|chunk| format!("{:x}\r\n{}\r\n", chunk.len(), std::str::from_utf8(chunk).unwrap()))
+            .collect();
+        format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}0\r\n\r\n")
+    }
+
+    #[tokio::test]
+    async fn a_larger_answer_comes_through_whole_and_its_connection_is_used_again() {
+        for length in [COLLECT + 1, 100_000, 3_000_000] {
+            let body = text(length);
+            for (reply, declared) in [(answer(&body), true), (chunked(&body), false)] {
+                let node = Script::always(reply).await;
+                let desk = Desk::new(&[&node]);
+                for _ in 0..2 {
+                    let (prefix, rest) = larger(&desk).await;
+                    assert!(prefix.len() > COLLECT);
+                    let left = (length - prefix.len()) as u64;
+                    assert!(!declared || rest.size_hint().exact() == Some(left), "{rest:?}");
+                    let rest = rest.collect().await.unwrap().to_bytes();
+                    assert!([prefix, rest].concat() == body.as_bytes(), "{length} {declared}");
+                }
+                assert_eq!((node.conns(), desk.pool.in_flight()), (1, 0), "{length} {declared}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_of_just_the_size_is_whole() {
+        let body = text(COLLECT);
+        for reply in [answer(&body), chunked(&body)] {
+            let node = Script::always(reply).await;
+            assert_eq!(Desk::new(&[&node]).whole(Ask { collect: COLLECT, ..call("a") }).await.unwrap(), body);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_break_in_the_rest_is_an_error_and_never_an_end() {
+        let whole = text(100_000);
+        let (framed, chunks) = (answer(&whole), chunked(&whole));
+        for cut in
+            [&framed[..framed.len() - 1], &framed[..50_000], &chunks[..chunks.len() - 1], &chunks[..50_000]]
+        {
+            let cut = cut.to_owned();
+            let node = Script::serve(move |_, mut wire| {
+                let cut = cut.clone();
+                async move {
+                    wire.request().await;
+                    wire.write(cut).await;
+                }
+            })
+            .await;
+            let desk = Desk::new(&[&node]);
+            let (_, rest) = larger(&desk).await;
+            assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Broken)));
+            assert_eq!((desk.idle(), desk.pool.in_flight()), (0, 0));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_does_not_wait_for_ever() {
+        let node = Script::serve(|_, mut wire| async move {
+            wire.request().await;
+            wire.write(&answer(&text(100_000))[..50_000]).await;
+            wire.closed().await;
+        })
+        .await;
+        let limits = PoolLimits { timeout: Duration::from_millis(100), ..PoolLimits::default() };
+        let desk = Desk::with(&[node.url()], limits);
+        let (_, rest) = larger(&desk).await;
+        assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Timeout)));
+    }
+
+    #[tokio::test]
+    async fn a_rest_counts_as_under_way_until_it_is_read_or_left() {
+        let node = Script::serve(|_, mut wire| async move {
+            while wire.request().await.is_some() {
+                wire.write(answer(&text(10_000_000))).await;
+            }
+            wire.note("closed");
+        })
+        .await;
+        let desk = Desk::with(&[node.url()], PoolLimits { in_flight: 1, ..PoolLimits::default() });
+        let (_, rest) = larger(&desk).await;
+        assert_eq!(desk.read().await, Err(crate::upstream::AskError::Busy));
+        drop(rest);
+        assert_eq!(desk.pool.in_flight(), 0);
+        desk.until(|_| node.seen().last().is_some_and(|last| last == "closed")).await;
+        assert_eq!(desk.idle(), 0);
+    }
+
+    #[tokio::test]
+    async fn only_the_prefix_takes_room() {
+        let desk_node = Script::always(answer(&text(1_000_000))).await;
+        let desk = Desk::new(&[&desk_node]);
+        let room = Room::new(usize::MAX);
+        let mut held = Held::of(room.clone());
+        let answer = desk.pool.ask(Ask { collect: COLLECT, ..call("a") }, &mut held).await.unwrap();
+        let AnswerBody::Larger { prefix, rest } = answer.body else { panic!("whole") };
+        rest.collect().await.unwrap();
+        assert_eq!(room.held(), prefix.len());
+    }
+}

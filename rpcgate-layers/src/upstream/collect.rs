@@ -1,0 +1,87 @@
+//! Reading an answer into memory.
+
+use super::ask::AskError;
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::room::Held;
+
+/// What was read of a body.
+pub(super) enum Collected {
+    /// All of it.
+    Whole(Bytes),
+    /// Its beginning; it has more than the limit.
+    Prefix(Bytes),
+}
+
+/// Enough of a long answer to tell what it is. More would only be copied twice.
+const PREFIX: usize = 16 << 10;
+
+/// Reads `body` up to `limit` bytes. What is read takes its place in `room` as it comes.
+pub(super) async fn collect(
+    body: &mut Incoming,
+    limit: usize,
+    room: &mut Held,
+) -> Result<Collected, AskError> {
+    let declared = body.size_hint().exact();
+    let enough = if declared.is_some_and(|length| length > limit as u64) { limit.min(PREFIX) } else { limit };
+    let mut read = Pieces::None;
+    loop {
+        if read.len() > enough {
+            return Ok(Collected::Prefix(read.join()));
+        }
+        if body.is_end_stream() {
+            return Ok(Collected::Whole(read.join()));
+        }
+        let Some(frame) = body.frame().await else {
+            return Ok(Collected::Whole(read.join()));
+        };
+        let frame = frame.map_err(|_| Fault::sent(Cause::Broken))?;
+        // Trailers say nothing that anybody here asks for.
+        let Ok(data) = frame.into_data() else { continue };
+        room.take(data.len()).map_err(|_| AskError::Busy)?;
+        read.push(data, declared.map_or(0, |length| length.min(limit as u64) as usize));
+    }
+}
+
+/// Most answers come in one piece, which is kept as it is.
+enum Pieces {
+    None,
+    One(Bytes),
+    Joined(BytesMut),
+}
+
+impl Pieces {
+    fn len(&self) -> usize {
+        match self {
+            Pieces::None => 0,
+            Pieces::One(bytes) => bytes.len(),
+            Pieces::Joined(bytes) => bytes.len(),
+        }
+    }
+
+    fn push(&mut self, data: Bytes, expected: usize) {
+        match self {
+            Pieces::None => *self = Pieces::One(data),
+            Pieces::One(first) => {
+                // No more than twice what has come: a length is only a promise, memory is taken for what is there.
+                let come = first.len() + data.len();
+                let mut joined = BytesMut::with_capacity(expected.clamp(come, 2 * come));
+                joined.extend_from_slice(first);
+                joined.extend_from_slice(&data);
+                *self = Pieces::Joined(joined);
+            }
+            Pieces::Joined(joined) => joined.extend_from_slice(&data),
+        }
+    }
+
+    fn join(self) -> Bytes {
+        match self {
+            Pieces::None => Bytes::new(),
+            Pieces::One(bytes) => bytes,
+            Pieces::Joined(bytes) => bytes.freeze(),
+        }
+    }
+}

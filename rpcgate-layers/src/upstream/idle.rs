@@ -1,0 +1,183 @@
+//! Connections that wait for their next call.
+
+use super::connect::Conn;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The waiting connections to one node, the last used on top: so the others grow old and are closed when fewer are
+/// needed.
+pub(super) struct Idle {
+    waiting: Mutex<VecDeque<Waiting>>,
+    most: usize,
+    longest: Duration,
+}
+
+struct Waiting {
+    conn: Conn,
+    since: Duration,
+}
+
+impl Idle {
+    /// At most `most` connections, each for at most `longest`.
+    pub(super) fn new(most: usize, longest: Duration) -> Self {
+        Idle { waiting: Mutex::default(), most, longest }
+    }
+
+    /// A connection that can take a request now and has waited for less than `younger`.
+    ///
+    /// One whose driver has not come to rest yet is passed over and stays: it may still have its last request to
+    /// write, and waiting for it could take for ever.
+    pub(super) fn take(&self, now: Duration, younger: Duration) -> Option<Conn> {
+        let mut waiting = self.waiting.lock();
+        let mut place = waiting.len();
+        while let Some(below) = place.checked_sub(1) {
+            place = below;
+            let top = waiting.get(place)?;
+            let age = now.saturating_sub(top.since);
+            if top.conn.is_closed() || age >= top.conn.keep(self.longest) {
+                drop(waiting.remove(place));
+            } else if age >= younger {
+                return None;
+            } else if top.conn.is_ready() {
+                return waiting.remove(place).map(|waiting| waiting.conn);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection whose last answer was read to its end.
+    pub(super) fn put(&self, conn: Conn, now: Duration) {
+        if conn.is_closed() || self.most == 0 {
+            return;
+        }
+        // What is given up is dropped after the lock: closing a socket is a system call.
+        let given_up = {
+            let mut waiting = self.waiting.lock();
+            let oldest = waiting.front().is_some_and(|oldest| oldest.is_over(now, self.longest));
+            let given_up = if oldest || waiting.len() >= self.most { waiting.pop_front() } else { None };
+            waiting.push_back(Waiting { conn, since: now });
+            given_up
+        };
+        drop(given_up);
+    }
+
+    /// Closes what has waited too long and forgets what the node closed.
+    pub(super) fn sweep(&self, now: Duration) {
+        let over: VecDeque<Waiting> = {
+            let mut waiting = self.waiting.lock();
+            let (over, kept) = waiting.drain(..).partition(|waiting| waiting.is_over(now, self.longest));
+            *waiting = kept;
+            over
+        };
+        drop(over);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.lock().len()
+    }
+}
+
+impl Waiting {
+    fn is_over(&self, now: Duration, longest: Duration) -> bool {
+        self.conn.is_closed() || now.saturating_sub(self.since) >= self.conn.keep(longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::upstream::PoolLimits;
+    use crate::upstream::script::{Desk, Script, answer};
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_connection_serves_one_call_after_the_other() {
+        let node = Script::always(answer("{}")).await;
+        let desk = Desk::new(&[&node]);
+        for _ in 0..20 {
+            assert_eq!(desk.read().await.unwrap(), "{}");
+        }
+        assert_eq!((node.conns(), node.seen().len()), (1, 20));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_waited_too_long_is_not_used() {
+        let node = Script::always(answer("{}")).await;
+        let desk = Desk::new(&[&node]);
+        desk.read().await.unwrap();
+        desk.clock.advance(Duration::from_secs(59));
+        desk.read().await.unwrap();
+        assert_eq!(node.conns(), 1);
+        desk.clock.advance(Duration::from_secs(60));
+        desk.read().await.unwrap();
+        assert_eq!((node.conns(), desk.idle()), (2, 1));
+    }
+
+    #[tokio::test]
+    async fn a_node_that_keeps_connections_for_less_is_believed() {
+        let node =
+            Script::always("HTTP/1.1 200 OK\r\nkeep-alive: timeout=5\r\ncontent-length: 2\r\n\r\n{}").await;
+        let desk = Desk::new(&[&node]);
+        desk.read().await.unwrap();
+        desk.clock.advance(Duration::from_millis(4_499));
+        desk.read().await.unwrap();
+        assert_eq!(node.conns(), 1);
+        desk.clock.advance(Duration::from_millis(4_500));
+        desk.read().await.unwrap();
+        assert_eq!(node.conns(), 2);
+    }
+
+    #[tokio::test]
+    async fn no_more_than_so_many_connections_wait() {
+        let node = Script::always(answer("{}")).await;
+        let desk = Desk::with(&[node.url()], PoolLimits { idle_per_node: 2, ..PoolLimits::default() });
+        let (a, b, c, d) = tokio::join!(desk.read(), desk.read(), desk.read(), desk.read());
+        assert!([a, b, c, d].iter().all(Result::is_ok));
+        assert_eq!((node.conns(), desk.idle()), (4, 2));
+    }
+
+    #[tokio::test]
+    async fn sweeping_closes_what_waited_too_long() {
+        let node = Script::serve(|_, mut wire| async move {
+            while wire.request().await.is_some() {
+                wire.write(answer("{}")).await;
+            }
+            wire.note("closed");
+        })
+        .await;
+        let desk = Desk::new(&[&node]);
+        desk.read().await.unwrap();
+        assert_eq!(desk.idle(), 1);
+        desk.clock.advance(Duration::from_secs(60));
+        assert_eq!(desk.idle(), 0);
+        desk.until(|_| node.seen().last().is_some_and(|last| last == "closed")).await;
+    }
+
+    #[tokio::test]
+    async fn a_broadcast_takes_only_a_connection_used_just_now() {
+        let node = Script::always(answer("{}")).await;
+        let desk = Desk::new(&[&node]);
+        desk.broadcast().await.unwrap();
+        desk.clock.advance(Duration::from_millis(1_999));
+        desk.broadcast().await.unwrap();
+        assert_eq!(node.conns(), 1);
+        desk.clock.advance(Duration::from_secs(2));
+        desk.broadcast().await.unwrap();
+        assert_eq!(node.conns(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_connection_closed_while_it_waits_is_forgotten() {
+        let node = Script::serve(|_, mut wire| async move {
+            wire.request().await;
+            wire.write(answer("{}")).await;
+        })
+        .await;
+        let desk = Desk::new(&[&node]);
+        for calls in 1..4 {
+            assert_eq!(desk.broadcast().await.unwrap(), "{}");
+            desk.until(|_| desk.idle() == 0).await;
+            assert_eq!((node.conns(), node.seen().len()), (calls, calls));
+        }
+    }
+}

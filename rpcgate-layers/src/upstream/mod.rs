@@ -1,0 +1,48 @@
+//! The pool of a chain's nodes: an HTTP/1.1 client made for this one use.
+//!
+//! [`Pool::ask`] sends one request to one of the nodes and gives back its answer, whole or, when it is larger than the
+//! caller collects, as a prefix and a [`NodeBody`] to stream. What a caller may rely on:
+//!
+//! - The request is written by the pool: its framing, `Host`, credentials. Of the client nothing passes unless the
+//!   caller put it into the [`Ask`], and even then no framing, no hop-by-hop header and no credential.
+//! - An answer that was cut, is longer or shorter than it says, or cannot be decoded is a
+//!   [`Fault`](rpcgate_core::fault::Fault), never a clean end.
+//!   An answer without a length of its own ends where the connection does, which looks the same when it is cut: such a
+//!   body is given out only whole, marked by [`NodeAnswer::framed`], and refused beyond [`Ask::collect`].
+//! - A connection is used again only after an answer that was read to its very end. Bytes that follow an answer close
+//!   the connection; they never become part of the next answer.
+//! - A call that only reads is sent once more when its connection broke, and once to another node, as far as the
+//!   pool's reserve of retries reaches. A broadcast is sent again only if no byte of it was written.
+//! - A node that cannot be reached is put aside, for 1 s at first and at most 30 s. When all are aside, the one whose
+//!   time is up soonest is tried nevertheless.
+//!
+//! No lock is held while anything waits. A call starts no task; a new connection starts the one that drives it. Beside
+//! what hyper allocates, a call on an idle connection allocates the table of its headers and, if its answer came in
+//! several pieces, one buffer to join them.
+
+mod answer;
+mod ask;
+mod body;
+mod choose;
+mod collect;
+mod connect;
+mod decode;
+mod health;
+mod idle;
+mod node;
+mod pool;
+mod retry;
+mod station;
+mod url;
+
+#[cfg(test)]
+mod script;
+
+pub use answer::{AnswerBody, NodeAnswer};
+pub use ask::{Ask, AskError};
+pub use body::NodeBody;
+pub use health::watch_head;
+pub use node::{BadRoots, NodeConfig, NodeIndex, NodeView};
+pub use pool::{Pool, PoolLimits};
+pub use station::{Pools, Upstream};
+pub use url::{BadUrl, NodeUrl};

@@ -1,0 +1,932 @@
+//! A chain's nodes and the calls to them.
+
+use super::answer::{AnswerBody, NodeAnswer, clean, is_framed};
+use super::ask::{Ask, AskError};
+use super::body::NodeBody;
+use super::choose::Rotation;
+use super::collect::{Collected, collect};
+use super::connect::Conn;
+use super::decode::{Coding, decode};
+use super::idle::Idle;
+use super::node::{Node, NodeConfig, NodeIndex, NodeView};
+use super::retry::Budget;
+use http::{Method, Response, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::room::Held;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The bounds of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolLimits {
+    /// How long a call may take, from the choice of a node to the last byte that is collected, retries included. Of an
+    /// answer that is streamed, how long the reader is kept waiting for the next piece.
+    pub timeout: Duration,
+    /// How much of it a new connection may take: name look-up, TCP and TLS together.
+    pub connect: Duration,
+    /// Calls that may be under way to the chain at a time.
+    pub in_flight: usize,
+    /// Connections that may wait for a call, for each node.
+    pub idle_per_node: usize,
+    /// How long they may wait; less where a node says so in its `Keep-Alive` header.
+    pub idle_time: Duration,
+}
+
+impl Default for PoolLimits {
+    /// 30 s for a call, 3 s of it for a connection, 1024 calls under way, 128 connections waiting for up to 60 s.
+    fn default() -> Self {
+        PoolLimits {
+            timeout: Duration::from_secs(30),
+            connect: Duration::from_secs(3),
+            in_flight: 1024,
+            idle_per_node: 128,
+            idle_time: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Where a broadcast is concerned, a connection that waited longer than this may have been closed by the node, and
+/// if it was, nobody can tell whether the broadcast got through: then a new connection is the safer way.
+const FRESH_FOR_BROADCAST: Duration = Duration::from_secs(2);
+
+/// The nodes of one chain.
+///
+/// ```
+/// use bytes::Bytes;
+/// use rpcgate_core::chain::ChainName;
+/// use rpcgate_core::clock::SystemClock;
+/// use rpcgate_core::fault::{Cause, Fault};
+/// use rpcgate_core::room::Held;
+/// use rpcgate_layers::upstream::{Ask, AskError, NodeConfig, Pool, PoolLimits};
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), rpcgate_layers::upstream::BadUrl> {
+/// // Nothing listens on port 1.
+/// let node = NodeConfig::new("http://127.0.0.1:1".parse()?);
+/// let pool = Pool::new(ChainName::new("eth"), vec![node], PoolLimits::default(), Arc::new(SystemClock::new()));
+/// let call = Ask::json_rpc(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#));
+/// let answer = pool.ask(call, &mut Held::default()).await;
+/// assert_eq!(answer.err(), Some(AskError::Fault(Fault::unsent(Cause::Connect))));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Pool {
+    chain: ChainName,
+    nodes: Box<[Arc<Node>]>,
+    limits: PoolLimits,
+    clock: Arc<dyn Clock>,
+    rotation: Rotation,
+    budget: Budget,
+    in_flight: Arc<AtomicUsize>,
+}
+
+/// How far a call got.
+#[derive(Default)]
+struct Trip {
+    /// Whether a byte of it may have reached a node.
+    sent: bool,
+    /// Whether it is on a connection that served others before and has not shown a sign of life since.
+    stale: bool,
+}
+
+/// One call in a count of those under way, for as long as the count is borrowed.
+struct Under<'a>(&'a AtomicUsize);
+
+impl<'a> Under<'a> {
+    fn way(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Relaxed);
+        Under(count)
+    }
+
+    fn limited(count: &'a AtomicUsize, limit: usize) -> Option<Self> {
+        // Counted first and looked at second, so that two calls cannot both take the last place.
+        let under = Under(count);
+        (count.fetch_add(1, Relaxed) < limit).then_some(under)
+    }
+}
+
+impl Drop for Under<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Pool {
+    /// The pool of `chain` with `nodes`. Nothing is connected before the first call.
+    pub fn new(
+        chain: ChainName,
+        nodes: Vec<NodeConfig>,
+        limits: PoolLimits,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        let node = |(index, config)| {
+            Arc::new(Node::new(index, config, Idle::new(limits.idle_per_node, limits.idle_time)))
+        };
+        Arc::new(Pool {
+            chain,
+            nodes: nodes.into_iter().enumerate().map(node).collect(),
+            limits,
+            rotation: Rotation::default(),
+            budget: Budget::new(clock.elapsed()),
+            clock,
+            in_flight: Arc::default(),
+        })
+    }
+
+    /// The chain whose nodes these are.
+    pub fn chain(&self) -> ChainName {
+        self.chain
+    }
+
+    /// How the nodes fare, in the order of their indexes.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
+        let now = self.clock.elapsed();
+        self.nodes.iter().map(move |node| node.view(now))
+    }
+
+    /// Calls under way, streamed answers included.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Relaxed)
+    }
+
+    /// Closes connections that have waited too long. [`watch_head`](super::watch_head) does it with every probe;
+    /// without it they are closed as others take their place.
+    pub fn sweep(&self) {
+        let now = self.clock.elapsed();
+        self.nodes.iter().for_each(|node| node.idle.sweep(now));
+    }
+
+    /// Asks one of the nodes. What is collected of the answer takes its place in `room`.
+    ///
+    /// # Errors
+    /// [`AskError::Busy`] beyond [`PoolLimits::in_flight`] or if `room` is full, else the [`Fault`] of the last try;
+    /// it says `sent` if a byte may have reached a node in any of them.
+    pub async fn ask(&self, ask: Ask, room: &mut Held) -> Result<NodeAnswer, AskError> {
+        let _under = Under::limited(&self.in_flight, self.limits.in_flight).ok_or(AskError::Busy)?;
+        self.budget.earn();
+        let mut trip = Trip::default();
+        let result = match tokio::time::timeout(self.limits.timeout, self.run(&ask, room, &mut trip)).await {
+            Ok(result) => result,
+            Err(_) => Err(Fault::unsent(Cause::Timeout).into()),
+        };
+        result.map_err(|error| match error {
+            AskError::Fault(fault) => AskError::Fault(Fault { sent: fault.sent || trip.sent, ..fault }),
+            AskError::Busy => AskError::Busy,
+        })
+    }
+
+    /// Asks one node and no other, whatever is known about it. For the gateway's own questions: not counted among the
+    /// calls under way to the chain, so that a busy chain is not taken for a dead one.
+    pub(super) async fn probe(
+        &self,
+        index: NodeIndex,
+        ask: &Ask,
+        limit: Duration,
+    ) -> Result<NodeAnswer, AskError> {
+        let node = self.nodes.get(index.0).ok_or(Fault::unsent(Cause::NoNode))?;
+        let mut trip = Trip::default();
+        let mut room = Held::default();
+        let tries = async {
+            match self.attempt(node, ask, &mut room, false, &mut trip).await {
+                Err(AskError::Fault(_)) if trip.stale => {
+                    self.attempt(node, ask, &mut room, true, &mut trip).await
+                }
+                result => result,
+            }
+        };
+        match tokio::time::timeout(limit.min(self.limits.timeout), tries).await {
+            Ok(result) => result,
+            Err(_) => Err(Fault::sent(Cause::Timeout).into()),
+        }
+    }
+
+    /// Notes the height a node has shown.
+    pub(super) fn saw(&self, index: NodeIndex, height: u64) {
+        if let Some(node) = self.nodes.get(index.0) {
+            node.height.store(height, Relaxed);
+        }
+    }
+
+    async fn run(&self, ask: &Ask, room: &mut Held, trip: &mut Trip) -> Result<NodeAnswer, AskError> {
+        let choose = |failed| self.rotation.choose(&self.nodes, [ask.avoid, failed], self.clock.elapsed());
+        let mut node = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
+        let (mut renewed, mut moved) = (false, false);
+        loop {
+            let fresh = renewed || moved;
+            let fault = match self.attempt(node, ask, room, fresh, trip).await {
+                Ok(answer) => return Ok(answer),
+                Err(AskError::Busy) => return Err(AskError::Busy),
+                Err(AskError::Fault(fault)) => fault,
+            };
+            tracing::debug!(chain = %self.chain, node = %node.config.url, sent = fault.sent, "call failed: {fault}");
+            if !fault.may_retry(!ask.broadcast) {
+                return Err(fault.into());
+            }
+            if trip.stale && !renewed {
+                renewed = true;
+            } else if moved {
+                return Err(fault.into());
+            } else {
+                moved = true;
+                node = match choose(Some(node.index)) {
+                    Some(other) => other,
+                    // With no other node to go to: a connection that broke may have been that connection's trouble,
+                    // but a node that refuses connections or talks nonsense will do so again.
+                    None if fault.cause == Cause::Broken => node,
+                    None => return Err(fault.into()),
+                };
+            }
+            // What was never sent loads no node twice, so it needs no leave.
+            if fault.sent && !self.budget.spend(self.clock.elapsed()) {
+                return Err(fault.into());
+            }
+        }
+    }
+
+    async fn attempt(
+        &self,
+        node: &Arc<Node>,
+        ask: &Ask,
+        room: &mut Held,
+        fresh: bool,
+        trip: &mut Trip,
+    ) -> Result<NodeAnswer, AskError> {
+        trip.stale = false;
+        let request = node.request(ask).ok_or(Fault::unsent(Cause::Undecodable))?;
+        let _under = Under::way(&node.in_flight);
+        let younger = if ask.broadcast { FRESH_FOR_BROADCAST } else { Duration::MAX };
+        let idle = if fresh { None } else { node.idle.take(self.clock.elapsed(), younger) };
+        let mut conn = match idle {
+            Some(conn) => {
+                trip.stale = true;
+                conn
+            }
+            // Boxed, because connecting is rare and its state would make every call's larger.
+            None => Box::pin(self.connect(node)).await?,
+        };
+        let before = std::mem::replace(&mut trip.sent, true);
+        let response = match conn.send(request).await {
+            Ok(response) => response,
+            Err(mut error) => {
+                if error.take_message().is_some() {
+                    trip.sent = before;
+                    return Err(Fault::unsent(Cause::Broken).into());
+                }
+                let cause = if error.into_error().is_parse() { Cause::Undecodable } else { Cause::Broken };
+                trip.stale &= cause == Cause::Broken;
+                return Err(Fault::sent(cause).into());
+            }
+        };
+        // RFC 9110 section 15.5.9: so says a node that gave up waiting for a request just before ours came.
+        if trip.stale && response.status() == StatusCode::REQUEST_TIMEOUT {
+            return Err(Fault::sent(Cause::Broken).into());
+        }
+        trip.stale = false;
+        node.aside.clear();
+        self.read(node, ask, room, conn, response).await
+    }
+
+    async fn connect(&self, node: &Node) -> Result<Conn, Fault> {
+        match node.dial.dial(self.limits.connect).await {
+            Ok(conn) => {
+                node.aside.clear();
+                Ok(conn)
+            }
+            Err(error) => {
+                node.aside.put(self.clock.elapsed());
+                tracing::debug!(chain = %self.chain, node = %node.config.url, "no connection: {error}");
+                Err(Fault::unsent(Cause::Connect))
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        node: &Arc<Node>,
+        ask: &Ask,
+        room: &mut Held,
+        mut conn: Conn,
+        response: Response<Incoming>,
+    ) -> Result<NodeAnswer, AskError> {
+        let (mut head, mut incoming) = response.into_parts();
+        let undecodable = Fault::sent(Cause::Undecodable);
+        // Nobody asked for another protocol.
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(undecodable.into());
+        }
+        let coding = Coding::of(&head.headers).ok_or(undecodable)?;
+        let framed = is_framed(&head.headers, incoming.size_hint().exact());
+        if let Some(kept) = clean(&mut head.headers, ask.method == Method::HEAD) {
+            conn.kept_for(kept);
+        }
+        let limit = if coding == Coding::Identity { ask.collect } else { ask.largest };
+        let body = match collect(&mut incoming, limit, room).await? {
+            Collected::Whole(body) => {
+                node.idle.put(conn, self.clock.elapsed());
+                AnswerBody::Whole(decode(coding, body, ask.largest, room).await?)
+            }
+            Collected::Prefix(_) if coding != Coding::Identity => {
+                return Err(Fault::sent(Cause::Oversize).into());
+            }
+            Collected::Prefix(_) if !framed => return Err(undecodable.into()),
+            Collected::Prefix(prefix) => {
+                let (clock, patience) = (self.clock.clone(), self.limits.timeout);
+                let rest = NodeBody::new(incoming, conn, node.clone(), &self.in_flight, clock, patience);
+                AnswerBody::Larger { prefix, rest }
+            }
+        };
+        Ok(NodeAnswer { node: node.index, status: head.status, headers: head.headers, body, framed })
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("chain", &self.chain)
+            .field("limits", &self.limits)
+            .field("nodes", &self.nodes().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::script::{Desk, Refusing, Script, Wire, answer, call};
+    use bytes::Bytes;
+    use http::HeaderValue;
+    use http::uri::PathAndQuery;
+    use rpcgate_core::room::Room;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const fn broken() -> AskError {
+        AskError::Fault(Fault::sent(Cause::Broken))
+    }
+
+    const fn undecodable() -> AskError {
+        AskError::Fault(Fault::sent(Cause::Undecodable))
+    }
+
+    fn short(limit: u64) -> PoolLimits {
+        PoolLimits { timeout: Duration::from_millis(limit), ..PoolLimits::default() }
+    }
+
+    /// A node that answers the first `good` requests of each connection and does `then` with the next.
+    async fn failing<R: Future<Output = ()> + Send + 'static>(
+        good: usize,
+        then: impl Fn(Wire) -> R + Clone + Send + Sync + 'static,
+    ) -> Script {
+        Script::serve(move |_, mut wire| {
+            let then = then.clone();
+            async move {
+                for _ in 0..good {
+                    if wire.request().await.is_none() {
+                        return;
+                    }
+                    wire.write(answer("{}")).await;
+                }
+                if wire.request().await.is_some() {
+                    then(wire).await;
+                }
+            }
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_node_sees_our_request_and_nothing_else() {
+        let node = Script::always(answer("{}")).await;
+        let url = format!("http://us:p%40ss@{}/v3/?key=k", node.address);
+        let mut config = NodeConfig::new(url.parse().unwrap());
+        config.headers.push((http::HeaderName::from_static("x-own"), HeaderValue::from_static("o")));
+        let desk = Desk::of(vec![config], PoolLimits::default());
+        let mut ask = call("{\"id\":1}");
+        ask.headers.insert("apikey", HeaderValue::from_static("secret"));
+        ask.headers.insert("x-forwarded-for", HeaderValue::from_static("1.2.3.4"));
+        desk.whole(ask).await.unwrap();
+        let version = env!("CARGO_PKG_VERSION");
+        let expected = format!(
+            "POST /v3/?key=k HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\naccept-encoding: identity\r\n\
+             user-agent: rpcgate/{version}\r\nauthorization: Basic dXM6cEBzcw==\r\nx-own: o\r\ncontent-length: 8\r\n\r\n\
+             {{\"id\":1}}",
+            node.address
+        );
+        assert_eq!(node.seen(), [expected]);
+    }
+
+    #[tokio::test]
+    async fn a_rest_call_goes_below_the_url() {
+        let node = Script::always(answer("{}")).await;
+        let desk = Desk::with(&[format!("{}/api", node.url())], PoolLimits::default());
+        let mut ask = call("");
+        (ask.method, ask.path) = (Method::GET, Some(PathAndQuery::from_static("/v2/x?y=1")));
+        ask.headers.insert("accept", HeaderValue::from_static("text/plain"));
+        desk.whole(ask).await.unwrap();
+        let [seen] = &node.seen()[..] else { panic!("one request") };
+        assert!(seen.starts_with("GET /api/v2/x?y=1 HTTP/1.1\r\n"), "{seen}");
+        assert!(seen.contains("\r\naccept: text/plain\r\n"), "{seen}");
+        assert!(!seen.contains("content-type") && !seen.contains("content-length"), "{seen}");
+    }
+
+    #[tokio::test]
+    async fn a_read_survives_a_connection_that_dies_under_it() {
+        let node = failing(1, async |_| {}).await;
+        let desk = Desk::new(&[&node]);
+        desk.read().await.unwrap();
+        assert_eq!(desk.read().await.unwrap(), "{}");
+        assert_eq!((node.conns(), node.seen().len()), (2, 3));
+    }
+
+    #[tokio::test]
+    async fn a_broadcast_that_was_written_is_never_written_again() {
+        for good in [0, 1] {
+            let (one, two) = (failing(good, async |_| {}).await, failing(good, async |_| {}).await);
+            let desk = Desk::new(&[&one, &two]);
+            for _ in 0..2 * good {
+                desk.read().await.unwrap();
+            }
+            for sent in 1..=2 {
+                assert_eq!(desk.broadcast().await, Err(broken()));
+                let seen = [one.seen(), two.seen()].concat();
+                assert_eq!(seen.iter().filter(|seen| seen.ends_with("send")).count(), sent, "{good}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refused_connection_is_a_fault_before_anything_was_sent() {
+        let refusing = Refusing::new();
+        let desk = Desk::with(&[refusing.url()], PoolLimits::default());
+        for call in [desk.read().await, desk.broadcast().await] {
+            assert_eq!(call, Err(Fault::unsent(Cause::Connect).into()));
+        }
+    }
+
+    #[tokio::test]
+    async fn reads_and_broadcasts_go_to_another_node_when_one_refuses_connections() {
+        let node = Script::always(answer("{}")).await;
+        let refusing = Refusing::new();
+        let desk = Desk::with(&[refusing.url(), node.url()], PoolLimits::default());
+        for _ in 0..10 {
+            desk.read().await.unwrap();
+            desk.broadcast().await.unwrap();
+        }
+        assert_eq!(node.seen().len(), 20);
+        let aside: Vec<_> = desk.pool.nodes().map(|node| node.aside).collect();
+        assert_eq!(aside, [Duration::from_secs(1), Duration::ZERO]);
+    }
+
+    #[tokio::test]
+    async fn a_node_put_aside_returns_when_its_time_is_up_and_it_can_be_reached() {
+        let refusing = Refusing::new();
+        let desk = Desk::with(&[refusing.url()], PoolLimits::default());
+        let aside = |desk: &Desk| desk.pool.nodes().map(|node| node.aside.as_secs()).sum::<u64>();
+        assert_eq!(desk.read().await, Err(Fault::unsent(Cause::Connect).into()));
+        assert_eq!(aside(&desk), 1);
+        desk.clock.advance(Duration::from_secs(1));
+        assert_eq!(desk.read().await, Err(Fault::unsent(Cause::Connect).into()));
+        assert_eq!(aside(&desk), 2);
+        let _node = Script::serve_on(refusing.listen(), async |_, mut wire: Wire| {
+            wire.request().await;
+            wire.write(answer("{}")).await;
+        });
+        // It is the only one, so it is tried although its time is not up.
+        assert_eq!(desk.read().await.unwrap(), "{}");
+        assert_eq!(aside(&desk), 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn many_calls_at_once_each_get_their_own_answer() {
+        let echo = |_, mut wire: Wire| async move {
+            while let Some(request) = wire.request().await {
+                wire.write(answer(request.split_once("\r\n\r\n").unwrap().1)).await;
+            }
+        };
+        let (one, two, three) =
+            (Script::serve(echo).await, Script::serve(echo).await, Script::serve(echo).await);
+        let desk = Desk::new(&[&one, &two, &three]);
+        let calls = (0..32).map(|task| {
+            let pool = desk.pool.clone();
+            tokio::spawn(async move {
+                for n in 0..50 {
+                    let body = Bytes::from(format!("{task} {n}"));
+                    let answer = pool.ask(Ask::json_rpc(body.clone()), &mut Held::default()).await.unwrap();
+                    assert!(
+                        matches!(answer.body, AnswerBody::Whole(ref answer) if *answer == body),
+                        "{body:?}"
+                    );
+                }
+            })
+        });
+        for call in calls.collect::<Vec<_>>() {
+            call.await.unwrap();
+        }
+        assert_eq!(one.seen().len() + two.seen().len() + three.seen().len(), 32 * 50);
+        assert_eq!(desk.pool.in_flight() + desk.pool.nodes().map(|node| node.in_flight).sum::<usize>(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_cut_is_a_fault_wherever_it_is_cut() {
+        let full = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 12\r\n\r\n{\"result\":1}";
+        let chunked =
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\n{\"resu\r\n6\r\nlt\":1}\r\n0\r\n\r\n";
+        for (text, steps) in [(full, 7), (chunked, 5)] {
+            for cut in (0..text.len()).step_by(steps) {
+                let node = failing(0, move |mut wire| async move { wire.write(&text[..cut]).await }).await;
+                let desk = Desk::new(&[&node]);
+                assert_eq!(desk.broadcast().await, Err(broken()), "cut at {cut} of {text}");
+                assert_eq!((node.seen().len(), desk.idle()), (1, 0));
+            }
+            let node = Script::always(text).await;
+            assert_eq!(Desk::new(&[&node]).read().await.unwrap(), "{\"result\":1}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reset_in_the_middle_of_an_answer_is_a_fault_and_a_read_moves_on() {
+        let reset = failing(0, async |mut wire| {
+            wire.write("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{").await;
+            wire.reset();
+        })
+        .await;
+        assert_eq!(Desk::new(&[&reset]).broadcast().await, Err(broken()));
+        let good = Script::always(answer("{}")).await;
+        let desk = Desk::new(&[&reset, &good]);
+        for _ in 0..4 {
+            assert_eq!(desk.read().await.unwrap(), "{}");
+        }
+        assert_eq!(good.seen().len(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_read_is_sent_at_most_twice_on_new_connections() {
+        let (one, two) = (failing(0, async |_| {}).await, failing(0, async |_| {}).await);
+        let desk = Desk::new(&[&one]);
+        assert_eq!(desk.read().await, Err(broken()));
+        assert_eq!(one.seen().len(), 2);
+        let desk = Desk::new(&[&one, &two]);
+        assert_eq!(desk.read().await, Err(broken()));
+        assert_eq!((one.seen().len(), two.seen().len()), (3, 1));
+    }
+
+    #[tokio::test]
+    async fn a_half_closed_connection_is_not_used_again() {
+        let node = Script::serve(|_, mut wire| async move {
+            wire.request().await;
+            wire.write(answer("{}")).await;
+            wire.stream.shutdown().await.unwrap();
+            wire.closed().await;
+        })
+        .await;
+        let desk = Desk::new(&[&node]);
+        desk.read().await.unwrap();
+        desk.until(|_| desk.idle() == 0).await;
+        assert_eq!(desk.broadcast().await.unwrap(), "{}");
+        assert_eq!(node.seen().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_half_closes_instead_of_answering_is_a_fault() {
+        let node = failing(0, async |mut wire| {
+            wire.stream.shutdown().await.unwrap();
+            wire.closed().await;
+        })
+        .await;
+        assert_eq!(Desk::new(&[&node]).broadcast().await, Err(broken()));
+    }
+
+    #[tokio::test]
+    async fn an_early_answer_counts_but_its_connection_is_not_used_again() {
+        let node = Script::serve(|number, mut wire| async move {
+            if number == 0 {
+                let mut byte = [0];
+                wire.stream.read_exact(&mut byte).await.unwrap();
+                wire.write("HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\n{}").await;
+                // The rest of the request is never read.
+                std::future::pending::<()>().await;
+            }
+            while wire.request().await.is_some() {
+                wire.write(answer("next")).await;
+            }
+        })
+        .await;
+        let desk = Desk::new(&[&node]);
+        let large = Ask { broadcast: true, ..Ask::json_rpc(Bytes::from(vec![b' '; 32 << 20])) };
+        let early = desk.pool.ask(large, &mut Held::default()).await.unwrap();
+        assert_eq!(early.status, StatusCode::PAYLOAD_TOO_LARGE);
+        assert_eq!(desk.broadcast().await.unwrap(), "next");
+        assert_eq!(node.conns(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_follows_an_answer_is_no_answer_to_the_next_call() {
+        let poison = answer("poison");
+        let node = Script::serve(move |number, mut wire| {
+            let poison = poison.clone();
+            async move {
+                let tail = if number == 0 { poison } else { String::new() };
+                while wire.request().await.is_some() {
+                    wire.write(answer("good") + &tail).await;
+                }
+            }
+        })
+        .await;
+        let desk = Desk::new(&[&node]);
+        for _ in 0..3 {
+            assert_eq!(desk.read().await.unwrap(), "good");
+        }
+        assert_eq!((node.conns(), node.seen().len()), (2, 3));
+    }
+
+    #[tokio::test]
+    async fn what_comes_while_a_connection_waits_closes_it() {
+        let node = Script::serve(|_, mut wire| async move {
+            wire.request().await;
+            wire.write(answer("good")).await;
+            wire.stream.flush().await.unwrap();
+            tokio::task::yield_now().await;
+            wire.write(answer("poison")).await;
+            wire.closed().await;
+        })
+        .await;
+        let desk = Desk::new(&[&node]);
+        assert_eq!(desk.read().await.unwrap(), "good");
+        desk.until(|_| desk.idle() == 0).await;
+        assert_eq!(desk.read().await.unwrap(), "good");
+    }
+
+    /// A node that ends its first connection by `end` after an answer to it, and a channel that tells when it did. It
+    /// has a thread of its own, so that the pool's can be held up until then.
+    fn ending(
+        end: impl FnOnce(std::net::TcpStream) -> Option<std::net::TcpStream> + Send + 'static,
+    ) -> (String, std::sync::mpsc::Receiver<String>) {
+        use std::io::{BufRead, BufReader, Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let serve = |reply: &str| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let head: Vec<_> =
+                    reader.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+                let mut body = [0; 4];
+                reader.read_exact(&mut body).unwrap();
+                stream.write_all(answer(reply).as_bytes()).unwrap();
+                (stream, format!("{} {}", head.len(), String::from_utf8_lossy(&body)))
+            };
+            let (stream, seen) = serve("first");
+            let _open = end(stream);
+            tell.send(seen).unwrap();
+            let (_stream, seen) = serve("second");
+            tell.send(seen).unwrap();
+        });
+        (url, told)
+    }
+
+    #[tokio::test]
+    async fn a_broadcast_on_a_connection_that_has_just_ended_is_sent_on_another() {
+        let closes = |stream| {
+            drop(stream);
+            None
+        };
+        let prattles = |mut stream: std::net::TcpStream| {
+            std::io::Write::write_all(&mut stream, answer("poison").as_bytes()).unwrap();
+            Some(stream)
+        };
+        for (url, told) in [ending(closes), ending(prattles)] {
+            let desk = Desk::with(&[url], PoolLimits::default());
+            assert_eq!(desk.broadcast().await.unwrap(), "first");
+            // The thread waits, so the pool cannot notice before its next call.
+            assert_eq!(told.recv().unwrap(), "6 send");
+            assert_eq!(desk.broadcast().await.unwrap(), "second");
+            assert_eq!(told.recv().unwrap(), "6 send");
+        }
+    }
+
+    #[tokio::test]
+    async fn informational_answers_are_passed_over() {
+        let early = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";
+        let node = Script::always(early.to_owned() + &answer("{}")).await;
+        let desk = Desk::new(&[&node]);
+        for _ in 0..2 {
+            assert_eq!(desk.read().await.unwrap(), "{}");
+        }
+        assert_eq!(node.conns(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_http_answer_is_undecodable() {
+        for garbage in [
+            "\x16\x03\x01 not http\r\n\r\n",
+            "{\"result\":1}\r\n\r\n",
+            "HTTP/2.0 200 OK\r\n\r\n",
+            "HTTP/1.1 2x0 OK\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n{}",
+            "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+            "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-encoding: br\r\ncontent-length: 2\r\n\r\n{}",
+            "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
+        ] {
+            let node = Script::always(garbage).await;
+            let desk = Desk::new(&[&node]);
+            assert_eq!(desk.read().await, Err(undecodable()), "{garbage}");
+            assert_eq!(node.seen().len(), 1, "a node that talks nonsense is not asked again: {garbage}");
+        }
+    }
+
+    #[tokio::test]
+    async fn chunks_that_cannot_be_read_are_a_fault() {
+        for chunks in ["x\r\n", "2\r\n{}xx", "ffffffffffffffffff\r\n", "2\r\n{}\r\nz"] {
+            let node =
+                Script::always(format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}"))
+                    .await;
+            assert_eq!(Desk::new(&[&node]).broadcast().await, Err(broken()), "{chunks}");
+        }
+    }
+
+    #[tokio::test]
+    async fn trailers_are_left_out_and_the_connection_stays() {
+        let node = Script::always(
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x\r\n\r\n2\r\n{}\r\n0\r\nx: y\r\n\r\n",
+        )
+        .await;
+        let desk = Desk::new(&[&node]);
+        for _ in 0..2 {
+            let answer = desk.pool.ask(call("a"), &mut Held::default()).await.unwrap();
+            assert!(answer.framed && answer.headers.is_empty(), "{answer:?}");
+        }
+        assert_eq!(node.conns(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_closes_after_each_answer_gets_a_connection_for_each_call() {
+        for head in ["HTTP/1.1 200 OK\r\nconnection: close", "HTTP/1.0 200 OK"] {
+            let node = Script::always(format!("{head}\r\ncontent-length: 2\r\n\r\n{{}}")).await;
+            let desk = Desk::new(&[&node]);
+            for _ in 0..3 {
+                assert_eq!(desk.broadcast().await.unwrap(), "{}");
+            }
+            assert_eq!((node.conns(), desk.idle()), (3, 0));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_ends_with_the_connection_is_given_out_whole_or_not_at_all() {
+        let node =
+            failing(0, async |mut wire| wire.write("HTTP/1.0 200 OK\r\n\r\n{\"result\":1}").await).await;
+        let desk = Desk::new(&[&node]);
+        let answer = desk.pool.ask(call("a"), &mut Held::default()).await.unwrap();
+        assert!(
+            !answer.framed && matches!(answer.body, AnswerBody::Whole(ref body) if body == "{\"result\":1}")
+        );
+        assert_eq!(desk.whole(Ask { collect: 11, broadcast: true, ..call("a") }).await, Err(undecodable()));
+    }
+
+    #[tokio::test]
+    async fn a_call_without_an_answer_ends_with_its_time_and_is_not_sent_again() {
+        let node = failing(0, async |_wire| std::future::pending().await).await;
+        let desk = Desk::with(&[node.url()], short(50));
+        assert_eq!(desk.read().await, Err(Fault::sent(Cause::Timeout).into()));
+        assert_eq!(node.seen().len(), 1);
+        assert_eq!(desk.pool.nodes().map(|node| node.in_flight).sum::<usize>() + desk.pool.in_flight(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_drips_ends_with_the_time_of_the_call() {
+        let node = failing(0, async |mut wire| {
+            wire.write("HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n").await;
+            loop {
+                wire.write(" ").await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        let desk = Desk::with(&[node.url()], short(50));
+        assert_eq!(desk.read().await, Err(Fault::sent(Cause::Timeout).into()));
+    }
+
+    #[tokio::test]
+    async fn leaving_a_call_closes_its_connection() {
+        let node = failing(0, async |mut wire| {
+            wire.closed().await;
+            wire.note("closed");
+        })
+        .await;
+        let desk = Desk::new(&[&node]);
+        {
+            let mut room = Held::default();
+            let mut ask = Box::pin(desk.pool.ask(call("a"), &mut room));
+            let seen = desk.until(|_| !node.seen().is_empty());
+            tokio::select! { _ = &mut ask => panic!("no answer was sent"), () = seen => {} }
+        }
+        desk.until(|_| node.seen().len() == 2).await;
+        assert_eq!(desk.pool.in_flight(), 0);
+    }
+
+    #[tokio::test]
+    async fn compressed_answers_are_decoded_within_bounds() {
+        let text = "{\"result\":0}".repeat(1000);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut gzip, text.as_bytes()).unwrap();
+        let body = gzip.finish().unwrap();
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n", body.len());
+        let node = Script::always([head.as_bytes(), &body].concat()).await;
+        let desk = Desk::new(&[&node]);
+        let ask = Ask { collect: 10, largest: text.len(), ..call("a") };
+        let answer = desk.pool.ask(ask.clone(), &mut Held::default()).await.unwrap();
+        assert!(
+            answer.headers.is_empty() && matches!(answer.body, AnswerBody::Whole(ref body) if *body == text)
+        );
+        for largest in [text.len() - 1, body.len() - 1] {
+            let error = desk.whole(Ask { largest, ..ask.clone() }).await;
+            assert_eq!(error, Err(Fault::sent(Cause::Oversize).into()), "{largest}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_calls_are_under_way_than_may_be() {
+        let node = failing(0, async |_wire| std::future::pending().await).await;
+        let desk = Desk::with(&[node.url()], PoolLimits { in_flight: 2, ..PoolLimits::default() });
+        let calls = async { tokio::join!(desk.read(), desk.read()) };
+        let third = async {
+            desk.until(|_| node.seen().len() == 2).await;
+            desk.read().await
+        };
+        tokio::select! {
+            _ = calls => panic!("nobody answers"),
+            third = third => assert_eq!(third, Err(AskError::Busy)),
+        }
+        assert_eq!(desk.pool.in_flight(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_finds_no_room_is_given_up() {
+        let node = Script::always(answer(&"x".repeat(100))).await;
+        let desk = Desk::new(&[&node]);
+        let room = Room::new(100);
+        assert!(desk.pool.ask(call("a"), &mut Held::of(room.clone())).await.is_ok());
+        let mut held = Held::of(room.clone());
+        held.take(1).unwrap();
+        assert_eq!(desk.pool.ask(call("a"), &mut held).await.err(), Some(AskError::Busy));
+        assert_eq!(node.seen().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn retries_end_with_their_reserve() {
+        let node = failing(0, async |_| {}).await;
+        let desk = Desk::new(&[&node]);
+        for _ in 0..100 {
+            assert_eq!(desk.read().await, Err(broken()));
+        }
+        assert_eq!(node.seen().len(), 100 + 30 + 10, "thirty in reserve, and one for ten calls");
+    }
+
+    #[tokio::test]
+    async fn a_node_to_avoid_is_not_asked() {
+        let (one, two) = (Script::always(answer("1")).await, Script::always(answer("2")).await);
+        let desk = Desk::new(&[&one, &two]);
+        let first = desk.pool.ask(call("a"), &mut Held::default()).await.unwrap().node;
+        let ask = Ask { avoid: Some(first), ..call("a") };
+        assert_ne!(desk.pool.ask(ask.clone(), &mut Held::default()).await.unwrap().node, first);
+        let no_node = Err(Fault::unsent(Cause::NoNode).into());
+        assert_eq!(Desk::new(&[&one]).whole(Ask { avoid: Some(NodeIndex(0)), ..ask }).await, no_node);
+        assert_eq!(Desk::new(&[]).read().await, no_node);
+    }
+
+    #[tokio::test]
+    async fn a_node_that_gave_up_waiting_is_asked_again() {
+        let node = failing(1, async |mut wire| {
+            wire.write("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+                .await;
+        })
+        .await;
+        let desk = Desk::new(&[&node]);
+        desk.read().await.unwrap();
+        assert_eq!(desk.read().await.unwrap(), "{}");
+        assert_eq!(node.conns(), 2);
+    }
+
+    #[test]
+    fn what_is_shown_of_a_pool_holds_no_password() {
+        let desk = Desk::with(&["http://u:hunter2@h:1/?key=sesame".into()], PoolLimits::default());
+        let shown = format!("{:?}", desk.pool);
+        assert!(shown.contains("h:1") && !shown.contains("hunter2") && !shown.contains("sesame"), "{shown}");
+    }
+
+    #[test]
+    fn a_call_may_run_on_any_thread() {
+        fn send<T: Send>(_: T) {}
+        let desk = Desk::new(&[]);
+        let pool = desk.pool.clone();
+        send(async move { pool.ask(call("a"), &mut Held::default()).await });
+    }
+}

@@ -1,0 +1,380 @@
+//! Upstream: the station at the end of the road, which sends what is still open to a node.
+//!
+//! A set of one travels under the client's own id, so a node's answer passes as it is. Calls of a larger set are sent
+//! under their places in it, together where the chain and its nodes take arrays; a broadcast always travels alone. It
+//! refuses with [`Refusal::Overloaded`] when too many calls to the chain are under way; whatever else goes wrong is a
+//! [`Fault`] of the call it happened to, never of its neighbours.
+//!
+//! It promises no order between the calls of a set: a node may work on them at the same time.
+//!
+//! ```
+//! use rpcgate_core::envelope::{Limits, Parsed, WireId, parse};
+//!
+//! let body = br#"{"id":"mine","params":[1.50],"extra":1,"method":"toy_r\u0065ad"}"#;
+//! let Ok(Parsed::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a call") };
+//! let mut sent = Vec::new();
+//! call.write(body, WireId::Index(3), &mut sent);
+//! assert_eq!(sent, br#"{"id":3,"method":"toy_read","params":[1.50]}"#);
+//! ```
+
+use super::{AnswerBody, Ask, AskError, NodeAnswer, NodeIndex, Pool};
+use crate::headers::stays_behind;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use futures_util::future::{Either, join_all};
+use http::StatusCode;
+use rpcgate_core::call::{Before, Calls, Payload, Settled, State};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Flags};
+use rpcgate_core::envelope::{Replies, ReplyMembers, WireId, parse_index, replies};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::json::DEEPEST;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::{Form, Reply, Source, Whole};
+use rpcgate_core::room::Held;
+use rpcgate_core::seam::Later;
+use rpcgate_core::tally::Tally;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_service::Service;
+
+/// The node pools of all chains.
+#[derive(Clone, Debug, Default)]
+pub struct Pools {
+    by_chain: HashMap<ChainName, Arc<Pool>, RandomState>,
+}
+
+impl Pools {
+    /// The pool of a chain.
+    pub fn get(&self, chain: ChainName) -> Option<&Arc<Pool>> {
+        self.by_chain.get(&chain)
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Pool>> {
+        self.by_chain.values()
+    }
+}
+
+impl FromIterator<Arc<Pool>> for Pools {
+    fn from_iter<I: IntoIterator<Item = Arc<Pool>>>(pools: I) -> Self {
+        Pools { by_chain: pools.into_iter().map(|pool| (pool.chain(), pool)).collect() }
+    }
+}
+
+/// Sends calls to nodes.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    pools: Arc<ArcSwap<Pools>>,
+    reply_max: usize,
+}
+
+impl Upstream {
+    /// A station that asks `pools`, also after they have been replaced. An answer is 64 MiB at most.
+    pub fn new(pools: Arc<ArcSwap<Pools>>) -> Self {
+        Upstream { pools, reply_max: 64 << 20 }
+    }
+
+    /// The same station, a set's answers together bounded to `bytes`.
+    #[must_use]
+    pub fn with_reply_max(mut self, bytes: usize) -> Self {
+        self.reply_max = bytes;
+        self
+    }
+}
+
+impl<A: Before<Settled>> Service<Calls<A>> for Upstream {
+    type Response = Calls<Settled>;
+    type Error = Infallible;
+    type Future = Either<Ready<Result<Calls<Settled>, Infallible>>, Later<'static, Result<Calls<Settled>, Infallible>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, calls: Calls<A>) -> Self::Future {
+        let mut calls: Calls<Settled> = calls.at();
+        let tally = calls.tally_mut();
+        if !tally.has_open() {
+            return Either::Left(ready(Ok(calls)));
+        }
+        let Some(pool) = self.pools.load().get(tally.chain.name()).cloned() else {
+            for entry in tally.entries.iter_mut().filter(|entry| entry.is_open()) {
+                entry.state = State::Failed(Fault::unsent(Cause::NoNode));
+            }
+            return Either::Left(ready(Ok(calls)));
+        };
+        let reply_max = self.reply_max;
+        Either::Right(Box::pin(async move {
+            forward(&pool, calls.tally_mut(), reply_max).await;
+            Ok(calls)
+        }))
+    }
+}
+
+/// One request to a node: the places of the calls in it, and its bytes.
+struct Load {
+    places: SmallVec<[usize; 1]>,
+    body: Vec<u8>,
+    broadcast: bool,
+    /// Whether it is a call, not an array of them.
+    alone: bool,
+}
+
+async fn forward(pool: &Pool, tally: &mut Tally, reply_max: usize) {
+    let loads = loads(pool, tally);
+    for place in loads.iter().flat_map(|load| &load.places) {
+        tally.entries[*place].state = State::Sent;
+    }
+    let whole = !tally.batch;
+    let (chain, body) = (tally.chain.clone(), tally.body.clone());
+    let room = tally.room.sibling();
+    let mut answers = loads.into_iter().map(|load| {
+        let mut room = room.sibling();
+        async move {
+            let Load { places, body, broadcast, alone } = load;
+            let ask = Ask { broadcast, collect: reply_max, largest: reply_max, ..Ask::json_rpc(body.into()) };
+            (places, alone, ask_judged(pool, ask, &mut room).await, room)
+        }
+    });
+    // A set of one, the rule, needs no list of futures.
+    let answers: SmallVec<[_; 1]> = match answers.len() {
+        1 => match answers.next() {
+            Some(answer) => SmallVec::from_buf([answer.await]),
+            None => SmallVec::new(),
+        },
+        _ => join_all(answers).await.into(),
+    };
+    for (places, alone, answer, room) in answers {
+        tally.room.absorb(room);
+        match answer {
+            Err(state) => {
+                for place in places {
+                    tally.entries[place].state = state.state();
+                }
+            }
+            Ok(answer) if alone => {
+                let place = places[0];
+                let entry = &mut tally.entries[place];
+                let id = entry.call.id(&body);
+                entry.state = match answer.one(&chain, id, whole, entry.call.is_notification(&body)) {
+                    Ok(form) => State::Answered(Reply { form, from: Source::Node }),
+                    Err(fault) => State::Failed(fault),
+                };
+            }
+            Ok(answer) => answer.many(tally, &places),
+        }
+    }
+}
+
+/// Parts the open calls into requests to a node.
+fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
+    let largest = pool.nodes().filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
+    let together = tally.chain.facts().batch && largest > 1;
+    let mut loads: SmallVec<[Load; 1]> = SmallVec::new();
+    let mut open = 0;
+    let mut array: Option<Load> = None;
+    for (place, entry) in tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()) {
+        let Payload::JsonRpc(envelope) = &entry.call.payload else { continue };
+        open += 1;
+        let broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
+        if broadcast || !together || !tally.batch {
+            let id = if tally.batch && envelope.id.is_none() { WireId::Index(place) } else { WireId::Own };
+            let mut body = Vec::with_capacity(entry.call.len() + 16);
+            envelope.write(&tally.body, id, &mut body);
+            loads.push(Load { places: SmallVec::from_buf([place]), body, broadcast, alone: true });
+            continue;
+        }
+        if array.as_ref().is_some_and(|load| load.places.len() >= largest) {
+            loads.extend(array.take());
+        }
+        let load = array.get_or_insert_with(|| Load {
+            places: SmallVec::new(),
+            body: Vec::with_capacity(tally.body.len() + 64),
+            broadcast: false,
+            alone: false,
+        });
+        load.body.push(if load.places.is_empty() { b'[' } else { b',' });
+        envelope.write(&tally.body, WireId::Index(place), &mut load.body);
+        load.places.push(place);
+    }
+    loads.extend(array);
+    for load in loads.iter_mut().filter(|load| !load.alone) {
+        if let [place] = load.places[..] {
+            // Nodes answer a lone call faster than an array of one, and some tell more in its HTTP status.
+            load.alone = true;
+            load.body.clear();
+            if let Payload::JsonRpc(envelope) = &tally.entries[place].call.payload {
+                envelope.write(&tally.body, WireId::Index(place), &mut load.body);
+            }
+        } else {
+            load.body.push(b']');
+        }
+    }
+    debug_assert_eq!(open, loads.iter().map(|load| load.places.len()).sum::<usize>());
+    loads
+}
+
+/// Why a request to a node brought nothing.
+#[derive(Clone, Copy)]
+enum Nothing {
+    Fault(Fault),
+    Busy,
+}
+
+impl Nothing {
+    fn state(self) -> State {
+        match self {
+            Nothing::Fault(fault) => State::Failed(fault),
+            Nothing::Busy => State::Refused(Refusal::Overloaded),
+        }
+    }
+}
+
+/// Asks a node, and once another one when what came is no answer and the call may be repeated.
+async fn ask_judged(pool: &Pool, ask: Ask, room: &mut Held) -> Result<Answer, Nothing> {
+    let again = (!ask.broadcast && pool.nodes().len() > 1).then(|| ask.clone());
+    let (fault, node) = match ask_once(pool, ask, room).await {
+        Ok(answer) => return Ok(answer),
+        Err((nothing, None)) => return Err(nothing),
+        Err((Nothing::Busy, _)) => return Err(Nothing::Busy),
+        Err((Nothing::Fault(fault), Some(node))) => (fault, node),
+    };
+    tracing::debug!(chain = %pool.chain(), %fault, "a node's answer is no answer");
+    match again {
+        Some(ask) if fault.may_retry(true) => {
+            ask_once(pool, Ask { avoid: Some(node), ..ask }, room).await.map_err(|_| Nothing::Fault(fault))
+        }
+        _ => Err(Nothing::Fault(fault)),
+    }
+}
+
+async fn ask_once(pool: &Pool, ask: Ask, room: &mut Held) -> Result<Answer, (Nothing, Option<NodeIndex>)> {
+    match pool.ask(ask, room).await {
+        Ok(answer) => {
+            let node = answer.node;
+            Answer::judge(answer).map_err(|fault| (Nothing::Fault(fault), Some(node)))
+        }
+        Err(AskError::Fault(fault)) => {
+            tracing::debug!(chain = %pool.chain(), %fault, "no answer from a node");
+            Err((Nothing::Fault(fault), None))
+        }
+        Err(AskError::Busy) => Err((Nothing::Busy, None)),
+    }
+}
+
+/// A node's answer that is one.
+struct Answer {
+    status: StatusCode,
+    headers: http::HeaderMap,
+    body: Bytes,
+    replies: Option<Replies>,
+}
+
+impl Answer {
+    /// A JSON answer counts at any status but those by which a node refuses the gateway itself; nothing but JSON does,
+    /// unless it is nothing at all, which is what a notification gets.
+    fn judge(answer: NodeAnswer) -> Result<Self, Fault> {
+        let status = answer.status;
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS) {
+            return Err(Fault::sent(Cause::Status(status.as_u16())));
+        }
+        let AnswerBody::Whole(body) = answer.body else { return Err(Fault::sent(Cause::Oversize)) };
+        let replies = match replies(&body, DEEPEST) {
+            Ok(replies) => Some(replies),
+            Err(_) if body.is_empty() && status.is_success() && answer.framed => None,
+            Err(_) if status.is_success() => return Err(Fault::sent(Cause::Undecodable)),
+            Err(_) => return Err(Fault::sent(Cause::Status(status.as_u16()))),
+        };
+        Ok(Answer { status, headers: answer.headers, body, replies })
+    }
+
+    /// The answer to a call that was sent alone under `id`.
+    fn one(mut self, chain: &Chain, id: Option<&[u8]>, whole: bool, notification: bool) -> Result<Form, Fault> {
+        if notification {
+            return Ok(Form::Nothing);
+        }
+        let Some(Replies::Single(reply)) = self.replies else { return Err(Fault::sent(Cause::Undecodable)) };
+        let status = match chain.facts().dialect {
+            Dialect::Utxo => self.status,
+            _ => StatusCode::OK,
+        };
+        let inner = self.inner(&reply)?;
+        if whole && reply.id.map(|own| own.of(&self.body)) == id {
+            let behind: SmallVec<[_; 8]> = self.headers.keys().filter(|name| stays_behind(name)).cloned().collect();
+            for name in behind {
+                self.headers.remove(name);
+            }
+            return Ok(Form::Whole(Whole { status, headers: self.headers, body: self.body, inner }));
+        }
+        Ok(form(inner, status))
+    }
+
+    /// The answers to calls that were sent together under their places.
+    fn many(self, tally: &mut Tally, places: &[usize]) {
+        let mut settle = |place: usize, state: State| tally.entries[place].state = state;
+        match &self.replies {
+            // One error for all: the node would not take the array.
+            Some(Replies::Single(reply)) if reply.error.is_some() => {
+                for place in places {
+                    settle(*place, self.state(reply));
+                }
+                return;
+            }
+            Some(Replies::Many(_)) | None => {}
+            Some(Replies::Single(_)) => {
+                for place in places {
+                    settle(*place, State::Failed(Fault::sent(Cause::Undecodable)));
+                }
+                return;
+            }
+        }
+        let mut found: SmallVec<[Option<Option<ReplyMembers>>; 8]> = SmallVec::from_elem(None, places.len());
+        if let Some(Replies::Many(many)) = &self.replies {
+            for reply in many {
+                let place = reply.id.and_then(|id| parse_index(id.of(&self.body)));
+                let Some(at) = place.and_then(|place| places.binary_search(&place).ok()) else { continue };
+                // Two answers to one call: nobody knows which of them is meant.
+                found[at] = Some(if found[at].is_none() { Some(*reply) } else { None });
+            }
+        }
+        for (place, found) in places.iter().zip(found) {
+            let notification = tally.entries[*place].call.is_notification(&tally.body);
+            tally.entries[*place].state = match found {
+                Some(Some(reply)) => self.state(&reply),
+                Some(None) => State::Failed(Fault::sent(Cause::Undecodable)),
+                None if notification => State::Answered(Reply { form: Form::Nothing, from: Source::Node }),
+                None => State::Failed(Fault::sent(Cause::Unanswered)),
+            };
+        }
+    }
+
+    fn state(&self, reply: &ReplyMembers) -> State {
+        match self.inner(reply) {
+            Ok(inner) => State::Answered(Reply { form: form(inner, StatusCode::OK), from: Source::Node }),
+            Err(fault) => State::Failed(fault),
+        }
+    }
+
+    fn inner(&self, reply: &ReplyMembers) -> Result<Result<Bytes, Bytes>, Fault> {
+        match (reply.error, reply.result) {
+            (Some(error), _) => Ok(Err(self.body.slice(error.range()))),
+            (None, Some(result)) => Ok(Ok(self.body.slice(result.range()))),
+            (None, None) => Err(Fault::sent(Cause::Undecodable)),
+        }
+    }
+}
+
+fn form(inner: Result<Bytes, Bytes>, status: StatusCode) -> Form {
+    match inner {
+        Ok(result) => Form::Result(result),
+        Err(error) => Form::Error(error, status),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! Where a node is.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderValue, Uri};
+use std::fmt;
+
+/// A node's `http://` or `https://` address, with user and password if it asks for them.
+///
+/// Shown without its secrets: the password, the values of its query, and path segments long enough to be a key.
+///
+/// ```
+/// use rpcgate_layers::upstream::NodeUrl;
+///
+/// let url: NodeUrl = "https://rpc:hunter2@node.example:8545/v3?apikey=abc".parse()?;
+/// assert_eq!(url.to_string(), "https://rpc:***@node.example:8545/v3?apikey=***");
+/// # Ok::<(), rpcgate_layers::upstream::BadUrl>(())
+/// ```
+#[derive(Clone)]
+pub struct NodeUrl {
+    pub(super) tls: bool,
+    /// Without the brackets of an IPv6 address.
+    pub(super) host: Box<str>,
+    pub(super) port: u16,
+    /// What `Host` says: with the port unless it is the scheme's own.
+    pub(super) authority: HeaderValue,
+    pub(super) path: PathAndQuery,
+    /// What `Authorization` says when the URL names a user: RFC 7617.
+    pub(super) login: Option<HeaderValue>,
+    shown: Box<str>,
+}
+
+/// Why a text is not the URL of a node. It does not repeat the text, which may hold a password.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BadUrl {
+    /// It begins neither with `http://` nor with `https://`.
+    Scheme,
+    /// Host or port cannot be read.
+    Authority,
+    /// The path or the query holds what neither may hold, or there is a fragment.
+    Path,
+    /// User or password have a broken percent-escape.
+    Login,
+}
+
+impl fmt::Display for BadUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BadUrl::Scheme => "a node's URL begins with http:// or https://",
+            BadUrl::Authority => "the URL names no host, or its port is no number from 1 to 65535",
+            BadUrl::Path => "the path or query of the URL cannot be read",
+            BadUrl::Login => "user or password of the URL have a broken percent-escape",
+        })
+    }
+}
+
+impl std::error::Error for BadUrl {}
+
+impl std::str::FromStr for NodeUrl {
+    type Err = BadUrl;
+
+    fn from_str(text: &str) -> Result<Self, BadUrl> {
+        let (scheme, rest) = text.split_once("://").ok_or(BadUrl::Scheme)?;
+        let tls = match scheme {
+            _ if scheme.eq_ignore_ascii_case("http") => false,
+            _ if scheme.eq_ignore_ascii_case("https") => true,
+            _ => return Err(BadUrl::Scheme),
+        };
+        if rest.contains('#') {
+            return Err(BadUrl::Path);
+        }
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (login, host) = match authority.rsplit_once('@') {
+            Some((login, host)) => (Some(login), host),
+            None => (None, authority),
+        };
+        let port = port(host, tls)?;
+        let host: Authority =
+            host.strip_suffix(':').unwrap_or(host).parse().map_err(|_| BadUrl::Authority)?;
+        let bare = host.host().trim_start_matches('[').trim_end_matches(']');
+        if bare.is_empty() {
+            return Err(BadUrl::Authority);
+        }
+        let default = if tls { 443 } else { 80 };
+        let shown_host =
+            if port == default { host.host().to_owned() } else { format!("{}:{port}", host.host()) };
+        let path: PathAndQuery = match path {
+            "" => PathAndQuery::from_static("/"),
+            query if query.starts_with('?') => format!("/{query}").parse().map_err(|_| BadUrl::Path)?,
+            path => path.parse().map_err(|_| BadUrl::Path)?,
+        };
+        Ok(NodeUrl {
+            tls,
+            shown: shown(tls, login, &shown_host, &path).into(),
+            host: bare.into(),
+            port,
+            authority: HeaderValue::from_str(&shown_host).map_err(|_| BadUrl::Authority)?,
+            path,
+            login: login.map(basic).transpose()?,
+        })
+    }
+}
+
+impl NodeUrl {
+    /// The target of a request to the URL itself.
+    pub(super) fn target(&self) -> Uri {
+        Uri::from(self.path.clone())
+    }
+
+    /// The target of a request to `path` below the URL. Both queries are kept, the URL's own first. `None` if that
+    /// is too long for a URI.
+    pub(super) fn below(&self, path: &PathAndQuery) -> Option<Uri> {
+        let mut joined = String::with_capacity(self.path.as_str().len() + path.as_str().len() + 1);
+        joined.push_str(self.path.path().trim_end_matches('/'));
+        joined.push_str(path.path());
+        let queries = [self.path.query(), path.query()];
+        for (query, mark) in queries.into_iter().flatten().filter(|query| !query.is_empty()).zip(["?", "&"]) {
+            joined.push_str(mark);
+            joined.push_str(query);
+        }
+        PathAndQuery::try_from(joined).ok().map(Uri::from)
+    }
+}
+
+/// The port of `host[:port]`; the scheme's own if none is given.
+fn port(host: &str, tls: bool) -> Result<u16, BadUrl> {
+    match host.rsplit_once(':') {
+        Some((_, digits)) if !digits.ends_with(']') && !digits.is_empty() => match digits.parse() {
+            Ok(0) | Err(_) => Err(BadUrl::Authority),
+            Ok(port) => Ok(port),
+        },
+        _ => Ok(if tls { 443 } else { 80 }),
+    }
+}
+
+fn basic(login: &str) -> Result<HeaderValue, BadUrl> {
+    let (user, password) = login.split_once(':').unwrap_or((login, ""));
+    let mut pair = unescaped(user).ok_or(BadUrl::Login)?;
+    pair.push(b':');
+    pair.extend(unescaped(password).ok_or(BadUrl::Login)?);
+    let value = format!("Basic {}", BASE64_STANDARD.encode(pair));
+    let mut value = HeaderValue::from_str(&value).map_err(|_| BadUrl::Login)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let (digits, tail) = rest.split_at_checked(2)?;
+        if !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        rest = tail;
+    }
+    Some(bytes)
+}
+
+/// A path segment this long is taken for a key.
+const KEY: usize = 16;
+
+fn shown(tls: bool, login: Option<&str>, host: &str, path: &PathAndQuery) -> String {
+    let mut shown = String::from(if tls { "https://" } else { "http://" });
+    if let Some(login) = login {
+        match login.split_once(':') {
+            Some((user, _)) => shown.extend([user, ":***@"]),
+            None => shown.extend([login, "@"]),
+        }
+    }
+    shown.push_str(host);
+    if path.as_str() != "/" {
+        for segment in path.path().split('/').skip(1) {
+            shown.extend(["/", if segment.len() >= KEY { "***" } else { segment }]);
+        }
+        for (pair, mark) in path.query().into_iter().flat_map(|query| query.split('&')).zip(marks()) {
+            shown.push_str(mark);
+            match pair.split_once('=') {
+                Some((name, _)) => shown.extend([name, "=***"]),
+                None => shown.push_str("***"),
+            }
+        }
+    }
+    shown
+}
+
+fn marks() -> impl Iterator<Item = &'static str> {
+    std::iter::once("?").chain(std::iter::repeat("&"))
+}
+
+impl fmt::Display for NodeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl fmt::Debug for NodeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> NodeUrl {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn host_port_and_target_are_read() {
+        for (text, host, port, authority, target) in [
+            ("http://h", "h", 80, "h", "/"),
+            ("HTTPS://h:443/", "h", 443, "h", "/"),
+            ("https://h:8443/a/b?c=d", "h", 8443, "h:8443", "/a/b?c=d"),
+            ("http://[::1]:8545?x", "::1", 8545, "[::1]:8545", "/?x"),
+            ("http://[::1]/", "::1", 80, "[::1]", "/"),
+            ("http://u:p@10.0.0.1:1/", "10.0.0.1", 1, "10.0.0.1:1", "/"),
+        ] {
+            let url = url(text);
+            assert_eq!(
+                (&*url.host, url.port, url.authority.to_str().unwrap()),
+                (host, port, authority),
+                "{text}"
+            );
+            assert_eq!(url.target().to_string(), target, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_node_is_refused_by_its_fault() {
+        for (text, why) in [
+            ("ws://h", BadUrl::Scheme),
+            ("h:80", BadUrl::Scheme),
+            ("http://", BadUrl::Authority),
+            ("http://:80", BadUrl::Authority),
+            ("http://h:0", BadUrl::Authority),
+            ("http://h:65536", BadUrl::Authority),
+            ("http://a b/", BadUrl::Authority),
+            ("http://h/#x", BadUrl::Path),
+            ("http://h/a b", BadUrl::Path),
+            ("http://u:%zz@h", BadUrl::Login),
+            ("http://u:%2@h", BadUrl::Login),
+            ("http://u:%+1@h", BadUrl::Login),
+        ] {
+            assert_eq!(text.parse::<NodeUrl>().unwrap_err(), why, "{text}");
+        }
+    }
+
+    #[test]
+    fn user_and_password_become_a_basic_login() {
+        let login = |text: &str| url(text).login.map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(
+            login("http://Aladdin:open%20sesame@h").as_deref(),
+            Some("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")
+        );
+        assert_eq!(login("http://u@h").as_deref(), Some("Basic dTo="));
+        assert_eq!(login("http://h"), None);
+    }
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        for (text, shown) in [
+            ("http://h/", "http://h"),
+            ("http://u:p%40@h:1/", "http://u:***@h:1"),
+            ("https://h/v3/0123456789abcdef0123/x", "https://h/v3/***/x"),
+            ("https://h/?a=b&cd&e=", "https://h/?a=***&***&e=***"),
+        ] {
+            assert_eq!(format!("{0} {0:?}", url(text)), format!("{shown} {shown}"));
+        }
+    }
+
+    #[test]
+    fn a_path_is_joined_below_the_urls_own() {
+        let below = |base: &str, path: &'static str| {
+            url(base).below(&PathAndQuery::from_static(path)).unwrap().to_string()
+        };
+        assert_eq!(below("http://h", "/a?x=1"), "/a?x=1");
+        assert_eq!(below("http://h/api/?key=k", "/a"), "/api/a?key=k");
+        assert_eq!(below("http://h/api?key=k", "/a/b?x=1"), "/api/a/b?key=k&x=1");
+    }
+}

@@ -1,0 +1,279 @@
+//! A TCP proxy that stands in front of a node and does to its clients what broken nodes and networks do.
+//!
+//! It lets everything through until a [`Mode`] is set; the mode may change at any time. A request and its reply follow
+//! the mode that was in force when the request's first byte came, so a test knows what a change can reach. What is not
+//! HTTP/1 (TLS, HTTP/2, a WebSocket after its handshake, Redis, PostgreSQL) follows the mode of the moment, byte by
+//! byte; modes that need to see a message's end let it pass.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
+//! use rpcgate_tests::fault::{FaultProxy, Mode};
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//! use tokio::net::{TcpListener, TcpStream};
+//!
+//! let node = TcpListener::bind("127.0.0.1:0").await?;
+//! let proxy = FaultProxy::start(node.local_addr()?).await?;
+//! proxy.set(Mode::Garbage);
+//!
+//! let mut client = TcpStream::connect(proxy.addr()).await?;
+//! client.write_all(b"GET / HTTP/1.1\r\nhost: node\r\n\r\n").await?;
+//! assert_ne!(client.read_u8().await?, b'H');
+//! assert_eq!(proxy.stats().requests, 1);
+//! # Ok(()) }
+//! ```
+
+mod connection;
+mod framing;
+mod reply;
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+/// What the proxy does to a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Everything passes unchanged.
+    Pass,
+    /// The first byte of each reply comes this much later.
+    Delay(Duration),
+    /// The connection is closed in good order (FIN) after so many bytes of the reply, its head counted.
+    CutAfter(u64),
+    /// The connection is closed in good order (FIN) after the head and so many bytes of the body, as they stand on the
+    /// wire.
+    CutBodyAfter(u64),
+    /// The connection is reset (RST) after at most so many bytes of the reply, its head counted.
+    ResetAfter(u64),
+    /// After a whole reply no more will be sent (FIN), but the connection is still read, so a client that writes its
+    /// next request gets no error from writing.
+    HalfClose,
+    /// Connections are accepted and read, nothing goes to the node, no answer ever comes. What it swallowed stays
+    /// swallowed when the mode changes.
+    BlackHole,
+    /// Nobody listens: connecting is refused. Open connections are left alone.
+    RefuseNew,
+    /// New connections are accepted and reset (RST) at once. Open connections are left alone.
+    ResetNew,
+    /// A reply trickles: so many bytes, then a pause, again and again.
+    Slow {
+        /// Bytes between two pauses, at least one.
+        bytes: usize,
+        /// Length of a pause.
+        every: Duration,
+    },
+    /// A request is answered with bytes that are no HTTP. The node does not get it.
+    Garbage,
+    /// A request is answered with a proper head and a body that is neither JSON nor UTF-8. The node does not get it.
+    GarbageBody,
+    /// The node's reply, its body stretched to so many bytes (length given) and still valid: an answer's `result`
+    /// becomes a long string, any other body gets blanks before its last byte.
+    Oversize(u64),
+    /// The node's whole reply with a length that promises more, then the connection is closed (FIN).
+    BadLength,
+    /// The node's reply, and right after its end these bytes that belong to no reply.
+    ExcessBody(Bytes),
+    /// A 200 reply with this body as soon as the request's head is there, before its body has been read. The node does
+    /// not get the request; its body is read and dropped.
+    EarlyAnswer(Bytes),
+    /// Interim replies 100, 102 and 103 come before the node's own.
+    Informational,
+    /// The connection is closed (FIN) when, after a first exchange, the next request's first bytes arrive: to its
+    /// client an idle kept connection looks sound until it is used. New connections serve one exchange.
+    StaleKeepAlive,
+}
+
+/// What has passed so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections open now.
+    pub open: u64,
+    /// HTTP/1 requests whose head was read, forwarded or not.
+    pub requests: u64,
+    /// Bytes read from clients.
+    pub from_client: u64,
+    /// Bytes written to clients.
+    pub to_client: u64,
+}
+
+/// The proxy. Dropping it closes its listener and every connection.
+#[derive(Debug)]
+pub struct FaultProxy {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    // Bound and never listening: keeps the port ours while `RefuseNew` has the listener closed.
+    _port: TcpSocket,
+    runtime: Handle,
+    sever: watch::Sender<u64>,
+    accepting: AbortHandle,
+}
+
+#[derive(Debug)]
+struct Shared {
+    mode: Mutex<Mode>,
+    door: Mutex<Door>,
+    connections: AtomicU64,
+    open: AtomicU64,
+    requests: AtomicU64,
+    from_client: AtomicU64,
+    to_client: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Door {
+    listener: Option<TcpListener>,
+    waiting: Option<Waker>,
+}
+
+impl FaultProxy {
+    /// A proxy on a free port of 127.0.0.1, in front of that address. Must be called in a tokio runtime.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start(target: SocketAddr) -> io::Result<Self> {
+        let port = TcpSocket::new_v4()?;
+        port.set_reuseaddr(true)?;
+        port.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        let addr = port.local_addr()?;
+        let shared = Arc::new(Shared {
+            mode: Mutex::new(Mode::Pass),
+            door: Mutex::new(Door {
+                listener: Some(listen(addr)?),
+                waiting: None,
+            }),
+            connections: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            from_client: AtomicU64::new(0),
+            to_client: AtomicU64::new(0),
+        });
+        let (sever, severed) = watch::channel(0);
+        let accepting = tokio::spawn(accept(target, Arc::clone(&shared), severed)).abort_handle();
+        Ok(FaultProxy {
+            addr,
+            shared,
+            _port: port,
+            runtime: Handle::current(),
+            sever,
+            accepting,
+        })
+    }
+
+    /// Where clients connect.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The same as a URL, without a path: `http://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Changes the mode, for requests and connections that come after this call.
+    #[expect(
+        clippy::expect_used,
+        reason = "the port stays bound by this proxy, so nobody else can have taken it"
+    )]
+    pub fn set(&self, mode: Mode) {
+        let listening = mode != Mode::RefuseNew;
+        *lock(&self.shared.mode) = mode;
+        let mut door = lock(&self.shared.door);
+        if !listening {
+            door.listener = None;
+        } else if door.listener.is_none() {
+            let _inside = self.runtime.enter();
+            door.listener = Some(listen(self.addr).expect("the port is ours"));
+            door.waiting.take().into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Resets (RST) every connection that is open now, as the death of a node's host would. New ones are served.
+    pub fn reset_open(&self) {
+        self.sever.send_modify(|generation| *generation += 1);
+    }
+
+    /// What has passed since the start.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            connections: self.shared.connections.load(Relaxed),
+            open: self.shared.open.load(Relaxed),
+            requests: self.shared.requests.load(Relaxed),
+            from_client: self.shared.from_client.load(Relaxed),
+            to_client: self.shared.to_client.load(Relaxed),
+        }
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        lock(&self.shared.door).listener = None;
+        self.accepting.abort();
+    }
+}
+
+impl Shared {
+    fn mode(&self) -> Mode {
+        lock(&self.mode).clone()
+    }
+
+    async fn accepted(&self) -> io::Result<TcpStream> {
+        poll_fn(|context| {
+            let mut door = lock(&self.door);
+            // Kept on every poll: a listener that `set` closes and opens again knows no waker of the old one.
+            door.waiting = Some(context.waker().clone());
+            match &door.listener {
+                Some(listener) => listener.poll_accept(context).map_ok(|(stream, _)| stream),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+}
+
+fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    socket.listen(1024)
+}
+
+async fn accept(target: SocketAddr, shared: Arc<Shared>, severed: watch::Receiver<u64>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let client = tokio::select! {
+            accepted = shared.accepted() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok(client) = client else {
+            // The client was gone before it was accepted, or descriptors are short: others must get their turn.
+            tokio::task::yield_now().await;
+            continue;
+        };
+        shared.connections.fetch_add(1, Relaxed);
+        if shared.mode() == Mode::ResetNew {
+            let _ = client.set_zero_linger();
+            continue;
+        }
+        let mut severed = severed.clone();
+        severed.mark_unchanged();
+        connections.spawn(connection::serve(client, target, Arc::clone(&shared), severed));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

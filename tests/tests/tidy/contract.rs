@@ -1,0 +1,215 @@
+//! The table of promises: each sentence of the contract names the test that shows it.
+//!
+//! `tests/contract.md` holds tables with the header `| sentence of the contract | test |`. A test is written as
+//! `path::to::test_fn` or `file.rs: test_fn`, between backticks; several are parted by commas.
+
+use std::collections::HashMap;
+
+use crate::source::{Kind, Source};
+use crate::{none, tree};
+
+const TABLE: &str = "tests/contract.md";
+
+/// Where test functions of one name stand: the file and the modules that are declared in it.
+type Tests = HashMap<String, Vec<Place>>;
+
+#[derive(Debug)]
+struct Place {
+    path: String,
+    modules: Vec<String>,
+}
+
+/// One row: its line number, its sentence, the tests it names.
+#[derive(PartialEq, Eq, Debug)]
+struct Row {
+    line: usize,
+    sentence: String,
+    tests: Vec<String>,
+}
+
+fn rows(table: &str) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut inside = false;
+    for (at, line) in table.lines().enumerate() {
+        let Some(cells) = cells(line) else {
+            inside = false;
+            continue;
+        };
+        let rule = cells
+            .iter()
+            .all(|cell| cell.chars().all(|mark| matches!(mark, '-' | ':' | ' ')));
+        if !inside {
+            inside = true;
+        } else if !rule {
+            let named = cells.get(1).map_or("", String::as_str).split(',');
+            let tests = named.map(|test| test.trim().trim_matches('`').trim().to_owned());
+            let tests = tests.filter(|test| !test.is_empty()).collect();
+            rows.push(Row {
+                line: at + 1,
+                sentence: cells[0].clone(),
+                tests,
+            });
+        }
+    }
+    rows
+}
+
+/// The cells of a table's line; a bar behind a backslash is text.
+fn cells(line: &str) -> Option<Vec<String>> {
+    let line = line.trim().strip_prefix('|')?;
+    let line = line.strip_suffix('|').unwrap_or(line).replace("\\|", "\u{0}");
+    Some(
+        line.split('|')
+            .map(|cell| cell.trim().replace('\u{0}', "|"))
+            .collect(),
+    )
+}
+
+/// Functions with an attribute whose path ends in `test`.
+fn test_functions(sources: &[Source]) -> Tests {
+    let mut tests = Tests::new();
+    for source in sources {
+        let code: Vec<_> = source
+            .tokens
+            .iter()
+            .filter(|token| token.kind != Kind::Doc)
+            .collect();
+        let named = |at: usize, text: &str| code.get(at).is_some_and(|token| token.text == text);
+        let modules: Vec<_> = (1..code.len())
+            .filter(|at| named(at - 1, "mod"))
+            .map(|at| code[at].text.clone())
+            .collect();
+        let mut marked = false;
+        let mut at = 0;
+        while at < code.len() {
+            if named(at, "#") && named(at + 1, "[") {
+                let mut last = at + 2;
+                while named(last + 1, "::") {
+                    last += 2;
+                }
+                marked |= named(last, "test");
+                at = last;
+            } else if named(at, "fn") {
+                if let Some(name) = code.get(at + 1).filter(|_| std::mem::take(&mut marked)) {
+                    let place = Place {
+                        path: source.path.clone(),
+                        modules: modules.clone(),
+                    };
+                    tests.entry(name.text.clone()).or_default().push(place);
+                }
+            } else if named(at, "}") || named(at, ";") {
+                marked = false;
+            }
+            at += 1;
+        }
+    }
+    tests
+}
+
+fn exists(test: &str, tests: &Tests) -> bool {
+    if let Some((file, name)) = test.split_once(": ") {
+        let places = tests.get(name.trim()).map_or(&[][..], Vec::as_slice);
+        return places
+            .iter()
+            .any(|place| place.path == file || place.path.ends_with(&format!("/{file}")));
+    }
+    let mut segments: Vec<_> = test.split("::").collect();
+    let Some(places) = segments.pop().and_then(|name| tests.get(name)) else {
+        return false;
+    };
+    places.iter().any(|place| {
+        let stem = place
+            .path
+            .strip_suffix(".rs")
+            .unwrap_or(&place.path)
+            .replace('-', "_");
+        let parts: Vec<_> = stem.split('/').collect();
+        segments
+            .iter()
+            .all(|segment| parts.contains(segment) || place.modules.iter().any(|module| module == segment))
+    })
+}
+
+fn broken(rows: &[Row], tests: &Tests) -> Vec<String> {
+    let mut findings = Vec::new();
+    for row in rows {
+        let start: String = row.sentence.chars().take(60).collect();
+        if row.tests.is_empty() {
+            findings.push(format!("{TABLE}:{}: no test shows \"{start}\"", row.line));
+        }
+        let gone = row.tests.iter().filter(|test| !exists(test, tests));
+        findings.extend(
+            gone.map(|test| format!("{TABLE}:{}: there is no test `{test}` (\"{start}\")", row.line)),
+        );
+    }
+    findings
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let rows = rows(&tree::read(TABLE));
+    assert!(!rows.is_empty(), "{TABLE} has no row");
+    none(
+        &broken(&rows, &test_functions(tree::sources())),
+        "A promise without a test is none: write the test, or take the sentence back.",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planted() -> Tests {
+        test_functions(&[
+            Source::new(
+                "tests/tests/road/window.rs",
+                "#[tokio::test(start_paused = true)]\nasync fn counts() {}\nfn plain() {}",
+            ),
+            Source::new(
+                "rpcgate-core/src/quota.rs",
+                "#[cfg(test)]\nmod tests {\n #[test]\n #[should_panic]\n fn rolls() {}\n proptest! { #[test] fn adds_up(a in 0..9) {} } }",
+            ),
+        ])
+    }
+
+    fn findings(right: &str) -> Vec<String> {
+        let table =
+            format!("# T\n\n| sentence of the contract | test |\n|---|---|\n| Says \\| so | {right} |\n");
+        broken(&rows(&table), &planted())
+    }
+
+    #[test]
+    fn tests_that_exist_are_found_however_they_are_named() {
+        for right in [
+            "`counts`",
+            "`road::window::counts`",
+            "`window.rs: counts`",
+            "rpcgate_core::quota::tests::rolls, `adds_up`",
+        ] {
+            assert_eq!(findings(right), [""; 0], "{right}");
+        }
+    }
+
+    #[test]
+    fn a_row_without_a_test_or_with_one_that_is_gone_is_found() {
+        assert_eq!(findings(""), ["tests/contract.md:5: no test shows \"Says | so\""]);
+        for right in [
+            "`window::gone`",
+            "`plain`",
+            "`heavy::counts`",
+            "`heavy.rs: counts`",
+            "`counts`, `gone`",
+        ] {
+            assert_eq!(findings(right).len(), 1, "{right}");
+        }
+    }
+
+    #[test]
+    fn rows_are_read_from_several_tables() {
+        let table =
+            "| a | test |\n|:--|--|\n| one | `x` |\ntext\n\n| b | test |\n|---|---|\n| two | `y`, `z` |\n";
+        let rows = rows(table);
+        assert_eq!(rows.iter().map(|row| row.line).collect::<Vec<_>>(), [3, 8]);
+        assert_eq!(rows[1].tests, ["y", "z"]);
+    }
+}

@@ -1,0 +1,368 @@
+//! The crates: who may know whom, and what each manifest must say.
+
+use std::process::Command;
+
+use serde_json::Value;
+use toml::Table;
+
+use crate::{none, tree};
+
+/// Every crate of ours, and which of ours it may know.
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("rpcgate-core", &[]),
+    ("rpcgate-layers", &["rpcgate-core"]),
+    ("rpcgate-chains", &["rpcgate-core"]),
+    (
+        "rpcgate-admin",
+        &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"],
+    ),
+    (
+        "rpcgate-server",
+        &[
+            "rpcgate-core",
+            "rpcgate-layers",
+            "rpcgate-chains",
+            "rpcgate-admin",
+        ],
+    ),
+    (
+        "rpcgate-examples",
+        &[
+            "rpcgate-core",
+            "rpcgate-layers",
+            "rpcgate-chains",
+            "rpcgate-server",
+            "rpcgate-admin",
+        ],
+    ),
+    (
+        "rpcgate-tests",
+        &[
+            "rpcgate-core",
+            "rpcgate-layers",
+            "rpcgate-chains",
+            "rpcgate-server",
+            "rpcgate-admin",
+        ],
+    ),
+];
+
+/// Crates that do input or output: nothing for core.
+const INPUT_OUTPUT: &[&str] = &[
+    "async-nats",
+    "axum",
+    "fastwebsockets",
+    "hyper",
+    "hyper-rustls",
+    "hyper-util",
+    "lettre",
+    "mio",
+    "redis",
+    "reqwest",
+    "rustls",
+    "sea-orm",
+    "sea-orm-migration",
+    "socket2",
+    "sqlx",
+    "tokio",
+    "tokio-rustls",
+    "tokio-util",
+    "tonic",
+    "tower-http",
+];
+
+const NOT_PUBLISHED: &[&str] = &["rpcgate-examples", "rpcgate-tests"];
+
+const INHERITED: &[&str] = &["version", "edition", "rust-version", "license"];
+
+fn metadata() -> Value {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(tree::root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn manifest(path: &str) -> Table {
+    tree::read(path)
+        .parse()
+        .unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn members() -> Vec<(String, Table)> {
+    let root = manifest("Cargo.toml");
+    let members = root["workspace"]["members"].as_array().unwrap();
+    let paths = members
+        .iter()
+        .map(|member| format!("{}/Cargo.toml", member.as_str().unwrap()));
+    paths.map(|path| (path.clone(), manifest(&path))).collect()
+}
+
+fn items<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value[key].as_array().into_iter().flatten()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn wrong_directions(metadata: &Value) -> Vec<String> {
+    let mut findings = Vec::new();
+    for package in items(metadata, "packages") {
+        let name = text(package, "name");
+        let Some((_, known)) = MAY_KNOW.iter().find(|(ours, _)| *ours == name) else {
+            findings.push(format!("{name}: not in the list of our crates"));
+            continue;
+        };
+        for needed in items(package, "dependencies").map(|dependency| text(dependency, "name")) {
+            let ours = MAY_KNOW.iter().any(|(ours, _)| *ours == needed);
+            // A crate may name itself among its dev-dependencies, to switch on a feature for its tests.
+            if ours && needed != name && !known.contains(&needed) {
+                findings.push(format!("{name} must not know {needed}"));
+            }
+        }
+    }
+    findings
+}
+
+fn core_does_io(metadata: &Value) -> Vec<String> {
+    let core = items(metadata, "packages").filter(|package| text(package, "name") == "rpcgate-core");
+    core.flat_map(|package| items(package, "dependencies"))
+        .filter(|dependency| text(dependency, "kind") != "dev")
+        .map(|dependency| text(dependency, "name"))
+        .filter(|name| INPUT_OUTPUT.contains(name))
+        .map(|name| format!("rpcgate-core must not need {name}"))
+        .collect()
+}
+
+/// The server takes of the management side its store alone; the rest comes with a feature.
+fn whole_admin_in_the_server(metadata: &Value) -> Vec<String> {
+    let server = items(metadata, "packages").filter(|package| text(package, "name") == "rpcgate-server");
+    server
+        .flat_map(|package| items(package, "dependencies"))
+        .filter(|dependency| text(dependency, "name") == "rpcgate-admin" && text(dependency, "kind") != "dev")
+        .filter(|dependency| {
+            let more = items(dependency, "features").any(|feature| feature != "store");
+            dependency["uses_default_features"] != false || more
+        })
+        .map(|dependency| format!("rpcgate-server needs all of rpcgate-admin: {dependency}"))
+        .collect()
+}
+
+fn published(metadata: &Value) -> Vec<String> {
+    let packages =
+        items(metadata, "packages").filter(|package| NOT_PUBLISHED.contains(&text(package, "name")));
+    packages
+        .filter(|package| {
+            package["publish"]
+                .as_array()
+                .is_none_or(|registries| !registries.is_empty())
+        })
+        .map(|package| format!("{}: publish = false is missing", text(package, "name")))
+        .collect()
+}
+
+fn own_words(path: &str, manifest: &Table) -> Vec<String> {
+    let mut findings = Vec::new();
+    let inherits =
+        |value: Option<&toml::Value>| value.and_then(|value| value.get("workspace")?.as_bool()) == Some(true);
+    if !inherits(manifest.get("lints")) {
+        findings.push(format!("{path}: [lints] workspace = true is missing"));
+    }
+    for key in INHERITED {
+        if !inherits(manifest.get("package").and_then(|package| package.get(key))) {
+            findings.push(format!("{path}: {key}.workspace = true is missing"));
+        }
+    }
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    let tables = std::iter::once(manifest).chain(
+        targets
+            .into_iter()
+            .flat_map(|targets| targets.values().filter_map(toml::Value::as_table)),
+    );
+    for table in tables {
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            for (name, dependency) in table
+                .get(kind)
+                .and_then(toml::Value::as_table)
+                .into_iter()
+                .flatten()
+            {
+                if !inherits(Some(dependency)) {
+                    findings.push(format!("{path}: {kind}.{name} has a version of its own"));
+                }
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn crates_know_each_other_in_one_direction() {
+    none(
+        &wrong_directions(&metadata()),
+        "Core knows nobody; layers and chains know core; admin these three; server all.",
+    );
+}
+
+#[test]
+fn core_needs_no_input_or_output() {
+    none(
+        &core_does_io(&metadata()),
+        "Put it behind a seam: the trait stays in core, the backend goes elsewhere.",
+    );
+}
+
+#[test]
+fn the_server_takes_only_the_store_of_the_management_side() {
+    none(
+        &whole_admin_in_the_server(&metadata()),
+        "rpcgate-admin = { default-features = false, features = [\"store\"] }; what else it offers comes by a feature of the server.",
+    );
+}
+
+#[test]
+fn examples_and_tests_are_not_published() {
+    none(
+        &published(&metadata()),
+        "These packages are for this repository alone.",
+    );
+}
+
+#[test]
+fn manifests_leave_versions_and_lints_to_the_workspace() {
+    let findings: Vec<_> = members()
+        .iter()
+        .flat_map(|(path, manifest)| own_words(path, manifest))
+        .collect();
+    none(
+        &findings,
+        "Versions stand in [workspace.dependencies], lints in [workspace.lints], once for all.",
+    );
+}
+
+#[test]
+fn the_workspace_starts_the_gateway() {
+    let root = manifest("Cargo.toml");
+    assert!(
+        !root.contains_key("package"),
+        "the root holds no package, so that every crate is an equal"
+    );
+    assert_eq!(
+        root["workspace"]["default-members"].as_array().unwrap()[0].as_str(),
+        Some("rpcgate-server")
+    );
+    let mut named: Vec<_> = members()
+        .iter()
+        .map(|(_, manifest)| {
+            manifest["package"]["name"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
+    let mut known: Vec<_> = MAY_KNOW.iter().map(|(name, _)| (*name).to_owned()).collect();
+    named.sort();
+    known.sort();
+    assert_eq!(
+        named, known,
+        "the workspace's members are not the crates that this test knows"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn planted(package: &str, dependency: &Value) -> Value {
+        json!({ "packages": [{ "name": package, "dependencies": [dependency], "publish": null }] })
+    }
+
+    #[test]
+    fn a_wrong_direction_is_found() {
+        let wrong = |from, to| wrong_directions(&planted(from, &json!({ "name": to, "kind": null }))).len();
+        assert_eq!(wrong("rpcgate-core", "rpcgate-layers"), 1);
+        assert_eq!(wrong("rpcgate-layers", "rpcgate-chains"), 1);
+        assert_eq!(wrong("rpcgate-chains", "rpcgate-layers"), 1);
+        assert_eq!(wrong("rpcgate-admin", "rpcgate-server"), 1);
+        assert_eq!(wrong("rpcgate-common", "serde"), 1);
+        assert_eq!(wrong("rpcgate-layers", "rpcgate-core"), 0);
+    }
+
+    #[test]
+    fn input_in_core_is_found_unless_tests_alone_need_it() {
+        let needs = |kind| {
+            core_does_io(&planted(
+                "rpcgate-core",
+                &json!({ "name": "tokio", "kind": kind }),
+            ))
+            .len()
+        };
+        assert_eq!(
+            (needs(Value::Null), needs(json!("build")), needs(json!("dev"))),
+            (1, 1, 0)
+        );
+    }
+
+    #[test]
+    fn a_server_with_all_of_the_management_side_is_found() {
+        let whole = |default: bool, features: &[&str]| {
+            let dependency = json!({
+                "name": "rpcgate-admin", "kind": null, "uses_default_features": default, "features": features,
+            });
+            whole_admin_in_the_server(&planted("rpcgate-server", &dependency)).len()
+        };
+        assert_eq!(
+            (
+                whole(true, &["store"]),
+                whole(false, &["page"]),
+                whole(false, &["store"])
+            ),
+            (1, 1, 0)
+        );
+    }
+
+    #[test]
+    fn a_package_that_could_be_published_is_found() {
+        let package =
+            |publish: Value| json!({ "packages": [{ "name": "rpcgate-tests", "publish": publish }] });
+        assert_eq!(
+            (
+                published(&package(Value::Null)).len(),
+                published(&package(json!([]))).len()
+            ),
+            (1, 0)
+        );
+    }
+
+    #[test]
+    fn a_version_or_lint_of_a_crates_own_is_found() {
+        let good = "lints.workspace = true\n[package]\nversion.workspace = true\nedition.workspace = true\n\
+            rust-version.workspace = true\nlicense.workspace = true\n[dependencies]\na.workspace = true\n";
+        let found = |text: &str| own_words("x", &text.parse().unwrap()).len();
+        assert_eq!(found(good), 0);
+        assert_eq!(found(&good.replace("lints.workspace = true", "")), 1);
+        assert_eq!(
+            found(&good.replace("a.workspace = true", "a = \"1\"\nb = { version = \"1\" }")),
+            2
+        );
+        assert_eq!(
+            found(&format!(
+                "{good}[target.'cfg(unix)'.dev-dependencies]\nc = \"1\"\n"
+            )),
+            1
+        );
+        assert_eq!(
+            found(&good.replace("edition.workspace = true", "edition = \"2024\"")),
+            1
+        );
+    }
+}

@@ -1,0 +1,242 @@
+//! What makes a file of `rpcgate-layers` a layer: it stands alone and shows what it does.
+
+use std::collections::HashSet;
+
+use crate::source::{Kind, Source};
+use crate::{none, tree};
+
+const HOME: &str = "rpcgate-layers/src/";
+const GROUPS: &[&str] = &["request", "call"];
+
+/// The module path of a file: `call/cache/mod.rs` and `call/cache.rs` are both `call::cache`.
+fn module(path: &str) -> Option<Vec<&str>> {
+    let inside = path.strip_prefix(HOME)?.strip_suffix(".rs")?;
+    let inside = inside.strip_suffix("/mod").unwrap_or(inside);
+    Some(inside.split('/').collect())
+}
+
+/// Group and name of every layer: of `call/cache/lead.rs` both `call` and `cache`.
+fn layers(sources: &[Source]) -> HashSet<(&str, &str)> {
+    let modules = sources
+        .iter()
+        .filter(|source| is_layer(source))
+        .filter_map(|source| module(&source.path));
+    modules
+        .filter_map(|own| Some((*own.first()?, *own.get(1)?)))
+        .filter(|(group, _)| GROUPS.contains(group))
+        .collect()
+}
+
+/// Imports of another layer, or of the stack that alone knows their order.
+fn sibling_imports(source: &Source, layers: &HashSet<(&str, &str)>) -> Vec<String> {
+    let Some(own) = module(&source.path).filter(|own| own.len() > 1 && GROUPS.contains(&own[0])) else {
+        return Vec::new();
+    };
+    let paths = source.paths();
+    let foreign = paths.iter().filter(|named| !named.test).filter(|named| {
+        let Some(target) = resolve(&own, &named.segments) else {
+            return false;
+        };
+        match target.as_slice() {
+            ["stack", ..] => true,
+            [group, "*"] => GROUPS.contains(group),
+            [group, layer, ..] => layers.contains(&(*group, *layer)) && (*group, *layer) != (own[0], own[1]),
+            _ => false,
+        }
+    });
+    foreign
+        .map(|named| source.at(named.line, &named.segments.join("::")))
+        .collect()
+}
+
+/// The path from the crate's root that `crate::`, `self::` or `super::` leads to.
+fn resolve<'a>(own: &[&'a str], segments: &'a [String]) -> Option<Vec<&'a str>> {
+    let ups = segments.iter().take_while(|segment| *segment == "super").count();
+    let (base, skip) = match segments.first()?.as_str() {
+        "crate" => (0, 1),
+        "self" => (own.len(), 1),
+        "super" => (own.len().checked_sub(ups)?, ups),
+        _ => return None,
+    };
+    Some(
+        own[..base]
+            .iter()
+            .copied()
+            .chain(segments[skip..].iter().map(String::as_str))
+            .collect(),
+    )
+}
+
+/// Layer files without an example that runs and asserts.
+fn missing_doctest(source: &Source) -> Vec<String> {
+    if !source.path.starts_with(HOME) || !is_layer(source) || asserts(source) {
+        return Vec::new();
+    }
+    vec![source.at(1, "a layer without a doctest that asserts")]
+}
+
+/// It implements `Layer<…>`, the decision of a gate or of a judge, or has its plumbing written by an `x_layer!` macro.
+/// The file that defines such a macro is plumbing, shared by layers.
+fn is_layer(source: &Source) -> bool {
+    if !source.path.starts_with(HOME) {
+        return false;
+    }
+    let code: Vec<_> = source.code().collect();
+    let word = |at: usize| {
+        code.get(at)
+            .filter(|token| token.kind == Kind::Word)
+            .map_or("", |token| token.text.as_str())
+    };
+    let mark = |at: usize| {
+        code.get(at)
+            .filter(|token| token.kind == Kind::Mark)
+            .map_or("", |token| token.text.as_str())
+    };
+    let plumbing = |at: usize| word(at) == "macro_rules" && word(at + 2).ends_with("_layer");
+    if (0..code.len()).any(plumbing) {
+        return false;
+    }
+    (0..code.len()).any(|at| {
+        if word(at).ends_with("_layer") && mark(at + 1) == "!" {
+            return true;
+        }
+        if word(at) != "impl" {
+            return false;
+        }
+        let end = (at..code.len())
+            .find(|at| matches!(mark(*at), "{" | ";"))
+            .unwrap_or(code.len());
+        let Some(before_for) = (at..end).find(|at| word(*at) == "for") else {
+            return false;
+        };
+        let decides = matches!(word(before_for - 1), "Decide" | "Judge");
+        decides || (at..before_for).any(|at| word(at) == "Layer" && mark(at + 1) == "<")
+    })
+}
+
+fn asserts(source: &Source) -> bool {
+    let (mut inside, mut runs) = (false, false);
+    for token in source
+        .tokens
+        .iter()
+        .filter(|token| token.kind == Kind::Doc && !token.test)
+    {
+        let line = token.text.trim();
+        if let Some(info) = line.strip_prefix("```") {
+            inside = !inside;
+            runs = inside && matches!(info.trim(), "" | "rust" | "edition2024");
+        } else if runs && line.contains("assert") {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn no_layer_imports_a_sibling() {
+    let sources = tree::sources();
+    let layers = layers(sources);
+    let findings: Vec<_> = sources
+        .iter()
+        .flat_map(|source| sibling_imports(source, &layers))
+        .collect();
+    none(
+        &findings,
+        "A layer can be used alone. What two layers share is a word of core or a module beside them; only stack.rs joins them.",
+    );
+}
+
+#[test]
+fn every_layer_has_a_doctest_that_asserts() {
+    let findings: Vec<_> = tree::sources().iter().flat_map(missing_doctest).collect();
+    none(
+        &findings,
+        "Show in the module documentation what the layer does, and assert its outcome.",
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn siblings(path: &str, text: &str) -> Vec<String> {
+        let layers = [("call", "quota"), ("call", "cache"), ("request", "scope")].into();
+        sibling_imports(&Source::new(path, text), &layers)
+    }
+
+    fn doctest(text: &str) -> usize {
+        missing_doctest(&Source::new("rpcgate-layers/src/call/heavy.rs", text)).len()
+    }
+
+    #[test]
+    fn an_imported_sibling_is_found_however_it_is_spelt() {
+        let path = "rpcgate-layers/src/call/cache/store.rs";
+        for text in [
+            "use crate::call::quota::Quota;",
+            "use crate::{gate::Gate, call::{cache::Rule, quota::Quota}};",
+            "use super::super::quota;",
+            "fn f() { crate::request::scope::allowed() }",
+            "use crate::call::*;",
+            "use crate::stack::Stack;",
+        ] {
+            assert_eq!(siblings(path, text).len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_a_layers_own_or_everybodys_is_left_alone() {
+        let path = "rpcgate-layers/src/call/cache/store.rs";
+        let text = "use super::Rule; use crate::call::cache::Key; use self::inner::X; use crate::gate::Gate; use super::super::shared::X; use rpcgate_core::call::Call;
+            #[cfg(test)] mod tests { use crate::call::quota::Quota; }";
+        assert_eq!(siblings(path, text), [""; 0]);
+        assert_eq!(
+            siblings("rpcgate-layers/src/stack.rs", "use crate::call::quota::Quota;"),
+            [""; 0]
+        );
+        assert_eq!(
+            siblings("rpcgate-layers/src/call/mod.rs", "pub use self::quota::Quota;"),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_layer_without_an_asserting_doctest_is_found() {
+        let layer = "impl<S> Layer<S> for HeavyLayer { }";
+        let gate = "impl Decide for Heavy { }";
+        let example = "//! ```\n//! assert!(true);\n//! ```\n";
+        for text in [layer, gate, "impl<S, C: Clone> tower_layer::Layer<S> for X<C> {}"] {
+            assert_eq!(doctest(text), 1, "{text}");
+            assert_eq!(doctest(&format!("{example}{text}")), 0, "{text}");
+        }
+        for fence in ["```ignore", "```no_run", "```text", "```compile_fail"] {
+            assert_eq!(
+                doctest(&format!("//! {fence}\n//! assert!(true);\n//! ```\n{layer}")),
+                1,
+                "{fence}"
+            );
+        }
+        assert_eq!(
+            doctest(&format!("//! ```\n//! run();\n//! ```\n//! assert\n{layer}")),
+            1
+        );
+        for text in [
+            "impl<L: Layer<S>> Stack<L> {}",
+            "macro_rules! judge_layer { () => { impl<S> Layer<S> for X {} } }",
+        ] {
+            assert_eq!(doctest(text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn layers_are_known_by_their_group_and_name() {
+        let sources = [
+            Source::new(
+                "rpcgate-layers/src/call/cache/lead.rs",
+                "impl<S> Layer<S> for CacheLayer {}",
+            ),
+            Source::new("rpcgate-layers/src/call/shared.rs", "struct Shared;"),
+            Source::new("rpcgate-layers/src/stack.rs", "impl<S> Layer<S> for Stack {}"),
+        ];
+        assert_eq!(layers(&sources), [("call", "cache")].into());
+    }
+}

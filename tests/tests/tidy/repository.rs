@@ -1,0 +1,163 @@
+//! The repository as a whole: what stands in its root, and what must not stand in any file.
+
+use std::path::Path;
+
+use crate::tree::File;
+use crate::{none, tree};
+
+const FOLDERS: &[&str] = &[
+    ".ci",
+    "docs",
+    "examples",
+    "rpcgate-admin",
+    "rpcgate-chains",
+    "rpcgate-core",
+    "rpcgate-layers",
+    "rpcgate-server",
+    "tests",
+];
+
+const FILES: &[&str] = &[
+    ".gitignore",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "clippy.toml",
+    "deny.toml",
+    "rust-toolchain.toml",
+    "rustfmt.toml",
+];
+
+/// First folders of absolute paths that only the writer's machine has.
+const MACHINE_ROOTS: &[&str] = &["Users", "farm", "home", "root", "work"];
+
+fn strange_at_the_top(names: &[String]) -> Vec<String> {
+    let known: Vec<_> = FOLDERS.iter().chain(FILES).collect();
+    let strange = names
+        .iter()
+        .filter(|name| !known.contains(&&name.as_str()))
+        .map(|name| format!("{name}: not a part"));
+    let missing = known
+        .iter()
+        .filter(|known| !names.iter().any(|name| name == **known))
+        .map(|name| format!("{name}: missing"));
+    strange.chain(missing).collect()
+}
+
+/// `own` are paths of the machine that the test runs on.
+fn machine_paths(file: &File, own: &[String]) -> Vec<String> {
+    let lines = file.text.iter().flat_map(|text| text.lines().enumerate());
+    lines
+        .filter(|(_, line)| own.iter().any(|path| line.contains(path)) || has_machine_path(line))
+        .map(|(at, line)| format!("{}:{}: {}", file.path, at + 1, line.trim()))
+        .collect()
+}
+
+fn has_machine_path(line: &str) -> bool {
+    line.match_indices('/').any(|(at, _)| {
+        let starts =
+            !line[..at].ends_with(|before: char| before.is_alphanumeric() || ".-_~*{}<>/:".contains(before));
+        let (first, rest) = line[at + 1..].split_once('/').unwrap_or_default();
+        let goes_on =
+            rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '.' || next == '_');
+        starts && goes_on && MACHINE_ROOTS.contains(&first)
+    })
+}
+
+fn test_command(readme: &str) -> Option<&str> {
+    readme
+        .lines()
+        .map(|line| line.trim().trim_start_matches("$ "))
+        .find(|line| line.starts_with("cargo test --workspace"))
+}
+
+#[test]
+fn the_root_holds_the_projects_parts_and_nothing_else() {
+    none(
+        &strange_at_the_top(&tree::top()),
+        "Every part has its place below these; a new one is a decision for docs/decisions.",
+    );
+}
+
+#[test]
+fn no_file_names_a_path_of_somebodys_machine() {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let mut own = vec![tree::root().display().to_string(), home];
+    // One folder alone may be a word that means something else.
+    own.retain(|path| Path::new(path).components().count() > 2);
+    let findings: Vec<_> = tree::files()
+        .iter()
+        .flat_map(|file| machine_paths(file, &own))
+        .collect();
+    none(
+        &findings,
+        "It means nothing on another machine: write it relative to the repository, or as a variable.",
+    );
+}
+
+#[test]
+fn the_gate_runs_the_tests_as_the_readme_says() {
+    let readme = tree::read("README.md");
+    let command =
+        test_command(&readme).expect("README.md shows `cargo test --workspace` on a line of its own");
+    let gate = tree::read(".ci/run");
+    assert!(
+        gate.contains(&format!("RPCGATE_REQUIRE_SERVICES=1 {command};")),
+        ".ci/run does not run `{command}` with RPCGATE_REQUIRE_SERVICES=1"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_strange_or_missing_at_the_top_is_found() {
+        let mut top = names(FOLDERS);
+        top.extend(names(FILES));
+        assert_eq!(strange_at_the_top(&top), [""; 0]);
+        top.push("rpcgate-utils".to_owned());
+        top.retain(|name| name != "docs");
+        assert_eq!(
+            strange_at_the_top(&top),
+            ["rpcgate-utils: not a part", "docs: missing"]
+        );
+    }
+
+    #[test]
+    fn a_path_of_a_machine_is_found() {
+        let found = |line: &str| {
+            let file = File {
+                path: "a.md".to_owned(),
+                text: Some(format!("fine\n{line}\n")),
+            };
+            machine_paths(&file, &names(&["/srv/checkout"])).len()
+        };
+        for first in MACHINE_ROOTS {
+            assert_eq!(found(&format!("see `/{first}/ann/rpcgate`")), 1, "{first}");
+            let elsewhere = format!(
+                "docs/{first}/ann, https://{first}/a, $X/{first}/b, GET /{first}/, https://x.org/{first}/a"
+            );
+            assert_eq!(found(&elsewhere), 0, "{first}");
+        }
+        assert_eq!(found("cd /srv/checkout/tests"), 1);
+        assert_eq!(found("/usr/lib/postgresql, ./tests, //"), 0);
+    }
+
+    #[test]
+    fn the_test_command_is_read_from_the_readme() {
+        assert_eq!(
+            test_command("Run\n\n    $ cargo test --workspace\n"),
+            Some("cargo test --workspace")
+        );
+        assert_eq!(test_command("Run `cargo test --workspace`"), None);
+    }
+}
