@@ -1,1 +1,4 @@
-//! In the making.
+//! The management side.
+
+pub mod cli;
+pub mod command;

@@ -22,6 +22,12 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         Rule::UNLISTED
     }
 
+    /// What holds for a call whose method is marked [`Flags::COMMANDS`](crate::chain::Flags::COMMANDS), now that its
+    /// parameters are known.
+    fn narrow(&self, call: CallView<'_>) -> Rule {
+        call.rule
+    }
+
     /// What the raw `result` of a call in a cache class says of its own permanence. Asked once, when an answer is
     /// about to be kept, and allowed to look into the result by a partial parse.
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled;

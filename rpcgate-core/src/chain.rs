@@ -104,6 +104,8 @@ impl Flags {
     pub const OPENABLE: Flags = Flags(32);
     /// Blocked by the operator.
     pub const BLOCKED: Flags = Flags(64);
+    /// What it does is said in its parameters: the adapter [narrows](Adapter::narrow) its rule by them.
+    pub const COMMANDS: Flags = Flags(128);
 
     /// Both sets of marks.
     #[must_use]

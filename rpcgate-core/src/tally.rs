@@ -222,6 +222,7 @@ fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
         State::Failed(_) => BackendFailure.status(dialect),
         State::Answered(reply) => match &reply.form {
             Form::Whole(whole) => whole.status,
+            Form::Stream(streamed) => streamed.status,
             Form::Error(_, status) => *status,
             Form::Result(_) | Form::Nothing => StatusCode::OK,
         },

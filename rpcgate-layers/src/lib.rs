@@ -4,6 +4,7 @@ pub mod call;
 pub mod gate;
 pub mod headers;
 pub mod lend;
+pub mod reply_body;
 pub mod request;
 pub mod respond;
 #[cfg(feature = "upstream")]

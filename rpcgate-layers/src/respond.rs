@@ -13,14 +13,13 @@
 //! ```
 
 use crate::headers::{self, write_rates};
+use crate::reply_body::ReplyBody;
 use crate::request::travel::{Departure, Stamped};
-use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CONNECTION, HeaderValue, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
 use http::{Request, Response};
-use http_body_util::Full;
 use pin_project_lite::pin_project;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Clock;
@@ -31,9 +30,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower_layer::Layer;
 use tower_service::Service;
-
-/// What a client gets.
-pub type ReplyBody = Full<Bytes>;
 
 /// Stamps requests and finishes answers.
 #[derive(Clone, Debug)]
@@ -106,7 +102,7 @@ where
 }
 
 fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
-    let Departure { status, mut headers, body, tally, rated, refusal } = departure;
+    let Departure { status, mut headers, body, flow, tally, rated, refusal } = departure;
     headers.reserve(16);
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, headers::EXPOSED);
@@ -114,7 +110,7 @@ fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
         headers.insert(headers::REQUEST_ID, id);
     }
     let mut cache = HeaderValue::from_static("MISS");
-    if let Some(tally) = tally {
+    if let Some(tally) = &tally {
         if rated {
             write_rates(&tally.windows_now(), &mut headers);
         }
@@ -122,9 +118,12 @@ fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
         if tally.is_hit() {
             cache = HeaderValue::from_static("HIT");
         }
-        // The account closes here: its record is in the ledger before a byte of the answer is on the wire.
-        drop(tally);
     }
+    let body = match flow {
+        Some(flow) => ReplyBody::flowing(flow, tally),
+        // The account closes here: its record is in the ledger before a byte of the answer is on the wire.
+        None => ReplyBody::whole(body),
+    };
     headers.insert(headers::CACHE, cache);
     if let Some(refusal) = refusal {
         if let Some(seconds) = refusal.retry_after() {
@@ -140,7 +139,7 @@ fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
     }
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response

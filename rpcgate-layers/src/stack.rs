@@ -17,7 +17,7 @@ use crate::request::route::{HeadLimits, Route, RouteLayer};
 use crate::request::scope::{ChainScope, ScopeLayer};
 use crate::request::suspend::{Suspend, SuspendLayer};
 use crate::respond::{Respond, RespondLayer};
-use crate::upstream::{Pools, Upstream};
+use crate::upstream::{Pools, ReplyLimits, Upstream};
 use arc_swap::ArcSwap;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::envelope::Limits;
@@ -52,8 +52,8 @@ pub struct Parts {
     pub envelope: Limits,
     /// What a batch counts as.
     pub batch: BatchCounts,
-    /// Bytes that a set's answers may have.
-    pub reply_max: usize,
+    /// How much of an answer is held.
+    pub reply: ReplyLimits,
     /// The heavy budget, shared with whoever sweeps it.
     pub heavy: Arc<Heavy>,
     /// The pace, shared with whoever sweeps it.
@@ -68,7 +68,7 @@ pub type Road = Respond<Route<Authenticate<Judged<Judged<Batch<CallRoad>, ChainS
 
 /// Builds the road. Every clone of it shares what stands behind the seams; a server keeps one per connection.
 pub fn road(parts: Parts) -> Road {
-    let Parts { chains, pools, directory, books, replies, room, head, body, envelope, batch, reply_max, heavy, pace } =
+    let Parts { chains, pools, directory, books, replies, room, head, body, envelope, batch, reply, heavy, pace } =
         parts;
     let layers = (
         // Everything that leaves passes here, so every answer carries its id and the headers it owes.
@@ -100,7 +100,7 @@ pub fn road(parts: Parts) -> Road {
         // What is known need not be asked; what is asked by many is asked once.
         CacheLayer::new(replies, books.clock.clone()),
     );
-    layers.layer(Upstream::new(pools).with_reply_max(reply_max))
+    layers.layer(Upstream::new(pools).with_limits(reply))
 }
 
 #[cfg(test)]

@@ -1,1 +1,18 @@
-//! In the making.
+//! The gateway as a program: configuration in, sockets served.
+//!
+//! [`Gateway::start`](gateway::Gateway::start) is all of it, for whoever wants a gateway inside a process of their own;
+//! the binary is [`command`] around it.
+
+pub mod access;
+pub mod assemble;
+pub mod cli;
+pub mod command;
+#[cfg(feature = "demo")]
+pub mod demo;
+pub mod gateway;
+pub mod listen;
+mod live;
+mod nodes;
+pub mod telemetry;
+
+pub use gateway::{Drained, Gateway, StartError, StartOptions};

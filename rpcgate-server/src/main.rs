@@ -1,2 +1,13 @@
-//! In the making.
-fn main() {}
+//! The gateway binary.
+
+use clap::Parser;
+use rpcgate_server::{cli::Cli, command};
+use std::process::ExitCode;
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    command::execute(Cli::parse())
+}

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use http_body::Body;
 use pin_project_lite::pin_project;
 use rpcgate_core::call::{Call, Calls, Entry, Parsed as At, Payload, Settled};
+use rpcgate_core::chain::Flags;
 use rpcgate_core::envelope::{self, Item, Limits, ParseError, Parsed};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::room::{Held, Room};
@@ -224,7 +225,11 @@ fn entry(tally: &Tally, item: Item) -> Entry {
     match item {
         Ok(envelope) => {
             let found = tally.chain.look_up(envelope.method.text(&tally.body));
-            Entry::open(Call::json_rpc(envelope, found))
+            let mut call = Call::json_rpc(envelope, found);
+            if call.rule.flags.has(Flags::COMMANDS) {
+                call.rule = tally.chain.adapter().narrow(call.view(&tally.body, tally.chain.name()));
+            }
+            Entry::open(call)
         }
         Err(bad) => Entry::refused(Call::unread(Payload::Bad(bad)), Refusal::InvalidRequest),
     }

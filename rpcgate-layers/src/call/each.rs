@@ -11,7 +11,7 @@
 //!
 //! // Nobody calls anything in the second half of an hour.
 //! let layer = EachLayer::new(service_fn(async |call: One| {
-//!     if call.arrival.secs() % 3_600 < 1_800 { Ok(None) } else { Err(Refusal::Closed) }
+//!     if call.arrival.secs() % 3_600 < 1_800 { Ok(None::<bytes::Bytes>) } else { Err(Refusal::Closed) }
 //! }));
 //! assert!(format!("{layer:?}").starts_with("EachLayer"));
 //! ```

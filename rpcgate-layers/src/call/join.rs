@@ -33,7 +33,7 @@ pub fn join(calls: Calls<Settled>) -> Departure {
 
 fn answer(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Departure {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Departure { status, headers, body, tally: None, rated: false, refusal: None }
+    Departure { status, headers, body, flow: None, tally: None, rated: false, refusal: None }
 }
 
 fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
@@ -54,6 +54,10 @@ fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
         State::Answered(_) if notification => nothing(),
         State::Answered(Reply { form: Form::Whole(whole), .. }) => {
             answer(whole.status, std::mem::take(&mut whole.headers), whole.body.clone())
+        }
+        State::Answered(Reply { form: Form::Stream(streamed), .. }) => {
+            let headers = std::mem::take(&mut streamed.headers);
+            Departure { flow: streamed.take(), ..answer(streamed.status, headers, Bytes::new()) }
         }
         State::Answered(Reply { form, .. }) => {
             write_form(form, dialect, id, &mut out);
@@ -130,7 +134,7 @@ fn write_form(form: &Form, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8
         },
         Form::Result(result) => (result, None),
         Form::Error(error, _) => (b"null", Some(error)),
-        Form::Nothing => (b"null", None),
+        Form::Nothing | Form::Stream(_) => (b"null", None),
     };
     match dialect {
         Dialect::Utxo => put(out, &[

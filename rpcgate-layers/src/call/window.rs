@@ -157,7 +157,6 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    #[expect(clippy::type_complexity, reason = "it is the whole of what may happen, said once")]
     type Future = Either<
         Either<RatedFuture<S::Future>, Ready<Result<S::Response, S::Error>>>,
         Later<'static, Result<S::Response, S::Error>>,

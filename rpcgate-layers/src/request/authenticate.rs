@@ -70,7 +70,6 @@ where
 {
     type Response = Departure;
     type Error = S::Error;
-    #[expect(clippy::type_complexity, reason = "it is the whole of what may happen, said once")]
     type Future = Either<
         Either<S::Future, Ready<Result<Departure, S::Error>>>,
         Later<'static, Result<Departure, S::Error>>,

@@ -175,6 +175,7 @@ fn preflight() -> Departure {
         status: StatusCode::NO_CONTENT,
         headers,
         body: Bytes::new(),
+        flow: None,
         tally: None,
         rated: false,
         refusal: None,

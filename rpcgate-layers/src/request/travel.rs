@@ -8,7 +8,9 @@ use rpcgate_core::caller::RequestId;
 use rpcgate_core::chain::{Chain, Dialect};
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::Flow;
 use rpcgate_core::tally::{Tally, Transport};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,7 +55,6 @@ impl<B> Known<B> {
 }
 
 /// An answer on its way out: all but the headers that every answer carries.
-#[derive(Debug)]
 pub struct Departure {
     /// The status.
     pub status: StatusCode,
@@ -61,12 +62,22 @@ pub struct Departure {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+    /// Instead of the body: one that is still coming from a node.
+    pub flow: Option<Flow>,
     /// The account, where there is a caller. It is closed as the answer leaves.
     pub tally: Option<Box<Tally>>,
     /// Whether the rate headers are written: to an authenticated key they always are.
     pub rated: bool,
     /// Why, where it is a refusal of the request as a whole.
     pub refusal: Option<Refusal>,
+}
+
+impl fmt::Debug for Departure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Departure");
+        shown.field("status", &self.status).field("headers", &self.headers).field("body", &self.body);
+        shown.field("flows", &self.flow.is_some()).field("refusal", &self.refusal).finish_non_exhaustive()
+    }
 }
 
 impl Departure {
@@ -78,6 +89,7 @@ impl Departure {
             status: refusal.status(),
             headers: HeaderMap::with_capacity(32),
             body: body.into(),
+            flow: None,
             tally: None,
             rated: false,
             refusal: Some(refusal),

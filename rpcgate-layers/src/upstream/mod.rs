@@ -44,5 +44,5 @@ pub use body::NodeBody;
 pub use health::watch_head;
 pub use node::{BadRoots, NodeConfig, NodeIndex, NodeView};
 pub use pool::{Pool, PoolLimits};
-pub use station::{Pools, Upstream};
+pub use station::{Pools, ReplyLimits, Upstream};
 pub use url::{BadUrl, NodeUrl};

@@ -17,20 +17,21 @@
 //! assert_eq!(sent, br#"{"id":3,"method":"toy_read","params":[1.50]}"#);
 //! ```
 
-use super::{AnswerBody, Ask, AskError, NodeAnswer, NodeIndex, Pool};
+use super::{AnswerBody, Ask, AskError, NodeAnswer, NodeBody, NodeIndex, Pool};
 use crate::headers::stays_behind;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use futures_util::future::{Either, join_all};
 use http::StatusCode;
+use http_body::{Body, Frame, SizeHint};
 use rpcgate_core::call::{Before, Calls, Payload, Settled, State};
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Flags};
-use rpcgate_core::envelope::{Replies, ReplyMembers, WireId, parse_index, replies};
+use rpcgate_core::envelope::{Head, Replies, ReplyMembers, WireId, parse_index, replies, reply_head};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::reply::{Form, Reply, Source, Whole};
+use rpcgate_core::reply::{Flow, Form, Reply, Source, Streamed, Whole};
 use rpcgate_core::room::Held;
 use rpcgate_core::seam::Later;
 use rpcgate_core::tally::Tally;
@@ -38,6 +39,7 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
@@ -70,19 +72,36 @@ impl FromIterator<Arc<Pool>> for Pools {
 #[derive(Clone, Debug)]
 pub struct Upstream {
     pools: Arc<ArcSwap<Pools>>,
-    reply_max: usize,
+    limits: ReplyLimits,
+}
+
+/// How much of an answer is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReplyLimits {
+    /// Bytes of the answer to a set of one. A larger one passes to the client as it comes, and is never cached.
+    pub buffer: usize,
+    /// Bytes of what must be held whole: the answer to a node request for several calls, or to a call that may be
+    /// cached. A larger one is a backend failure.
+    pub max: usize,
+}
+
+impl Default for ReplyLimits {
+    /// 256 KiB and 64 MiB.
+    fn default() -> Self {
+        ReplyLimits { buffer: 256 << 10, max: 64 << 20 }
+    }
 }
 
 impl Upstream {
-    /// A station that asks `pools`, also after they have been replaced. An answer is 64 MiB at most.
+    /// A station that asks `pools`, also after they have been replaced.
     pub fn new(pools: Arc<ArcSwap<Pools>>) -> Self {
-        Upstream { pools, reply_max: 64 << 20 }
+        Upstream { pools, limits: ReplyLimits::default() }
     }
 
-    /// The same station, a set's answers together bounded to `bytes`.
+    /// The same station with other limits.
     #[must_use]
-    pub fn with_reply_max(mut self, bytes: usize) -> Self {
-        self.reply_max = bytes;
+    pub fn with_limits(mut self, limits: ReplyLimits) -> Self {
+        self.limits = limits;
         self
     }
 }
@@ -108,9 +127,9 @@ impl<A: Before<Settled>> Service<Calls<A>> for Upstream {
             }
             return Either::Left(ready(Ok(calls)));
         };
-        let reply_max = self.reply_max;
+        let limits = self.limits;
         Either::Right(Box::pin(async move {
-            forward(&pool, calls.tally_mut(), reply_max).await;
+            forward(&pool, calls.tally_mut(), limits).await;
             Ok(calls)
         }))
     }
@@ -123,9 +142,44 @@ struct Load {
     broadcast: bool,
     /// Whether it is a call, not an array of them.
     alone: bool,
+    /// Whether its answer must be held whole.
+    held: bool,
 }
 
-async fn forward(pool: &Pool, tally: &mut Tally, reply_max: usize) {
+/// What a request to a node asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// The answer to one call.
+    One,
+    /// An array of answers, or one error for all.
+    Many,
+    /// Nothing: there are only notifications in it.
+    Nothing,
+}
+
+impl Wanted {
+    fn is(self, replies: &Replies) -> bool {
+        match (self, replies) {
+            (Wanted::One, Replies::Single(reply)) => reply.error.is_some() || reply.result.is_some(),
+            (Wanted::Many, Replies::Single(reply)) => reply.error.is_some(),
+            (Wanted::Many, Replies::Many(_)) | (Wanted::Nothing, _) => true,
+            (Wanted::One, Replies::Many(_)) => false,
+        }
+    }
+}
+
+impl Load {
+    fn wanted(&self, tally: &Tally) -> Wanted {
+        let silent = |place: &usize| tally.entries[*place].call.is_notification(&tally.body);
+        match self.alone {
+            _ if self.places.iter().all(silent) => Wanted::Nothing,
+            true => Wanted::One,
+            false => Wanted::Many,
+        }
+    }
+}
+
+async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
     let loads = loads(pool, tally);
     for place in loads.iter().flat_map(|load| &load.places) {
         tally.entries[*place].state = State::Sent;
@@ -133,12 +187,14 @@ async fn forward(pool: &Pool, tally: &mut Tally, reply_max: usize) {
     let whole = !tally.batch;
     let (chain, body) = (tally.chain.clone(), tally.body.clone());
     let room = tally.room.sibling();
-    let mut answers = loads.into_iter().map(|load| {
+    let wanted: SmallVec<[Wanted; 1]> = loads.iter().map(|load| load.wanted(tally)).collect();
+    let mut answers = loads.into_iter().zip(wanted).map(|(load, wanted)| {
         let mut room = room.sibling();
         async move {
-            let Load { places, body, broadcast, alone } = load;
-            let ask = Ask { broadcast, collect: reply_max, largest: reply_max, ..Ask::json_rpc(body.into()) };
-            (places, alone, ask_judged(pool, ask, &mut room).await, room)
+            let Load { places, body, broadcast, alone, held } = load;
+            let collect = if held { limits.max } else { limits.buffer };
+            let ask = Ask { broadcast, collect, largest: limits.max, ..Ask::json_rpc(body.into()) };
+            (places, alone, ask_judged(pool, ask, wanted, &mut room).await, room)
         }
     });
     // A set of one, the rule, needs no list of futures.
@@ -186,7 +242,9 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
             let id = if tally.batch && envelope.id.is_none() { WireId::Index(place) } else { WireId::Own };
             let mut body = Vec::with_capacity(entry.call.len() + 16);
             envelope.write(&tally.body, id, &mut body);
-            loads.push(Load { places: SmallVec::from_buf([place]), body, broadcast, alone: true });
+            // Others may wait for what can be cached, and nobody can wait for a stream.
+            let held = tally.batch || entry.call.rule.cache.is_cached();
+            loads.push(Load { places: SmallVec::from_buf([place]), body, broadcast, alone: true, held });
             continue;
         }
         if array.as_ref().is_some_and(|load| load.places.len() >= largest) {
@@ -197,6 +255,7 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
             body: Vec::with_capacity(tally.body.len() + 64),
             broadcast: false,
             alone: false,
+            held: true,
         });
         load.body.push(if load.places.is_empty() { b'[' } else { b',' });
         envelope.write(&tally.body, WireId::Index(place), &mut load.body);
@@ -236,9 +295,9 @@ impl Nothing {
 }
 
 /// Asks a node, and once another one when what came is no answer and the call may be repeated.
-async fn ask_judged(pool: &Pool, ask: Ask, room: &mut Held) -> Result<Answer, Nothing> {
+async fn ask_judged(pool: &Pool, ask: Ask, wanted: Wanted, room: &mut Held) -> Result<Answer, Nothing> {
     let again = (!ask.broadcast && pool.nodes().len() > 1).then(|| ask.clone());
-    let (fault, node) = match ask_once(pool, ask, room).await {
+    let (fault, node) = match ask_once(pool, ask, wanted, room).await {
         Ok(answer) => return Ok(answer),
         Err((nothing, None)) => return Err(nothing),
         Err((Nothing::Busy, _)) => return Err(Nothing::Busy),
@@ -247,17 +306,24 @@ async fn ask_judged(pool: &Pool, ask: Ask, room: &mut Held) -> Result<Answer, No
     tracing::debug!(chain = %pool.chain(), %fault, "a node's answer is no answer");
     match again {
         Some(ask) if fault.may_retry(true) => {
-            ask_once(pool, Ask { avoid: Some(node), ..ask }, room).await.map_err(|_| Nothing::Fault(fault))
+            let ask = Ask { avoid: Some(node), ..ask };
+            ask_once(pool, ask, wanted, room).await.map_err(|_| Nothing::Fault(fault))
         }
         _ => Err(Nothing::Fault(fault)),
     }
 }
 
-async fn ask_once(pool: &Pool, ask: Ask, room: &mut Held) -> Result<Answer, (Nothing, Option<NodeIndex>)> {
+async fn ask_once(
+    pool: &Pool,
+    ask: Ask,
+    wanted: Wanted,
+    room: &mut Held,
+) -> Result<Answer, (Nothing, Option<NodeIndex>)> {
+    let held = ask.collect >= ask.largest;
     match pool.ask(ask, room).await {
         Ok(answer) => {
             let node = answer.node;
-            Answer::judge(answer).map_err(|fault| (Nothing::Fault(fault), Some(node)))
+            Answer::judge(answer, wanted, held).map_err(|fault| (Nothing::Fault(fault), Some(node)))
         }
         Err(AskError::Fault(fault)) => {
             tracing::debug!(chain = %pool.chain(), %fault, "no answer from a node");
@@ -272,25 +338,54 @@ struct Answer {
     status: StatusCode,
     headers: http::HeaderMap,
     body: Bytes,
-    replies: Option<Replies>,
+    content: Content,
+}
+
+/// What is in a node's answer.
+enum Content {
+    /// Replies, all of it read.
+    Replies(Replies),
+    /// The beginning of a reply, and what follows.
+    Flow {
+        is_error: bool,
+        flow: Flow,
+    },
+    /// Nothing at all.
+    Empty,
 }
 
 impl Answer {
-    /// A JSON answer counts at any status but those by which a node refuses the gateway itself; nothing but JSON does,
-    /// unless it is nothing at all, which is what a notification gets.
-    fn judge(answer: NodeAnswer) -> Result<Self, Fault> {
+    /// A JSON answer to what was asked counts at any status but those by which a node refuses the gateway itself;
+    /// nothing but that does, unless it is nothing at all, which is what a notification gets.
+    fn judge(answer: NodeAnswer, wanted: Wanted, held: bool) -> Result<Self, Fault> {
         let status = answer.status;
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS) {
             return Err(Fault::sent(Cause::Status(status.as_u16())));
         }
-        let AnswerBody::Whole(body) = answer.body else { return Err(Fault::sent(Cause::Oversize)) };
-        let replies = match replies(&body, DEEPEST) {
-            Ok(replies) => Some(replies),
-            Err(_) if body.is_empty() && status.is_success() && answer.framed => None,
-            Err(_) if status.is_success() => return Err(Fault::sent(Cause::Undecodable)),
-            Err(_) => return Err(Fault::sent(Cause::Status(status.as_u16()))),
+        let no_answer = || {
+            let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };
+            Err(Fault::sent(cause))
         };
-        Ok(Answer { status, headers: answer.headers, body, replies })
+        let (body, content) = match answer.body {
+            AnswerBody::Whole(body) => match replies(&body, DEEPEST) {
+                Ok(replies) if wanted.is(&replies) => (body, Content::Replies(replies)),
+                Err(_) if wanted == Wanted::Nothing && body.is_empty() && status.is_success() && answer.framed => {
+                    (body, Content::Empty)
+                }
+                _ => return no_answer(),
+            },
+            AnswerBody::Larger { .. } if held => return Err(Fault::sent(Cause::Oversize)),
+            AnswerBody::Larger { prefix, rest } => match reply_head(&prefix) {
+                Head::Bad => return no_answer(),
+                // What it is can still not be told after so many bytes: no client could tell either.
+                Head::Undecided => return Err(Fault::sent(Cause::Undecodable)),
+                head => {
+                    let is_error = head == Head::Error;
+                    (Bytes::new(), Content::Flow { is_error, flow: Box::pin(Prefixed::new(prefix, rest)) })
+                }
+            },
+        };
+        Ok(Answer { status, headers: answer.headers, body, content })
     }
 
     /// The answer to a call that was sent alone under `id`.
@@ -298,17 +393,21 @@ impl Answer {
         if notification {
             return Ok(Form::Nothing);
         }
-        let Some(Replies::Single(reply)) = self.replies else { return Err(Fault::sent(Cause::Undecodable)) };
         let status = match chain.facts().dialect {
             Dialect::Utxo => self.status,
             _ => StatusCode::OK,
         };
-        let inner = self.inner(&reply)?;
-        if whole && reply.id.map(|own| own.of(&self.body)) == id {
-            let behind: SmallVec<[_; 8]> = self.headers.keys().filter(|name| stays_behind(name)).cloned().collect();
-            for name in behind {
-                self.headers.remove(name);
+        let reply = match self.content {
+            Content::Replies(Replies::Single(reply)) => reply,
+            Content::Flow { is_error, flow } => {
+                clean(&mut self.headers);
+                return Ok(Form::Stream(Streamed::new(status, self.headers, is_error, flow)));
             }
+            _ => return Err(Fault::sent(Cause::Undecodable)),
+        };
+        let inner = inner(&self.body, &reply)?;
+        if whole && reply.id.map(|own| own.of(&self.body)) == id {
+            clean(&mut self.headers);
             return Ok(Form::Whole(Whole { status, headers: self.headers, body: self.body, inner }));
         }
         Ok(form(inner, status))
@@ -317,16 +416,16 @@ impl Answer {
     /// The answers to calls that were sent together under their places.
     fn many(self, tally: &mut Tally, places: &[usize]) {
         let mut settle = |place: usize, state: State| tally.entries[place].state = state;
-        match &self.replies {
+        match &self.content {
             // One error for all: the node would not take the array.
-            Some(Replies::Single(reply)) if reply.error.is_some() => {
+            Content::Replies(Replies::Single(reply)) if reply.error.is_some() => {
                 for place in places {
                     settle(*place, self.state(reply));
                 }
                 return;
             }
-            Some(Replies::Many(_)) | None => {}
-            Some(Replies::Single(_)) => {
+            Content::Replies(Replies::Many(_)) | Content::Empty => {}
+            _ => {
                 for place in places {
                     settle(*place, State::Failed(Fault::sent(Cause::Undecodable)));
                 }
@@ -334,7 +433,7 @@ impl Answer {
             }
         }
         let mut found: SmallVec<[Option<Option<ReplyMembers>>; 8]> = SmallVec::from_elem(None, places.len());
-        if let Some(Replies::Many(many)) = &self.replies {
+        if let Content::Replies(Replies::Many(many)) = &self.content {
             for reply in many {
                 let place = reply.id.and_then(|id| parse_index(id.of(&self.body)));
                 let Some(at) = place.and_then(|place| places.binary_search(&place).ok()) else { continue };
@@ -354,18 +453,64 @@ impl Answer {
     }
 
     fn state(&self, reply: &ReplyMembers) -> State {
-        match self.inner(reply) {
+        match inner(&self.body, reply) {
             Ok(inner) => State::Answered(Reply { form: form(inner, StatusCode::OK), from: Source::Node }),
             Err(fault) => State::Failed(fault),
         }
     }
+}
 
-    fn inner(&self, reply: &ReplyMembers) -> Result<Result<Bytes, Bytes>, Fault> {
-        match (reply.error, reply.result) {
-            (Some(error), _) => Ok(Err(self.body.slice(error.range()))),
-            (None, Some(result)) => Ok(Ok(self.body.slice(result.range()))),
-            (None, None) => Err(Fault::sent(Cause::Undecodable)),
+fn inner(body: &Bytes, reply: &ReplyMembers) -> Result<Result<Bytes, Bytes>, Fault> {
+    match (reply.error, reply.result) {
+        (Some(error), _) => Ok(Err(body.slice(error.range()))),
+        (None, Some(result)) => Ok(Ok(body.slice(result.range()))),
+        (None, None) => Err(Fault::sent(Cause::Undecodable)),
+    }
+}
+
+/// Leaves only the headers that a client may see.
+fn clean(headers: &mut http::HeaderMap) {
+    let behind: SmallVec<[_; 8]> = headers.keys().filter(|name| stays_behind(name)).cloned().collect();
+    for name in behind {
+        headers.remove(name);
+    }
+}
+
+/// A body that begins with what was read of it.
+struct Prefixed {
+    prefix: Bytes,
+    rest: NodeBody,
+}
+
+impl Prefixed {
+    fn new(prefix: Bytes, rest: NodeBody) -> Self {
+        Prefixed { prefix, rest }
+    }
+}
+
+impl Body for Prefixed {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        if !self.prefix.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.prefix)))));
         }
+        Pin::new(&mut self.rest).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.prefix.is_empty() && self.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (rest, prefix) = (self.rest.size_hint(), self.prefix.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(prefix));
+        if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(prefix)) {
+            hint.set_upper(upper);
+        }
+        hint
     }
 }
 

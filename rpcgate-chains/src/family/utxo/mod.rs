@@ -17,6 +17,7 @@ use rpcgate_core::adapter::{Adapter, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::json::unescape;
 
 /// How long an answer is kept that counts confirmations or that a reorganisation could still change: as long as a
 /// block count is.
@@ -84,6 +85,7 @@ pub struct Utxo {
     own: &'static [Method],
     lacking: &'static [&'static str],
     closed: &'static [&'static str],
+    commands: &'static [(&'static str, &'static [&'static str])],
 }
 
 impl Utxo {
@@ -95,6 +97,7 @@ impl Utxo {
             own: &[],
             lacking: &[],
             closed: &[],
+            commands: &[],
         }
     }
 
@@ -123,6 +126,14 @@ impl Utxo {
     #[must_use]
     pub const fn closing(mut self, patterns: &'static [&'static str]) -> Self {
         self.closed = patterns;
+        self
+    }
+
+    /// With methods of which only these commands, their first parameter, are open. The methods must be among the
+    /// chain's own and marked [`Flags::COMMANDS`].
+    #[must_use]
+    pub const fn limiting(mut self, commands: &'static [(&'static str, &'static [&'static str])]) -> Self {
+        self.commands = commands;
         self
     }
 
@@ -160,6 +171,23 @@ impl Adapter for Utxo {
             flags,
             ..Rule::UNLISTED
         }
+    }
+
+    /// A command that is not on the list is closed, and so is one that cannot be read. Without parameters a node
+    /// only tells how the method is used.
+    fn narrow(&self, call: CallView<'_>) -> Rule {
+        let mut rule = call.rule;
+        let params = call.params.trim_ascii();
+        let open = self.commands.iter().find(|(method, _)| method.as_bytes() == call.sent);
+        if let Some((_, open)) = open
+            && !matches!(params, b"" | b"null" | b"[]" | b"{}")
+        {
+            let command = either(params, 0, "command").and_then(unescape);
+            if !command.is_some_and(|command| open.contains(&&*command)) {
+                rule.flags = rule.flags.and(Flags::CLOSED);
+            }
+        }
+        rule
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {

@@ -84,7 +84,7 @@ impl Flights {
                 let key = free.key().clone();
                 let flight = free.insert(Arc::default()).clone();
                 drop(shard);
-                Joined::Lead(Lead { key, flight, map: self.map.clone() })
+                Joined::Lead(Lead { key, flight, map: self.map.clone(), own: 0 })
             }
         }
     }
@@ -101,6 +101,7 @@ pub(super) struct Lead {
     key: ReplyKey,
     flight: Arc<Flight>,
     map: Arc<Map>,
+    own: usize,
 }
 
 impl Lead {
@@ -108,8 +109,16 @@ impl Lead {
         &self.key
     }
 
+    /// Takes note of `follow` if it follows this lead from within the same set: it goes when the set goes.
+    pub(super) fn owns(&mut self, follow: &Follow) -> bool {
+        let owns = Arc::ptr_eq(&self.flight, &follow.flight);
+        self.own += usize::from(owns);
+        owns
+    }
+
+    /// Whether another set waits for it.
     pub(super) fn is_followed(&self) -> bool {
-        self.flight.followers.load(Relaxed) > 0
+        self.flight.followers.load(Relaxed) > self.own
     }
 
     pub(super) fn land(self, landing: Landing) {

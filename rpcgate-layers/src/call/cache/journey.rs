@@ -54,10 +54,11 @@ impl Future for Journey {
     type Output = Result<Calls<Settled>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(going) = &mut self.going else { return Poll::Pending };
+        // Out of its place while it is polled, so that one that panics is not sent on by itself afterwards.
+        let Some(mut going) = self.going.take() else { return Poll::Pending };
         let done = going.as_mut().poll(cx);
-        if done.is_ready() {
-            self.going = None;
+        if done.is_pending() {
+            self.going = Some(going);
         }
         done
     }

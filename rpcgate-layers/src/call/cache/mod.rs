@@ -160,6 +160,7 @@ impl Shelf {
                 }
                 Joined::Follow(follow) => {
                     entry.state = State::Parked;
+                    plan.leads.iter_mut().any(|(_, lead)| lead.owns(&follow));
                     plan.follows.push((place, follow));
                 }
             }

@@ -1,1 +1,721 @@
+use super::{Cache, CacheLayer, Flights, MokaReplies};
+use crate::call::join::join;
+use crate::testing::Desk;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use rpcgate_core::adapter::{Adapter, Probe, Settled as Permanence};
+use rpcgate_core::call::{CallView, Cached, Calls, Settled, State};
+use rpcgate_core::chain::{Chain, ChainName, Changes, Facts, Head, Method};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::{Form, Reply, Source, Whole};
+use rpcgate_core::seam::Later;
+use rpcgate_core::seam::ledger::Outcome;
+use rpcgate_core::seam::reply_store::{ReplyKey, ReplyStore};
+use rpcgate_core::seam::suite;
+use rpcgate_core::toy::Toy;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tower_layer::Layer;
+use tower_service::Service;
 
+type Say = Box<dyn FnMut(&str) -> State + Send>;
+
+/// What stands behind the cache: counts what reaches it, waits while it is held, answers as it is told.
+#[derive(Clone)]
+struct Node(Arc<Inside>);
+
+struct Inside {
+    /// Calls that reached it, as `method params`.
+    asked: Mutex<Vec<String>>,
+    /// Sets that left before they were answered.
+    left: AtomicUsize,
+    passes: Semaphore,
+    say: Mutex<Say>,
+}
+
+/// Counts a set that goes without an answer.
+struct Leaving<'a>(&'a Inside, bool);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            self.0.left.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+impl Node {
+    fn asked(&self) -> Vec<String> {
+        self.0.asked.lock().clone()
+    }
+
+    fn calls(&self) -> usize {
+        self.0.asked.lock().len()
+    }
+
+    fn left(&self) -> usize {
+        self.0.left.load(SeqCst)
+    }
+
+    fn says(&self, say: impl FnMut(&str) -> State + Send + 'static) {
+        *self.0.say.lock() = Box::new(say);
+    }
+
+    /// Lets so many sets pass.
+    fn release(&self, sets: usize) {
+        self.0.passes.add_permits(sets);
+    }
+}
+
+impl Service<Calls<Cached>> for Node {
+    type Response = Calls<Settled>;
+    type Error = Infallible;
+    type Future = Later<'static, Result<Calls<Settled>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut calls: Calls<Cached>) -> Self::Future {
+        let inside = self.0.clone();
+        let tally = calls.tally_mut();
+        let chain = tally.chain.name();
+        for entry in tally.entries.iter_mut().filter(|entry| entry.is_open()) {
+            let view = entry.call.view(&tally.body, chain);
+            let said = [view.sent, b" ", view.params].concat();
+            inside.asked.lock().push(String::from_utf8(said).unwrap());
+            entry.state = State::Sent;
+        }
+        Box::pin(async move {
+            let mut leaving = Leaving(&inside, false);
+            inside.passes.acquire().await.unwrap().forget();
+            let tally = calls.tally_mut();
+            for entry in tally.entries.iter_mut().filter(|entry| matches!(entry.state, State::Sent)) {
+                let view = entry.call.view(&tally.body, chain);
+                let said = String::from_utf8([view.sent, b" ", view.params].concat()).unwrap();
+                let state = (inside.say.lock())(&said);
+                entry.state = state;
+            }
+            leaving.1 = true;
+            Ok(calls.at())
+        })
+    }
+}
+
+fn result(text: impl Into<String>) -> State {
+    State::Answered(Reply { form: Form::Result(text.into().into()), from: Source::Node })
+}
+
+/// A cache before a node that answers with what it was asked, and which number the question had.
+struct Site {
+    desk: Desk,
+    node: Node,
+    store: Arc<MokaReplies>,
+    cache: Cache<Node>,
+}
+
+type Going = <Cache<Node> as Service<Calls<rpcgate_core::call::Parsed>>>::Future;
+
+impl Site {
+    /// A site whose node answers at once.
+    fn open() -> Self {
+        let site = Site::held(Desk::new());
+        site.node.release(100_000);
+        site
+    }
+
+    /// A site whose node waits until it is released.
+    fn held(desk: Desk) -> Self {
+        let mut number = 0;
+        let say = move |said: &str| {
+            number += 1;
+            result(format!("\"{} #{number}\"", said.replace('"', "'")))
+        };
+        let node = Node(Arc::new(Inside {
+            asked: Mutex::default(),
+            left: AtomicUsize::new(0),
+            passes: Semaphore::new(0),
+            say: Mutex::new(Box::new(say)),
+        }));
+        let store = Arc::new(MokaReplies::new(1 << 20));
+        let cache = CacheLayer::new(store.clone(), desk.clock.clone()).layer(node.clone());
+        Site { desk, node, store, cache }
+    }
+
+    fn go(&self, body: impl Into<String>) -> Going {
+        self.go_as(&self.desk, body)
+    }
+
+    fn go_as(&self, desk: &Desk, body: impl Into<String>) -> Going {
+        self.cache.clone().call(desk.calls(body.into().leak().as_bytes()))
+    }
+
+    /// A journey that has come as far as it comes without the node.
+    fn under_way(&self, body: impl Into<String>) -> Going {
+        let mut going = self.go(body);
+        assert!((&mut going).now_or_never().is_none(), "it should wait");
+        going
+    }
+
+    async fn settle(&self, body: impl Into<String>) -> Calls<Settled> {
+        let Ok(calls) = self.go(body).await;
+        calls
+    }
+
+    /// The answer's body, and whether it was a hit.
+    async fn send(&self, body: impl Into<String>) -> (String, bool) {
+        told(self.settle(body).await)
+    }
+
+    fn flights(&self) -> &Flights {
+        &self.cache.shelf.flights
+    }
+}
+
+fn told(calls: Calls<Settled>) -> (String, bool) {
+    let hit = calls.tally().is_hit();
+    (String::from_utf8(join(calls).body.to_vec()).unwrap(), hit)
+}
+
+fn one(id: &str, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+}
+
+fn read(id: usize) -> String {
+    one(&id.to_string(), "toy_read", "[1]")
+}
+
+fn many(calls: &[String]) -> String {
+    format!("[{}]", calls.join(","))
+}
+
+fn says(id: &str, text: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"{text}"}}"#)
+}
+
+#[tokio::test]
+async fn a_miss_is_fetched_and_the_next_call_is_a_hit_under_its_own_id() {
+    let site = Site::open();
+    assert_eq!(site.send(one("1", "toy_read", "[1]")).await, (says("1", "toy_read [1] #1"), false));
+    assert_eq!(site.send(one("\"x\"", "toy_read", "[1]")).await, (says("\"x\"", "toy_read [1] #1"), true));
+    assert_eq!(site.node.calls(), 1);
+    assert!(site.flights().is_empty());
+}
+
+#[tokio::test]
+async fn the_exact_bytes_of_the_parameters_count() {
+    let site = Site::open();
+    for params in ["[1]", "[1 ]", "[1.0]", "[\"1\"]", "[ 1]", "{}", "null"] {
+        assert!(!site.send(one("1", "toy_read", params)).await.1, "{params}");
+    }
+    assert!(!site.send(r#"{"id":1,"method":"toy_read"}"#).await.1, "no parameters are parameters of their own");
+    assert_eq!(site.node.calls(), 8);
+    assert!(site.send(r#"{"id":1,"method":"toy\u005fread","params":[1]}"#).await.1, "escapes make no other method");
+}
+
+#[tokio::test]
+async fn methods_and_chains_are_kept_apart() {
+    let site = Site::open();
+    site.send(one("1", "toy_read", "[1]")).await;
+    assert!(!site.send(one("1", "toy_block", "[1]")).await.1);
+    static FACTS: Facts = Facts { name: ChainName::new("toy2"), ..TOY };
+    let chain = Arc::new(Chain::deployed(Arc::new(Variant(&FACTS))));
+    let other = Desk { chain, ..site.desk.clone() };
+    let Ok(calls) = site.go_as(&other, read(1)).await;
+    assert!(!calls.tally().is_hit());
+    assert_eq!(site.node.calls(), 3);
+}
+
+const TOY: Facts = Facts {
+    name: ChainName::new("toy"),
+    title: "Toy",
+    aliases: &[],
+    dialect: rpcgate_core::chain::Dialect::JsonRpc2,
+    batch: true,
+    ws: false,
+    grpc: false,
+    final_depth: 2,
+};
+
+/// The toy chain with other facts, whose results are heights that become final.
+#[derive(Debug)]
+struct Variant(&'static Facts);
+
+impl Adapter for Variant {
+    fn facts(&self) -> &'static Facts {
+        self.0
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        Toy.methods()
+    }
+
+    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Permanence {
+        match self.height(result) {
+            Some(height) if chain.is_final(height) => Permanence::Yes,
+            Some(_) => Permanence::NotYet,
+            None => Toy.settled(call, result, chain),
+        }
+    }
+
+    fn probe(&self) -> Probe {
+        Toy.probe()
+    }
+
+    fn height(&self, result: &[u8]) -> Option<u64> {
+        Toy.height(result)
+    }
+}
+
+#[tokio::test]
+async fn errors_and_what_is_not_known_yet_are_never_kept() {
+    let failed = || State::Failed(Fault::sent(Cause::Broken));
+    let error = || {
+        let form = Form::Error(Bytes::from_static(b"{\"code\":-1}"), http::StatusCode::OK);
+        State::Answered(Reply { form, from: Source::Node })
+    };
+    let whole_error = || {
+        let form = Form::Whole(Whole {
+            status: http::StatusCode::OK,
+            headers: http::HeaderMap::new(),
+            body: Bytes::from_static(b"{\"error\":{}}"),
+            inner: Err(Bytes::from_static(b"{}")),
+        });
+        State::Answered(Reply { form, from: Source::Node })
+    };
+    let null = || result("null");
+    let refused = || State::Refused(Refusal::Overloaded);
+    let states: [(&str, fn() -> State); 5] = [
+        ("failed", failed),
+        ("error", error),
+        ("whole error", whole_error),
+        ("null", null),
+        ("refused", refused),
+    ];
+    for (name, state) in states {
+        let site = Site::open();
+        site.node.says(move |_| state());
+        for method in ["toy_id", "toy_read", "toy_block"] {
+            let before = site.node.calls();
+            site.send(one("1", method, "[1]")).await;
+            assert!(!site.send(one("1", method, "[1]")).await.1, "{name} {method}");
+            assert_eq!(site.node.calls() - before, 2, "{name} {method}");
+        }
+        site.node.says(|_| result("1"));
+        site.send(read(1)).await;
+        assert!(site.send(read(1)).await.1, "after {name} a good answer is kept");
+    }
+}
+
+#[tokio::test]
+async fn of_a_nodes_own_answer_the_result_alone_is_kept() {
+    let site = Site::open();
+    site.node.says(|_| {
+        let body = Bytes::from_static(br#"{"id":1,"result":[7],"took":3}"#);
+        let mut headers = http::HeaderMap::new();
+        headers.insert("x-node", http::HeaderValue::from_static("a"));
+        let inner = Ok(body.slice(17..20));
+        let form = Form::Whole(Whole { status: http::StatusCode::OK, headers, body, inner });
+        State::Answered(Reply { form, from: Source::Node })
+    });
+    assert_eq!(site.send(read(1)).await.0, r#"{"id":1,"result":[7],"took":3}"#);
+    assert_eq!(site.send(read(2)).await, (r#"{"jsonrpc":"2.0","id":2,"result":[7]}"#.into(), true));
+}
+
+#[tokio::test]
+async fn a_short_answer_is_over_exactly_when_its_time_is() {
+    let site = Site::open();
+    site.send(read(1)).await;
+    site.desk.clock.advance(Duration::from_micros(1_999_999));
+    assert!(site.send(read(2)).await.1);
+    site.desk.clock.advance(Duration::from_micros(1));
+    assert!(!site.send(read(3)).await.1);
+    assert_eq!(site.node.calls(), 2);
+}
+
+#[tokio::test]
+async fn the_time_of_an_answer_counts_from_when_it_came() {
+    let site = Site::held(Desk::new());
+    let going = site.under_way(read(1));
+    site.desk.clock.advance(Duration::from_secs(10));
+    site.node.release(100);
+    let Ok(_) = going.await;
+    site.desk.clock.advance(Duration::from_micros(1_999_999));
+    assert!(site.send(read(2)).await.1);
+}
+
+#[tokio::test]
+async fn static_and_final_answers_stay() {
+    let site = Site::open();
+    for method in ["toy_id", "toy_block"] {
+        site.send(one("1", method, "[1]")).await;
+        site.desk.clock.advance(Duration::from_secs(1_000_000));
+        assert!(site.send(one("1", method, "[1]")).await.1, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() {
+    let head = Arc::new(Head::default());
+    let chain = Arc::new(Chain::new(Arc::new(Variant(&TOY)), Changes::default(), true, head.clone()));
+    let site = Site::held(Desk { chain, ..Desk::new() });
+    site.node.release(100);
+    site.node.says(|_| result("100"));
+    let block = one("1", "toy_block", "[100]");
+    for known in [0, 100, 101] {
+        head.set(known);
+        assert!(!site.send(&*block).await.1, "head {known}");
+        assert!(site.send(&*block).await.1, "head {known}");
+        site.desk.clock.advance(Duration::from_secs(2));
+    }
+    head.set(102);
+    assert!(!site.send(&*block).await.1);
+    site.desk.clock.advance(Duration::from_secs(1_000_000));
+    assert!(site.send(&*block).await.1);
+    assert_eq!(site.node.calls(), 4);
+}
+
+#[tokio::test]
+async fn what_is_in_no_class_a_broadcast_or_a_notification_is_never_looked_up() {
+    // The operator may give a broadcast a class; it is sent all the same.
+    let cache = vec![("toy_send".into(), rpcgate_core::cache_rule::CacheRule::Static)];
+    let changes = Changes { cache, ..Changes::default() };
+    let chain = Arc::new(Chain::new(Arc::new(Toy), changes, true, Arc::default()));
+    let site = Site::held(Desk { chain, ..Desk::new() });
+    site.node.release(100);
+    let notification = r#"{"jsonrpc":"2.0","method":"toy_read","params":[1]}"#.to_owned();
+    let calls = [one("1", "toy_scan", "[1]"), one("1", "toy_send", "[1]"), one("1", "other", "[1]"), notification];
+    for call in &calls {
+        for _ in 0..2 {
+            let calls = site.settle(&**call).await;
+            let State::Answered(reply) = &calls.tally().entries[0].state else { panic!("{call}") };
+            assert_eq!(reply.from, Source::Node, "{call}");
+        }
+    }
+    assert_eq!(site.node.calls(), 8);
+    site.store.settle();
+    assert_eq!(site.store.entries(), 0);
+    let two = site.under_way_pair(&calls);
+    assert_eq!(two, 8, "nor does one wait for another");
+}
+
+impl Site {
+    /// How many calls reach a held node when all of `calls` are sent twice at the same time.
+    fn under_way_pair(&self, calls: &[String]) -> usize {
+        let held = Site::held(self.desk.clone());
+        let going: Vec<_> = calls.iter().chain(calls).map(|call| held.under_way(&**call)).collect();
+        assert!(held.flights().is_empty());
+        drop(going);
+        held.node.calls()
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_callers_who_ask_the_same_at_once_make_one_call() {
+    let site = Site::held(Desk::new());
+    let going: Vec<_> = (0..1_000).map(|id| site.under_way(read(id))).collect();
+    assert_eq!(site.node.calls(), 1);
+    site.node.release(1);
+    for (id, calls) in join_all(going).await.into_iter().enumerate() {
+        let Ok(calls) = calls;
+        assert_eq!(told(calls), (says(&id.to_string(), "toy_read [1] #1"), false));
+    }
+    assert_eq!(site.node.calls(), 1);
+    let records = site.desk.ledger.records();
+    assert_eq!(records.len(), 1_000);
+    let lines: Vec<_> = records.iter().flat_map(|record| &record.lines).collect();
+    assert!(lines.iter().all(|line| (line.cu, line.outcome) == (5, Outcome::Answered)));
+    assert_eq!(lines.iter().filter(|line| line.cached).count(), 999);
+    assert!(site.flights().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_tasks_on_two_threads_make_one_call() {
+    let site = Arc::new(Site::held(Desk::new()));
+    let tasks: Vec<_> = (0..1_000)
+        .map(|id| {
+            let site = site.clone();
+            tokio::spawn(async move { site.send(read(id)).await.0 })
+        })
+        .collect();
+    site.node.release(1);
+    for (id, task) in tasks.into_iter().enumerate() {
+        assert_eq!(task.await.unwrap(), says(&id.to_string(), "toy_read [1] #1"));
+    }
+    assert_eq!(site.node.calls(), 1);
+    assert!(site.flights().is_empty());
+}
+
+#[tokio::test]
+async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again() {
+    let error = || State::Answered(Reply {
+        form: Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK),
+        from: Source::Node,
+    });
+    let failed = || State::Failed(Fault::sent(Cause::Status(503)));
+    let refused = || State::Refused(Refusal::Overloaded);
+    let states: [(fn() -> State, Outcome, u32); 3] =
+        [(error, Outcome::NodeError, 5), (failed, Outcome::Failed, 0), (refused, Outcome::Refused, 0)];
+    for (state, outcome, charged) in states {
+        let site = Site::held(Desk::new());
+        site.node.says(move |_| state());
+        let going: Vec<_> = (0..10).map(|id| site.under_way(read(id))).collect();
+        site.node.release(1);
+        let bodies: Vec<_> = join_all(going).await.into_iter().map(|Ok(calls)| told(calls).0).collect();
+        for (id, body) in bodies.iter().enumerate() {
+            assert_eq!(*body, bodies[0].replace(r#""id":0"#, &format!(r#""id":{id}"#)));
+            assert!(body.contains(r#""error":{"#), "{body}");
+        }
+        assert_eq!(site.node.calls(), 1, "{outcome:?}");
+        for record in site.desk.ledger.records() {
+            assert_eq!((record.lines[0].outcome, record.lines[0].cu), (outcome, charged));
+        }
+        site.node.says(|_| result("7"));
+        site.node.release(1);
+        assert_eq!(site.send(read(77)).await, (r#"{"jsonrpc":"2.0","id":77,"result":7}"#.into(), false));
+        assert!(site.flights().is_empty());
+    }
+}
+
+/// Lets tasks run that were started meanwhile.
+async fn others_run() {
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_followed_call_goes_on_when_its_client_leaves() {
+    let site = Site::held(Desk::new());
+    let leader = site.under_way(read(0));
+    let followers: Vec<_> = (1..10).map(|id| site.under_way(read(id))).collect();
+    drop(leader);
+    others_run().await;
+    assert_eq!((site.node.calls(), site.node.left()), (1, 0));
+    assert!(site.desk.ledger.records().is_empty(), "it is still under way");
+    site.node.release(1);
+    for (id, calls) in (1..).zip(join_all(followers).await) {
+        let Ok(calls) = calls;
+        assert_eq!(told(calls).0, says(&id.to_string(), "toy_read [1] #1"));
+    }
+    others_run().await;
+    assert_eq!(site.node.calls(), 1);
+    assert!(site.flights().is_empty());
+    let lines: Vec<_> = site.desk.ledger.records().into_iter().flat_map(|record| record.lines).collect();
+    assert_eq!((lines.len(), lines.iter().filter(|line| line.cached).count()), (10, 9));
+    assert!(lines.iter().all(|line| line.cu == 5), "the leader's call was answered too, so it is charged");
+}
+
+#[tokio::test]
+async fn an_unfollowed_call_ends_with_its_client() {
+    let site = Site::held(Desk::new());
+    let alone = site.under_way(read(1));
+    let followed_once = site.under_way(one("1", "toy_block", "[1]"));
+    drop(site.under_way(one("2", "toy_block", "[1]")));
+    // Nobody but the set itself waits for its second entry.
+    let twice = site.under_way(many(&[one("1", "toy_id", "[]"), one("2", "toy_id", "[]")]));
+    assert_eq!(site.node.calls(), 3);
+    drop((alone, followed_once, twice));
+    others_run().await;
+    assert_eq!(site.node.left(), 3);
+    assert!(site.flights().is_empty());
+    let lines: Vec<_> = site.desk.ledger.records().into_iter().flat_map(|record| record.lines).collect();
+    assert!(lines.iter().all(|line| line.outcome == Outcome::Abandoned));
+    let charged: Vec<_> = lines.iter().filter(|line| line.cu > 0).map(|line| (&*line.method, line.cu)).collect();
+    assert_eq!(charged, [("toy_read", 5), ("toy_block", 10)], "what a node got is charged, what only waited is not");
+}
+
+#[tokio::test]
+async fn a_follower_that_leaves_is_not_charged_and_disturbs_nobody() {
+    let site = Site::held(Desk::new());
+    let leader = site.under_way(read(0));
+    drop(site.under_way(read(1)));
+    let records = site.desk.ledger.records();
+    assert_eq!((records[0].lines[0].outcome, records[0].lines[0].cu), (Outcome::Abandoned, 0));
+    site.node.release(1);
+    let Ok(calls) = leader.await;
+    assert_eq!(told(calls).0, says("0", "toy_read [1] #1"));
+}
+
+/// A leader that was lost before it got anywhere, and 100 followers.
+async fn lost(site: &Site, followers: Vec<Going>) {
+    let mut followers = followers;
+    for follower in &mut followers {
+        assert!(follower.now_or_never().is_none());
+    }
+    assert_eq!(site.node.calls(), 1, "one of them leads, the others follow it");
+    site.node.release(1);
+    for (id, calls) in join_all(followers).await.into_iter().enumerate() {
+        let Ok(calls) = calls;
+        assert_eq!(told(calls).0, says(&id.to_string(), "toy_read [1] #1"));
+    }
+    assert_eq!(site.node.calls(), 1);
+    assert!(site.flights().is_empty());
+}
+
+#[tokio::test]
+async fn a_leader_that_is_lost_leaves_exactly_one_new_leader() {
+    let site = Site::held(Desk::new());
+    let leader = site.go(read(0));
+    let followers: Vec<_> = (0..100).map(|id| site.under_way(read(id))).collect();
+    assert_eq!(site.node.calls(), 0);
+    drop(leader);
+    lost(&site, followers).await;
+}
+
+#[tokio::test]
+async fn a_leader_that_panics_leaves_exactly_one_new_leader() {
+    let site = Site::held(Desk::new());
+    let mut first = true;
+    site.node.says(move |_| {
+        assert!(!std::mem::take(&mut first), "this test's node panics once");
+        result("\"toy_read [1] #1\"")
+    });
+    let leader = tokio::spawn(site.go(read(0)));
+    others_run().await;
+    let followers: Vec<_> = (0..100).map(|id| site.under_way(read(id))).collect();
+    site.node.release(1);
+    assert!(leader.await.unwrap_err().is_panic());
+    others_run().await;
+    assert_eq!(std::mem::take(&mut *site.node.0.asked.lock()).len(), 1);
+    lost(&site, followers).await;
+}
+
+#[tokio::test]
+async fn a_leader_without_a_runtime_to_go_on_is_lost_and_not_stuck() {
+    let site = Site::held(Desk::new());
+    let leader = site.under_way(read(0));
+    let followers: Vec<_> = (0..100).map(|id| site.under_way(read(id))).collect();
+    std::thread::spawn(move || drop(leader)).join().unwrap();
+    assert_eq!(site.node.left(), 1);
+    site.node.0.asked.lock().clear();
+    lost(&site, followers).await;
+}
+
+#[tokio::test]
+async fn a_set_answers_its_followers_before_it_waits_for_others() {
+    let site = Site::held(Desk::new());
+    let key = |params: &[u8]| ReplyKey::new(ChainName::new("toy"), b"toy_read", params);
+    let super::Joined::Lead(elsewhere) = site.flights().join(key(b"[2]")) else { panic!("nobody else is there") };
+    let pair = |params: [&str; 2]| many(&params.map(|params| one("1", "toy_read", params)));
+    let waiting = site.under_way(pair(["[1]", "[2]"]));
+    let mut follower = site.under_way(one("9", "toy_read", "[1]"));
+    assert_eq!(site.node.asked(), ["toy_read [1]"], "what it leads is on its way although it waits for [2]");
+    site.node.release(1);
+    let mut waiting = waiting;
+    assert!((&mut waiting).now_or_never().is_none());
+    let Ok(calls) = (&mut follower).now_or_never().expect("its leader has landed");
+    assert_eq!(told(calls).0, says("9", "toy_read [1] #1"));
+    elsewhere.land(super::flight::Landing::Answered(Form::Result(Bytes::from_static(b"\"else\""))));
+    let Ok(calls) = waiting.await;
+    assert_eq!(told(calls).0, format!("[{},{}]", says("1", "toy_read [1] #1"), says("1", "else")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sets_that_lead_and_follow_each_other_crosswise_all_end() {
+    let site = Arc::new(Site::held(Desk::new()));
+    site.node.says(|said| result(said.rsplit(' ').next().unwrap()));
+    site.node.release(1_000_000);
+    for round in 0..100 {
+        let keys: Vec<_> = (0..20).map(|n| format!("[{round},{n}]")).collect();
+        let bodies = (0..8).map(|turn| {
+            let mut keys = keys.clone();
+            keys.rotate_left(turn * 5 % 20);
+            if turn % 2 == 1 {
+                keys.reverse();
+            }
+            keys
+        });
+        let tasks: Vec<_> = bodies
+            .map(|keys| {
+                let site = site.clone();
+                tokio::spawn(async move {
+                    let body = many(&keys.iter().map(|params| one("1", "toy_read", params)).collect::<Vec<_>>());
+                    let answer = |params| format!(r#"{{"jsonrpc":"2.0","id":1,"result":{params}}}"#);
+                    let expected = many(&keys.iter().map(answer).collect::<Vec<_>>());
+                    assert_eq!(site.send(body).await.0, expected);
+                })
+            })
+            .collect();
+        let all = tokio::time::timeout(Duration::from_secs(60), join_all(tasks));
+        all.await.expect("no set waits for ever").into_iter().for_each(Result::unwrap);
+    }
+    assert_eq!(site.node.calls(), 2_000, "each key once");
+    assert!(site.flights().is_empty());
+}
+
+#[tokio::test]
+async fn the_same_call_twice_in_a_set_is_asked_once() {
+    let site = Site::open();
+    let three = || many(&[read(1), read(2), one("3", "toy_read", "[2]")]);
+    let answers = format!(
+        "[{},{},{}]",
+        says("1", "toy_read [1] #1"),
+        says("2", "toy_read [1] #1"),
+        says("3", "toy_read [2] #2")
+    );
+    assert_eq!(site.send(three()).await, (answers.clone(), false));
+    assert_eq!(site.send(three()).await, (answers, true));
+    assert_eq!(site.node.calls(), 2);
+    let cached: Vec<_> = site.desk.ledger.records()[0].lines.iter().map(|line| (line.cached, line.cu)).collect();
+    assert_eq!(cached, [(false, 5), (true, 5), (false, 5)]);
+}
+
+#[tokio::test]
+async fn a_set_is_a_hit_only_when_all_of_it_was_stored() {
+    let site = Site::open();
+    site.send(read(1)).await;
+    assert!(site.send(many(&[read(1), read(2)])).await.1);
+    assert!(!site.send(many(&[read(1), one("2", "toy_read", "[2]")])).await.1);
+    assert!(!site.send(many(&[read(1), "5".into()])).await.1, "a refused item was not in the cache");
+    let site = Site::held(Desk::new());
+    let both = [site.under_way(read(1)), site.under_way(read(2))];
+    site.node.release(1);
+    for calls in join_all(both).await {
+        let Ok(calls) = calls;
+        assert!(!told(calls).1, "what is shared was not there when the request came");
+    }
+}
+
+#[tokio::test]
+async fn tenants_share_answers_and_each_is_charged() {
+    let site = Site::open();
+    let other = Desk { caller: Arc::new(suite::caller(2)), ..site.desk.clone() };
+    site.send(read(1)).await;
+    let Ok(calls) = site.go_as(&other, read(2)).await;
+    assert_eq!(told(calls), (says("2", "toy_read [1] #1"), true));
+    let records = site.desk.ledger.records();
+    assert_ne!(records[0].tenant, records[1].tenant);
+    assert_eq!((records[0].lines[0].cu, records[1].lines[0].cu), (5, 5));
+    assert_eq!(site.node.calls(), 1);
+}
+
+#[tokio::test]
+async fn what_is_kept_is_bounded_in_bytes() {
+    let site = Site::open();
+    site.node.says(|_| result(format!("\"{}\"", "x".repeat(10_000))));
+    for n in 0..500 {
+        site.send(one("1", "toy_block", &format!("[{n}]"))).await;
+    }
+    site.store.settle();
+    assert!(site.store.bytes() <= 1 << 20, "{} bytes", site.store.bytes());
+    assert!(site.store.entries() > 50, "{} answers", site.store.entries());
+    site.node.says(|_| result(format!("\"{}\"", "x".repeat(1 << 18))));
+    site.send(one("1", "toy_block", "[\"large\"]")).await;
+    assert!(!site.send(one("1", "toy_block", "[\"large\"]")).await.1, "one answer may not drive out all others");
+}
+
+#[tokio::test]
+async fn a_set_with_nothing_to_look_up_passes_as_it_is() {
+    let site = Site::open();
+    let (body, hit) = site.send(many(&[one("1", "toy_scan", "[]"), "7".into()])).await;
+    assert!(body.contains("toy_scan [] #1") && body.contains("invalid request"), "{body}");
+    assert!(!hit && site.flights().is_empty());
+}

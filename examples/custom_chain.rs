@@ -1,0 +1,346 @@
+//! How do I serve a chain that is not in the catalog?
+//!
+//! **A chain of a known family** takes a few lines: its facts, and where it deviates. Here are an EVM chain at `/gno`
+//! and a descendant of Bitcoin at `/dgb`. Weights, cache classes, heavy and closed methods come from the family.
+//!
+//! **A chain of its own kind** takes an [`Adapter`]: a table of methods, and the few answers no table can give. Here it
+//! is a made-up ledger of a harbour at `/harbour`. Its table uses every kind of row:
+//!
+//! | method | units | what is special |
+//! |---|---|---|
+//! | `harbour_name` | 0 | never changes: kept for good |
+//! | `harbour_tide` | 1 | kept for 2 s |
+//! | `harbour_entry` | 10 | never changes once it is final, and until then is kept for 2 s |
+//! | `harbour_search` | 75 | heavy: counts in the heavy budget |
+//! | `harbour_file` | 20 | submits: never kept, never sent twice, never sent together with other calls |
+//! | `watch_*` | 1 | heavy, and closed unless the operator opens it |
+//! | `crane_*` | | closed: nobody may move the cranes |
+//!
+//! The road serves all three alike: it asks adapters, and knows no chain by name.
+//!
+//! Run it with `cargo run -p rpcgate-examples --example custom_chain`.
+#![expect(clippy::print_stdout, reason = "it tells what to try")]
+
+use arc_swap::ArcSwap;
+use axum::{Json, Router};
+use rpcgate_chains::family::evm::{self, Evm};
+use rpcgate_chains::family::utxo::{self, Utxo};
+use rpcgate_core::adapter::{Adapter, KeyPlaces, Probe, Settled};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Changes, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_core::envelope::Limits;
+use rpcgate_core::plan::BatchCounts;
+use rpcgate_core::room::Room;
+use rpcgate_core::seam::counters::MemoryCounters;
+use rpcgate_core::seam::ledger::MemoryLedger;
+use rpcgate_core::tally::Books;
+use rpcgate_examples::{Problem, key, node};
+use rpcgate_layers::call::body::BodyLimits;
+use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::request::route::HeadLimits;
+use rpcgate_layers::stack::{Parts, road};
+use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits, watch_head};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+// Twenty blocks on top of a block make it final for the cache. `gnosis` may stand for `gno` in a key's scope.
+static GNO_FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis Chain", 20) };
+
+/// An EVM chain: its number, and a method that the family does not list.
+const GNO: Evm = Evm::new(&GNO_FACTS, 100).with_methods(&[Method::new("eth_getBlockReceipts", 10)]);
+
+static DGB_FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
+
+/// A descendant of Bitcoin whose operator wants more for a block.
+const DGB: Utxo = Utxo::new(&DGB_FACTS).weighing(&[("getblock", 10)]);
+
+/// The harbour.
+#[derive(Debug)]
+struct Harbour;
+
+static HARBOUR_FACTS: Facts = Facts {
+    name: ChainName::new("harbour"),
+    title: "Harbour",
+    aliases: &["port"],
+    dialect: Dialect::JsonRpc2,
+    batch: true,
+    ws: false,
+    grpc: false,
+    final_depth: 3,
+};
+
+impl Adapter for Harbour {
+    fn facts(&self) -> &'static Facts {
+        &HARBOUR_FACTS
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        vec![
+            Method::new("harbour_name", 0).cached(CacheRule::Static),
+            Method::new("harbour_tide", 1).cached(CacheRule::secs(2)),
+            Method::new("harbour_entry", 10).cached(CacheRule::immutable(2)),
+            Method::new("harbour_search", 75).marked(Flags::HEAVY),
+            Method::new("harbour_file", 20).marked(Flags::BROADCAST),
+        ]
+    }
+
+    /// Families of methods get their marks here. Whatever is left costs 1 Compute Unit and goes to the node.
+    fn unlisted(&self, method: &str) -> Rule {
+        let flags = match method.split_once('_') {
+            Some(("crane", _)) => Flags::CLOSED,
+            Some(("watch", _)) => Flags::HEAVY.and(Flags::OPENABLE),
+            _ => Flags::NONE,
+        };
+        Rule { flags, ..Rule::UNLISTED }
+    }
+
+    /// Asked when an answer is about to be kept. Everything but an entry is what its class says; an entry is settled
+    /// when enough others lie on it, and one that is not written yet must be asked for again.
+    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+        #[derive(Deserialize)]
+        struct Entry {
+            height: u64,
+        }
+        if call.method != b"harbour_entry" {
+            return Settled::Yes;
+        }
+        match serde_json::from_slice(result) {
+            Ok(Some(Entry { height })) if chain.is_final(height) => Settled::Yes,
+            Ok(Some(_)) => Settled::NotYet,
+            Ok(None) | Err(_) => Settled::Unknown,
+        }
+    }
+
+    /// Harbour masters' own programs send their key like this; `apikey` works everywhere.
+    fn key_places(&self) -> KeyPlaces {
+        KeyPlaces { header: Some("x-harbour-pass"), query: None }
+    }
+
+    /// How the gateway finds out how long the ledger is.
+    fn probe(&self) -> Probe {
+        Probe { method: "harbour_length", params: "[]" }
+    }
+
+    fn height(&self, result: &[u8]) -> Option<u64> {
+        serde_json::from_slice(result).ok()
+    }
+}
+
+/// How many entries the harbour's node has written.
+const LENGTH: u64 = 100;
+
+/// The harbour's node. Every answer is numbered, so that one from the cache can be told from a new one.
+fn harbour_node() -> Router {
+    let asked = Arc::new(AtomicU64::new(0));
+    Router::new().fallback(async move |Json(body): Json<Value>| {
+        Json(match body {
+            Value::Array(calls) => calls.iter().map(|call| answer(call, &asked)).collect(),
+            call => answer(&call, &asked),
+        })
+    })
+}
+
+fn answer(call: &Value, asked: &AtomicU64) -> Value {
+    let answer = asked.fetch_add(1, Relaxed);
+    let result = match (call["method"].as_str().unwrap_or_default(), call["params"][0].as_u64()) {
+        ("harbour_length", _) => json!(LENGTH),
+        ("harbour_name", _) => json!("Port Example"),
+        ("harbour_tide", _) => json!({"centimetres": 212, "answer": answer}),
+        ("harbour_entry", Some(height)) if height <= LENGTH => {
+            json!({"height": height, "cargo": "tea", "answer": answer})
+        }
+        ("harbour_entry", Some(_)) => Value::Null,
+        ("harbour_search" | "watch_ships", _) => json!([4, 8, 15]),
+        ("harbour_file", _) => json!(LENGTH + 1),
+        _ => {
+            let error = json!({"code": 1, "message": "the harbour master shakes his head"});
+            return json!({"jsonrpc": "2.0", "id": call["id"], "error": error});
+        }
+    };
+    json!({"jsonrpc": "2.0", "id": call["id"], "result": result})
+}
+
+/// A gateway that has started.
+struct Running {
+    addr: SocketAddr,
+    key: String,
+    chains: Vec<Arc<Chain>>,
+}
+
+async fn start(clock: Arc<dyn Clock>, changes: Changes) -> Result<Running, Problem> {
+    let chains = vec![
+        Arc::new(Chain::deployed(Arc::new(GNO))),
+        Arc::new(Chain::deployed(Arc::new(DGB))),
+        // Whoever runs a gateway may change what an adapter says: weights, classes, what is open and what is not.
+        Arc::new(Chain::new(Arc::new(Harbour), changes, true, Arc::default())),
+    ];
+    // No node of Gnosis or DigiByte is simulated; one of the same family stands in for each.
+    let nodes = [
+        node::simulated("polygon", clock.clone()).await?,
+        node::simulated("ltc", clock.clone()).await?,
+        node::start(harbour_node()).await?,
+    ];
+    let mut pools = Vec::new();
+    for (chain, url) in chains.iter().zip(nodes) {
+        let node = NodeConfig::new(url.parse()?);
+        let pool = Pool::new(chain.name(), vec![node], PoolLimits::default(), clock.clone());
+        tokio::spawn(watch_head(pool.clone(), chain.clone(), Duration::from_secs(5)));
+        pools.push(pool);
+    }
+
+    // From here on nothing differs from `whole_gateway.rs`.
+    let (key, directory) = key::fresh()?;
+    let (counters, ledger) = (Arc::<MemoryCounters>::default(), Arc::<MemoryLedger>::default());
+    let road = road(Parts {
+        chains: Arc::new(ArcSwap::from_pointee(chains.iter().cloned().collect())),
+        pools: Arc::new(ArcSwap::from_pointee(pools.into_iter().collect())),
+        directory,
+        books: Arc::new(Books { clock, counters, ledger }),
+        replies: Arc::new(MokaReplies::new(64 << 20)),
+        room: Room::new(256 << 20),
+        head: HeadLimits::default(),
+        body: BodyLimits::default(),
+        envelope: Limits::default(),
+        batch: BatchCounts::Request,
+        reply: ReplyLimits::default(),
+        heavy: Arc::default(),
+        pace: Arc::default(),
+    });
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let addr = listener.local_addr()?;
+    tokio::spawn(axum::serve(listener, Router::new().fallback_service(road)).into_future());
+    Ok(Running { addr, key, chains })
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Problem> {
+    let Running { addr, key, chains } = start(Arc::new(SystemClock::new()), Changes::default()).await?;
+    for chain in chains {
+        println!("{} at /{}", chain.facts().title, chain.name());
+    }
+    let call =
+        |path: &str, body: &str| println!("    curl -i http://{addr}/{path} -H 'apikey: {key}' -d '{body}'");
+    println!("\nTry:\n");
+    call("gno", r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#);
+    call("dgb", r#"{"id":1,"method":"getblockcount"}"#);
+    println!("\nand of the harbour a final entry, one that is not yet final, and the cranes:\n");
+    for body in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"harbour_entry","params":[5]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"harbour_entry","params":[99]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"crane_lift"}"#,
+    ] {
+        call("harbour", body);
+    }
+    tokio::signal::ctrl_c().await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::clock::{ManualClock, Time};
+    use rpcgate_core::refusal::Refusal;
+    use rpcgate_examples::client::{Answer, post};
+
+    /// A gateway whose clock stands still, once it knows how long the harbour's ledger is.
+    async fn running(changes: Changes) -> (Running, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
+        let gateway = start(clock.clone(), changes).await.unwrap();
+        let heads_known = async {
+            while gateway.chains.iter().any(|chain| chain.head().height().is_none()) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), heads_known).await.unwrap();
+        (gateway, clock)
+    }
+
+    async fn ask(gateway: &Running, path: &str, method: &str, params: Value) -> Answer {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        post(gateway.addr, path, ("apikey", &gateway.key), &call).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_chain_of_a_family_has_the_familys_methods_and_its_own() {
+        let (gateway, _) = running(Changes::default()).await;
+        let cu = async |path: &str, method: &str, params: Value| {
+            let answer = ask(&gateway, path, method, params).await;
+            (answer.status.as_u16(), answer.header("x-compute-units").to_owned())
+        };
+        assert_eq!(cu("/gno", "eth_blockNumber", json!([])).await, (200, "1".into()));
+        assert_eq!(cu("/gno", "eth_getBlockReceipts", json!(["latest"])).await, (200, "10".into()));
+        assert_eq!(cu("/dgb", "getblockcount", json!([])).await, (200, "1".into()));
+        let hash = ask(&gateway, "/dgb", "getblockhash", json!([1])).await.json["result"].clone();
+        assert_eq!(cu("/dgb", "getblock", json!([hash])).await, (200, "10".into()));
+        let closed = ask(&gateway, "/dgb", "dumpprivkey", json!([])).await;
+        assert_eq!(closed.json["error"]["message"], Refusal::Closed.message());
+    }
+
+    #[tokio::test]
+    async fn the_harbours_cache_classes() {
+        let (gateway, clock) = running(Changes::default()).await;
+        let mut caches = Vec::new();
+        for wait in [0, 0, 2] {
+            clock.advance(Duration::from_secs(wait));
+            let mut row = Vec::new();
+            for (method, params) in [
+                ("harbour_name", json!([])),
+                ("harbour_tide", json!([])),
+                ("harbour_entry", json!([LENGTH - 3])),
+                ("harbour_entry", json!([LENGTH - 2])),
+                ("harbour_entry", json!([LENGTH + 1])),
+                ("harbour_file", json!(["rum"])),
+            ] {
+                row.push(ask(&gateway, "/harbour", method, params).await.header("x-cache").to_owned());
+            }
+            caches.push(row);
+        }
+        assert_eq!(caches[0], ["MISS"; 6]);
+        assert_eq!(caches[1], ["HIT", "HIT", "HIT", "HIT", "MISS", "MISS"]);
+        assert_eq!(caches[2], ["HIT", "MISS", "HIT", "MISS", "MISS", "MISS"], "two seconds later");
+    }
+
+    #[tokio::test]
+    async fn the_harbours_marks_and_weights() {
+        let (gateway, _) = running(Changes::default()).await;
+        for method in ["crane_lift", "watch_ships"] {
+            let closed = ask(&gateway, "/harbour", method, json!([])).await;
+            assert_eq!(closed.json["error"]["message"], Refusal::Closed.message(), "{method}");
+        }
+        let own = ask(&gateway, "/harbour", "harbour_sing", json!([])).await;
+        assert_eq!(own.json["error"]["message"], "the harbour master shakes his head");
+        // The standard plan has 30 heavy calls a minute; one of them went to `watch_ships`.
+        let search = json!({"jsonrpc": "2.0", "id": 1, "method": "harbour_search"});
+        let batch = Value::Array(vec![search; 30]);
+        let answer = post(gateway.addr, "/harbour", ("x-harbour-pass", &gateway.key), &batch).await.unwrap();
+        let answers = answer.json.as_array().unwrap();
+        assert!(answers[..29].iter().all(|answer| answer["result"].is_array()), "{answers:?}");
+        assert!(answers[29]["error"].is_object(), "{}", answers[29]);
+        assert_eq!(answer.header("x-compute-units"), (29 * 75).to_string());
+    }
+
+    #[tokio::test]
+    async fn an_operator_changes_what_the_adapter_says() {
+        let changes = Changes {
+            cu: vec![("harbour_tide".into(), 3)],
+            open: vec!["watch_*".into()],
+            blocked: ["harbour_file".into()].into(),
+            ..Changes::default()
+        };
+        let (gateway, _) = running(changes).await;
+        let tide = ask(&gateway, "/harbour", "harbour_tide", json!([])).await;
+        assert_eq!(tide.header("x-compute-units"), "3");
+        assert_eq!(
+            ask(&gateway, "/harbour", "watch_ships", json!([])).await.json["result"],
+            json!([4, 8, 15])
+        );
+        assert_eq!(ask(&gateway, "/harbour", "harbour_file", json!(["rum"])).await.status.as_u16(), 403);
+    }
+}

@@ -1,0 +1,285 @@
+//! How do I use one of the layers in a service that is no gateway at all?
+//!
+//! This is the web API of a small library. It speaks no JSON-RPC, knows its users by its own tokens, and has its own
+//! request and answer types. From rpcgate it takes two layers: `WindowLayer`, which counts requests per minute, hour
+//! and day of a plan, and `HeavyLayer`, which counts the expensive ones once more in a smaller budget.
+//!
+//! A layer needs to be told *who asks* (a [`Caller`]) and, for heavy calls, *what for* (a [`CallView`]). A function of
+//! yours tells it:
+//!
+//! 1. **Over `http::Request`**, as axum middleware: the functions [`user`] and [`export`] read what this application
+//!    itself has put into the request. Refusals and rate headers come with the library.
+//! 2. **Over types of your own**: [`Order`] and [`Slip`] are plain structs. Two small traits say how an order is
+//!    refused ([`Refuse`]) and how a slip tells the state of the windows ([`Rated`]). What counts as heavy is decided
+//!    by what is in the order.
+//!
+//! Both ways share the same counters and the same budget.
+//!
+//! Run it with `cargo run -p rpcgate-examples --example one_layer`.
+#![expect(clippy::print_stdout, reason = "it tells what to try")]
+
+use axum::extract::{Extension, Path, Request, State};
+use axum::handler::Handler;
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use http::StatusCode;
+use http::header::{AUTHORIZATION, RETRY_AFTER};
+use rpcgate_core::call::CallView;
+use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::chain::{ChainName, Flags, Rule};
+use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_core::plan::{Plan, Tier};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::seam::counters::MemoryCounters;
+use rpcgate_core::window::Windows;
+use rpcgate_examples::Problem;
+use rpcgate_layers::call::heavy::{Heavy, HeavyLayer};
+use rpcgate_layers::call::window::WindowLayer;
+use rpcgate_layers::headers::write_rates;
+use rpcgate_layers::stranger::{Rated, Refuse};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, LazyLock};
+use tokio::net::TcpListener;
+use tower::util::BoxCloneSyncService;
+use tower::{Layer, ServiceExt, service_fn};
+
+/// The application's own table of users: token, and who it is.
+type Users = HashMap<&'static str, Arc<Caller>>;
+
+fn users() -> Users {
+    // To the layers a user is a key of a project of a tenant. Without such a ladder, give all three the same number.
+    let user = |number, tier| {
+        Arc::new(Caller::new(KeyId(number), ProjectId(number), TenantId(number), Plan::of(tier)))
+    };
+    HashMap::from([("ann", user(1, Tier::Free)), ("ben", user(2, Tier::Premium))])
+}
+
+/// The application's own middleware: it finds the user, or answers in its own words.
+async fn find_user(State(users): State<Arc<Users>>, mut request: Request, next: Next) -> Response {
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some(user) = header.and_then(|text| users.get(text.strip_prefix("Bearer ")?)) else {
+        return problem(StatusCode::UNAUTHORIZED, "We do not know you.").into_response();
+    };
+    request.extensions_mut().insert(user.clone());
+    next.run(request).await
+}
+
+fn problem(status: StatusCode, text: &str) -> (StatusCode, Json<Value>) {
+    (status, Json(json!({"problem": text})))
+}
+
+/// Tells a layer who asks. `find_user` stands before it, so the user is there; if somebody takes that away again,
+/// everyone together shares one plan of the smallest kind.
+fn user(request: &Request) -> &Caller {
+    static NOBODY: LazyLock<Caller> =
+        LazyLock::new(|| Caller::new(KeyId(0), ProjectId(0), TenantId(0), Plan::of(Tier::Free)));
+    request.extensions().get::<Arc<Caller>>().map_or(&*NOBODY, |user| user)
+}
+
+/// What a call is "for" where there is no chain: any name.
+const LIBRARY: ChainName = ChainName::new("library");
+
+/// A call that uses the heavy budget.
+const HEAVY: Rule = Rule { flags: Flags::HEAVY, ..Rule::UNLISTED };
+
+/// Tells a layer who asks, and for what. It stands before one route that is always heavy.
+fn export(request: &Request) -> (&Caller, CallView<'_>) {
+    (user(request), CallView::new(LIBRARY, "export", HEAVY))
+}
+
+/// The body of `POST /reports`.
+#[derive(Deserialize)]
+struct Wanted {
+    year: u16,
+    /// Page by page, which takes the press all night.
+    #[serde(default)]
+    full: bool,
+}
+
+/// A report that a user wants.
+struct Order {
+    user: Arc<Caller>,
+    wanted: Wanted,
+}
+
+/// What the user gets for it.
+struct Slip {
+    status: StatusCode,
+    body: Value,
+    retry_after: Option<u64>,
+    windows: Option<Windows>,
+}
+
+impl Refuse<Slip> for Order {
+    /// An order knows what it was for, so its refusal can be more helpful than one made from a bare request.
+    fn refuse(self, refusal: Refusal) -> Slip {
+        let text = format!("No report of {} now: {refusal}.", self.wanted.year);
+        Slip {
+            status: refusal.status(),
+            body: json!({"problem": text}),
+            retry_after: refusal.retry_after(),
+            windows: None,
+        }
+    }
+}
+
+impl Rated for Slip {
+    fn rate(&mut self, windows: &Windows) {
+        self.windows = Some(*windows);
+    }
+}
+
+impl IntoResponse for Slip {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body)).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        if let Some(windows) = self.windows {
+            write_rates(&windows, response.headers_mut());
+        }
+        response
+    }
+}
+
+/// The innermost service: it prints reports.
+async fn press(order: Order) -> Result<Slip, Infallible> {
+    let Wanted { year, full } = order.wanted;
+    let body = json!({"report": year, "pages": if full { 800 } else { 2 }});
+    Ok(Slip { status: StatusCode::CREATED, body, retry_after: None, windows: None })
+}
+
+/// The library's API. `clock` says which minute it is.
+fn library(clock: Arc<dyn Clock>) -> Router {
+    // A service that runs for long also calls `sweep` on both now and then; see `whole_gateway.rs`.
+    let (counters, budget) = (Arc::new(MemoryCounters::default()), Arc::new(Heavy::default()));
+
+    // First way: axum middleware. A layer around one route (`export`), and one around several.
+    let export = HeavyLayer::by(budget.clone()).with_call(clock.clone(), export);
+    let pages = Router::new()
+        .route("/books/{number}", get(async |Path(number): Path<u32>| Json(json!({"book": number}))))
+        .route("/export", post((async || Json(json!({"books": [1, 2, 3]}))).layer(export)))
+        .route_layer(WindowLayer::new(counters.clone()).with_caller(clock.clone(), user));
+
+    // Second way: a stack over our own types, called by a handler.
+    let windows = WindowLayer::new(counters).with_caller(clock.clone(), |order: &Order| &*order.user);
+    let heavy = HeavyLayer::by(budget).with_call(clock, |order: &Order| {
+        let rule = if order.wanted.full { HEAVY } else { Rule::UNLISTED };
+        (&*order.user, CallView::new(LIBRARY, "report", rule))
+    });
+    let press = BoxCloneSyncService::new((windows, heavy).layer(service_fn(press)));
+    let reports = Router::new().route("/reports", post(report)).with_state(press);
+
+    pages.merge(reports).layer(from_fn_with_state(Arc::new(users()), find_user))
+}
+
+async fn report(
+    State(press): State<BoxCloneSyncService<Order, Slip, Infallible>>,
+    Extension(user): Extension<Arc<Caller>>,
+    Json(wanted): Json<Wanted>,
+) -> Slip {
+    let Ok(slip) = press.oneshot(Order { user, wanted }).await;
+    slip
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Problem> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let addr = listener.local_addr()?;
+    println!("A library. Ann has the free plan: 10 requests a minute, 6 of them heavy. Try:\n");
+    println!("    curl -i http://{addr}/books/7 -H 'authorization: Bearer ann'");
+    println!("\nand, seven times within a minute, either of these (both use one budget):\n");
+    println!("    curl -i http://{addr}/export -H 'authorization: Bearer ann' -d ''");
+    println!(
+        "    curl -i http://{addr}/reports -H 'authorization: Bearer ann' -H 'content-type: application/json' \
+         -d '{{\"year\":1999,\"full\":true}}'"
+    );
+    axum::serve(listener, library(Arc::new(SystemClock::new()))).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::clock::{ManualClock, Time};
+    use rpcgate_examples::client::{Answer, post};
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    /// A library whose clock stands still, twenty seconds into a minute.
+    async fn open() -> (SocketAddr, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_020)));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        tokio::spawn(axum::serve(listener, library(clock.clone())).into_future());
+        (addr, clock)
+    }
+
+    async fn ask(addr: SocketAddr, token: &str, path: &str, body: Value) -> Answer {
+        post(addr, path, ("authorization", &format!("Bearer {token}")), &body).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn every_answer_to_a_user_has_the_nine_rate_headers_whichever_way_it_came() {
+        let (addr, _) = open().await;
+        let export = ask(addr, "ann", "/export", json!({})).await;
+        assert_eq!((export.status.as_u16(), export.rate_headers()), (200, 9));
+        assert_eq!(export.header("x-ratelimit-remaining-minute"), "9");
+        let report = ask(addr, "ann", "/reports", json!({"year": 1999})).await;
+        assert_eq!((report.status.as_u16(), report.rate_headers()), (201, 9));
+        assert_eq!(report.json, json!({"report": 1999, "pages": 2}));
+        assert_eq!(report.header("x-ratelimit-remaining-minute"), "8", "both ways count in the same windows");
+        let premium = ask(addr, "ben", "/export", json!({})).await;
+        assert_eq!(premium.header("x-ratelimit-remaining-minute"), "99");
+        let stranger = ask(addr, "eve", "/export", json!({})).await;
+        assert_eq!((stranger.status.as_u16(), stranger.rate_headers()), (401, 0));
+    }
+
+    #[tokio::test]
+    async fn heavy_orders_of_both_kinds_use_one_budget() {
+        let (addr, clock) = open().await;
+        let full = || json!({"year": 1999, "full": true});
+        for _ in 0..3 {
+            assert_eq!(ask(addr, "ann", "/export", json!({})).await.status.as_u16(), 200);
+            assert_eq!(ask(addr, "ann", "/reports", full()).await.status.as_u16(), 201);
+        }
+        let export = ask(addr, "ann", "/export", json!({})).await;
+        assert_eq!((export.status.as_u16(), export.header("retry-after")), (429, "40"));
+        assert_eq!(export.rate_headers(), 9);
+        let report = ask(addr, "ann", "/reports", full()).await;
+        assert_eq!((report.status.as_u16(), report.header("retry-after")), (429, "40"));
+        assert!(report.json["problem"].as_str().unwrap().starts_with("No report of 1999 now"));
+        assert_eq!(report.rate_headers(), 9);
+        let light = ask(addr, "ann", "/reports", json!({"year": 1999})).await;
+        assert_eq!(light.status.as_u16(), 201, "a short report is not heavy");
+        assert_eq!(ask(addr, "ben", "/reports", full()).await.status.as_u16(), 201, "another user's budget");
+        clock.advance(Duration::from_secs(40));
+        assert_eq!(ask(addr, "ann", "/reports", full()).await.status.as_u16(), 201, "the next minute");
+    }
+
+    #[tokio::test]
+    async fn the_eleventh_request_of_a_minute_is_refused_in_the_words_of_each_way() {
+        let (addr, clock) = open().await;
+        for _ in 0..10 {
+            assert_eq!(ask(addr, "ann", "/reports", json!({"year": 1999})).await.status.as_u16(), 201);
+        }
+        let report = ask(addr, "ann", "/reports", json!({"year": 1999})).await;
+        assert_eq!(report.status.as_u16(), 429);
+        assert!(report.json["problem"].is_string());
+        let export = ask(addr, "ann", "/export", json!({})).await;
+        assert_eq!(export.status.as_u16(), 429);
+        assert_eq!(export.json, json!({"message": Refusal::Window { retry_after: 40 }.message()}));
+        for refused in [report, export] {
+            assert_eq!((refused.header("retry-after"), refused.rate_headers()), ("40", 9));
+            assert_eq!(refused.header("x-ratelimit-remaining-minute"), "0");
+        }
+        clock.advance(Duration::from_secs(40));
+        assert_eq!(ask(addr, "ann", "/export", json!({})).await.status.as_u16(), 200);
+    }
+}

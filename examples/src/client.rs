@@ -1,0 +1,55 @@
+//! A client, for the examples' tests.
+
+use crate::Problem;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HOST};
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use std::net::SocketAddr;
+use tokio::net::TcpStream;
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body, read as JSON; null when it is none.
+    pub json: Value,
+}
+
+impl Answer {
+    /// The text of a header; empty when there is none.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// How many rate headers are on this answer.
+    pub fn rate_headers(&self) -> usize {
+        let is_rate = |name: &str| name.starts_with("x-ratelimit-") || name.starts_with("ratelimit-");
+        self.headers.keys().filter(|name| is_rate(name.as_str())).count()
+    }
+}
+
+/// Posts `json` over a connection of its own, with one more header.
+///
+/// # Errors
+/// When there is no connection, or it breaks.
+pub async fn post(to: SocketAddr, path: &str, header: (&str, &str), json: &Value) -> Result<Answer, Problem> {
+    let stream = TcpStream::connect(to).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let request = Request::post(path)
+        .header(HOST, to.to_string())
+        .header(CONTENT_TYPE, "application/json")
+        .header(header.0, header.1)
+        .body(Full::new(Bytes::from(json.to_string())))?;
+    let (head, body) = sender.send_request(request).await?.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    Ok(Answer { status: head.status, headers: head.headers, json })
+}

@@ -1,0 +1,19 @@
+//! A key, for examples that are about something else: `whole_gateway.rs` shows how one is made.
+
+use crate::Problem;
+use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::plan::{Plan, Tier};
+use rpcgate_core::seam::directory::MemoryDirectory;
+use rpcgate_core::secret::{KeyForge, KeyHash};
+use std::sync::Arc;
+
+/// A fresh key and the directory that knows it, as one of a tenant on the standard plan.
+///
+/// # Errors
+/// When the machine gives no random numbers.
+pub fn fresh() -> Result<(String, Arc<MemoryDirectory>), Problem> {
+    let key = KeyForge::new(b"only for this example").make()?;
+    let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), Plan::of(Tier::Standard));
+    let directory = MemoryDirectory::new([(KeyHash::of(&key), Arc::new(caller))]);
+    Ok((key, Arc::new(directory)))
+}

@@ -1,0 +1,41 @@
+//! Nodes on sockets of this machine. A gateway of yours has real ones.
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{Method, StatusCode, Uri};
+use parking_lot::Mutex;
+use rpcgate_chains::simulate::{self, NodeRequest};
+use rpcgate_core::clock::Clock;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// Starts the simulated node of a chain in the catalog (`eth`, `btc`, …) and says where it is: `http://127.0.0.1:…`.
+///
+/// # Errors
+/// When the chain has no simulated node, or the machine has no port to give.
+pub async fn simulated(chain: &str, clock: Arc<dyn Clock>) -> io::Result<String> {
+    let node = simulate::node(chain, 7).ok_or(io::ErrorKind::NotFound)?;
+    let node = Arc::new(Mutex::new(node));
+    start(Router::new().fallback(async move |method: Method, uri: Uri, body: Bytes| -> Response {
+        let request = NodeRequest { method: &method, path: uri.path(), body: &body };
+        let reply = node.lock().handle(&request, clock.now());
+        let status = StatusCode::from_u16(reply.status).unwrap_or_default();
+        (status, [(CONTENT_TYPE, reply.content_type)], reply.body).into_response()
+    }))
+    .await
+}
+
+/// Starts any node that is written as an axum router.
+///
+/// # Errors
+/// When the machine has no port to give.
+pub async fn start(node: Router) -> io::Result<String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(axum::serve(listener, node).into_future());
+    Ok(url)
+}

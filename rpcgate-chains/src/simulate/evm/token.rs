@@ -1,0 +1,142 @@
+//! The chain's one contract: an ERC-20 token (EIP-20), as far as its standard functions go.
+
+use super::network::{Address, Network, Word};
+use super::state::State;
+use super::tx::keccak;
+
+/// What a call to the token does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// What the function returns, ABI-encoded.
+    pub(crate) output: Vec<u8>,
+    /// The change it makes, if any.
+    pub(crate) effect: Option<Effect>,
+}
+
+/// A change to the token's books.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Tokens move; with a spender, its allowance shrinks.
+    Transfer { from: Address, to: Address, amount: u128, spender: Option<Address> },
+    /// An allowance is set.
+    Approval { owner: Address, spender: Address, amount: u128 },
+}
+
+/// The token refused; with the reason that it gave, if any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Revert(pub(crate) Option<&'static str>);
+
+impl Revert {
+    /// The returned data: empty, or `Error(string)` by the ABI.
+    pub(crate) fn data(&self) -> Vec<u8> {
+        let Some(reason) = self.0 else { return Vec::new() };
+        let mut out = vec![0x08, 0xc3, 0x79, 0xa0];
+        out.extend(text(reason));
+        out
+    }
+
+    /// go-ethereum's message.
+    pub(crate) fn message(&self) -> String {
+        self.0.map_or("execution reverted".into(), |reason| format!("execution reverted: {reason}"))
+    }
+}
+
+/// `Transfer(address,address,uint256)`
+pub(crate) fn transfer_topic() -> Word {
+    keccak(b"Transfer(address,address,uint256)")
+}
+
+/// `Approval(address,address,uint256)`
+pub(crate) fn approval_topic() -> Word {
+    keccak(b"Approval(address,address,uint256)")
+}
+
+/// A number as an ABI word.
+pub(crate) fn number(value: u128) -> Word {
+    let mut out = [0; 32];
+    out[16..].copy_from_slice(&value.to_be_bytes());
+    out
+}
+
+/// An address as an ABI word.
+pub(crate) fn padded(address: &Address) -> Word {
+    let mut out = [0; 32];
+    out[12..].copy_from_slice(address);
+    out
+}
+
+/// The call data of `transfer(to, amount)`.
+pub(crate) fn transfer_input(to: &Address, amount: u128) -> Vec<u8> {
+    [&[0xa9, 0x05, 0x9c, 0xbb][..], &padded(to), &number(amount)].concat()
+}
+
+fn text(text: &str) -> Vec<u8> {
+    let mut out = [number(32), number(text.len() as u128)].concat();
+    out.extend(text.as_bytes());
+    out.resize(64 + text.len().next_multiple_of(32), 0);
+    out
+}
+
+/// Argument `index` of the call, as a word.
+fn word(input: &[u8], index: usize) -> Result<Word, Revert> {
+    let bytes = input.get(4 + 32 * index..36 + 32 * index).ok_or(Revert(None))?;
+    bytes.try_into().map_err(|_| Revert(None))
+}
+
+fn address(input: &[u8], index: usize) -> Result<Address, Revert> {
+    let word = word(input, index)?;
+    word[12..].try_into().map_err(|_| Revert(None))
+}
+
+/// An amount; what does not fit 128 bits is held as the maximum, which nobody has.
+fn amount(input: &[u8], index: usize) -> Result<u128, Revert> {
+    let word = word(input, index)?;
+    let low: [u8; 16] = word[16..].try_into().map_err(|_| Revert(None))?;
+    Ok(if word[..16].iter().all(|b| *b == 0) { u128::from_be_bytes(low) } else { u128::MAX })
+}
+
+/// Runs a function of the token for `caller` on the state after block `height`.
+pub(crate) fn call(
+    network: &Network,
+    state: &State,
+    height: u64,
+    caller: Address,
+    input: &[u8],
+) -> Result<Outcome, Revert> {
+    let view = |output: Vec<u8>| Ok(Outcome { output, effect: None });
+    let done = |effect| Ok(Outcome { output: number(1).to_vec(), effect: Some(effect) });
+    let held = |owner: &Address| state.account(owner, height).tokens;
+    let short = Revert(Some("ERC20: transfer amount exceeds balance"));
+    match input.get(..4).unwrap_or_default() {
+        [0x06, 0xfd, 0xde, 0x03] => view(text(network.token_name)),
+        [0x95, 0xd8, 0x9b, 0x41] => view(text(network.token_symbol)),
+        [0x31, 0x3c, 0xe5, 0x67] => view(number(network.token_decimals.into()).to_vec()),
+        [0x18, 0x16, 0x0d, 0xdd] => view(number(state.supply()).to_vec()),
+        [0x70, 0xa0, 0x82, 0x31] => view(number(held(&address(input, 0)?)).to_vec()),
+        [0xdd, 0x62, 0xed, 0x3e] => {
+            view(number(state.allowance(address(input, 0)?, address(input, 1)?)).to_vec())
+        }
+        [0xa9, 0x05, 0x9c, 0xbb] => {
+            let (to, amount) = (address(input, 0)?, amount(input, 1)?);
+            if held(&caller) < amount {
+                return Err(short);
+            }
+            done(Effect::Transfer { from: caller, to, amount, spender: None })
+        }
+        [0x09, 0x5e, 0xa7, 0xb3] => {
+            let (spender, amount) = (address(input, 0)?, amount(input, 1)?);
+            done(Effect::Approval { owner: caller, spender, amount })
+        }
+        [0x23, 0xb8, 0x72, 0xdd] => {
+            let (from, to, amount) = (address(input, 0)?, address(input, 1)?, amount(input, 2)?);
+            if state.allowance(from, caller) < amount {
+                return Err(Revert(Some("ERC20: transfer amount exceeds allowance")));
+            }
+            if held(&from) < amount {
+                return Err(short);
+            }
+            done(Effect::Transfer { from, to, amount, spender: Some(caller) })
+        }
+        _ => Err(Revert(None)),
+    }
+}

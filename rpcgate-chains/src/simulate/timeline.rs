@@ -1,0 +1,72 @@
+//! When blocks come: a height and a time are functions of each other.
+
+use super::seed::Seed;
+use rpcgate_core::clock::Time;
+
+/// The moment at which every simulated chain stands at its starting height: 2026-01-01T00:00:00Z. Earlier times
+/// give lower heights, down to the first block.
+pub const EPOCH: Time = Time::from_secs(1_767_225_600);
+
+const SLOT_MS: u64 = 3_500;
+const JITTER_MS: u64 = 1_500;
+
+/// The times of one chain's blocks, 2 to 5 s apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeline {
+    seed: Seed,
+    base: u64,
+}
+
+impl Timeline {
+    /// A chain that stands at height `base` at the epoch.
+    pub(crate) fn new(seed: Seed, base: u64) -> Self {
+        Timeline { seed, base }
+    }
+
+    /// When block `height` comes.
+    pub(crate) fn time(self, height: u64) -> Time {
+        let jitter = self.seed.below("jitter", height, JITTER_MS);
+        let slot = if height >= self.base {
+            EPOCH.millis().saturating_add((height - self.base).saturating_mul(SLOT_MS))
+        } else {
+            EPOCH.millis().saturating_sub((self.base - height).saturating_mul(SLOT_MS))
+        };
+        Time::from_millis(slot.saturating_add(jitter))
+    }
+
+    /// Height of the newest block at `now`. The first block, height 0, always exists.
+    pub(crate) fn height(self, now: Time) -> u64 {
+        let slot = if now >= EPOCH {
+            self.base.saturating_add((now.millis() - EPOCH.millis()) / SLOT_MS)
+        } else {
+            self.base.saturating_sub((EPOCH.millis() - now.millis()).div_ceil(SLOT_MS))
+        };
+        if self.time(slot) <= now { slot } else { slot.saturating_sub(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_come_two_to_five_seconds_apart_and_never_share_a_second() {
+        let timeline = Timeline::new(Seed::of("eth", 9), 1_000);
+        for height in 900..3_000 {
+            let gap = timeline.time(height + 1).since(timeline.time(height)).as_millis();
+            assert!((2_000..=5_000).contains(&gap), "{gap} ms before block {height}");
+            assert!(timeline.time(height + 1).secs() > timeline.time(height).secs());
+        }
+    }
+
+    #[test]
+    fn a_block_exists_from_its_time_on() {
+        let timeline = Timeline::new(Seed::of("btc", 3), 1_000);
+        for height in [500, 999, 1_000, 1_001, 2_000_000] {
+            let time = timeline.time(height);
+            assert_eq!(timeline.height(time), height);
+            assert_eq!(timeline.height(Time::from_micros(time.micros() - 1)), height - 1);
+        }
+        assert_eq!(timeline.height(Time::from_secs(0)), 0);
+    }
+}

@@ -1,0 +1,168 @@
+//! What tells one UTXO chain's daemon from another's.
+
+/// A hash in the order of bytes in which it is computed; shown backwards.
+pub(crate) type Hash = [u8; 32];
+
+/// Which software the daemon is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Bitcoin Core 27.
+    Btc,
+    /// Litecoin Core 0.21.
+    Ltc,
+    /// Bitcoin Cash Node 28.
+    Bch,
+    /// Dogecoin Core 1.14.
+    Doge,
+    /// Dash Core 22.
+    Dash,
+    /// Elements 23.
+    Liquid,
+}
+
+/// One chain.
+#[derive(Debug)]
+pub(crate) struct Coin {
+    /// Path name at the gateway.
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// What `getblockchaininfo` calls the chain.
+    pub(crate) chain: &'static str,
+    /// Height at the epoch of simulated chains.
+    pub(crate) base: u64,
+    /// Version of the daemon, as a number and as peers see it.
+    pub(crate) version: (u32, &'static str),
+    pub(crate) protocol: u32,
+    pub(crate) services: (&'static str, &'static [&'static str]),
+    /// Target of the proof of work in compact form, the same for all blocks.
+    pub(crate) bits: u32,
+    /// Version of blocks.
+    pub(crate) block_version: u32,
+    /// What a block pays its producer, in 10^-8 coins.
+    pub(crate) reward: u64,
+    /// First byte of addresses that pay to a key's hash and to a script's hash.
+    pub(crate) prefixes: (u8, u8),
+    /// Human-readable part of its bech32 or CashAddr addresses; empty for none.
+    pub(crate) hrp: &'static str,
+    /// Least fee for 1,000 bytes and what is advised, in 10^-8 coins.
+    pub(crate) fees: (u64, u64),
+}
+
+impl Kind {
+    /// Whether transactions carry witnesses.
+    pub(crate) fn segwit(self) -> bool {
+        matches!(self, Kind::Btc | Kind::Ltc | Kind::Liquid)
+    }
+
+    /// Whether scripts are shown with one `address` (Bitcoin Core since 22) instead of a list.
+    pub(crate) fn single_address(self) -> bool {
+        matches!(self, Kind::Btc | Kind::Dash | Kind::Liquid)
+    }
+}
+
+/// The chains, in the order of the specification.
+pub(crate) static COINS: [Coin; 6] = [
+    Coin {
+        name: "btc",
+        kind: Kind::Btc,
+        chain: "main",
+        base: 930_000,
+        version: (270_100, "/Satoshi:27.1.0/"),
+        protocol: 70_016,
+        services: ("0000000000000c09", &["NETWORK", "WITNESS", "NETWORK_LIMITED", "P2P_V2"]),
+        bits: 0x1702_3a04,
+        block_version: 0x2000_0000,
+        reward: 312_500_000,
+        prefixes: (0x00, 0x05),
+        hrp: "bc",
+        fees: (1_000, 12_000),
+    },
+    Coin {
+        name: "ltc",
+        kind: Kind::Ltc,
+        chain: "main",
+        base: 3_030_000,
+        version: (210_400, "/LitecoinCore:0.21.4/"),
+        protocol: 70_017,
+        services: ("0000000001000409", &["NETWORK", "WITNESS", "NETWORK_LIMITED", "MWEB"]),
+        bits: 0x1934_1fca,
+        block_version: 0x2000_0000,
+        reward: 625_000_000,
+        prefixes: (0x30, 0x32),
+        hrp: "ltc",
+        fees: (1_000, 10_000),
+    },
+    Coin {
+        name: "bch",
+        kind: Kind::Bch,
+        chain: "main",
+        base: 930_000,
+        version: (28_000_100, "/Bitcoin Cash Node:28.0.1(EB32.0)/"),
+        protocol: 70_016,
+        services: ("0000000000000425", &["NETWORK", "BLOOM", "BITCOIN_CASH", "NETWORK_LIMITED"]),
+        bits: 0x1801_d4f4,
+        block_version: 0x2000_0000,
+        reward: 312_500_000,
+        prefixes: (0x00, 0x05),
+        hrp: "bitcoincash",
+        fees: (1_000, 1_000),
+    },
+    Coin {
+        name: "doge",
+        kind: Kind::Doge,
+        chain: "main",
+        base: 6_030_000,
+        version: (1_140_900, "/Shibetoshi:1.14.9/"),
+        protocol: 70_015,
+        services: ("0000000000000005", &["NETWORK", "BLOOM"]),
+        bits: 0x1a00_6a3c,
+        // Chain 0x62, merged mining, version 4.
+        block_version: 0x0062_0104,
+        reward: 1_000_000_000_000,
+        prefixes: (0x1e, 0x16),
+        hrp: "",
+        fees: (100_000, 1_000_000),
+    },
+    Coin {
+        name: "dash",
+        kind: Kind::Dash,
+        chain: "main",
+        base: 2_395_000,
+        version: (220_103, "/Dash Core:22.1.3/"),
+        protocol: 70_237,
+        services: ("0000000000000c05", &["NETWORK", "BLOOM", "NETWORK_LIMITED", "HEADERS_COMPRESSED"]),
+        bits: 0x1936_5a10,
+        block_version: 0x2000_0000,
+        reward: 177_000_000,
+        prefixes: (0x4c, 0x10),
+        hrp: "",
+        fees: (1_000, 1_000),
+    },
+    Coin {
+        name: "liquid",
+        kind: Kind::Liquid,
+        chain: "liquidv1",
+        base: 3_700_000,
+        version: (230_303, "/Elements Core:23.3.3/"),
+        protocol: 70_016,
+        services: ("0000000000000409", &["NETWORK", "WITNESS", "NETWORK_LIMITED"]),
+        bits: 0x207f_ffff,
+        block_version: 0x2000_0000,
+        reward: 100_000,
+        prefixes: (0x39, 0x27),
+        hrp: "ex",
+        fees: (100, 100),
+    },
+];
+
+/// The hash160 of the public key whose secret key is 1. Every block pays to it, so that anybody can spend here.
+pub(crate) const DEVELOPER: [u8; 20] = [
+    0x75, 0x1e, 0x76, 0xe8, 0x19, 0x91, 0x96, 0xd4, 0x54, 0x94, 0x1c, 0x45, 0xd1, 0xb3, 0xa3, 0x23, 0xf1,
+    0x43, 0x3b, 0xd6,
+];
+
+/// Liquid's bitcoin, as an explicit asset: a 1 before its id in the order of computation.
+pub(crate) const LIQUID_BITCOIN: [u8; 33] = [
+    0x01, 0x6d, 0x52, 0x1c, 0x38, 0xec, 0x1e, 0xa1, 0x57, 0x34, 0xae, 0x22, 0xb7, 0xc4, 0x60, 0x64, 0x41,
+    0x28, 0x29, 0xc0, 0xd0, 0x57, 0x9f, 0x0a, 0x71, 0x3d, 0x1c, 0x04, 0xed, 0xe9, 0x79, 0x02, 0x6f,
+];

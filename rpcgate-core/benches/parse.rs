@@ -1,0 +1,91 @@
+//! What it costs to read a body and to write a call, beside the same body read by serde with borrowed raw values.
+#![expect(missing_docs, clippy::unwrap_used, reason = "a benchmark is no interface, and its input is its own")]
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use rpcgate_core::envelope::{Limits, Parsed, WireId, parse, replies};
+use rpcgate_core::json::DEEPEST;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::hint::black_box;
+
+/// What a gateway needs of a call, as serde would read it. It finds no repeated or misspelt members among those it
+/// passes over, so it does less.
+#[derive(Deserialize)]
+struct Borrowed<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+fn call(number: usize) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{number},"method":"toy_read","params":[{{"to":"0x52908400098527886e0f7030069857d2e4169ee7","data":"0x70a082310000000000000000000000006e0d01a76c3cf4288372a29124a26d4353ee51be"}},"latest"]}}"#
+    )
+}
+
+fn batch(calls: usize) -> String {
+    format!("[{}]", (0..calls).map(call).collect::<Vec<_>>().join(","))
+}
+
+fn reading(criterion: &mut Criterion) {
+    let limits = Limits::default();
+    for (name, body) in [("single", call(1)), ("batch of 100", batch(100))] {
+        let mut group = criterion.benchmark_group(format!("read {name}"));
+        group.throughput(Throughput::Bytes(body.len() as u64));
+        let body = body.as_bytes();
+        group.bench_function("envelope", |bench| bench.iter(|| parse(black_box(body), &limits).unwrap()));
+        group.bench_function("serde, raw values", |bench| {
+            bench.iter(|| {
+                let calls: Vec<Borrowed<'_>> = match body[0] {
+                    b'[' => serde_json::from_slice(black_box(body)).unwrap(),
+                    _ => vec![serde_json::from_slice(black_box(body)).unwrap()],
+                };
+                let raw = |value: Option<&RawValue>| value.map_or(0, |value| value.get().len());
+                calls.iter().map(|c| raw(c.jsonrpc) + raw(c.id) + c.method.len() + raw(c.params)).sum::<usize>()
+            });
+        });
+        group.finish();
+    }
+}
+
+fn reading_replies(criterion: &mut Criterion) {
+    let reply = |number| format!(r#"{{"jsonrpc":"2.0","id":{number},"result":"0x{:064x}"}}"#, number * 31);
+    let many = format!("[{}]", (0..100).map(reply).collect::<Vec<_>>().join(","));
+    let mut group = criterion.benchmark_group("read replies");
+    for (name, body) in [("single", reply(1)), ("batch of 100", many)] {
+        group.throughput(Throughput::Bytes(body.len() as u64));
+        group.bench_function(name, |bench| bench.iter(|| replies(black_box(body.as_bytes()), DEEPEST).unwrap()));
+    }
+    group.finish();
+}
+
+fn writing(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("write");
+    for (name, body) in [("single", call(1)), ("batch of 100", batch(100))] {
+        let calls: Vec<_> = match parse(body.as_bytes(), &Limits::default()).unwrap() {
+            Parsed::Single(call) => vec![call.unwrap()],
+            Parsed::Batch(calls) => calls.into_iter().map(Result::unwrap).collect(),
+        };
+        group.throughput(Throughput::Bytes(body.len() as u64));
+        group.bench_function(name, |bench| {
+            bench.iter_batched_ref(
+                || Vec::with_capacity(body.len() + 64),
+                |out| {
+                    for (place, call) in calls.iter().enumerate() {
+                        call.write(body.as_bytes(), WireId::Index(place), out);
+                    }
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, reading, reading_replies, writing);
+criterion_main!(benches);

@@ -1,0 +1,147 @@
+//! What a client gets: a body that is there, or one that is still coming from a node and takes its account along.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use rpcgate_core::call::State;
+use rpcgate_core::fault::Fault;
+use rpcgate_core::reply::Flow;
+use rpcgate_core::tally::Tally;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// The body of an answer.
+///
+/// One that flows ends cleanly only when all of it came from the node. If it breaks, its last item is the fault, the
+/// server ends the connection without a clean end, and the call is not charged.
+pub struct ReplyBody(Content);
+
+enum Content {
+    Whole(Bytes),
+    Flowing { flow: Flow, account: Option<Box<Tally>>, sent: u64 },
+}
+
+impl ReplyBody {
+    /// A body that is there.
+    pub const fn whole(body: Bytes) -> Self {
+        ReplyBody(Content::Whole(body))
+    }
+
+    /// A body that is still coming. `account` is closed before its last piece is given out.
+    pub const fn flowing(flow: Flow, account: Option<Box<Tally>>) -> Self {
+        ReplyBody(Content::Flowing { flow, account, sent: 0 })
+    }
+}
+
+impl fmt::Debug for ReplyBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Content::Whole(body) => f.debug_tuple("Whole").field(body).finish(),
+            Content::Flowing { sent, .. } => f.debug_struct("Flowing").field("sent", sent).finish_non_exhaustive(),
+        }
+    }
+}
+
+fn close(account: &mut Option<Box<Tally>>, sent: u64, fault: Option<Fault>) {
+    if let Some(mut tally) = account.take()
+        && let Some(entry) = tally.entries.first_mut()
+    {
+        entry.bytes_out = u32::try_from(sent).unwrap_or(u32::MAX);
+        if let Some(fault) = fault {
+            entry.state = State::Failed(fault);
+        }
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        match &mut self.0 {
+            Content::Whole(body) if body.is_empty() => Poll::Ready(None),
+            Content::Whole(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
+            Content::Flowing { flow, account, sent } => {
+                let next = ready!(flow.as_mut().poll_frame(cx));
+                match &next {
+                    Some(Ok(frame)) => {
+                        *sent += frame.data_ref().map_or(0, |data| data.len() as u64);
+                        if flow.is_end_stream() {
+                            close(account, *sent, None);
+                        }
+                    }
+                    Some(Err(fault)) => close(account, *sent, Some(*fault)),
+                    None => close(account, *sent, None),
+                }
+                Poll::Ready(next)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Content::Whole(body) => body.is_empty(),
+            Content::Flowing { flow, .. } => flow.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::Whole(body) => SizeHint::with_exact(body.len() as u64),
+            Content::Flowing { flow, .. } => flow.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Desk;
+    use http::{HeaderMap, StatusCode};
+    use http_body_util::{BodyExt, StreamBody};
+    use rpcgate_core::fault::Cause;
+    use rpcgate_core::reply::{Form, Reply, Source, Streamed};
+    use rpcgate_core::seam::ledger::Outcome;
+
+    fn flow(pieces: Vec<Result<&'static str, Fault>>) -> Flow {
+        let frames = pieces.into_iter().map(|piece| piece.map(|text| Frame::data(Bytes::from(text))));
+        Box::pin(StreamBody::new(futures_util::stream::iter(frames)))
+    }
+
+    fn answered(desk: &Desk) -> Box<Tally> {
+        let mut calls = desk.calls(br#"{"id":1,"method":"toy_scan"}"#);
+        let streamed = Streamed::new(StatusCode::OK, HeaderMap::new(), false, flow(vec![]));
+        calls.tally_mut().entries[0].state =
+            State::Answered(Reply { form: Form::Stream(streamed), from: Source::Node });
+        calls.into_tally()
+    }
+
+    #[tokio::test]
+    async fn an_account_is_closed_when_all_of_the_body_has_come() {
+        let desk = Desk::new();
+        let body = ReplyBody::flowing(flow(vec![Ok("abc"), Ok("de")]), Some(answered(&desk)));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "abcde");
+        let line = &desk.ledger.records()[0].lines[0];
+        assert_eq!((line.cu, line.bytes_out, line.outcome), (75, 5, Outcome::Answered));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_is_not_charged_and_has_no_clean_end() {
+        let desk = Desk::new();
+        let fault = Fault::sent(Cause::Broken);
+        let body = ReplyBody::flowing(flow(vec![Ok("abc"), Err(fault)]), Some(answered(&desk)));
+        assert_eq!(body.collect().await.err(), Some(fault));
+        let line = &desk.ledger.records()[0].lines[0];
+        assert_eq!((line.cu, line.bytes_out, line.outcome), (0, 3, Outcome::Failed));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_half_way_is_charged() {
+        let desk = Desk::new();
+        let mut body = ReplyBody::flowing(flow(vec![Ok("abc"), Ok("de")]), Some(answered(&desk)));
+        assert!(body.frame().await.is_some());
+        assert!(desk.ledger.records().is_empty());
+        drop(body);
+        assert_eq!(desk.ledger.records()[0].lines[0].cu, 75);
+    }
+}

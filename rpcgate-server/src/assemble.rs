@@ -1,0 +1,201 @@
+//! From a configuration to what the road is built of.
+
+use rpcgate_core::caller::Caller;
+use rpcgate_core::chain::{Chain, Chains, Head};
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::Config;
+use rpcgate_core::envelope;
+use rpcgate_core::room::Room;
+use rpcgate_core::seam::Away;
+use rpcgate_core::seam::Later;
+use rpcgate_core::seam::counters::MemoryCounters;
+use rpcgate_core::seam::directory::{Directory, MemoryDirectory, Peek};
+use rpcgate_core::seam::ledger::Ledger;
+use rpcgate_core::secret::KeyHash;
+use rpcgate_core::tally::Books;
+use rpcgate_layers::call::body::BodyLimits;
+use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::call::heavy::Heavy;
+use rpcgate_layers::call::pace::Pace;
+use rpcgate_layers::request::route::HeadLimits;
+use rpcgate_layers::stack::Parts;
+use rpcgate_layers::upstream::{Pool, Pools};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The pools at work, by chain.
+pub(crate) type PoolMap = HashMap<&'static str, Arc<Pool>>;
+
+/// Every chain of the catalog as `config` leaves it, served if it has a pool. Heads of `before` go on.
+pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chains {
+    let chain = |adapter: Arc<dyn rpcgate_core::adapter::Adapter>| {
+        let name = adapter.facts().name.as_str();
+        let changes = config.chains.get(name).map(rpcgate_core::config::Chain::changes).unwrap_or_default();
+        let head = before.get(name).map_or_else(Arc::<Head>::default, |chain| chain.head().clone());
+        Arc::new(Chain::new(adapter, changes, pools.contains_key(name), head))
+    };
+    rpcgate_chains::catalog().map(chain).collect()
+}
+
+/// What is swept now and then, so that callers long gone take no memory.
+#[derive(Debug)]
+pub(crate) struct Swept {
+    pub(crate) counters: Arc<MemoryCounters>,
+    pub(crate) heavy: Arc<Heavy>,
+    pub(crate) pace: Arc<Pace>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Swept {
+    pub(crate) fn sweep(&self) {
+        let now = self.clock.now();
+        self.counters.sweep(now);
+        self.heavy.sweep(now);
+        self.pace.sweep(now);
+    }
+}
+
+/// The seams that somebody may bring along.
+pub(crate) struct Seams {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) directory: Arc<dyn Directory>,
+}
+
+/// Everything the road is built of.
+pub(crate) fn parts(
+    config: &Config,
+    seams: Seams,
+    chains: Arc<ArcSwap<Chains>>,
+    pools: Arc<ArcSwap<Pools>>,
+) -> (Parts, Swept) {
+    let limits = &config.gateway.limits;
+    let swept = Swept {
+        counters: Arc::default(),
+        heavy: Arc::default(),
+        pace: Arc::default(),
+        clock: seams.clock.clone(),
+    };
+    let parts = Parts {
+        chains,
+        pools,
+        directory: seams.directory,
+        books: Arc::new(Books { clock: seams.clock, counters: swept.counters.clone(), ledger: seams.ledger }),
+        replies: Arc::new(MokaReplies::new(config.cache.bytes)),
+        room: Room::new(size(limits.bodies_total)),
+        head: HeadLimits {
+            uri: size(limits.uri),
+            fields: limits.header_count as usize,
+            bytes: size(limits.headers),
+        },
+        body: BodyLimits {
+            bytes: size(limits.body),
+            patience: limits.body_grace,
+            pace: size(limits.body_rate),
+        },
+        envelope: envelope::Limits::default(),
+        batch: config.plans.batch_counts,
+        reply: rpcgate_layers::upstream::ReplyLimits {
+            buffer: size(config.gateway.reply_buffer),
+            max: size(config.gateway.reply_max),
+        },
+        heavy: swept.heavy.clone(),
+        pace: swept.pace.clone(),
+    };
+    (parts, swept)
+}
+
+/// Bytes as the machine counts them.
+pub(crate) fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// The keys of a configuration file. They are replaced as a whole, and a key that is gone stays known as a revoked
+/// one.
+pub struct FileDirectory {
+    keys: ArcSwap<MemoryDirectory>,
+    /// Every key there ever was, for the tombstones.
+    seen: Mutex<HashMap<KeyHash, Arc<Caller>>>,
+}
+
+impl std::fmt::Debug for FileDirectory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.keys.load().fmt(f)
+    }
+}
+
+impl FileDirectory {
+    /// The keys of `config`.
+    pub fn new(config: &Config) -> Self {
+        let directory = FileDirectory { keys: ArcSwap::default(), seen: Mutex::default() };
+        directory.replace(config);
+        directory
+    }
+
+    /// Puts the keys of `config` in the place of the former ones. No key is good for a moment that neither the former
+    /// nor the new configuration lets in.
+    pub fn replace(&self, config: &Config) {
+        let mut seen = self.seen.lock();
+        let callers = config.callers();
+        let good: Vec<KeyHash> = callers.iter().filter(|known| !known.revoked).map(|known| known.hash).collect();
+        seen.extend(callers.into_iter().map(|known| (known.hash, known.caller)));
+        let keys = MemoryDirectory::new(seen.iter().map(|(hash, caller)| (*hash, caller.clone())));
+        for hash in seen.keys().filter(|hash| !good.contains(hash)) {
+            keys.revoke(*hash);
+        }
+        self.keys.store(Arc::new(keys));
+    }
+}
+
+impl Directory for FileDirectory {
+    fn peek(&self, key: &str) -> Peek {
+        self.keys.load().peek(key)
+    }
+
+    fn fetch<'a>(&'a self, key: &'a str) -> Later<'a, Result<Peek, Away>> {
+        Box::pin(std::future::ready(Ok(self.peek(key))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::config::Input;
+
+    fn config(text: &str) -> Config {
+        Config::read(&Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() }).unwrap()
+    }
+
+    #[test]
+    fn a_revoked_key_is_known_as_such_and_a_removed_one_becomes_it() {
+        let directory = FileDirectory::new(&config(
+            "[keys.a]\nkey = \"aaaaaaaaaaaaaaaa\"\n[keys.b]\nkey = \"bbbbbbbbbbbbbbbb\"\nrevoked = true\n",
+        ));
+        assert!(matches!(directory.peek("aaaaaaaaaaaaaaaa"), Peek::Known(_)));
+        assert!(matches!(directory.peek("bbbbbbbbbbbbbbbb"), Peek::Revoked(_)));
+        directory.replace(&config("[keys.c]\nkey = \"cccccccccccccccc\"\nrevoked = true\n"));
+        for key in ["aaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbb", "cccccccccccccccc"] {
+            assert!(matches!(directory.peek(key), Peek::Revoked(_)), "{key}");
+        }
+        assert!(matches!(directory.peek("dddddddddddddddd"), Peek::Unknown));
+        directory.replace(&config("[keys.b]\nkey = \"bbbbbbbbbbbbbbbb\"\n"));
+        assert!(matches!(directory.peek("bbbbbbbbbbbbbbbb"), Peek::Known(_)), "and may come back");
+    }
+
+    #[test]
+    fn a_chain_is_served_once_it_has_a_pool_and_keeps_its_head() {
+        let none = chains(&Config::default(), &PoolMap::new(), &Chains::default());
+        assert!(none.iter().count() >= 10 && none.iter().all(|chain| !chain.is_served()));
+        none.get("eth").unwrap().head().set(7);
+        let config = config("[chains.eth]\nnodes = [\"http://h/\"]\ncu = { x = 9 }\n");
+        let clock: Arc<dyn Clock> = Arc::new(rpcgate_core::clock::SystemClock::new());
+        let eth = none.get("eth").unwrap().name();
+        let pool = crate::nodes::pool(eth, &config.chains["eth"], &clock).unwrap().unwrap();
+        let some = chains(&config, &PoolMap::from([("eth", pool)]), &none);
+        let chain = some.get("eth").unwrap();
+        assert_eq!((chain.is_served(), chain.head().height(), chain.look_up("x").rule.cu), (true, Some(7), 9));
+        assert!(!some.get("btc").unwrap().is_served());
+    }
+}

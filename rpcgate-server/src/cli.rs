@@ -1,0 +1,164 @@
+//! The command line.
+
+use crate::command::demo::DemoOptions;
+use clap::{Args, Parser, Subcommand};
+use rpcgate_core::plan::Tier;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// One host in front of many chains' nodes: keys, plans, metering, cache.
+#[derive(Clone, PartialEq, Eq, Debug, Parser)]
+#[command(name = "rpcgate-server", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What can be done.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub enum Command {
+    /// Serve what the configuration says, until SIGTERM or Ctrl-C; SIGHUP reads it again
+    Run(FileArgs),
+    /// Read and check the configuration, and print what is in force with its secrets masked
+    Check(FileArgs),
+    /// Try it: a gateway with a simulated node for every chain, a key, and lines to paste
+    Demo(DemoArgs),
+}
+
+/// Where the configuration is.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct FileArgs {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", env = "RPCGATE_CONFIG")]
+    pub config: PathBuf,
+}
+
+/// Options of the demo.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct DemoArgs {
+    /// Folder that keeps what the demo must remember
+    #[arg(long, value_name = "DIR", default_value = "rpcgate-demo")]
+    pub dir: PathBuf,
+    /// Where the gateway listens; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
+    pub gateway: SocketAddr,
+    /// Where the management side listens
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    pub admin: SocketAddr,
+    /// Where gRPC is served
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443")]
+    pub grpc: SocketAddr,
+    /// A real node in the place of a simulated one; CHAIN.ws and CHAIN.grpc replace only that part. Repeatable
+    #[arg(long = "node", value_name = "CHAIN=URL", value_parser = node)]
+    pub nodes: Vec<NodeArg>,
+    /// Plan of the demo's account: free, standard, premium or enterprise
+    #[arg(long, value_name = "TIER", default_value = "enterprise")]
+    pub plan: Tier,
+    /// A configuration file beside the demo's own settings
+    #[arg(long, value_name = "FILE", env = "RPCGATE_CONFIG")]
+    pub config: Option<PathBuf>,
+}
+
+/// What `--node` says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeArg {
+    /// The chain's path.
+    pub chain: String,
+    /// Which of the node's addresses: `url`, `ws` or `grpc`.
+    pub part: String,
+    /// The address.
+    pub url: String,
+}
+
+fn node(text: &str) -> Result<NodeArg, String> {
+    let (name, url) = text.split_once('=').ok_or("write CHAIN=URL, as in eth=http://127.0.0.1:8545")?;
+    let (chain, part) = name.split_once('.').unwrap_or((name, "url"));
+    if !["url", "ws", "grpc"].contains(&part) {
+        return Err(format!("a node has no part {part:?}: write CHAIN=, CHAIN.ws= or CHAIN.grpc="));
+    }
+    if !rpcgate_chains::catalog().any(|adapter| adapter.facts().name.as_str() == chain) {
+        return Err(format!("there is no chain {chain:?}"));
+    }
+    if url.is_empty() {
+        return Err("the URL is missing".into());
+    }
+    Ok(NodeArg { chain: chain.into(), part: part.into(), url: url.into() })
+}
+
+impl From<DemoArgs> for DemoOptions {
+    fn from(args: DemoArgs) -> Self {
+        let DemoArgs { dir, gateway, admin, grpc, nodes, plan, config } = args;
+        let nodes = nodes.into_iter().map(|node| (node.chain, node.part, node.url)).collect();
+        DemoOptions { dir, gateway, admin, grpc, nodes, plan, config }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Cli::try_parse_from(std::iter::once("rpcgate-server").chain(line.split_whitespace())).map(|cli| cli.command)
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_and_check_take_a_file() {
+        let file = FileArgs { config: "a.toml".into() };
+        assert_eq!(parse("run --config a.toml").unwrap(), Command::Run(file.clone()));
+        assert_eq!(parse("check --config a.toml").unwrap(), Command::Check(file));
+        for wrong in ["", "serve", "run", "run a.toml", "check --config"] {
+            assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_demo_needs_no_option() {
+        let Command::Demo(args) = parse("demo").unwrap() else { panic!("demo") };
+        let options = DemoOptions::from(args);
+        assert_eq!(options.dir, PathBuf::from("rpcgate-demo"));
+        assert_eq!(options.gateway.to_string(), "127.0.0.1:8080");
+        assert_eq!(options.admin.to_string(), "127.0.0.1:8081");
+        assert_eq!(options.grpc.to_string(), "127.0.0.1:8443");
+        assert_eq!((options.plan, options.nodes, options.config), (Tier::Enterprise, vec![], None));
+    }
+
+    #[test]
+    fn the_demo_takes_several_nodes_and_their_parts() {
+        let line = "demo --dir d --gateway 127.0.0.1:0 --plan free --config c.toml \
+                    --node eth=http://u:p@h/?a=b --node eth=http://g/ --node eth.ws=ws://h/ --node btc.grpc=grpc://h";
+        let Command::Demo(args) = parse(line).unwrap() else { panic!("demo") };
+        let options = DemoOptions::from(args);
+        let node = |chain: &str, part: &str, url: &str| (chain.to_owned(), part.to_owned(), url.to_owned());
+        assert_eq!(
+            options.nodes,
+            [
+                node("eth", "url", "http://u:p@h/?a=b"),
+                node("eth", "url", "http://g/"),
+                node("eth", "ws", "ws://h/"),
+                node("btc", "grpc", "grpc://h"),
+            ]
+        );
+        assert_eq!((options.plan, options.config), (Tier::Free, Some("c.toml".into())));
+    }
+
+    #[test]
+    fn a_node_that_cannot_be_is_told_why() {
+        for (node, why) in [
+            ("eth", "write CHAIN=URL"),
+            ("eth=", "the URL is missing"),
+            ("eth.http=http://h/", "no part \"http\""),
+            ("ethereum=http://h/", "no chain \"ethereum\""),
+        ] {
+            let error = parse(&format!("demo --node {node}")).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        assert!(parse("demo --plan gold").unwrap_err().to_string().contains("not a plan"));
+    }
+}

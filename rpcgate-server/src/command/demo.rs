@@ -1,0 +1,63 @@
+//! `rpcgate-server demo`.
+
+use super::Failure;
+use rpcgate_core::plan::Tier;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What the demo is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DemoOptions {
+    /// Folder that keeps what it must remember.
+    pub dir: PathBuf,
+    /// Where the gateway listens; port 0 picks a free one.
+    pub gateway: SocketAddr,
+    /// Where the management side listens.
+    pub admin: SocketAddr,
+    /// Where gRPC is served.
+    pub grpc: SocketAddr,
+    /// Real nodes: chain, part (`url`, `ws` or `grpc`), URL. Several for one chain make its pool.
+    pub nodes: Vec<(String, String, String)>,
+    /// Plan of its account.
+    pub plan: Tier,
+    /// A configuration file beside its own settings.
+    pub config: Option<PathBuf>,
+}
+
+/// Starts the demo, prints what to do with it, and serves until it is told to stop.
+///
+/// # Errors
+/// [`Failure`] when it cannot start.
+#[cfg(feature = "demo")]
+pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
+    use super::run::{Signals, report};
+    use crate::demo::Demo;
+    use crate::telemetry;
+    use rpcgate_core::config::{LogFormat, Telemetry};
+    use std::io::Write;
+
+    // What was printed for pasting should not scroll away.
+    let quiet = Telemetry { log_filter: "warn".into(), log_format: LogFormat::Text, ..Telemetry::default() };
+    telemetry::install(&quiet)?;
+    let mut signals = Signals::listen()?;
+    let demo = Demo::start(&options).await?;
+    {
+        let mut out = std::io::stdout().lock();
+        out.write_all(demo.welcome().as_bytes())?;
+        out.flush()?;
+    }
+    signals.stop().await;
+    report(demo.stop().await);
+    Ok(())
+}
+
+/// Says that this binary was built without it.
+///
+/// # Errors
+/// Always [`Failure::Other`].
+#[cfg(not(feature = "demo"))]
+#[expect(clippy::unused_async, reason = "the demo that is built in has to wait")]
+pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
+    drop(options);
+    Err(Failure::Other("this binary was built without the demo: build it with --features demo".into()))
+}

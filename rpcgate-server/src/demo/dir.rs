@@ -1,0 +1,174 @@
+//! The demo's folder: used by one process at a time, its files whole or not there.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const LOCK: &str = "lock";
+
+/// A folder that is this process's own until it is dropped.
+#[derive(Debug)]
+pub struct Dir {
+    path: PathBuf,
+    /// Unlocked by the system when the process ends, however it ends.
+    _lock: File,
+}
+
+/// Why a folder cannot be used. Displayed with the option that named it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirError {
+    /// Another demo runs on it.
+    #[error("--dir {path}: in use by another demo{}: stop that one or name another folder", holder(*.pid))]
+    InUse {
+        /// The folder.
+        path: String,
+        /// The other's process id, if it has written it down already.
+        pid: Option<u32>,
+    },
+    /// It cannot be made, read or written.
+    #[error("--dir {path}: {file}: {source}")]
+    Io {
+        /// The folder.
+        path: String,
+        /// What in it was used.
+        file: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+impl Dir {
+    /// Makes the folder where it is missing, readable by its owner alone, and locks it.
+    ///
+    /// # Errors
+    /// [`DirError::InUse`] when another process (or another `Dir`) holds it.
+    pub fn open(path: &Path) -> Result<Dir, DirError> {
+        let failed = |file: &str| {
+            let (path, file) = (path.display().to_string(), file.to_owned());
+            move |source| DirError::Io { path, file, source }
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("."))?;
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path.join(LOCK))
+            .map_err(failed(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let pid = lock.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(DirError::InUse { path: path.display().to_string(), pid });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(LOCK)(source)),
+        }
+        lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(failed(LOCK))?;
+        Ok(Dir { path: path.to_owned(), _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a file of this name is, or would be.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// The text of a file; `None` if there is no such file.
+    pub(super) fn read(&self, name: &str) -> Result<Option<String>, DirError> {
+        match fs::read_to_string(self.file(name)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed(name, error)),
+        }
+    }
+
+    /// Writes a file that only its owner may read. Whoever looks sees the old text or the new one, never a part.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), DirError> {
+        self.replace(name, text).map_err(|error| self.failed(name, error))
+    }
+
+    /// Takes a file away, if there is one.
+    pub(super) fn remove(&self, name: &str) -> Result<(), DirError> {
+        absent(&self.file(name)).map_err(|error| self.failed(name, error))
+    }
+
+    fn replace(&self, name: &str, text: &str) -> io::Result<()> {
+        let fresh = self.file(&format!(".{name}.new"));
+        // One that a killed process left may have other permissions.
+        absent(&fresh)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(fresh, self.file(name))
+    }
+
+    fn failed(&self, file: &str, source: io::Error) -> DirError {
+        DirError::Io { path: self.path.display().to_string(), file: file.to_owned(), source }
+    }
+}
+
+fn absent(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_folder_is_used_by_one_at_a_time() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a/b");
+        let first = Dir::open(&path).unwrap();
+        let refused = Dir::open(&path).unwrap_err().to_string();
+        let expected = format!(
+            "--dir {}: in use by another demo (process {}): stop that one or name another folder",
+            path.display(),
+            std::process::id()
+        );
+        assert_eq!(refused, expected);
+        drop(first);
+        assert!(Dir::open(&path).is_ok());
+    }
+
+    #[test]
+    fn files_are_replaced_as_a_whole_and_private() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(&home.path().join("demo")).unwrap();
+        assert_eq!(dir.read("x").unwrap(), None);
+        // What a killed process left behind does no harm, and does not lend its permissions.
+        fs::write(dir.file(".x.new"), "half a te").unwrap();
+        for text in ["a longer text", "short"] {
+            dir.write("x", text).unwrap();
+            assert_eq!(dir.read("x").unwrap().as_deref(), Some(text));
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&dir.file("x")), mode(dir.path())), (0o600, 0o700));
+        assert!(!dir.file(".x.new").exists());
+    }
+
+    #[test]
+    fn what_is_no_folder_is_named_in_the_error() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("file");
+        fs::write(&path, "").unwrap();
+        let error = Dir::open(&path).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("--dir {}: ", path.display())), "{error}");
+    }
+}

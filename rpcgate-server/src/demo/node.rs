@@ -1,0 +1,281 @@
+//! Sockets of the simulated nodes: plain HTTP/1.1 on a free port of this machine.
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use rpcgate_chains::simulate::{Dial, Disturbance, NodeReply, NodeRequest, Simulated};
+use rpcgate_core::clock::Clock;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+
+/// What the most patient of real nodes, a UTXO daemon, takes as one request body.
+const BODY: usize = 32 << 20;
+
+/// How long accepting rests when the machine has no socket left to give.
+const REST: Duration = Duration::from_millis(50);
+
+/// A socket that is bound and queues connections, for a node that is not there yet.
+#[derive(Debug)]
+pub struct Seat {
+    listener: TcpListener,
+    addr: SocketAddr,
+}
+
+impl Seat {
+    /// Binds a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// What the system says when it has none to give.
+    pub async fn take() -> io::Result<Seat> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let addr = listener.local_addr()?;
+        Ok(Seat { listener, addr })
+    }
+
+    /// Where a gateway reaches it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Lets `node` answer here, by `clock`, as well or badly as `dial` says.
+    pub fn serve(self, node: Box<dyn Simulated>, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
+        let url = self.url();
+        let shared = Arc::new(Shared { node: Mutex::new(node), dial: Mutex::new(dial), clock });
+        let accepting = tokio::spawn(accept(self.listener, shared));
+        NodeServer { url, accepting }
+    }
+}
+
+/// A simulated node with a socket. Dropping it cuts every connection.
+#[derive(Debug)]
+pub struct NodeServer {
+    url: String,
+    accepting: JoinHandle<()>,
+}
+
+impl NodeServer {
+    /// Where a gateway reaches it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for NodeServer {
+    fn drop(&mut self) {
+        // The connections' tasks belong to this one and end with it.
+        self.accepting.abort();
+    }
+}
+
+struct Shared {
+    node: Mutex<Box<dyn Simulated>>,
+    dial: Mutex<Dial>,
+    clock: Arc<dyn Clock>,
+}
+
+/// The dial wants the connection cut.
+#[derive(Debug)]
+struct Cut;
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the connection was cut on purpose")
+    }
+}
+
+impl std::error::Error for Cut {}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                connections.spawn(connection(stream, shared.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a simulated node cannot accept");
+                tokio::time::sleep(REST).await;
+            }
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a simulated node's connection was gone at once");
+        return;
+    }
+    let service = service_fn(move |request| {
+        let shared = shared.clone();
+        async move { shared.answer(request).await }
+    });
+    let served =
+        http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "a simulated node's connection broke");
+    }
+}
+
+impl Shared {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Cut> {
+        let (head, body) = request.into_parts();
+        let Ok(body) = Limited::new(body, BODY).collect().await else {
+            // Broken or too long: in the first case nobody reads this.
+            return Ok(response(NodeReply { status: 413, content_type: "text/plain", body: Vec::new() }));
+        };
+        let body = body.to_bytes();
+        let fate = self.dial.lock().next();
+        match fate {
+            Disturbance::Hang => std::future::pending().await,
+            Disturbance::Cut { delay } => {
+                tokio::time::sleep(delay).await;
+                Err(Cut)
+            }
+            Disturbance::Status { delay, status } => {
+                tokio::time::sleep(delay).await;
+                let body = b"<html><body>the node is not well</body></html>".to_vec();
+                Ok(response(NodeReply { status, content_type: "text/html", body }))
+            }
+            Disturbance::Answer { delay } => {
+                if delay > Duration::ZERO {
+                    tokio::time::sleep(delay).await;
+                }
+                let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+                let request = NodeRequest { method: &head.method, path, body: &body };
+                Ok(response(self.node.lock().handle(&request, self.clock.now())))
+            }
+        }
+    }
+}
+
+fn response(reply: NodeReply) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(reply.body)));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or_default();
+    let kind = http::HeaderValue::from_static(reply.content_type);
+    response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::clock::{ManualClock, Time};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const NOW: Time = Time::from_secs(1_800_000_000);
+
+    async fn node(chain: &str, dial: Dial) -> (NodeServer, String) {
+        let seat = Seat::take().await.unwrap();
+        let address = seat.addr.to_string();
+        let clock = Arc::new(ManualClock::at(NOW));
+        let node = rpcgate_chains::simulate::node(chain, 7).unwrap();
+        (seat.serve(node, dial, clock), address)
+    }
+
+    fn post(body: &str) -> String {
+        format!("POST / HTTP/1.1\r\nHost: n\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    }
+
+    /// Reads until `end` has come, or the other side is done.
+    async fn read(stream: &mut TcpStream, end: &str) -> String {
+        let mut text = String::new();
+        let mut part = [0; 1024];
+        while !text.contains(end) {
+            match stream.read(&mut part).await {
+                Ok(0) | Err(_) => break,
+                Ok(count) => text.push_str(&String::from_utf8_lossy(&part[..count])),
+            }
+        }
+        text
+    }
+
+    #[tokio::test]
+    async fn one_connection_carries_one_call_after_another() {
+        let (_node, address) = node("eth", Dial::new(1)).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        for id in 1..=3 {
+            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_chainId"}}"#);
+            stream.write_all(post(&call).as_bytes()).await.unwrap();
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x1"}}"#);
+            let text = read(&mut stream, &answer).await;
+            assert!(text.starts_with("HTTP/1.1 200") && text.ends_with(&answer), "{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_other_than_post_are_answered_as_the_daemon_would() {
+        for (chain, method, status) in
+            [("eth", "GET", 200), ("eth", "HEAD", 405), ("btc", "GET", 405), ("btc", "HEAD", 405)]
+        {
+            let (_node, address) = node(chain, Dial::new(1)).await;
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!("{method} / HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let text = read(&mut stream, "nothing ends it").await;
+            assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{chain} {method}: {text}");
+            assert!(method != "HEAD" || text.ends_with("\r\n\r\n"), "{chain} {method}: {text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_beyond_the_daemons_limit_is_refused() {
+        let (_node, address) = node("btc", Dial::new(1)).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!("POST / HTTP/1.1\r\nHost: n\r\nContent-Length: {}\r\n\r\n", BODY + 1);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let piece = vec![b' '; 1 << 20];
+        for _ in 0..=BODY / piece.len() {
+            // The node answers before it has read everything, and may then close.
+            if stream.write_all(&piece).await.is_err() {
+                break;
+            }
+        }
+        let text = read(&mut stream, "\r\n\r\n").await;
+        assert!(text.starts_with("HTTP/1.1 413 "), "{text}");
+    }
+
+    #[tokio::test]
+    async fn the_dial_is_obeyed() {
+        let call = post(r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#);
+        let mut dial = Dial::new(3);
+        dial.error_rate = 1.0;
+        let (_node, address) = node("eth", dial).await;
+        let (mut cuts, mut statuses) = (0, 0);
+        for _ in 0..40 {
+            let mut stream = TcpStream::connect(&address).await.unwrap();
+            stream.write_all(call.as_bytes()).await.unwrap();
+            match read(&mut stream, "</html>").await {
+                text if text.is_empty() => cuts += 1,
+                text => {
+                    assert!(text.starts_with("HTTP/1.1 50"), "{text}");
+                    statuses += 1;
+                }
+            }
+        }
+        assert!(cuts > 0 && statuses > 0, "{cuts} cut, {statuses} answered");
+    }
+
+    #[tokio::test]
+    async fn a_node_that_hangs_lets_go_when_it_is_dropped() {
+        let mut dial = Dial::new(3);
+        dial.hang_rate = 1.0;
+        let (node, address) = node("eth", dial).await;
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        let call = post(r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#);
+        stream.write_all(call.as_bytes()).await.unwrap();
+        drop(node);
+        assert_eq!(read(&mut stream, "nothing ends it").await, "");
+        assert!(TcpStream::connect(&address).await.is_err());
+    }
+}

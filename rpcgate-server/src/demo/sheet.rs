@@ -1,0 +1,186 @@
+//! `demo.json`: what a program must know to use a demo that is ready.
+
+use super::dir::{Dir, DirError};
+use rpcgate_core::config::{Config, Node};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// The file's name in the demo's folder.
+pub const FILE: &str = "demo.json";
+
+/// Everything that `demo.json` says. What is not served is null there.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Sheet {
+    /// The gateway's base URL.
+    pub(super) gateway: String,
+    pub(super) tenant_id: String,
+    pub(super) project_id: String,
+    pub(super) key_id: String,
+    pub(super) api_key: String,
+    /// By chain, the URL of its first node: with user and password, so that it can be used.
+    pub(super) nodes: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Sheet {
+    /// The key and the nodes' passwords are left out.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sheet").field("gateway", &self.gateway).finish_non_exhaustive()
+    }
+}
+
+impl Sheet {
+    /// What to say of a gateway that serves `config` at `addr`, to the holder of its key `name`; `None` if the
+    /// configuration has no such key in the clear.
+    pub(super) fn new(config: &Config, addr: SocketAddr, name: &str) -> Option<Sheet> {
+        let key = config.keys.get(name)?;
+        let project = config.projects.get(&key.project)?;
+        let tenant = config.tenants.get(&project.tenant)?;
+        let scheme = if config.gateway.tls.pair().is_some() { "https" } else { "http" };
+        let nodes = config.chains.iter().filter(|(_, chain)| chain.enabled);
+        Some(Sheet {
+            gateway: format!("{scheme}://{}", reachable(addr)),
+            tenant_id: tenant.id.to_string(),
+            project_id: project.id.to_string(),
+            key_id: key.id.to_string(),
+            api_key: key.key.as_ref()?.expose().to_owned(),
+            nodes: nodes
+                .filter_map(|(name, chain)| Some((name.clone(), chain.nodes.iter().find_map(usable)?)))
+                .collect(),
+        })
+    }
+
+    /// Writes it to `dir`. Whoever sees the file may begin to call.
+    pub(super) fn publish(&self, dir: &Dir) -> Result<(), DirError> {
+        dir.write(FILE, &format!("{:#}\n", self.json()))
+    }
+
+    fn json(&self) -> Value {
+        let nodes: Map<_, _> = self.nodes.iter().map(|(chain, url)| (chain.clone(), json!(url))).collect();
+        json!({
+            "gateway": self.gateway,
+            "ws": null,
+            "grpc": null,
+            "grpc_ca": null,
+            "admin": null,
+            "dashboard": null,
+            "email": null,
+            "password": null,
+            "tenant_id": self.tenant_id,
+            "project_id": self.project_id,
+            "key_id": self.key_id,
+            "api_key": self.api_key,
+            "operator": null,
+            "nodes": nodes,
+            "outbox": null,
+            "pid": std::process::id(),
+        })
+    }
+}
+
+/// Where a listener at `addr` is reached from this machine: one on all addresses has to be asked on one.
+fn reachable(addr: SocketAddr) -> SocketAddr {
+    let mut reachable = addr;
+    if addr.ip().is_unspecified() {
+        reachable.set_ip(if addr.is_ipv4() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    reachable
+}
+
+/// The HTTP URL of a node with its user and password put back.
+fn usable(node: &Node) -> Option<String> {
+    let url = node.url.as_ref()?.expose();
+    let (Some(user), Some((scheme, rest))) = (&node.user, url.split_once("://")) else {
+        return Some(url.to_owned());
+    };
+    let password = node.password.as_ref().map(|password| format!(":{}", escaped(password.expose())));
+    Some(format!("{scheme}://{}{}@{rest}", escaped(user), password.unwrap_or_default()))
+}
+
+/// Everything but the unreserved characters of RFC 3986 as percent-escapes.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a text does not fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::config::{Input, Setting};
+
+    fn config(settings: &[(&str, &str)]) -> Config {
+        let base: Vec<_> = settings.iter().map(|(path, value)| Setting::new("test", *path, *value)).collect();
+        Config::read(&Input { chains: &["btc", "eth", "bsc"], base: &base, ..Input::default() }).unwrap()
+    }
+
+    #[test]
+    fn every_field_is_there_and_what_is_not_served_is_null() {
+        let config = config(&[
+            ("keys.demo.key", "a-key-of-some-length"),
+            ("chains.eth.nodes", "http://h:1"),
+            ("chains.btc.nodes", "http://us%20er:p%40ss@h:2/wallet,http://h:3"),
+            ("chains.bsc.nodes", "http://h:4"),
+            ("chains.bsc.enabled", "false"),
+        ]);
+        let sheet = Sheet::new(&config, "0.0.0.0:80".parse().unwrap(), "demo").unwrap().json();
+        let names: Vec<_> = sheet.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "admin",
+                "api_key",
+                "dashboard",
+                "email",
+                "gateway",
+                "grpc",
+                "grpc_ca",
+                "key_id",
+                "nodes",
+                "operator",
+                "outbox",
+                "password",
+                "pid",
+                "project_id",
+                "tenant_id",
+                "ws"
+            ]
+        );
+        assert_eq!(sheet["gateway"], "http://127.0.0.1:80");
+        assert_eq!(sheet["api_key"], "a-key-of-some-length");
+        assert_eq!(sheet["key_id"], config.keys["demo"].id.to_string());
+        assert_eq!(sheet["project_id"], config.projects["default"].id.to_string());
+        assert_eq!(sheet["tenant_id"], config.tenants["default"].id.to_string());
+        assert_eq!(sheet["pid"], std::process::id());
+        let nodes = json!({ "eth": "http://h:1", "btc": "http://us%20er:p%40ss@h:2/wallet" });
+        assert_eq!(sheet["nodes"], nodes);
+        for null in ["admin", "dashboard", "email", "grpc", "grpc_ca", "operator", "outbox", "password", "ws"]
+        {
+            assert!(sheet[null].is_null(), "{null}");
+        }
+    }
+
+    #[test]
+    fn a_key_known_by_its_digest_alone_cannot_be_told() {
+        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        let config = config(&[("keys.demo.sha256", digest)]);
+        assert_eq!(Sheet::new(&config, "127.0.0.1:80".parse().unwrap(), "demo"), None);
+    }
+
+    #[test]
+    fn ipv6_addresses_make_urls() {
+        assert_eq!(reachable("[::]:80".parse().unwrap()).to_string(), "[::1]:80");
+        assert_eq!(reachable("[2001:db8::1]:80".parse().unwrap()).to_string(), "[2001:db8::1]:80");
+    }
+}

@@ -1,0 +1,240 @@
+//! The demo as its user meets it: started, asked through its gateway, stopped, started again.
+
+use super::*;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use rpcgate_core::clock::{ManualClock, Time};
+use rpcgate_core::plan::Tier;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+
+const NOW: Time = Time::from_secs(1_800_000_000);
+
+fn options(dir: &Path) -> DemoOptions {
+    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    DemoOptions {
+        dir: dir.to_owned(),
+        gateway: free,
+        admin: free,
+        grpc: free,
+        nodes: Vec::new(),
+        plan: Tier::Enterprise,
+        config: None,
+    }
+}
+
+async fn start(options: &DemoOptions) -> Demo {
+    let clock = Arc::new(ManualClock::at(NOW));
+    Prepared::new(options)
+        .await
+        .unwrap()
+        .start(StartOptions { clock, ..StartOptions::default() })
+        .await
+        .unwrap()
+}
+
+fn sheet(demo: &Demo) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(demo.file()).unwrap()).unwrap()
+}
+
+/// Sends one POST to `url`, which is the gateway's or a node's.
+async fn post(url: &str, headers: &[(String, String)], body: &str) -> http::Response<Value> {
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap_or((&url[7..], ""));
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let mut request = http::Request::post(format!("/{path}")).header("host", address);
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(bytes::Bytes::from(body.to_owned()))).unwrap();
+    let (head, body) = sender.send_request(request).await.unwrap().into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    driver.abort();
+    let value = serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {body:?}"));
+    http::Response::from_parts(head, value)
+}
+
+async fn ask(demo: &Demo, chain: &str, body: &Value) -> Value {
+    let sheet = sheet(demo);
+    let key = ("apikey".to_owned(), sheet["api_key"].as_str().unwrap().to_owned());
+    let url = format!("{}/{chain}", sheet["gateway"].as_str().unwrap());
+    post(&url, &[key], &body.to_string()).await.into_body()
+}
+
+fn call(method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
+}
+
+/// What a shell makes of a printed line: words, single quotes taken off.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for letter in line.chars() {
+        match (letter, words.last_mut()) {
+            ('\'', _) => quoted = !quoted,
+            (' ', _) if !quoted => words.push(String::new()),
+            (letter, Some(word)) => word.push(letter),
+            (_, None) => {}
+        }
+    }
+    assert!(!quoted, "{line}");
+    words
+}
+
+#[tokio::test]
+async fn every_printed_line_is_answered_with_a_result() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = start(&options(home.path())).await;
+    let welcome = demo.welcome();
+    let lines: Vec<_> = welcome.lines().filter(|line| line.starts_with("curl ")).collect();
+    assert!(lines.len() >= rpcgate_chains::CATALOG.len() + 3, "{welcome}");
+    for line in lines {
+        let words = words(line);
+        let after = |flag: &str| words.iter().skip_while(|word| *word != flag).nth(1).expect(line);
+        let (name, value) = after("-H").split_once(": ").expect(line);
+        let url = words.iter().find(|word| word.starts_with("http://")).expect(line);
+        let answer = post(url, &[(name.to_owned(), value.to_owned())], after("-d")).await;
+        assert_eq!(answer.status(), 200, "{line}");
+        assert!(answer.headers().contains_key("x-ratelimit-remaining-minute"), "{line}");
+        let items = match answer.into_body() {
+            Value::Array(items) => items,
+            one => vec![one],
+        };
+        for item in items {
+            assert!(
+                item["result"].is_string() || item["result"].is_number() || item["result"].is_object(),
+                "{line}: {item}"
+            );
+        }
+    }
+    assert_eq!(demo.stop().await, Drained { cut: 0 });
+}
+
+#[tokio::test]
+async fn a_second_start_has_the_same_key_ids_and_blocks() {
+    let home = tempfile::tempdir().unwrap();
+    let block = call("eth_getBlockByNumber", json!(["latest", true]));
+    let tip = call("getbestblockhash", json!([]));
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let demo = start(&options(home.path())).await;
+        let mut sheet = sheet(&demo);
+        let blocks = (ask(&demo, "eth", &block).await, ask(&demo, "btc", &tip).await);
+        assert!(blocks.0["result"]["hash"].is_string() && blocks.1["result"].is_string(), "{blocks:?}");
+        let file = demo.file();
+        demo.stop().await;
+        assert!(file.exists());
+        for changing in ["gateway", "nodes"] {
+            sheet[changing] = Value::Null;
+        }
+        seen.push((sheet, blocks));
+    }
+    assert_eq!(seen[0], seen[1]);
+
+    let other = tempfile::tempdir().unwrap();
+    let demo = start(&options(other.path())).await;
+    assert_ne!(ask(&demo, "eth", &block).await["result"]["hash"], seen[0].1.0["result"]["hash"]);
+    assert_ne!(sheet(&demo)["api_key"], seen[0].0["api_key"]);
+}
+
+#[tokio::test]
+async fn demo_json_tells_where_everything_is() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = start(&options(home.path())).await;
+    let sheet = sheet(&demo);
+    assert_eq!(sheet["gateway"], format!("http://{}", demo.addr()));
+    assert_eq!(demo.file(), home.path().join("demo.json"));
+    let nodes = sheet["nodes"].as_object().unwrap();
+    assert_eq!(nodes.len(), rpcgate_chains::CATALOG.len());
+    // The URL of a node is that of the node itself: no key, no rate headers.
+    let answer = post(nodes["eth"].as_str().unwrap(), &[], &call("eth_chainId", json!([])).to_string()).await;
+    assert!(!answer.headers().contains_key("x-ratelimit-remaining-minute"));
+    assert_eq!(answer.body()["result"], "0x1");
+}
+
+#[tokio::test]
+async fn demo_json_is_there_only_once_the_demo_is_ready() {
+    let home = tempfile::tempdir().unwrap();
+    start(&options(home.path())).await.stop().await;
+    let file = home.path().join(FILE);
+    assert!(file.exists(), "it stays when the demo stops");
+    let prepared = Prepared::new(&options(home.path())).await.unwrap();
+    assert!(!file.exists(), "the last start's would mislead");
+    let _demo = prepared.start(StartOptions::default()).await.unwrap();
+    assert!(file.exists());
+}
+
+#[tokio::test]
+async fn a_real_node_takes_the_place_of_the_simulated_one() {
+    let (elsewhere, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let real = start(&options(elsewhere.path())).await;
+    let url = sheet(&real)["nodes"]["eth"].as_str().unwrap().to_owned();
+    let with_login = url.replace("http://", "http://us%3Aer:pass%2Fword@");
+    let node = ("eth".to_owned(), "url".to_owned(), with_login.clone());
+    let demo = start(&DemoOptions { nodes: vec![node], ..options(home.path()) }).await;
+    let latest = call("eth_getBlockByNumber", json!(["latest", false]));
+    let both = (ask(&demo, "eth", &latest).await, ask(&real, "eth", &latest).await);
+    assert!(both.0["result"]["hash"].is_string());
+    assert_eq!(both.0, both.1);
+    assert_eq!(sheet(&demo)["nodes"]["eth"], with_login);
+    assert!(!demo.welcome().contains("pass"));
+    let tip = call("getbestblockhash", json!([]));
+    assert_ne!(ask(&demo, "btc", &tip).await["result"], ask(&real, "btc", &tip).await["result"]);
+}
+
+#[tokio::test]
+async fn the_plan_is_the_one_that_was_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = start(&DemoOptions { plan: Tier::Free, ..options(home.path()) }).await;
+    assert!(demo.welcome().contains("plan: free"));
+    for left in (0..10).rev() {
+        let sheet = sheet(&demo);
+        let key = ("apikey".to_owned(), sheet["api_key"].as_str().unwrap().to_owned());
+        let url = format!("{}/eth", sheet["gateway"].as_str().unwrap());
+        let answer = post(&url, &[key], &call("eth_chainId", json!([])).to_string()).await;
+        assert_eq!(answer.headers()["x-ratelimit-remaining-minute"], left.to_string());
+    }
+    assert_eq!(
+        ask(&demo, "eth", &call("eth_chainId", json!([]))).await["message"],
+        "API rate limit exceeded"
+    );
+}
+
+#[tokio::test]
+async fn a_folder_in_use_is_refused_and_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = start(&options(home.path())).await;
+    let before = sheet(&demo);
+    let failure = Failure::from(Prepared::new(&options(home.path())).await.unwrap_err());
+    let (code, text) = (failure.code(), failure.to_string());
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("in use by another demo") && text.contains(&std::process::id().to_string()),
+        "{text}"
+    );
+    assert_eq!(sheet(&demo), before);
+    assert!(ask(&demo, "eth", &call("eth_chainId", json!([]))).await["result"].is_string());
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_told_with_its_option() {
+    let home = tempfile::tempdir().unwrap();
+    let node = ("btc".to_owned(), "url".to_owned(), "http://u:secret@h:0".to_owned());
+    let failure = Failure::from(
+        Prepared::new(&DemoOptions { nodes: vec![node], ..options(home.path()) }).await.unwrap_err(),
+    );
+    assert_eq!((failure.code(), failure.to_string().contains("secret")), (2, false));
+    assert!(failure.to_string().starts_with("--node btc: the URL has a port"), "{failure}");
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gateway = taken.local_addr().unwrap();
+    let prepared = Prepared::new(&DemoOptions { gateway, ..options(home.path()) }).await.unwrap();
+    let failure = Failure::from(prepared.start(StartOptions::default()).await.unwrap_err());
+    let text = failure.to_string();
+    assert!(text.contains(&gateway.to_string()) && text.contains("--gateway"), "{text}");
+    assert_eq!(failure.code(), 1);
+    assert!(!home.path().join("demo.json").exists(), "nothing is ready");
+}

@@ -1,0 +1,124 @@
+//! What a demo prints once it is ready: lines to paste into a shell.
+
+use super::sheet::Sheet;
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::chain::Dialect;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The chain that the longer examples are shown on.
+const SHOWN: &str = "eth";
+
+/// One of the accounts that development nodes, simulated ones too, fund at the start.
+const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
+/// A token contract of Ethereum, which the simulated node has too; where it is missing, a call of it gives `0x`.
+const TOKEN: &str = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
+/// `totalSupply()`, by the ABI of EIP-20.
+const TOTAL_SUPPLY: &str = "0x18160ddd";
+
+/// The text. Each line that begins with `curl` is a command of its own. Node URLs, which may hold passwords, are left
+/// to the file.
+pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
+    let served: Vec<_> = rpcgate_chains::catalog()
+        .filter(|adapter| sheet.nodes.iter().any(|(chain, _)| *chain == adapter.facts().name.as_str()))
+        .collect();
+    let chains = match served.len() {
+        1 => "1 chain".to_owned(),
+        count => format!("{count} chains"),
+    };
+    let mut lines = vec![format!("rpcgate serves {chains} at {} (plan: {plan}).", sheet.gateway)];
+    let mut section = |title: &str, commands: Vec<String>| {
+        if !commands.is_empty() {
+            lines.extend([String::new(), title.to_owned()]);
+            lines.extend(commands);
+        }
+    };
+    let heads = served.iter().map(|adapter| curl(sheet, "-s", path(adapter), &head(adapter, 1))).collect();
+    section("The newest block of each chain:", heads);
+    if let Some(adapter) = served.iter().find(|adapter| path(adapter) == SHOWN) {
+        let block = call(adapter, 1, "eth_getBlockByNumber", r#"["latest",false]"#);
+        let balance = call(adapter, 2, "eth_getBalance", &format!(r#"["{ACCOUNT}","latest"]"#));
+        let supply = format!(r#"[{{"to":"{TOKEN}","data":"{TOTAL_SUPPLY}"}},"latest"]"#);
+        let supply = call(adapter, 1, "eth_call", &supply);
+        section("Two calls in one batch:", vec![curl(sheet, "-s", SHOWN, &format!("[{block},{balance}]"))]);
+        section("A token's total supply, read from its contract:", vec![curl(sheet, "-s", SHOWN, &supply)]);
+    }
+    let with_headers = served.first().map(|adapter| curl(sheet, "-si", path(adapter), &head(adapter, 1)));
+    section(
+        "With headers: what is left of the plan's windows, the Compute Units charged, X-Cache (HIT when asked twice):",
+        with_headers.into_iter().collect(),
+    );
+    lines.extend([
+        String::new(),
+        format!("Key, ids and node URLs, for programs: {}", file.display()),
+        "Ctrl-C (or SIGTERM) finishes the calls in flight and stops; the next start goes on from here."
+            .to_owned(),
+    ]);
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+fn path(adapter: &Arc<dyn Adapter>) -> &'static str {
+    adapter.facts().name.as_str()
+}
+
+/// The call that asks for a chain's newest height.
+fn head(adapter: &Arc<dyn Adapter>, id: u32) -> String {
+    let probe = adapter.probe();
+    call(adapter, id, probe.method, probe.params)
+}
+
+fn call(adapter: &Arc<dyn Adapter>, id: u32, method: &str, params: &str) -> String {
+    let version = match adapter.facts().dialect {
+        Dialect::Utxo => "1.0",
+        _ => "2.0",
+    };
+    format!(r#"{{"jsonrpc":"{version}","id":{id},"method":"{method}","params":{params}}}"#)
+}
+
+fn curl(sheet: &Sheet, options: &str, chain: &str, body: &str) -> String {
+    format!("curl {options} {}/{chain} -H 'apikey: {}' -d '{body}'", sheet.gateway, sheet.api_key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet(chains: &[&str]) -> Sheet {
+        Sheet {
+            gateway: "http://127.0.0.1:8080".into(),
+            tenant_id: "t".into(),
+            project_id: "p".into(),
+            key_id: "k".into(),
+            api_key: "rpcg_x".into(),
+            nodes: chains.iter().map(|chain| ((*chain).to_owned(), "http://u:secret@h".to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn each_served_chain_has_a_line_and_no_other() {
+        let all: Vec<_> = rpcgate_chains::catalog().map(|adapter| path(&adapter)).collect();
+        let text = super::text(&sheet(&all), "free", Path::new("d/demo.json"));
+        for chain in all {
+            assert!(
+                text.contains(&format!("curl -s http://127.0.0.1:8080/{chain} -H 'apikey: rpcg_x' -d '")),
+                "{text}"
+            );
+        }
+        assert!(
+            text.lines().count() < 40 && text.contains("plan: free") && text.contains("d/demo.json"),
+            "{text}"
+        );
+        assert!(!text.contains("secret"), "{text}");
+        let text = super::text(&sheet(&["btc"]), "free", Path::new("d"));
+        assert!(
+            text.contains("8080/btc") && !text.contains("8080/eth") && text.contains("serves 1 chain at"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn without_chains_there_is_nothing_to_paste() {
+        assert!(!super::text(&sheet(&[]), "free", Path::new("d")).contains("curl"));
+    }
+}

@@ -1,0 +1,168 @@
+//! The door between a connection and the road.
+
+use super::body::{BoxError, Outgoing};
+use super::guard::{Busy, Presence};
+use super::hall::Hall;
+use super::own;
+use bytes::Bytes;
+use http::header::ACCEPT_ENCODING;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use pin_project_lite::pin_project;
+use std::convert::Infallible;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
+use tower::Service;
+use tower::ServiceExt;
+use tower::util::Oneshot;
+use tower_http::compression::predicate::SizeAbove;
+use tower_http::compression::{Compression, CompressionLevel};
+
+/// Bytes from which an answer is worth compressing, for clients that ask for it.
+const WORTH: u16 = 1024;
+
+/// A road with a packer beside it, which is passed only on request.
+pub(super) type Packing<S> = Compression<S, SizeAbove>;
+
+/// One connection's way to the road. Hyper takes a service by reference and may call it from several streams at once,
+/// so the road, which is called by exclusive reference, stands behind a lock that is held for the call alone.
+pub(super) struct Door<S> {
+    road: Mutex<Packing<S>>,
+    hall: Arc<Hall>,
+    presence: Arc<Presence>,
+}
+
+impl<S> Door<S> {
+    pub(super) fn new(road: S, hall: Arc<Hall>, presence: Arc<Presence>) -> Self {
+        let road = Compression::new(road)
+            .quality(CompressionLevel::Fastest)
+            .compress_when(SizeAbove::new(WORTH.into()));
+        Door { road: Mutex::new(road), hall, presence }
+    }
+}
+
+impl<S, B> hyper::service::Service<Request<Incoming>> for Door<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone,
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Outgoing<B>>;
+    type Error = Infallible;
+    type Future = Answering<S, B>;
+
+    fn call(&self, request: Request<Incoming>) -> Answering<S, B> {
+        let busy = Some(self.presence.begin());
+        if let Some(answer) = own::health(&self.hall, request.method(), request.uri().path()) {
+            return Answering { way: Way::Own { answer: Some(answer) }, busy };
+        }
+        let packed = request.headers().contains_key(ACCEPT_ENCODING);
+        let way = catch_unwind(AssertUnwindSafe(|| {
+            let mut road = self.road.lock();
+            let mut cx = Context::from_waker(Waker::noop());
+            if road.poll_ready(&mut cx).is_pending() {
+                return Way::Waiting { future: road.clone().oneshot(request) };
+            }
+            if packed {
+                Way::Packed { future: road.call(request) }
+            } else {
+                Way::Plain { future: road.get_mut().call(request) }
+            }
+        }));
+        Answering { way: way.unwrap_or_else(|_| Way::Own { answer: Some(own::panicked()) }), busy }
+    }
+}
+
+pin_project! {
+    /// A request on its way to an answer. A panic on the way costs this request and its connection, not the process.
+    pub(super) struct Answering<S, B>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>>,
+        B: Body,
+    {
+        #[pin]
+        way: Way<S, B>,
+        busy: Option<Busy>,
+    }
+}
+
+pin_project! {
+    #[project = Taken]
+    enum Way<S, B>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>>,
+        B: Body,
+    {
+        Plain { #[pin] future: S::Future },
+        Packed { #[pin] future: <Packing<S> as Service<Request<Incoming>>>::Future },
+        Waiting { #[pin] future: Oneshot<Packing<S>, Request<Incoming>> },
+        Own { answer: Option<Response<Full<Bytes>>> },
+    }
+}
+
+impl<S, B> Future for Answering<S, B>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    type Output = Result<Response<Outgoing<B>>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let polled = catch_unwind(AssertUnwindSafe(|| this.way.poll(cx)));
+        let answer = match polled {
+            Ok(polled) => ready!(polled),
+            Err(_) => Made::Own(own::panicked()),
+        };
+        let Some(busy) = this.busy.take() else {
+            // Only a future that is polled beyond its end has none.
+            return Poll::Pending;
+        };
+        Poll::Ready(Ok(match answer {
+            Made::Plain(answer) => answer.map(|body| Outgoing::plain(body, busy)),
+            Made::Packed(answer) => answer.map(|body| Outgoing::packed(body, busy)),
+            Made::Own(answer) => answer.map(|body| Outgoing::own(body, busy)),
+        }))
+    }
+}
+
+enum Made<B: Body> {
+    Plain(Response<B>),
+    Packed(Response<tower_http::compression::CompressionBody<B>>),
+    Own(Response<Full<Bytes>>),
+}
+
+impl<S, B> Way<S, B>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Made<B>> {
+        match self.project() {
+            Taken::Plain { future } => {
+                let Ok(answer) = ready!(future.poll(cx));
+                Poll::Ready(Made::Plain(answer))
+            }
+            Taken::Packed { future } => {
+                let Ok(answer) = ready!(future.poll(cx));
+                Poll::Ready(Made::Packed(answer))
+            }
+            Taken::Waiting { future } => {
+                let Ok(answer) = ready!(future.poll(cx));
+                Poll::Ready(Made::Packed(answer))
+            }
+            Taken::Own { answer } => match answer.take() {
+                Some(answer) => Poll::Ready(Made::Own(answer)),
+                None => Poll::Pending,
+            },
+        }
+    }
+}

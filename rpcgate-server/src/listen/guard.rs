@@ -1,0 +1,141 @@
+//! What a connection is doing, noted as its bytes pass: nothing, sending a head, or waiting for an answer.
+
+use futures_util::task::AtomicWaker;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What a connection is doing. Written by the socket, the service and the answer's body, which all live in one task
+/// over HTTP/1; nothing is ordered by it, so all accesses are relaxed.
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    calls: AtomicU32,
+    head: AtomicBool,
+    wrote: AtomicBool,
+    waker: AtomicWaker,
+}
+
+/// What a connection is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// Nobody waits for anything.
+    Idle,
+    /// A head has begun and is not complete.
+    Head,
+    /// A request is being answered.
+    Busy,
+}
+
+impl Presence {
+    pub(super) fn phase(&self) -> Phase {
+        if self.calls.load(Relaxed) > 0 {
+            Phase::Busy
+        } else if self.head.load(Relaxed) {
+            Phase::Head
+        } else {
+            Phase::Idle
+        }
+    }
+
+    /// Whether bytes were written since this was last asked.
+    pub(super) fn take_wrote(&self) -> bool {
+        // Looked at first: an exchange costs more than a look, and mostly there is nothing.
+        self.wrote.load(Relaxed) && self.wrote.swap(false, Relaxed)
+    }
+
+    /// A request begins; it ends when the value is dropped.
+    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        self.head.store(false, Relaxed);
+        self.calls.fetch_add(1, Relaxed);
+        Busy(self.clone())
+    }
+
+    pub(super) fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    pub(super) fn wake(&self) {
+        self.waker.wake();
+    }
+}
+
+/// A request that is being answered, until the last of its answer was handed over.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Presence>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A socket that notes what happens on it.
+#[derive(Debug)]
+pub(super) struct Guarded<T> {
+    inner: T,
+    presence: Arc<Presence>,
+    heads: bool,
+}
+
+impl<T> Guarded<T> {
+    /// A socket on which requests follow one another: what comes between two of them is a head.
+    pub(super) fn http1(inner: T, presence: Arc<Presence>) -> Self {
+        Guarded { inner, presence, heads: true }
+    }
+
+    /// A socket with frames of its own, of which heads are but some.
+    pub(super) fn http2(inner: T, presence: Arc<Presence>) -> Self {
+        Guarded { inner, presence, heads: false }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
+        if self.heads && buf.filled().len() > before && self.presence.phase() == Phase::Idle {
+            self.presence.head.store(true, Relaxed);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> Guarded<T> {
+    fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(1..)) = result {
+            self.presence.wrote.store(true, Relaxed);
+        }
+        result
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write(cx, buf);
+        self.wrote(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
+        self.wrote(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

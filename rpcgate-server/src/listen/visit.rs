@@ -1,0 +1,160 @@
+//! A connection from its first byte to its last: hyper's own future, held against the clock.
+
+use super::guard::Phase;
+use super::hall::Guest;
+use hyper::body::{Body, Incoming};
+use hyper::rt::bounds::Http2ServerConnExec;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::{http1, http2};
+use hyper::service::HttpService;
+use pin_project_lite::pin_project;
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How long a client may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Patience {
+    /// For a head, from its first byte.
+    pub(super) head: Duration,
+    /// For nothing at all: no request, and no byte of the last answer taken.
+    pub(super) idle: Duration,
+}
+
+/// A connection that can be asked to end.
+pub(super) trait Serve: Future<Output = hyper::Result<()>> {
+    /// Ends it once what is under way is done.
+    fn leave(self: Pin<&mut Self>);
+}
+
+impl<I, B, S> Serve for http1::Connection<I, S>
+where
+    S: HttpService<Incoming, ResBody = B>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    I: Read + Write + Unpin,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    fn leave(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I, B, S, E> Serve for http2::Connection<I, S, E>
+where
+    S: HttpService<Incoming, ResBody = B>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    I: Read + Write + Unpin,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    E: Http2ServerConnExec<S::Future, B>,
+{
+    fn leave(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// Hyper is done with it, well or not.
+    Done(hyper::Result<()>),
+    /// Nothing was asked for too long.
+    Idle,
+    /// A head did not come to its end.
+    SlowHead,
+    /// The gateway could not wait any longer.
+    Cut,
+}
+
+pin_project! {
+    /// A connection on its way.
+    ///
+    /// There is one timer, and a request does not touch it: it is set anew only when it fires, or when a head is left
+    /// incomplete, which must end sooner than an idle connection would.
+    pub(super) struct Visit<C> {
+        #[pin]
+        connection: C,
+        guest: Guest,
+        patience: Patience,
+        phase: Phase,
+        since: Instant,
+        #[pin]
+        alarm: Sleep,
+        leaving: bool,
+    }
+}
+
+impl<C: Serve> Visit<C> {
+    pub(super) fn new(connection: C, guest: Guest, patience: Patience) -> Self {
+        let first = patience.idle;
+        Visit {
+            connection,
+            guest,
+            patience,
+            phase: Phase::Idle,
+            since: Instant::now(),
+            alarm: sleep(first),
+            leaving: false,
+        }
+    }
+}
+
+impl<C: Serve> Future for Visit<C> {
+    type Output = End;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
+        let mut this = self.project();
+        let presence = &this.guest.presence;
+        // Registered before the flags are looked at: whoever sets them afterwards wakes us.
+        presence.register(cx.waker());
+        if this.guest.hall.is_cutting() {
+            return Poll::Ready(End::Cut);
+        }
+        if !*this.leaving && this.guest.hall.is_closing() {
+            *this.leaving = true;
+            this.connection.as_mut().leave();
+        }
+        if let Poll::Ready(result) = this.connection.as_mut().poll(cx) {
+            return Poll::Ready(End::Done(result));
+        }
+        let phase = presence.phase();
+        let wrote = presence.take_wrote();
+        if phase != *this.phase || wrote && phase == Phase::Idle {
+            *this.phase = phase;
+            if phase != Phase::Busy {
+                *this.since = Instant::now();
+            }
+        }
+        let deadline = match phase {
+            Phase::Busy => None,
+            Phase::Idle => Some(*this.since + this.patience.idle),
+            Phase::Head => Some(*this.since + this.patience.head),
+        };
+        if let Some(deadline) = deadline
+            && deadline < this.alarm.deadline()
+        {
+            this.alarm.as_mut().reset(deadline);
+        }
+        while this.alarm.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            match (deadline, phase) {
+                (None, _) => this.alarm.as_mut().reset(now + this.patience.idle),
+                (Some(deadline), _) if now < deadline => this.alarm.as_mut().reset(deadline),
+                (Some(_), Phase::Head) => return Poll::Ready(End::SlowHead),
+                (Some(_), _) => {
+                    // Over HTTP/2 this says goodbye; whether the client hears it is its own affair.
+                    this.connection.as_mut().leave();
+                    return Poll::Ready(match this.connection.as_mut().poll(cx) {
+                        Poll::Ready(result) => End::Done(result),
+                        Poll::Pending => End::Idle,
+                    });
+                }
+            }
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,164 @@
+//! What may change while the gateway runs: chains, their nodes and weights, plans, keys, the certificate.
+
+use crate::assemble::{self, FileDirectory, PoolMap};
+use crate::gateway::StartError;
+use crate::listen::tls::{self, Certificate};
+use crate::nodes;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rpcgate_core::chain::Chains;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::{Config, Tls};
+use rpcgate_layers::upstream::{Pools, watch_head};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+
+/// What is in force, and how to put something else in its place.
+pub(crate) struct Live {
+    clock: Arc<dyn Clock>,
+    pub(crate) chains: Arc<ArcSwap<Chains>>,
+    pub(crate) pools: Arc<ArcSwap<Pools>>,
+    keys: Option<Arc<FileDirectory>>,
+    pub(crate) certificate: Option<Arc<Certificate>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    config: Config,
+    pools: PoolMap,
+    watches: HashMap<&'static str, Watch>,
+}
+
+/// The task that follows a chain's head; ends with its owner.
+struct Watch {
+    every: Duration,
+    task: AbortHandle,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Live {
+    /// Puts `config` in force. Runs inside a tokio runtime.
+    pub(crate) fn new(
+        config: Config,
+        clock: Arc<dyn Clock>,
+        keys: Option<Arc<FileDirectory>>,
+    ) -> Result<Self, StartError> {
+        let certificate = config.gateway.tls.pair().map(|pair| Certificate::load(pair).map(Arc::new)).transpose()?;
+        let live = Live {
+            clock,
+            chains: Arc::default(),
+            pools: Arc::new(ArcSwap::from_pointee(Pools::from_iter([]))),
+            keys,
+            certificate,
+            state: Mutex::new(State {
+                config: Config::default(),
+                pools: PoolMap::new(),
+                watches: HashMap::new(),
+            }),
+        };
+        live.replace_chains(&mut live.state.lock(), &config)?;
+        live.state.lock().config = config;
+        Ok(live)
+    }
+
+    /// How long a drain may take.
+    pub(crate) fn grace(&self) -> Duration {
+        self.state.lock().config.shutdown.grace
+    }
+
+    /// Puts `config` in the place of what is in force; what that needs a restart for, by table, stays as it was and is
+    /// given back. On an error nothing has changed.
+    pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
+        let mut state = self.state.lock();
+        let renewed = match (&self.certificate, config.gateway.tls.pair()) {
+            (Some(current), Some(pair)) => Some((current, tls::config(pair)?)),
+            _ => None,
+        };
+        self.replace_chains(&mut state, &config)?;
+        if let Some((certificate, config)) = renewed {
+            certificate.replace(config);
+        }
+        if let Some(keys) = &self.keys {
+            keys.replace(&config);
+        }
+        let asleep = needs_restart(&state.config, &config);
+        state.config = config;
+        Ok(asleep)
+    }
+
+    fn replace_chains(&self, state: &mut State, config: &Config) -> Result<(), StartError> {
+        let before = self.chains.load_full();
+        let mut pools = PoolMap::new();
+        for adapter in rpcgate_chains::catalog() {
+            let name = adapter.facts().name;
+            let Some(chain) = config.chains.get(name.as_str()) else { continue };
+            let kept = state.config.chains.get(name.as_str()).is_some_and(|old| nodes::is_same_pool(old, chain));
+            let pool = match state.pools.get(name.as_str()).filter(|_| kept) {
+                Some(pool) => Some(pool.clone()),
+                None => nodes::pool(name, chain, &self.clock)
+                    .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
+            };
+            pools.extend(pool.map(|pool| (name.as_str(), pool)));
+        }
+        let chains = assemble::chains(config, &pools, &before);
+        // Between the first and the last of these lines whoever finds a chain served also finds its pool.
+        let union: HashMap<_, _> = state.pools.iter().chain(&pools).collect();
+        self.pools.store(Arc::new(union.into_values().cloned().collect()));
+        self.chains.store(Arc::new(chains));
+        self.pools.store(Arc::new(pools.values().cloned().collect()));
+        let mut watches = HashMap::new();
+        for (name, pool) in &pools {
+            let (Some(chain), Some(settings)) = (self.chains.load().get(name).cloned(), config.chains.get(*name))
+            else {
+                continue;
+            };
+            let every = settings.probe_interval;
+            let same = state.pools.get(name).is_some_and(|old| Arc::ptr_eq(old, pool));
+            let watch = match state.watches.remove(name).filter(|watch| same && watch.every == every) {
+                Some(watch) => watch,
+                None => Watch {
+                    every,
+                    task: tokio::spawn(watch_head(pool.clone(), chain, every)).abort_handle(),
+                },
+            };
+            watches.insert(*name, watch);
+        }
+        state.watches = watches;
+        state.pools = pools;
+        Ok(())
+    }
+
+    /// Ends what runs beside the calls.
+    pub(crate) fn stop(&self) {
+        self.state.lock().watches.clear();
+    }
+}
+
+/// The tables that differ in something that is not live.
+fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
+    let fixed = |config: &Config| {
+        let mut gateway = config.gateway.clone();
+        if gateway.tls.pair().is_some() {
+            // Which files they are is live; whether there are any is not.
+            gateway.tls = Tls { cert: Some("given".into()), key: Some("given".into()) };
+        }
+        gateway
+    };
+    let changes = [
+        ("gateway", fixed(old) != fixed(new)),
+        ("plans.batch_counts", old.plans.batch_counts != new.plans.batch_counts),
+        ("cache", old.cache != new.cache),
+        ("telemetry", old.telemetry != new.telemetry),
+        ("database", old.database != new.database),
+        ("redis", old.redis != new.redis),
+        ("journal", old.journal != new.journal),
+    ];
+    changes.into_iter().filter(|(_, differs)| *differs).map(|(table, _)| table).collect()
+}

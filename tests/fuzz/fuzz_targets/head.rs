@@ -1,0 +1,26 @@
+//! A request's path and query: a path leads to a chain only as `/<chain>` or `/<chain>/`, and no key makes a panic.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rpcgate_core::adapter::KeyPlaces;
+use rpcgate_core::chain::{Chain, Chains};
+use rpcgate_core::secret::KeyForge;
+use rpcgate_layers::request::authenticate::key_of;
+use rpcgate_layers::request::route::{Place, place};
+use std::sync::{Arc, LazyLock};
+
+static CHAINS: LazyLock<Chains> =
+    LazyLock::new(|| rpcgate_chains::catalog().map(|adapter| Arc::new(Chain::deployed(adapter))).collect());
+static FORGE: LazyLock<KeyForge> = LazyLock::new(|| KeyForge::new(b"fuzz"));
+
+fuzz_target!(|text: &str| {
+    let Ok(request) = http::Request::post(text).body(()) else { return };
+    let path = request.uri().path();
+    if let Place::Chain(chain) = place(&CHAINS, request.method(), path) {
+        assert_eq!(path.trim_end_matches('/'), format!("/{}", chain.name()));
+    }
+    let places = KeyPlaces { header: Some("x-api-key"), query: Some("api_key") };
+    if let Some(key) = key_of(&request, places) {
+        assert!(!FORGE.is_genuine(&key), "nobody guesses a checksum");
+    }
+});

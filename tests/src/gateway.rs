@@ -1,0 +1,200 @@
+//! A gateway with everything a test wants to move or to read: its clock, its ledger, its configuration.
+
+#![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
+
+use crate::client::Client;
+use rpcgate_core::clock::{ManualClock, Time};
+use rpcgate_core::config::{Config, Input};
+use rpcgate_core::seam::directory::Directory;
+use rpcgate_core::seam::ledger::{Kept, KeptLine, MemoryLedger};
+use rpcgate_server::StartOptions;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When every gateway of the tests starts: 2027-01-15T08:30:15Z. 45 s are left of the minute, 1,785 s of the hour and
+/// 55,785 s of the day.
+pub const START: Time = Time::from_secs(1_800_001_815);
+
+/// What a gateway is started with: the tables of its configuration file. On the plan enterprise, with one key called
+/// `default`, until something else is said.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    tables: BTreeMap<String, Vec<String>>,
+    nodes: BTreeMap<String, Vec<String>>,
+    plan: String,
+    options: StartOptions,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Setup {
+    /// A gateway without a node.
+    pub fn new() -> Self {
+        let setup = Setup {
+            tables: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            plan: "enterprise".into(),
+            options: StartOptions::default(),
+        };
+        setup.set("gateway", "listen = \"127.0.0.1:0\"").key("default", "")
+    }
+
+    /// A gateway for `chain` with one node at `url`.
+    pub fn of(chain: &str, url: &str) -> Self {
+        Setup::new().node(chain, url)
+    }
+
+    /// With a line more in a table.
+    #[must_use]
+    pub fn set(mut self, table: &str, line: &str) -> Self {
+        self.tables.entry(table.into()).or_default().push(line.into());
+        self
+    }
+
+    /// With one more node of `chain`. Nodes are asked for their height at the start and then once a day, unless the
+    /// test says otherwise.
+    #[must_use]
+    pub fn node(mut self, chain: &str, url: &str) -> Self {
+        self.nodes.entry(chain.into()).or_default().push(format!("{{ url = \"{url}\" }}"));
+        self
+    }
+
+    /// With one more node of `chain`, and these settings beside its URL.
+    #[must_use]
+    pub fn node_with(mut self, chain: &str, url: &str, settings: &str) -> Self {
+        self.nodes.entry(chain.into()).or_default().push(format!("{{ url = \"{url}\", {settings} }}"));
+        self
+    }
+
+    /// On another plan.
+    #[must_use]
+    pub fn plan(mut self, tier: &str) -> Self {
+        self.plan = tier.into();
+        self
+    }
+
+    /// With one more key, and a line about it.
+    #[must_use]
+    pub fn key(self, name: &str, line: &str) -> Self {
+        let table = format!("keys.{name}");
+        self.set(&table, &format!("key = \"{}\"", key(name))).set(&table, line)
+    }
+
+    /// With other keys than those of its configuration.
+    #[must_use]
+    pub fn directory(mut self, directory: Arc<dyn Directory>) -> Self {
+        self.options.directory = Some(directory);
+        self
+    }
+
+    /// The configuration it comes to.
+    ///
+    /// # Panics
+    /// When something in it is wrong.
+    pub fn config(&self) -> Config {
+        let mut tables = self.tables.clone();
+        tables.entry("tenants.default".into()).or_default().push(format!("plan = \"{}\"", self.plan));
+        for (chain, nodes) in &self.nodes {
+            let table = tables.entry(format!("chains.{chain}")).or_default();
+            table.push(format!("nodes = [{}]", nodes.join(", ")));
+            if !table.iter().any(|line| line.starts_with("probe_interval")) {
+                table.push("probe_interval = \"1d\"".into());
+            }
+        }
+        let mut text = String::new();
+        for (table, lines) in tables {
+            text += &format!("[{table}]\n{}\n", lines.join("\n"));
+        }
+        let facts: Vec<_> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
+        let chains: Vec<_> = facts.iter().map(|facts| facts.name.as_str()).collect();
+        let aliases: Vec<_> = facts
+            .iter()
+            .flat_map(|facts| facts.aliases.iter().map(|alias| (*alias, facts.name.as_str())))
+            .collect();
+        let input =
+            Input { chains: &chains, aliases: &aliases, file: Some(("test.toml", &text)), ..Input::default() };
+        match Config::read(&input) {
+            Ok(config) => config,
+            Err(errors) => panic!("{errors}\n{text}"),
+        }
+    }
+
+    /// Starts it.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start(&self) -> Gateway {
+        let (clock, ledger) = (Arc::new(ManualClock::at(START)), Arc::new(MemoryLedger::default()));
+        let options = StartOptions {
+            clock: clock.clone(),
+            ledger: Some(ledger.clone()),
+            ..self.options.clone()
+        };
+        let server = rpcgate_server::Gateway::start(self.config(), options).await.unwrap();
+        Gateway { server, clock, ledger }
+    }
+}
+
+/// The text of the key called `name`, in the form of a real one.
+pub fn key(name: &str) -> String {
+    format!("rpcg_{name:x<45}")
+}
+
+/// A gateway that runs until it is dropped.
+#[derive(Debug)]
+pub struct Gateway {
+    /// The gateway itself.
+    pub server: rpcgate_server::Gateway,
+    /// What time it takes it to be.
+    pub clock: Arc<ManualClock>,
+    /// Where its records go.
+    pub ledger: Arc<MemoryLedger>,
+}
+
+impl Gateway {
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.server.addr()
+    }
+
+    /// A caller with the key called `default`.
+    pub fn client(&self) -> Client {
+        self.client_of("default")
+    }
+
+    /// A caller with the key of that name.
+    pub fn client_of(&self, name: &str) -> Client {
+        Client::new(self.addr(), Some(&key(name)))
+    }
+
+    /// A caller without a key.
+    pub fn stranger(&self) -> Client {
+        Client::new(self.addr(), None)
+    }
+
+    /// Lets seconds pass.
+    pub fn pass(&self, secs: u64) {
+        self.clock.advance(Duration::from_secs(secs));
+    }
+
+    /// Records of requests so far.
+    pub fn records(&self) -> Vec<Kept> {
+        self.ledger.records()
+    }
+
+    /// Calls recorded so far.
+    pub fn lines(&self) -> Vec<KeptLine> {
+        self.records().into_iter().flat_map(|record| record.lines).collect()
+    }
+
+    /// Compute Units charged so far.
+    pub fn charged(&self) -> u64 {
+        self.lines().iter().map(|line| u64::from(line.cu)).sum()
+    }
+}

@@ -1,0 +1,352 @@
+//! A node that does as it is told, and remembers what it was asked.
+
+#![expect(clippy::unwrap_used, reason = "a node of the tests that cannot work fails its test")]
+
+use crate::gateway::START;
+use crate::until;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use rpcgate_chains::simulate::{self, NodeRequest, Simulated};
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+/// How a node answers one call.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// With this result, as JSON text.
+    Result(String),
+    /// With this error, as JSON text.
+    Error(String),
+    /// It closes the connection instead.
+    Cut,
+}
+
+/// A whole answer to one HTTP request.
+#[derive(Clone, Debug, Default)]
+pub struct Raw {
+    /// The HTTP status; 0 stands for 200.
+    pub status: u16,
+    /// Headers.
+    pub headers: Vec<(&'static str, &'static str)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Raw {
+    /// A JSON body at an HTTP status.
+    pub fn json(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Raw { status, headers: vec![("content-type", "application/json")], body: body.into() }
+    }
+}
+
+/// A request that a node has got.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Its HTTP method.
+    pub verb: String,
+    /// Its path and query.
+    pub target: String,
+    /// Its headers.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: String,
+    /// The calls in it.
+    pub calls: Vec<Call>,
+}
+
+impl Seen {
+    /// Everything of it in one text.
+    pub fn whole(&self) -> String {
+        let headers: Vec<_> = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+        format!("{} {}\n{}\n{}", self.verb, self.target, headers.concat(), self.body)
+    }
+
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// A call that a node has got.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Call {
+    /// `id` as JSON text.
+    pub id: Option<String>,
+    /// `method`.
+    pub method: String,
+    /// `params` as JSON text; empty if there are none.
+    pub params: String,
+}
+
+type Whole = Arc<dyn Fn(&Seen) -> Option<Raw> + Send + Sync>;
+
+struct Script {
+    answers: HashMap<String, Answer>,
+    whole: Option<Whole>,
+    simulated: Option<Box<dyn Simulated>>,
+    height: u64,
+    utxo: bool,
+}
+
+struct Shared {
+    script: Mutex<Script>,
+    seen: Mutex<Vec<Seen>>,
+    probes: Mutex<usize>,
+    open: watch::Sender<bool>,
+}
+
+/// A node on a socket of its own. Dropped, it is gone.
+pub struct Node {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    accepting: AbortHandle,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Node({})", self.addr)
+    }
+}
+
+impl Node {
+    /// A node that speaks JSON-RPC 2.0 and answers every call with the result `"ok"`.
+    pub async fn evm() -> Self {
+        Node::start(false, None).await
+    }
+
+    /// A node that speaks the UTXO daemons' JSON-RPC 1.0 and answers every call with the result `"ok"`.
+    pub async fn utxo() -> Self {
+        Node::start(true, None).await
+    }
+
+    /// A node of the simulated chain, at the time at which gateways start.
+    ///
+    /// # Panics
+    /// When the chain has no simulated node.
+    pub async fn simulated(chain: &str) -> Self {
+        Node::start(false, Some(simulate::node(chain, 7).unwrap())).await
+    }
+
+    async fn start(utxo: bool, simulated: Option<Box<dyn Simulated>>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let script =
+            Script { answers: HashMap::new(), whole: None, simulated, height: 1_000_000, utxo };
+        let shared = Arc::new(Shared {
+            script: Mutex::new(script),
+            seen: Mutex::default(),
+            probes: Mutex::default(),
+            open: watch::Sender::new(true),
+        });
+        let accepting = tokio::spawn(accept(listener, shared.clone())).abort_handle();
+        Node { addr, shared, accepting }
+    }
+
+    /// Its address.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Where a gateway reaches it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// From now on calls of `method` are answered so.
+    pub fn answer(&self, method: &str, answer: Answer) {
+        lock(&self.shared.script).answers.insert(method.into(), answer);
+    }
+
+    /// From now on calls of `method` get this result, JSON text.
+    pub fn result(&self, method: &str, result: &str) {
+        self.answer(method, Answer::Result(result.into()));
+    }
+
+    /// From now on requests for which `answer` says something are answered so as a whole.
+    pub fn whole(&self, answer: impl Fn(&Seen) -> Option<Raw> + Send + Sync + 'static) {
+        lock(&self.shared.script).whole = Some(Arc::new(answer));
+    }
+
+    /// From now on every request gets this answer.
+    pub fn always(&self, raw: Raw) {
+        self.whole(move |_| Some(raw.clone()));
+    }
+
+    /// It says to be that high when it is asked for its height by a gateway on its own behalf.
+    pub fn height(&self, height: u64) {
+        lock(&self.shared.script).height = height;
+    }
+
+    /// Keeps what comes from now on waiting.
+    pub fn hold(&self) {
+        self.shared.open.send_replace(false);
+    }
+
+    /// Answers what has waited, and all that comes.
+    pub fn release(&self) {
+        self.shared.open.send_replace(true);
+    }
+
+    /// Requests so far, a gateway's own questions left out.
+    pub fn seen(&self) -> Vec<Seen> {
+        lock(&self.shared.seen).clone()
+    }
+
+    /// Requests so far, a gateway's own questions left out.
+    pub fn requests(&self) -> usize {
+        lock(&self.shared.seen).len()
+    }
+
+    /// Calls so far, a gateway's own questions left out.
+    pub fn calls(&self) -> Vec<Call> {
+        self.seen().into_iter().flat_map(|seen| seen.calls).collect()
+    }
+
+    /// How often `method` was called.
+    pub fn count(&self, method: &str) -> usize {
+        self.calls().iter().filter(|call| call.method == method).count()
+    }
+
+    /// Waits until so many requests have come.
+    pub async fn got(&self, requests: usize) {
+        until(&format!("{requests} requests at a node"), || self.requests() >= requests).await;
+    }
+
+    /// Waits until a gateway that asks for heights again and again knows the present one.
+    pub async fn known(&self) {
+        let before = *lock(&self.shared.probes);
+        until("a gateway asks for the height", || *lock(&self.shared.probes) >= before + 3).await;
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = shared.clone();
+        let _ = stream.set_nodelay(true);
+        connections.spawn(async move {
+            let service = service_fn(move |request| {
+                let shared = shared.clone();
+                async move { shared.serve(request).await }
+            });
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+impl Shared {
+    async fn serve(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, std::io::Error> {
+        let cut = || std::io::Error::other("cut on purpose");
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map_err(|_| cut())?.to_bytes();
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let seen = Seen {
+            verb: head.method.to_string(),
+            target: head.uri.to_string(),
+            headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+            body: String::from_utf8_lossy(&body).into_owned(),
+            calls: calls(&body),
+        };
+        let probe = is_probe(&seen.body);
+        if probe {
+            *lock(&self.probes) += 1;
+        } else {
+            lock(&self.seen).push(seen.clone());
+            let mut open = self.open.subscribe();
+            open.wait_for(|open| *open).await.map_err(|_| cut())?;
+        }
+        let raw = lock(&self.script).raw(&seen, &body, probe).ok_or_else(cut)?;
+        let mut response = Response::new(Full::new(raw.body.into()));
+        *response.status_mut() = StatusCode::from_u16(raw.status).unwrap_or_default();
+        for (name, value) in raw.headers {
+            response.headers_mut().append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        Ok(response)
+    }
+}
+
+impl Script {
+    fn raw(&mut self, seen: &Seen, body: &[u8], probe: bool) -> Option<Raw> {
+        if !probe && let Some(raw) = self.whole.as_ref().and_then(|whole| whole(seen)) {
+            return Some(raw);
+        }
+        if let Some(node) = &mut self.simulated {
+            let reply = node.handle(&NodeRequest { method: &http::Method::POST, path: "/", body }, START);
+            return Some(Raw::json(reply.status, reply.body));
+        }
+        if probe {
+            let height = if self.utxo { self.height.to_string() } else { format!("\"{:#x}\"", self.height) };
+            return Some(Raw::json(200, self.reply("1", &Answer::Result(height))?));
+        }
+        let mut replies = Vec::new();
+        for call in &seen.calls {
+            let answer = self.answers.get(&call.method).cloned().unwrap_or(Answer::Result("\"ok\"".into()));
+            match &call.id {
+                None => {}
+                Some(id) => replies.push(self.reply(id, &answer)?),
+            }
+        }
+        if body.first() == Some(&b'[') {
+            // A node is free to answer in any order.
+            replies.reverse();
+            return Some(Raw::json(200, format!("[{}]", replies.join(","))));
+        }
+        let failed = self.utxo && replies.first().is_some_and(|reply| !reply.contains("\"error\":null"));
+        Some(Raw::json(if failed { 500 } else { 200 }, replies.concat()))
+    }
+
+    fn reply(&self, id: &str, answer: &Answer) -> Option<String> {
+        Some(match (self.utxo, answer) {
+            (_, Answer::Cut) => return None,
+            (false, Answer::Result(result)) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+            (false, Answer::Error(error)) => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
+            (true, Answer::Result(result)) => format!(r#"{{"result":{result},"error":null,"id":{id}}}"#),
+            (true, Answer::Error(error)) => format!(r#"{{"result":null,"error":{error},"id":{id}}}"#),
+        })
+    }
+}
+
+/// What a gateway asks of its own accord. Clients of the tests use other ids.
+fn is_probe(body: &str) -> bool {
+    [("2.0", "eth_blockNumber"), ("1.0", "getblockcount")].into_iter().any(|(version, method)| {
+        body == format!(r#"{{"jsonrpc":"{version}","id":1,"method":"{method}","params":[]}}"#)
+    })
+}
+
+fn calls(body: &[u8]) -> Vec<Call> {
+    let items: Vec<&RawValue> = match serde_json::from_slice::<Vec<&RawValue>>(body) {
+        Ok(items) => items,
+        Err(_) => serde_json::from_slice(body).into_iter().collect(),
+    };
+    let call = |item: &&RawValue| {
+        let members: BTreeMap<String, &RawValue> = serde_json::from_str(item.get()).ok()?;
+        Some(Call {
+            id: members.get("id").map(|id| id.get().to_owned()),
+            method: members.get("method").and_then(|method| serde_json::from_str(method.get()).ok())?,
+            params: members.get("params").map(|params| params.get().to_owned()).unwrap_or_default(),
+        })
+    };
+    items.iter().filter_map(call).collect()
+}

@@ -1,0 +1,92 @@
+//! The gateway from outside: real sockets, nodes that do as they are told, a clock that the test moves. Modules are
+//! named like the stations of the road; `tests/contract.md` says which test shows which sentence.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
+
+mod answer_headers;
+mod authenticate;
+mod batch;
+mod bodies;
+mod cache;
+mod closed;
+mod cors;
+mod drain;
+mod faults;
+mod heavy;
+mod herd;
+mod limits;
+mod lists;
+mod order;
+mod pace;
+mod quota;
+mod route;
+mod served;
+mod simulated;
+mod suspend;
+mod upstream;
+mod usage;
+mod weights;
+mod window;
+
+pub(crate) use rpcgate_core::seam::ledger::Outcome;
+pub(crate) use rpcgate_tests::client::{Client, Connection, Reply};
+pub(crate) use rpcgate_tests::gateway::{Gateway, START, Setup, key};
+pub(crate) use rpcgate_tests::node::{Answer, Node, Raw};
+pub(crate) use rpcgate_tests::until;
+
+pub(crate) const RATE: [&str; 9] = [
+    "x-ratelimit-limit-minute",
+    "x-ratelimit-remaining-minute",
+    "x-ratelimit-limit-hour",
+    "x-ratelimit-remaining-hour",
+    "x-ratelimit-limit-day",
+    "x-ratelimit-remaining-day",
+    "ratelimit-limit",
+    "ratelimit-remaining",
+    "ratelimit-reset",
+];
+
+pub(crate) const EVM: [&str; 4] = ["eth", "bsc", "polygon", "avax"];
+pub(crate) const UTXO: [&str; 6] = ["btc", "ltc", "bch", "doge", "dash", "liquid"];
+
+/// A gateway for `/eth` and `/bsc` with one node for both.
+pub(crate) async fn evm() -> (Node, Gateway, Client) {
+    let node = Node::evm().await;
+    let gateway = Setup::of("eth", &node.url()).node("bsc", &node.url()).start().await;
+    let client = gateway.client();
+    (node, gateway, client)
+}
+
+/// A gateway for `/btc` with one node.
+pub(crate) async fn utxo() -> (Node, Gateway, Client) {
+    let node = Node::utxo().await;
+    let gateway = Setup::of("btc", &node.url()).start().await;
+    let client = gateway.client();
+    (node, gateway, client)
+}
+
+/// A gateway for all ten chains, with one node for each family.
+pub(crate) async fn ten(setup: Setup) -> (Node, Node, Gateway) {
+    let (evm, utxo) = (Node::evm().await, Node::utxo().await);
+    let setup = EVM.iter().fold(setup, |setup, chain| setup.node(chain, &evm.url()));
+    let setup = UTXO.iter().fold(setup, |setup, chain| setup.node(chain, &utxo.url()));
+    let gateway = setup.start().await;
+    (evm, utxo, gateway)
+}
+
+pub(crate) fn rated(reply: &Reply) -> bool {
+    RATE.iter().all(|name| reply.header(name).is_some())
+}
+
+pub(crate) fn unrated(reply: &Reply) -> bool {
+    RATE.iter().all(|name| reply.header(name).is_none())
+}
+
+/// The one usage call of a gateway: its method, outcome, charge and HTTP status.
+#[track_caller]
+pub(crate) fn only_line(gateway: &Gateway) -> (String, Outcome, u32, u16) {
+    let mut lines = gateway.lines();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let line = lines.remove(0);
+    (line.method, line.outcome, line.cu, line.status)
+}

@@ -1,0 +1,44 @@
+use crate::*;
+
+const TEXT: &str = "chain not available at this location";
+
+#[tokio::test]
+async fn a_chain_without_a_node_answers_under_the_callers_id() {
+    let (_node, gateway, client) = evm().await;
+    for id in ["7", "\"a\"", "null", "[1]"] {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_chainId"}}"#);
+        let reply = client.post("polygon", body).await;
+        let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"{TEXT}"}}}}"#);
+        assert_eq!((reply.status, reply.text()), (200, expected));
+        assert!(rated(&reply));
+        assert_eq!(reply.cu(), 0);
+    }
+    let reply = client.post("ltc", r#"{"jsonrpc":"1.0","id":"a","method":"getblockcount"}"#).await;
+    let expected = format!(r#"{{"result":null,"error":{{"code":-32601,"message":"{TEXT}"}},"id":"a"}}"#);
+    assert_eq!((reply.status, reply.text()), (200, expected), "in the chain's own shape");
+    assert_eq!(reply.number("x-ratelimit-remaining-minute"), 995, "each is a request");
+    assert!(gateway.lines().iter().all(|line| line.outcome == Outcome::Refused && line.cu == 0));
+}
+
+#[tokio::test]
+async fn in_a_batch_each_item_is_told_so() {
+    let (_node, _gateway, client) = evm().await;
+    let reply = client.batch("avax", &[("eth_chainId", "[]"), ("debug_x", "[]"), ("admin_x", "[]"), ("eth_getLogs", "[]")]).await;
+    assert_eq!((reply.status, reply.codes()), (200, vec![-32601; 4]));
+    assert!(reply.json().as_array().unwrap().iter().enumerate().all(|(id, item)| item["id"] == id && item["error"]["message"] == TEXT));
+}
+
+#[tokio::test]
+async fn a_chain_is_served_only_while_it_is_switched_on() {
+    let node = Node::evm().await;
+    let on = Setup::of("eth", &node.url());
+    let off = on.clone().set("chains.eth", "enabled = false");
+    let gateway = off.start().await;
+    let client = gateway.client();
+    assert_eq!(client.call("eth", "m", "[]").await.code(), -32601);
+    assert!(gateway.server.reload(on.config()).is_ok());
+    assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok");
+    assert!(gateway.server.reload(off.config()).is_ok());
+    assert_eq!(client.call("eth", "m", "[]").await.code(), -32601);
+    assert_eq!(node.requests(), 1);
+}
