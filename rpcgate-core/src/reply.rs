@@ -27,6 +27,8 @@ pub enum Source {
     Stored,
     /// Another call for the same thing, which was under way when this one came.
     Shared,
+    /// A station of an embedder's own: neither a node nor the cache, so nothing is charged.
+    Own,
 }
 
 /// The content of an answer.

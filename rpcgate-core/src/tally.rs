@@ -173,7 +173,10 @@ impl Tally {
                 cu: charge(entry),
                 status: status(entry, dialect).as_u16(),
                 outcome: outcome(entry),
-                cached: matches!(&entry.state, State::Answered(reply) if reply.from != Source::Node),
+                cached: matches!(
+                &entry.state,
+                State::Answered(reply) if matches!(reply.from, Source::Stored | Source::Shared)
+            ),
                 calls: 1,
                 bytes_in: (entry.call.len() + if index == 0 { spare } else { 0 }) as u32,
                 bytes_out: entry.bytes_out,
@@ -206,7 +209,8 @@ impl Drop for Tally {
 /// Charged is what a node or the cache answered, a node's own errors included, and what a node may be working on when
 /// the client leaves (contract, "limits, budget, quota").
 fn charge(entry: &Entry) -> u32 {
-    match entry.state {
+    match &entry.state {
+        State::Answered(reply) if reply.from == Source::Own => 0,
         State::Answered(_) | State::Sent => entry.call.rule.cu,
         State::Open | State::Parked | State::Refused(_) | State::Failed(_) => 0,
     }

@@ -1,5 +1,7 @@
 //! From a configuration to what the road is built of.
 
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::{Chain, Chains, Head};
 use rpcgate_core::clock::Clock;
@@ -20,9 +22,7 @@ use rpcgate_layers::call::pace::Pace;
 use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::stack::Parts;
 use rpcgate_layers::upstream::{Pool, Pools};
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The pools at work, by chain.
@@ -139,7 +139,8 @@ impl FileDirectory {
     pub fn replace(&self, config: &Config) {
         let mut seen = self.seen.lock();
         let callers = config.callers();
-        let good: Vec<KeyHash> = callers.iter().filter(|known| !known.revoked).map(|known| known.hash).collect();
+        let good: HashSet<KeyHash> =
+            callers.iter().filter(|known| !known.revoked).map(|known| known.hash).collect();
         seen.extend(callers.into_iter().map(|known| (known.hash, known.caller)));
         let keys = MemoryDirectory::new(seen.iter().map(|(hash, caller)| (*hash, caller.clone())));
         for hash in seen.keys().filter(|hash| !good.contains(hash)) {
@@ -195,7 +196,10 @@ mod tests {
         let pool = crate::nodes::pool(eth, &config.chains["eth"], &clock).unwrap().unwrap();
         let some = chains(&config, &PoolMap::from([("eth", pool)]), &none);
         let chain = some.get("eth").unwrap();
-        assert_eq!((chain.is_served(), chain.head().height(), chain.look_up("x").rule.cu), (true, Some(7), 9));
+        assert_eq!(
+            (chain.is_served(), chain.head().height(), chain.look_up("x").rule.cu),
+            (true, Some(7), 9)
+        );
         assert!(!some.get("btc").unwrap().is_served());
     }
 }

@@ -99,7 +99,8 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Command, clap::Error> {
-        Cli::try_parse_from(std::iter::once("rpcgate-server").chain(line.split_whitespace())).map(|cli| cli.command)
+        Cli::try_parse_from(std::iter::once("rpcgate-server").chain(line.split_whitespace()))
+            .map(|cli| cli.command)
     }
 
     #[test]

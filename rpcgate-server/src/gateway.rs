@@ -7,6 +7,7 @@ use crate::listen::http::{Bounds, Listener};
 use crate::listen::tls::{self, BadCertificate};
 use crate::live::Live;
 use crate::nodes;
+use parking_lot::Mutex;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::Config;
 use rpcgate_core::seam::directory::Directory;
@@ -16,7 +17,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 /// How often counters forget callers that are gone.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -26,7 +27,7 @@ const SWEEP: Duration = Duration::from_secs(30);
 pub struct StartOptions {
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Where records go; if absent, the newest 100,000 are kept in memory, and the log says so.
+    /// Where records go; if absent, nowhere, and the log says so.
     pub ledger: Option<Arc<dyn Ledger>>,
     /// Who may call; if absent, the keys of the configuration, which a reload replaces.
     pub directory: Option<Arc<dyn Directory>>,
@@ -37,7 +38,12 @@ pub struct StartOptions {
 impl Default for StartOptions {
     /// The machine's clock, memory and the configuration's keys; 32,768 connections.
     fn default() -> Self {
-        StartOptions { clock: Arc::new(SystemClock::new()), ledger: None, directory: None, connections: 32_768 }
+        StartOptions {
+            clock: Arc::new(SystemClock::new()),
+            ledger: None,
+            directory: None,
+            connections: 32_768,
+        }
     }
 }
 
@@ -103,7 +109,7 @@ pub struct Gateway {
     addr: SocketAddr,
     live: Arc<Live>,
     hall: Arc<Hall>,
-    accepting: AbortHandle,
+    accepting: Mutex<Option<JoinHandle<()>>>,
     sweeping: AbortHandle,
 }
 
@@ -120,13 +126,17 @@ impl Gateway {
     /// [`StartError`]; then nothing runs.
     pub async fn start(config: Config, options: StartOptions) -> Result<Gateway, StartError> {
         let StartOptions { clock, ledger, directory, connections } = options;
-        let keys = directory.is_none().then(|| Arc::new(FileDirectory::new(&config)));
-        let directory: Option<Arc<dyn Directory>> =
-            directory.or_else(|| keys.clone().map(|keys| keys as Arc<dyn Directory>));
-        let directory = directory.unwrap_or_else(|| Arc::new(FileDirectory::new(&config)));
+        let (keys, directory) = match directory {
+            Some(directory) => (None, directory),
+            None => {
+                let keys = Arc::new(FileDirectory::new(&config));
+                (Some(keys.clone()), keys as Arc<dyn Directory>)
+            }
+        };
         let ledger = ledger.unwrap_or_else(|| {
-            tracing::warn!("usage is kept in memory only: it is lost when this process ends");
-            Arc::new(MemoryLedger::default())
+            tracing::warn!("usage is metered but not kept: this version has no store for it");
+            // Nothing in this process could read records, so none are held.
+            Arc::new(MemoryLedger::bounded(0))
         });
         let ledger: Arc<dyn Ledger> = Arc::new(AccessLog::new(ledger));
         for setting in without_effect(&config) {
@@ -134,13 +144,15 @@ impl Gateway {
         }
         let listen = config.gateway.listen;
         let bounds = Bounds::new(&config.gateway.limits, connections);
-        let listener = Listener::bind(listen).map_err(|source| StartError::Listen { addr: listen, source })?;
+        let listener =
+            Listener::bind(listen).map_err(|source| StartError::Listen { addr: listen, source })?;
         let addr = listener.addr();
         let live = Arc::new(Live::new(config.clone(), clock.clone(), keys)?);
         let seams = Seams { clock, ledger: ledger.clone(), directory };
         let (parts, swept) = assemble::parts(&config, seams, live.chains.clone(), live.pools.clone());
         let hall = Hall::new(ledger);
-        let accepting = tokio::spawn(listener.serve(road(parts), bounds, live.certificate.clone(), hall.clone()));
+        let accepting =
+            tokio::spawn(listener.serve(road(parts), bounds, live.certificate.clone(), hall.clone()));
         let sweeping = tokio::spawn(async move {
             let mut tick = tokio::time::interval(SWEEP);
             tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -149,14 +161,19 @@ impl Gateway {
                 swept.sweep();
             }
         });
-        let served: Vec<&str> =
-            live.chains.load().iter().filter(|chain| chain.is_served()).map(|chain| chain.name().as_str()).collect();
+        let served: Vec<&str> = live
+            .chains
+            .load()
+            .iter()
+            .filter(|chain| chain.is_served())
+            .map(|chain| chain.name().as_str())
+            .collect();
         tracing::info!(%addr, tls = live.certificate.is_some(), chains = %served.join(","), "serving");
         Ok(Gateway {
             addr,
             live,
             hall,
-            accepting: accepting.abort_handle(),
+            accepting: Mutex::new(Some(accepting)),
             sweeping: sweeping.abort_handle(),
         })
     }
@@ -196,14 +213,17 @@ impl Gateway {
     /// closed, calls in flight are finished; what is not done after `shutdown.grace` is cut.
     pub async fn drain(&self) -> Drained {
         self.hall.close();
-        self.accepting.abort();
+        let accepting = self.accepting.lock().take();
+        if let Some(accepting) = accepting {
+            // The socket goes with it: from here on nobody can connect. It has no other end than its own.
+            let _ = accepting.await;
+        }
         let cut = self.hall.wait(self.live.grace()).await;
         self.stop();
         Drained { cut }
     }
 
     fn stop(&self) {
-        self.accepting.abort();
         self.sweeping.abort();
         self.live.stop();
     }
@@ -230,4 +250,300 @@ fn without_effect(config: &Config) -> Vec<&'static str> {
         ("chains.*.nodes.priority", nodes().any(|node| node.priority != 0)),
     ];
     settings.into_iter().filter(|(_, given)| *given).map(|(setting, _)| setting).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::{load, run};
+    use crate::telemetry::tests::Lines;
+    use rpcgate_core::config::{LogFormat, Setting};
+    use std::path::{Path, PathBuf};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::Semaphore;
+
+    const KEY: &str = "rpcg_ABCDEFGsecretsecretsecret";
+    const OTHER: &str = "rpcg_HIJKLMNsecretsecretsecret";
+
+    /// A node that answers `"0x10"` to everything; a call named `held` waits for a permit.
+    struct Node {
+        addr: SocketAddr,
+        permits: Arc<Semaphore>,
+        asked: Arc<Semaphore>,
+    }
+
+    impl Node {
+        async fn start() -> Node {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let node =
+                Node { addr, permits: Arc::new(Semaphore::new(0)), asked: Arc::new(Semaphore::new(0)) };
+            let (permits, asked) = (node.permits.clone(), node.asked.clone());
+            tokio::spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(answer_all(stream, permits.clone(), asked.clone()));
+                }
+            });
+            node
+        }
+    }
+
+    async fn answer_all(mut stream: TcpStream, permits: Arc<Semaphore>, asked: Arc<Semaphore>) {
+        let mut text = Vec::new();
+        while stream.read_buf(&mut text).await.is_ok_and(|read| read > 0) {
+            let got = String::from_utf8_lossy(&text).into_owned();
+            let Some((_, body)) = got.split_once("\r\n\r\n") else { continue };
+            if !body.ends_with('}') {
+                continue;
+            }
+            if body.contains("held") {
+                asked.add_permits(1);
+                permits.acquire().await.unwrap().forget();
+            }
+            let answer = r#"{"jsonrpc":"2.0","id":1,"result":"0x10"}"#;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", answer.len());
+            stream.write_all(format!("{head}{answer}").as_bytes()).await.unwrap();
+            text.clear();
+        }
+    }
+
+    struct Desk {
+        node: Node,
+        file: PathBuf,
+        dir: tempfile::TempDir,
+        gateway: Gateway,
+    }
+
+    fn config(file: &Path) -> Config {
+        load(Some(file), &[], &[Setting::new("--gateway", "gateway.listen", "127.0.0.1:0")]).unwrap()
+    }
+
+    impl Desk {
+        async fn new(more: &str) -> Desk {
+            let (node, dir) = (Node::start().await, tempfile::tempdir().unwrap());
+            let file = dir.path().join("rpcgate.toml");
+            std::fs::write(&file, text(&node, more)).unwrap();
+            let gateway = Gateway::start(config(&file), StartOptions::default()).await.unwrap();
+            Desk { node, file, dir, gateway }
+        }
+
+        /// Puts another file in the place of the old one and reads it.
+        fn reload(&self, more: &str) {
+            std::fs::write(&self.file, text(&self.node, more)).unwrap();
+            run::reload(&self.gateway, &self.file);
+        }
+
+        async fn send(&self, request: &str) -> String {
+            let mut client = TcpStream::connect(self.gateway.addr()).await.unwrap();
+            client.write_all(request.as_bytes()).await.unwrap();
+            read(&mut client).await
+        }
+
+        async fn call(&self, key: &str, method: &str) -> String {
+            self.send(&post("/eth", key, method)).await
+        }
+    }
+
+    fn text(node: &Node, more: &str) -> String {
+        format!(
+            "[gateway]\nlisten = \"127.0.0.1:0\"\n[tenants.default]\nplan = \"enterprise\"\n[keys.k]\nkey = {KEY:?}\n\
+             [chains.eth]\nnodes = [\"http://{}\"]\n{more}",
+            node.addr
+        )
+    }
+
+    fn post(path: &str, key: &str, method: &str) -> String {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[]}}"#);
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\napikey: {key}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    }
+
+    async fn read(client: &mut TcpStream) -> String {
+        let mut text = Vec::new();
+        // A connection that is reset says no more than one that is closed.
+        let _ = client.read_to_end(&mut text).await;
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    fn is_served(answer: &str) -> bool {
+        answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(r#""result":"0x10"}"#)
+    }
+
+    fn units(answer: &str) -> &str {
+        answer.split("x-compute-units: ").nth(1).and_then(|rest| rest.split("\r\n").next()).unwrap_or("none")
+    }
+
+    #[tokio::test]
+    async fn a_call_goes_to_its_node_and_comes_back() {
+        let desk = Desk::new("").await;
+        assert!(desk.gateway.ready());
+        let answer = desk.call(KEY, "some_method").await;
+        assert!(is_served(&answer), "{answer}");
+        assert!(desk.call("nobody's", "some_method").await.starts_with("HTTP/1.1 401 "));
+        let answer = desk.send(&post("/btc", KEY, "getblockcount")).await;
+        assert!(answer.contains("chain not available at this location"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn heads_above_the_limits_are_refused_in_words() {
+        let desk = Desk::new("").await;
+        let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(9 << 10));
+        let large = format!("POST /eth HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(17 << 10));
+        for (request, status, words) in
+            [(long, "414", "URI too long"), (large, "431", "request headers too large")]
+        {
+            let answer = desk.send(&request).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+            assert!(answer.ends_with(&format!("{{\"message\":\"{words}\"}}")), "{answer}");
+        }
+        let many: String = (0..101).map(|n| format!("x-{n}: y\r\n")).collect();
+        let answer = desk.send(&format!("POST /eth HTTP/1.1\r\n{many}\r\n")).await;
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_drain_finishes_the_call_in_flight_and_accepts_nobody() {
+        let desk = Desk::new("").await;
+        let mut client = TcpStream::connect(desk.gateway.addr()).await.unwrap();
+        client.write_all(post("/eth", KEY, "held").as_bytes()).await.unwrap();
+        desk.node.asked.acquire().await.unwrap().forget();
+        let drain = async {
+            let drained = desk.gateway.drain().await;
+            assert_eq!(drained, Drained { cut: 0 });
+        };
+        let rest = async {
+            while desk.gateway.ready() {
+                tokio::task::yield_now().await;
+            }
+            while TcpStream::connect(desk.gateway.addr()).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+            desk.node.permits.add_permits(1);
+            let answer = read(&mut client).await;
+            assert!(is_served(&answer), "{answer}");
+        };
+        tokio::join!(drain, rest);
+        assert_eq!(desk.gateway.connections(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_call_beyond_the_grace_is_cut() {
+        let desk = Desk::new("[shutdown]\ngrace = \"1ms\"\n").await;
+        let mut client = TcpStream::connect(desk.gateway.addr()).await.unwrap();
+        client.write_all(post("/eth", KEY, "held").as_bytes()).await.unwrap();
+        desk.node.asked.acquire().await.unwrap().forget();
+        assert_eq!(desk.gateway.drain().await, Drained { cut: 1 });
+        assert_eq!(read(&mut client).await, "");
+    }
+
+    #[tokio::test]
+    async fn a_reload_changes_keys_weights_and_chains_at_once() {
+        let desk = Desk::new("").await;
+        let mut kept = TcpStream::connect(desk.gateway.addr()).await.unwrap();
+        assert_eq!(units(&desk.call(KEY, "some_method").await), "1");
+        desk.reload(&format!("cu = {{ some_method = 7 }}\n[keys.other]\nkey = {OTHER:?}\n"));
+        assert_eq!(units(&desk.call(KEY, "some_method").await), "7");
+        assert!(is_served(&desk.call(OTHER, "some_method").await));
+        desk.reload("enabled = false\n");
+        assert!(desk.call(OTHER, "some_method").await.starts_with("HTTP/1.1 401 "));
+        assert!(desk.call(KEY, "some_method").await.contains("chain not available"));
+        desk.reload("");
+        kept.write_all(post("/eth", KEY, "some_method").as_bytes()).await.unwrap();
+        let answer = read(&mut kept).await;
+        assert!(is_served(&answer), "a connection survives it: {answer}");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_wrong_changes_nothing_and_the_log_says_why() {
+        let lines = Lines::default();
+        let _listening = lines.listen("info", LogFormat::Json);
+        let desk = Desk::new("cu = { some_method = 7 }\n").await;
+        desk.reload("cu = { some_method = 8 }\nno_such_key = 1\n");
+        assert_eq!(units(&desk.call(KEY, "some_method").await), "7");
+        assert!(lines.text().contains("unknown key chains.eth.no_such_key"), "{}", lines.text());
+        std::fs::remove_file(&desk.file).unwrap();
+        run::reload(&desk.gateway, &desk.file);
+        assert!(lines.text().contains("cannot be read"), "{}", lines.text());
+        assert!(is_served(&desk.call(KEY, "some_method").await));
+    }
+
+    #[tokio::test]
+    async fn a_reload_says_what_needs_a_restart() {
+        let desk = Desk::new("").await;
+        let mut config = config(&desk.file);
+        assert_eq!(desk.gateway.reload(config.clone()).unwrap(), Vec::<&str>::new());
+        config.gateway.limits.body = 1 << 20;
+        config.cache.bytes = 0;
+        config.shutdown.grace = Duration::ZERO;
+        for _ in 0..2 {
+            assert_eq!(desk.gateway.reload(config.clone()).unwrap(), ["gateway", "cache"]);
+        }
+        assert_eq!(desk.gateway.live.grace(), Duration::ZERO, "the grace is live");
+    }
+
+    #[tokio::test]
+    async fn pools_and_heads_of_chains_that_stay_are_kept() {
+        let desk = Desk::new("").await;
+        let state = || {
+            let pools = desk.gateway.live.pools.load();
+            let chains = desk.gateway.live.chains.load();
+            let chain = chains.get("eth").unwrap();
+            (pools.get(chain.name()).unwrap().clone(), chain.head().clone())
+        };
+        let before = state();
+        desk.reload("cu = { some_method = 7 }\n");
+        let after = state();
+        assert!(Arc::ptr_eq(&before.0, &after.0) && Arc::ptr_eq(&before.1, &after.1));
+        desk.reload("timeout = \"1s\"\n");
+        let changed = state();
+        assert!(!Arc::ptr_eq(&before.0, &changed.0) && Arc::ptr_eq(&before.1, &changed.1));
+    }
+
+    #[tokio::test]
+    async fn no_log_holds_a_key() {
+        let lines = Lines::default();
+        let _listening = lines.listen("trace", LogFormat::Text);
+        let desk = Desk::new("[chains.bsc]\nnodes = [\"http://user:hunter2@127.0.0.1:1\"]\n").await;
+        assert!(is_served(&desk.call(KEY, "some_method").await));
+        desk.call(OTHER, "some_method").await;
+        desk.send(&post(&format!("/eth?apikey={OTHER}"), "", "some_method")).await;
+        assert!(desk.send(&post("/bsc", KEY, "some_method")).await.contains("backend request failed"));
+        desk.send(&format!("POST /{KEY} HTTP/1.1\r\nhost: x\r\n{KEY}\r\n\r\n")).await;
+        desk.reload(&format!("bad = 1\n[keys.twice]\nkey = {KEY:?}\n"));
+        desk.gateway.drain().await;
+        let text = lines.text();
+        assert!(text.contains("failed"), "the failed call is told: {text}");
+        assert!(!text.contains("secretsecret") && !text.contains("hunter2"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_start_that_fails_leaves_nothing_behind() {
+        let desk = Desk::new("").await;
+        let mut taken = config(&desk.file);
+        taken.gateway.listen = desk.gateway.addr();
+        let error = Gateway::start(taken, StartOptions::default()).await.unwrap_err();
+        assert!(matches!(error, StartError::Listen { .. }) && !error.is_configuration(), "{error}");
+        let mut broken = config(&desk.file);
+        broken.gateway.tls.cert = Some(desk.dir.path().join("none.pem"));
+        broken.gateway.tls.key = Some(desk.dir.path().join("none.pem"));
+        let error = Gateway::start(broken, StartOptions::default()).await.unwrap_err();
+        assert!(error.is_configuration(), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_gateway_that_is_dropped_is_gone() {
+        let desk = Desk::new("").await;
+        let mut client = TcpStream::connect(desk.gateway.addr()).await.unwrap();
+        client.write_all(post("/eth", KEY, "held").as_bytes()).await.unwrap();
+        desk.node.asked.acquire().await.unwrap().forget();
+        let addr = desk.gateway.addr();
+        drop(desk.gateway);
+        assert_eq!(read(&mut client).await, "");
+        while TcpStream::connect(addr).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    }
 }

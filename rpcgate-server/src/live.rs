@@ -27,6 +27,8 @@ pub(crate) struct Live {
 
 struct State {
     config: Config,
+    /// The tables that are not live are still those of the start.
+    started: Config,
     pools: PoolMap,
     watches: HashMap<&'static str, Watch>,
 }
@@ -50,7 +52,8 @@ impl Live {
         clock: Arc<dyn Clock>,
         keys: Option<Arc<FileDirectory>>,
     ) -> Result<Self, StartError> {
-        let certificate = config.gateway.tls.pair().map(|pair| Certificate::load(pair).map(Arc::new)).transpose()?;
+        let certificate =
+            config.gateway.tls.pair().map(|pair| Certificate::load(pair).map(Arc::new)).transpose()?;
         let live = Live {
             clock,
             chains: Arc::default(),
@@ -59,6 +62,7 @@ impl Live {
             certificate,
             state: Mutex::new(State {
                 config: Config::default(),
+                started: config.clone(),
                 pools: PoolMap::new(),
                 watches: HashMap::new(),
             }),
@@ -88,7 +92,7 @@ impl Live {
         if let Some(keys) = &self.keys {
             keys.replace(&config);
         }
-        let asleep = needs_restart(&state.config, &config);
+        let asleep = needs_restart(&state.started, &config);
         state.config = config;
         Ok(asleep)
     }
@@ -99,7 +103,8 @@ impl Live {
         for adapter in rpcgate_chains::catalog() {
             let name = adapter.facts().name;
             let Some(chain) = config.chains.get(name.as_str()) else { continue };
-            let kept = state.config.chains.get(name.as_str()).is_some_and(|old| nodes::is_same_pool(old, chain));
+            let kept =
+                state.config.chains.get(name.as_str()).is_some_and(|old| nodes::is_same_pool(old, chain));
             let pool = match state.pools.get(name.as_str()).filter(|_| kept) {
                 Some(pool) => Some(pool.clone()),
                 None => nodes::pool(name, chain, &self.clock)
@@ -115,7 +120,8 @@ impl Live {
         self.pools.store(Arc::new(pools.values().cloned().collect()));
         let mut watches = HashMap::new();
         for (name, pool) in &pools {
-            let (Some(chain), Some(settings)) = (self.chains.load().get(name).cloned(), config.chains.get(*name))
+            let (Some(chain), Some(settings)) =
+                (self.chains.load().get(name).cloned(), config.chains.get(*name))
             else {
                 continue;
             };
@@ -123,10 +129,9 @@ impl Live {
             let same = state.pools.get(name).is_some_and(|old| Arc::ptr_eq(old, pool));
             let watch = match state.watches.remove(name).filter(|watch| same && watch.every == every) {
                 Some(watch) => watch,
-                None => Watch {
-                    every,
-                    task: tokio::spawn(watch_head(pool.clone(), chain, every)).abort_handle(),
-                },
+                None => {
+                    Watch { every, task: tokio::spawn(watch_head(pool.clone(), chain, every)).abort_handle() }
+                }
             };
             watches.insert(*name, watch);
         }

@@ -16,7 +16,8 @@ pub(crate) fn pool(
     if !config.enabled {
         return Ok(None);
     }
-    let nodes = config.nodes.iter().filter(|node| node.url.is_some()).map(node).collect::<Result<Vec<_>, _>>()?;
+    let nodes =
+        config.nodes.iter().filter(|node| node.url.is_some()).map(node).collect::<Result<Vec<_>, _>>()?;
     let limits = PoolLimits {
         timeout: config.timeout,
         in_flight: config.max_in_flight as usize,
@@ -100,14 +101,17 @@ mod tests {
         let pool = made(text).unwrap().unwrap();
         let shown: Vec<_> = pool.nodes().map(|node| (node.name.to_string(), node.max_batch)).collect();
         assert_eq!(shown.len(), 2);
-        assert!(shown[0].0.ends_with(":***@a/") && shown[0].1 == Some(5), "{shown:?}");
+        assert!(shown[0].0.ends_with(":***@a") && shown[0].1 == Some(5), "{shown:?}");
         assert_eq!(shown[1], ("https://b:8545/x".to_owned(), Some(100)));
     }
 
     #[test]
     fn a_pool_stays_unless_its_nodes_or_bounds_change() {
         let base = chain("[chains.eth]\nnodes = [\"http://h/\"]\n");
-        assert!(is_same_pool(&base, &chain("[chains.eth]\nnodes = [\"http://h/\"]\ncu = { eth_call = 1 }\n")));
+        assert!(is_same_pool(
+            &base,
+            &chain("[chains.eth]\nnodes = [\"http://h/\"]\ncu = { eth_call = 1 }\n")
+        ));
         for other in [
             "[chains.eth]\nnodes = [\"http://h/\"]\ntimeout = \"1s\"\n",
             "[chains.eth]\nnodes = [\"http://i/\"]\n",

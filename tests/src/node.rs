@@ -87,6 +87,8 @@ pub struct Call {
     pub method: String,
     /// `params` as JSON text; empty if there are none.
     pub params: String,
+    /// Whether it says to be of version 2.0.
+    pub version_2: bool,
 }
 
 type Whole = Arc<dyn Fn(&Seen) -> Option<Raw> + Send + Sync>;
@@ -304,8 +306,8 @@ impl Script {
         for call in &seen.calls {
             let answer = self.answers.get(&call.method).cloned().unwrap_or(Answer::Result("\"ok\"".into()));
             match &call.id {
-                None => {}
-                Some(id) => replies.push(self.reply(id, &answer)?),
+                None if call.version_2 && !self.utxo => {}
+                id => replies.push(self.reply(id.as_deref().unwrap_or("null"), &answer)?),
             }
         }
         if body.first() == Some(&b'[') {
@@ -346,6 +348,7 @@ fn calls(body: &[u8]) -> Vec<Call> {
             id: members.get("id").map(|id| id.get().to_owned()),
             method: members.get("method").and_then(|method| serde_json::from_str(method.get()).ok())?,
             params: members.get("params").map(|params| params.get().to_owned()).unwrap_or_default(),
+            version_2: members.get("jsonrpc").is_some_and(|version| version.get() == "\"2.0\""),
         })
     };
     items.iter().filter_map(call).collect()

@@ -1,7 +1,7 @@
 //! Each: an ordinary service of one call, for those who build a station of their own between ours.
 //!
 //! The service is asked about every open call of a set at the same time and says of each: pass on (`Ok(None)`), here is
-//! the answer (`Ok(Some(result))`), or no (`Err(refusal)`). It costs a few allocations per call; our own stations walk
+//! the answer (`Ok(Some(result))`, which is not charged), or no (`Err(refusal)`). It costs a few allocations per call; our own stations walk
 //! the set instead. Stands wherever it is put: the set comes out at the station where it went in.
 //!
 //! ```
@@ -136,7 +136,7 @@ where
                 match said {
                     Ok(None) => {}
                     Ok(Some(result)) => {
-                        let reply = Reply { form: Form::Result(result), from: Source::Node };
+                        let reply = Reply { form: Form::Result(result), from: Source::Own };
                         tally.entries[place].state = State::Answered(reply);
                     }
                     Err(refusal) => tally.entries[place].state = State::Refused(refusal),

@@ -36,7 +36,8 @@ mod tests {
 
     #[test]
     fn what_is_in_force_is_printed_without_its_secrets() {
-        let shown = check("[keys.k]\nkey = \"a-very-secret-key\"\n[chains.eth]\nnodes = [\"http://u:hunter2@h/\"]\n");
+        let shown =
+            check("[keys.k]\nkey = \"a-very-secret-key\"\n[chains.eth]\nnodes = [\"http://u:hunter2@h/\"]\n");
         let shown = shown.unwrap();
         assert!(shown.contains("listen = \"127.0.0.1:8080\""), "{shown}");
         assert!(shown.contains("[keys.k]") && shown.contains("[[chains.eth.nodes]]"), "{shown}");
@@ -63,7 +64,8 @@ mod tests {
 
     #[test]
     fn certificates_are_looked_at() {
-        let failure = check("[gateway.tls]\ncert = \"/nowhere/c.pem\"\nkey = \"/nowhere/k.pem\"\n").unwrap_err();
+        let failure =
+            check("[gateway.tls]\ncert = \"/nowhere/c.pem\"\nkey = \"/nowhere/k.pem\"\n").unwrap_err();
         assert_eq!(failure.code(), 2);
         assert!(failure.to_string().starts_with("gateway.tls.cert: /nowhere/c.pem"), "{failure}");
     }

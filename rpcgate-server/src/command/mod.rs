@@ -83,8 +83,9 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 /// # Errors
 /// [`LoadError`] with everything that is wrong.
 pub fn load(file: Option<&Path>, base: &[Setting], flags: &[Setting]) -> Result<Config, LoadError> {
-    let env: Vec<(String, String)> =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
+    let env: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
     let chains: Vec<&Facts> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
     let name = file.map(Path::to_string_lossy);
     let read = |name: &str| std::fs::read_to_string(name).map_err(|error| error.to_string());

@@ -198,7 +198,7 @@ mod tests {
         let config = read(&simulated(), &chosen(&["btc=http://u:p%40,q@127.0.0.1:19443"]));
         let node = &config.chains["btc"].nodes[0];
         assert_eq!(nodes(&config, "btc"), ["http://127.0.0.1:19443 u"]);
-        assert_eq!(node.password.as_ref().map(|password| password.expose()), Some("p@,q"));
+        assert_eq!(node.password.as_ref().map(rpcgate_core::config::Secret::expose), Some("p@,q"));
     }
 
     #[test]

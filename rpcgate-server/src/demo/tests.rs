@@ -64,7 +64,7 @@ async fn ask(demo: &Demo, chain: &str, body: &Value) -> Value {
     post(&url, &[key], &body.to_string()).await.into_body()
 }
 
-fn call(method: &str, params: Value) -> Value {
+fn call(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
@@ -116,8 +116,8 @@ async fn every_printed_line_is_answered_with_a_result() {
 #[tokio::test]
 async fn a_second_start_has_the_same_key_ids_and_blocks() {
     let home = tempfile::tempdir().unwrap();
-    let block = call("eth_getBlockByNumber", json!(["latest", true]));
-    let tip = call("getbestblockhash", json!([]));
+    let block = call("eth_getBlockByNumber", &json!(["latest", true]));
+    let tip = call("getbestblockhash", &json!([]));
     let mut seen = Vec::new();
     for _ in 0..2 {
         let demo = start(&options(home.path())).await;
@@ -150,7 +150,8 @@ async fn demo_json_tells_where_everything_is() {
     let nodes = sheet["nodes"].as_object().unwrap();
     assert_eq!(nodes.len(), rpcgate_chains::CATALOG.len());
     // The URL of a node is that of the node itself: no key, no rate headers.
-    let answer = post(nodes["eth"].as_str().unwrap(), &[], &call("eth_chainId", json!([])).to_string()).await;
+    let answer =
+        post(nodes["eth"].as_str().unwrap(), &[], &call("eth_chainId", &json!([])).to_string()).await;
     assert!(!answer.headers().contains_key("x-ratelimit-remaining-minute"));
     assert_eq!(answer.body()["result"], "0x1");
 }
@@ -175,13 +176,13 @@ async fn a_real_node_takes_the_place_of_the_simulated_one() {
     let with_login = url.replace("http://", "http://us%3Aer:pass%2Fword@");
     let node = ("eth".to_owned(), "url".to_owned(), with_login.clone());
     let demo = start(&DemoOptions { nodes: vec![node], ..options(home.path()) }).await;
-    let latest = call("eth_getBlockByNumber", json!(["latest", false]));
+    let latest = call("eth_getBlockByNumber", &json!(["latest", false]));
     let both = (ask(&demo, "eth", &latest).await, ask(&real, "eth", &latest).await);
     assert!(both.0["result"]["hash"].is_string());
     assert_eq!(both.0, both.1);
     assert_eq!(sheet(&demo)["nodes"]["eth"], with_login);
     assert!(!demo.welcome().contains("pass"));
-    let tip = call("getbestblockhash", json!([]));
+    let tip = call("getbestblockhash", &json!([]));
     assert_ne!(ask(&demo, "btc", &tip).await["result"], ask(&real, "btc", &tip).await["result"]);
 }
 
@@ -194,11 +195,11 @@ async fn the_plan_is_the_one_that_was_asked_for() {
         let sheet = sheet(&demo);
         let key = ("apikey".to_owned(), sheet["api_key"].as_str().unwrap().to_owned());
         let url = format!("{}/eth", sheet["gateway"].as_str().unwrap());
-        let answer = post(&url, &[key], &call("eth_chainId", json!([])).to_string()).await;
+        let answer = post(&url, &[key], &call("eth_chainId", &json!([])).to_string()).await;
         assert_eq!(answer.headers()["x-ratelimit-remaining-minute"], left.to_string());
     }
     assert_eq!(
-        ask(&demo, "eth", &call("eth_chainId", json!([]))).await["message"],
+        ask(&demo, "eth", &call("eth_chainId", &json!([]))).await["message"],
         "API rate limit exceeded"
     );
 }
@@ -216,7 +217,7 @@ async fn a_folder_in_use_is_refused_and_left_alone() {
         "{text}"
     );
     assert_eq!(sheet(&demo), before);
-    assert!(ask(&demo, "eth", &call("eth_chainId", json!([]))).await["result"].is_string());
+    assert!(ask(&demo, "eth", &call("eth_chainId", &json!([]))).await["result"].is_string());
 }
 
 #[tokio::test]

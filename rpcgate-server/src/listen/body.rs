@@ -1,16 +1,64 @@
-//! The body of an answer as it leaves: the road's, compressed or not, or one of our own.
+//! Bodies: of a request as it arrives, and of an answer as it leaves, which is the road's, compressed or not, or one
+//! of our own.
 
-use super::guard::Busy;
+use super::guard::{Busy, Presence};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use std::error::Error;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use tower_http::compression::CompressionBody;
 
-pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A request's body. Dropped before its end, it tells the connection that there is more to come.
+#[derive(Debug)]
+pub(crate) struct Arriving {
+    inner: Incoming,
+    /// Chunked bodies tell their end by nothing else.
+    ended: bool,
+    presence: Arc<Presence>,
+}
+
+impl Arriving {
+    pub(super) fn new(inner: Incoming, presence: Arc<Presence>) -> Self {
+        Arriving { inner, ended: false, presence }
+    }
+}
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        self.ended = frame.is_none();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended || self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        if !self.is_end_stream() {
+            self.presence.left_unread();
+        }
+    }
+}
 
 pin_project! {
     /// An answer's body. While it lives, its connection is busy.
@@ -52,7 +100,10 @@ where
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match self.project().content.project() {
             Projected::Plain { body } => body.poll_frame(cx).map_err(Into::into),
             Projected::Packed { body } => body.poll_frame(cx).map_err(Into::into),

@@ -1,6 +1,6 @@
 //! The door between a connection and the road.
 
-use super::body::{BoxError, Outgoing};
+use super::body::{Arriving, BoxError, Outgoing};
 use super::guard::{Busy, Presence};
 use super::hall::Hall;
 use super::own;
@@ -49,7 +49,7 @@ impl<S> Door<S> {
 
 impl<S, B> hyper::service::Service<Request<Incoming>> for Door<S>
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone,
+    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
@@ -62,6 +62,7 @@ where
         if let Some(answer) = own::health(&self.hall, request.method(), request.uri().path()) {
             return Answering { way: Way::Own { answer: Some(answer) }, busy };
         }
+        let request = request.map(|body| Arriving::new(body, self.presence.clone()));
         let packed = request.headers().contains_key(ACCEPT_ENCODING);
         let way = catch_unwind(AssertUnwindSafe(|| {
             let mut road = self.road.lock();
@@ -83,7 +84,7 @@ pin_project! {
     /// A request on its way to an answer. A panic on the way costs this request and its connection, not the process.
     pub(super) struct Answering<S, B>
     where
-        S: Service<Request<Incoming>, Response = Response<B>>,
+        S: Service<Request<Arriving>, Response = Response<B>>,
         B: Body,
     {
         #[pin]
@@ -96,19 +97,19 @@ pin_project! {
     #[project = Taken]
     enum Way<S, B>
     where
-        S: Service<Request<Incoming>, Response = Response<B>>,
+        S: Service<Request<Arriving>, Response = Response<B>>,
         B: Body,
     {
         Plain { #[pin] future: S::Future },
-        Packed { #[pin] future: <Packing<S> as Service<Request<Incoming>>>::Future },
-        Waiting { #[pin] future: Oneshot<Packing<S>, Request<Incoming>> },
+        Packed { #[pin] future: <Packing<S> as Service<Request<Arriving>>>::Future },
+        Waiting { #[pin] future: Oneshot<Packing<S>, Request<Arriving>> },
         Own { answer: Option<Response<Full<Bytes>>> },
     }
 }
 
 impl<S, B> Future for Answering<S, B>
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible>,
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
@@ -141,7 +142,7 @@ enum Made<B: Body> {
 
 impl<S, B> Way<S, B>
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible>,
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {

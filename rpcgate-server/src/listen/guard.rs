@@ -2,6 +2,7 @@
 
 use futures_util::task::AtomicWaker;
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -15,6 +16,8 @@ pub(super) struct Presence {
     calls: AtomicU32,
     head: AtomicBool,
     wrote: AtomicBool,
+    unread: AtomicBool,
+    lingering: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -27,12 +30,16 @@ pub(super) enum Phase {
     Head,
     /// A request is being answered.
     Busy,
+    /// The last answer is given and what the client still sends is thrown away.
+    Lingering,
 }
 
 impl Presence {
     pub(super) fn phase(&self) -> Phase {
         if self.calls.load(Relaxed) > 0 {
             Phase::Busy
+        } else if self.lingering.load(Relaxed) {
+            Phase::Lingering
         } else if self.head.load(Relaxed) {
             Phase::Head
         } else {
@@ -49,8 +56,14 @@ impl Presence {
     /// A request begins; it ends when the value is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         self.head.store(false, Relaxed);
+        self.unread.store(false, Relaxed);
         self.calls.fetch_add(1, Relaxed);
         Busy(self.clone())
+    }
+
+    /// The body of a request was not read to its end.
+    pub(super) fn left_unread(&self) {
+        self.unread.store(true, Relaxed);
     }
 
     pub(super) fn register(&self, waker: &Waker) {
@@ -93,7 +106,11 @@ impl<T> Guarded<T> {
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
         if self.heads && buf.filled().len() > before && self.presence.phase() == Phase::Idle {
@@ -112,7 +129,7 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.wrote(result)
@@ -135,7 +152,22 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
         Pin::new(&mut self.inner).poll_flush(cx)
     }
 
+    /// Closes our side. If the client is not done sending, its side is read until it is: closed at once, with bytes
+    /// unread, the connection would be reset, and the client might never see the answer that tells it why.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
+        let presence = &self.presence;
+        if !self.heads || !(presence.unread.load(Relaxed) || presence.head.load(Relaxed)) {
+            return Poll::Ready(Ok(()));
+        }
+        presence.lingering.store(true, Relaxed);
+        let mut scratch = [MaybeUninit::uninit(); 4096];
+        loop {
+            let mut piece = ReadBuf::uninit(&mut scratch);
+            match ready!(Pin::new(&mut self.inner).poll_read(cx, &mut piece)) {
+                Ok(()) if !piece.filled().is_empty() => {}
+                Ok(()) | Err(_) => return Poll::Ready(Ok(())),
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The listener for HTTP: accepts, bounds and serves.
 
-use super::body::BoxError;
+use super::body::{Arriving, BoxError};
 use super::door::Door;
 use super::guard::Guarded;
 use super::hall::{Guest, Hall};
@@ -11,7 +11,6 @@ use crate::assemble::size;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rpcgate_core::config::Limits;
@@ -63,10 +62,7 @@ impl Bounds {
     fn http1(&self) -> http1::Builder {
         let mut builder = http1::Builder::new();
         // Slow heads are cut by `Visit`: hyper's own timer also runs while a connection is merely idle.
-        builder
-            .header_read_timeout(None)
-            .max_header_size(self.head)
-            .max_buf_size(self.head.max(64 << 10));
+        builder.header_read_timeout(None).max_header_size(self.head).max_buf_size(self.head.max(64 << 10));
         if self.fields > 100 {
             // A bound other than hyper's own costs an allocation for each request.
             builder.max_headers(self.fields + 16);
@@ -119,7 +115,7 @@ impl Listener {
         certificate: Option<Arc<Certificate>>,
         hall: Arc<Hall>,
     ) where
-        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+        S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError> + Send,
@@ -179,7 +175,7 @@ fn turn_away(stream: TcpStream) -> Option<std::net::TcpStream> {
 
 async fn secured<S, B>(stream: TcpStream, certificate: &Certificate, road: S, guest: Guest, bounds: &Bounds)
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError> + Send,
@@ -206,7 +202,7 @@ where
 async fn http1<T, S, B>(stream: T, road: S, guest: Guest, bounds: &Bounds) -> End
 where
     T: AsyncRead + AsyncWrite + Unpin,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone,
+    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BoxError>,
 {
@@ -228,3 +224,7 @@ fn end(end: End) {
         End::Cut => tracing::debug!("connection cut"),
     }
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

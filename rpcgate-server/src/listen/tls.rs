@@ -51,7 +51,8 @@ impl Certificate {
 
 /// Reads certificate and key.
 pub(crate) fn config((cert, key): (&Path, &Path)) -> Result<Arc<ServerConfig>, BadCertificate> {
-    let bad = |key: &'static str, path: &Path, why: String| BadCertificate { key, path: path.to_owned(), why };
+    let bad =
+        |key: &'static str, path: &Path, why: String| BadCertificate { key, path: path.to_owned(), why };
     let bad_pem = |key, path: &Path, error: pem::Error| match error {
         pem::Error::Io(error) => bad(key, path, error.to_string()),
         pem::Error::NoItemsFound => bad(key, path, "holds no private key in PEM".into()),

@@ -24,6 +24,9 @@ pub(super) struct Patience {
     pub(super) idle: Duration,
 }
 
+/// How long a client that was refused half-way may go on sending before its connection is closed for good.
+const LINGER: Duration = Duration::from_secs(10);
+
 /// A connection that can be asked to end.
 pub(super) trait Serve: Future<Output = hyper::Result<()>> {
     /// Ends it once what is under way is done.
@@ -133,6 +136,7 @@ impl<C: Serve> Future for Visit<C> {
             Phase::Busy => None,
             Phase::Idle => Some(*this.since + this.patience.idle),
             Phase::Head => Some(*this.since + this.patience.head),
+            Phase::Lingering => Some(*this.since + LINGER),
         };
         if let Some(deadline) = deadline
             && deadline < this.alarm.deadline()
@@ -145,6 +149,7 @@ impl<C: Serve> Future for Visit<C> {
                 (None, _) => this.alarm.as_mut().reset(now + this.patience.idle),
                 (Some(deadline), _) if now < deadline => this.alarm.as_mut().reset(deadline),
                 (Some(_), Phase::Head) => return Poll::Ready(End::SlowHead),
+                (Some(_), Phase::Lingering) => return Poll::Ready(End::Done(Ok(()))),
                 (Some(_), _) => {
                     // Over HTTP/2 this says goodbye; whether the client hears it is its own affair.
                     this.connection.as_mut().leave();

@@ -1,0 +1,299 @@
+use crate::*;
+
+/// A gateway whose clients' heights are asked for again and again.
+async fn watched(chain: &str, node: &Node, lines: &str) -> (Gateway, Client) {
+    let gateway = Setup::of(chain, &node.url()).set(&format!("chains.{chain}"), &format!("probe_interval = \"100ms\"\n{lines}")).start().await;
+    node.known().await;
+    let client = gateway.client();
+    (gateway, client)
+}
+
+async fn hits(client: &Client, chain: &str, method: &str, params: &str, count: usize) -> Vec<bool> {
+    let mut hits = Vec::new();
+    for _ in 0..count {
+        hits.push(client.call(chain, method, params).await.cache() == "HIT");
+    }
+    hits
+}
+
+#[tokio::test]
+async fn short_answers_are_kept_for_their_time_and_not_longer() {
+    let (_evm, _utxo, gateway) = ten(Setup::new()).await;
+    let client = gateway.client();
+    for (chain, method, millis) in [
+        ("eth", "eth_blockNumber", 2_000), ("bsc", "eth_blockNumber", 2_000), ("avax", "eth_gasPrice", 5_000), ("eth", "eth_call", 2_000),
+        ("btc", "getblockcount", 10_000), ("doge", "getblockcount", 10_000),
+    ] {
+        assert_eq!(hits(&client, chain, method, "[1]", 2).await, [false, true], "{chain} {method}");
+        gateway.clock.advance(std::time::Duration::from_millis(millis - 1));
+        assert_eq!(hits(&client, chain, method, "[1]", 1).await, [true], "{chain} {method}");
+        gateway.clock.advance(std::time::Duration::from_millis(1));
+        assert_eq!(hits(&client, chain, method, "[1]", 2).await, [false, true], "{chain} {method}");
+    }
+}
+
+#[tokio::test]
+async fn static_answers_are_kept_for_ever() {
+    let (node, gateway, client) = evm().await;
+    for method in ["eth_chainId", "net_version"] {
+        assert_eq!(hits(&client, "eth", method, "[]", 2).await, [false, true]);
+    }
+    gateway.pass(400 * 86_400);
+    for method in ["eth_chainId", "net_version"] {
+        assert_eq!(hits(&client, "eth", method, "[]", 1).await, [true]);
+    }
+    assert_eq!(node.requests(), 2);
+}
+
+#[tokio::test]
+async fn submits_estimates_and_methods_in_no_class_are_never_kept() {
+    let (_evm, _utxo, gateway) = ten(Setup::new()).await;
+    let client = gateway.client();
+    for (chain, method) in [
+        ("eth", "eth_sendRawTransaction"), ("eth", "eth_sendTransaction"), ("eth", "eth_estimateGas"), ("bsc", "eth_getLogs"), ("eth", "eth_getBalance"), ("eth", "unheard_of"),
+        ("eth", "web3_clientVersion"), ("eth", "eth_feeHistory"), ("btc", "sendrawtransaction"), ("btc", "getmininginfo"), ("btc", "getbestblockhash"), ("dash", "gobject"), ("btc", "unheard"),
+    ] {
+        assert_eq!(hits(&client, chain, method, "[]", 3).await, [false; 3], "{chain} {method}");
+    }
+}
+
+#[tokio::test]
+async fn receipts_transactions_and_blocks_by_hash_are_kept_for_ever_once_final() {
+    let node = Node::evm().await;
+    let (gateway, client) = watched("eth", &node, "").await;
+    let rows = [("eth_getTransactionReceipt", "blockNumber"), ("eth_getTransactionByHash", "blockNumber"), ("eth_getBlockByHash", "number")];
+    // 64 blocks lie on it.
+    for (method, member) in rows {
+        node.result(method, &format!(r#"{{"hash":"0x1","{member}":"{:#x}"}}"#, 1_000_000 - 64));
+        assert_eq!(hits(&client, "eth", method, "[1]", 2).await, [false, true], "{method}");
+    }
+    gateway.pass(400 * 86_400);
+    for (method, _) in rows {
+        assert_eq!(hits(&client, "eth", method, "[1]", 1).await, [true], "{method}");
+    }
+    // 63 blocks lie on it: it is kept for 2 s.
+    for (method, member) in rows {
+        node.result(method, &format!(r#"{{"hash":"0x2","{member}":"{:#x}"}}"#, 1_000_000 - 63));
+        assert_eq!(hits(&client, "eth", method, "[2]", 2).await, [false, true], "{method}");
+    }
+    gateway.pass(2);
+    node.height(1_000_001);
+    node.known().await;
+    for (method, _) in rows {
+        assert_eq!(hits(&client, "eth", method, "[2]", 2).await, [false, true], "{method}");
+    }
+    gateway.pass(3);
+    for (method, _) in rows {
+        assert_eq!(hits(&client, "eth", method, "[2]", 1).await, [true], "{method}: final by now");
+    }
+}
+
+#[tokio::test]
+async fn how_deep_final_is_is_the_operators_choice() {
+    let node = Node::evm().await;
+    let (gateway, client) = watched("eth", &node, "final_depth = 2").await;
+    node.result("eth_getTransactionReceipt", &format!(r#"{{"blockNumber":"{:#x}"}}"#, 1_000_000 - 2));
+    client.call("eth", "eth_getTransactionReceipt", "[1]").await;
+    gateway.pass(1_000);
+    assert_eq!(hits(&client, "eth", "eth_getTransactionReceipt", "[1]", 1).await, [true]);
+}
+
+#[tokio::test]
+async fn what_is_not_known_yet_is_never_kept() {
+    let node = Node::evm().await;
+    let (_gateway, client) = watched("eth", &node, "").await;
+    for method in ["eth_getTransactionReceipt", "eth_getTransactionByHash", "eth_getBlockByHash"] {
+        node.result(method, "null");
+        assert_eq!(hits(&client, "eth", method, "[1]", 3).await, [false; 3], "{method}");
+        // A pending transaction has no block.
+        node.result(method, r#"{"hash":"0x1","blockNumber":null,"number":null}"#);
+        assert_eq!(hits(&client, "eth", method, "[1]", 3).await, [false; 3], "{method}");
+        node.result(method, r#"{"hash":"0x1","blockNumber":"0x1","number":"0x1"}"#);
+        assert_eq!(hits(&client, "eth", method, "[1]", 2).await, [false, true], "{method}");
+    }
+}
+
+#[tokio::test]
+async fn errors_are_never_kept() {
+    let (node, _gateway, client) = evm().await;
+    for method in ["eth_chainId", "eth_blockNumber", "eth_call", "eth_getTransactionReceipt"] {
+        node.answer(method, Answer::Error(r#"{"code":-32000,"message":"busy"}"#.into()));
+        assert_eq!(hits(&client, "eth", method, "[]", 2).await, [false; 2], "{method}");
+    }
+    let (node, _gateway, client) = utxo().await;
+    node.answer("getblockcount", Answer::Error(r#"{"code":-28,"message":"Loading block index..."}"#.into()));
+    assert_eq!(hits(&client, "btc", "getblockcount", "[]", 2).await, [false; 2]);
+    assert_eq!(node.requests(), 2);
+}
+
+#[tokio::test]
+async fn failures_are_never_kept() {
+    let (node, _gateway, client) = evm().await;
+    for raw in [Raw { status: 502, ..Raw::default() }, Raw::json(200, "{"), Raw::json(200, r#"{"jsonrpc":"2.0","id":9}"#)] {
+        node.always(raw);
+        let reply = client.call("eth", "eth_chainId", "[]").await;
+        assert_eq!((reply.code(), reply.cache()), (-32603, "MISS"));
+    }
+    node.whole(|_| None);
+    assert_eq!(hits(&client, "eth", "eth_chainId", "[]", 2).await, [false, true]);
+}
+
+#[tokio::test]
+async fn verbose_utxo_answers_are_kept_briefly_and_serialised_ones_for_ever() {
+    let node = Node::utxo().await;
+    let (gateway, client) = watched("btc", &node, "").await;
+    let hash = "a".repeat(64);
+    let rows = [
+        ("getblock", format!("[\"{hash}\",0]"), "\"00ff\"", true),
+        ("getblock", format!("[\"{hash}\",1]"), r#"{"confirmations":9}"#, false),
+        ("getblockheader", format!("[\"{hash}\",false]"), "\"00ff\"", true),
+        ("getrawtransaction", format!("[\"{hash}\",false,\"{hash}\"]"), "\"00ff\"", true),
+        ("getrawtransaction", format!("[\"{hash}\"]"), "\"00ff\"", false),
+        ("getrawtransaction", format!("[\"{hash}\",true,\"{hash}\"]"), r#"{"confirmations":9}"#, false),
+        ("getblockhash", "[999994]".into(), "\"00ff\"", true),
+        ("getblockhash", "[999995]".into(), "\"00ff\"", false),
+    ];
+    for (method, params, result, _) in &rows {
+        node.result(method, result);
+        assert_eq!(hits(&client, "btc", method, params, 2).await, [false, true], "{method} {params}");
+    }
+    gateway.pass(10);
+    for (method, params, _, immutable) in &rows {
+        assert_eq!(hits(&client, "btc", method, params, 1).await, [*immutable], "{method} {params}");
+    }
+}
+
+#[tokio::test]
+async fn the_key_is_chain_method_and_the_exact_bytes_of_the_params() {
+    let (_evm, _utxo, gateway) = ten(Setup::new()).await;
+    let client = gateway.client();
+    assert_eq!(hits(&client, "eth", "eth_call", r#"[{"to":"0xAa"},"latest"]"#, 2).await, [false, true]);
+    for (chain, method, params) in [
+        ("bsc", "eth_call", r#"[{"to":"0xAa"},"latest"]"#), ("eth", "eth_gasPrice", r#"[{"to":"0xAa"},"latest"]"#), ("eth", "eth_call", r#"[{"to":"0xaa"},"latest"]"#),
+        ("eth", "eth_call", r#"[{"to":"0xAa"}, "latest"]"#), ("eth", "eth_call", r#"[{"to":"0x\u0041a"},"latest"]"#), ("eth", "eth_call", r#"[{"to":"0xAa"},"earliest"]"#),
+        ("eth", "eth_call", "[]"), ("eth", "eth_call", "null"), ("eth", "eth_call", "{}"), ("eth", "eth_call", "[1.0]"), ("eth", "eth_call", "[1]"), ("eth", "eth_call", "[10e-1]"),
+    ] {
+        assert_eq!(hits(&client, chain, method, params, 1).await, [false], "{chain} {method} {params}");
+    }
+    let absent = client.post("eth", r#"{"jsonrpc":"2.0","id":9,"method":"eth_call"}"#).await;
+    assert_eq!(absent.cache(), "MISS", "nor is nothing the same as an empty list");
+}
+
+#[tokio::test]
+async fn the_key_is_never_the_id_and_never_the_caller() {
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url()).set("tenants.other", "plan = \"free\"").set("projects.other", "tenant = \"other\"");
+    let gateway = setup.key("other", "project = \"other\"").start().await;
+    let (one, other) = (gateway.client(), gateway.client_of("other"));
+    node.result("eth_call", "\"secret-free\"");
+    let first = one.post("eth", r#"{"jsonrpc":"2.0","id":"one","method":"eth_call","params":[1]}"#).await;
+    let second = other.post("eth", r#"{"id":{"two":2},"params":[1],"method":"eth_c\u0061ll","jsonrpc":"2.0"}"#).await;
+    assert_eq!((first.cache(), second.cache()), ("MISS", "HIT"));
+    assert_eq!(first.text(), r#"{"jsonrpc":"2.0","id":"one","result":"secret-free"}"#);
+    assert_eq!(second.text(), r#"{"jsonrpc":"2.0","id":{"two":2},"result":"secret-free"}"#);
+    assert_eq!((first.number("x-ratelimit-limit-minute"), second.number("x-ratelimit-limit-minute")), (1_000, 10), "headers are each caller's own");
+    assert_ne!(first.header("x-request-id"), second.header("x-request-id"));
+    assert_eq!(node.requests(), 1);
+}
+
+#[tokio::test]
+async fn headers_of_the_node_are_not_kept() {
+    let (node, _gateway, client) = evm().await;
+    node.whole(|seen| {
+        let id = seen.calls[0].id.clone()?;
+        Some(Raw { status: 200, headers: vec![("x-secret-of-first", "yes")], body: format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#).into() })
+    });
+    assert!(client.call("eth", "eth_chainId", "[]").await.header("x-secret-of-first").is_some());
+    let hit = client.call("eth", "eth_chainId", "[]").await;
+    assert_eq!((hit.cache(), hit.header("x-secret-of-first")), ("HIT", None));
+}
+
+#[tokio::test]
+async fn a_batch_is_a_hit_only_if_every_entry_was_stored() {
+    let (node, gateway, client) = evm().await;
+    client.call("eth", "eth_chainId", "[]").await;
+    let rows = [
+        (vec![("eth_chainId", "[]"), ("eth_gasPrice", "[]")], "MISS"),
+        (vec![("eth_chainId", "[]"), ("eth_gasPrice", "[]")], "HIT"),
+        (vec![("eth_chainId", "[]"), ("admin_x", "[]")], "MISS"),
+        (vec![("eth_chainId", "[]"), ("m", "[]")], "MISS"),
+        (vec![("eth_chainId", "[]"); 3], "HIT"),
+    ];
+    for (calls, expected) in rows {
+        assert_eq!(client.batch("eth", &calls).await.cache(), expected, "{calls:?}");
+    }
+    assert_eq!(node.calls().len(), 3);
+    assert!(gateway.lines().last().unwrap().cached);
+}
+
+#[tokio::test]
+async fn the_same_call_twice_in_a_batch_is_asked_once() {
+    let (node, _gateway, client) = evm().await;
+    node.result("eth_call", "\"same\"");
+    let reply = client.post("eth", r#"[{"jsonrpc":"2.0","id":"a","method":"eth_call","params":[]},{"jsonrpc":"2.0","id":"b","method":"eth_call","params":[]}]"#).await;
+    assert_eq!(reply.text(), r#"[{"jsonrpc":"2.0","id":"a","result":"same"},{"jsonrpc":"2.0","id":"b","result":"same"}]"#);
+    assert_eq!((reply.cache(), reply.cu(), node.calls().len()), ("MISS", 30, 1));
+}
+
+#[tokio::test]
+async fn a_notification_neither_fills_the_cache_nor_is_answered_by_it() {
+    let (node, _gateway, client) = evm().await;
+    client.call("eth", "eth_chainId", "[]").await;
+    assert_eq!(client.post("eth", r#"{"jsonrpc":"2.0","method":"eth_chainId","params":[]}"#).await.text(), "");
+    assert_eq!(client.post("eth", r#"{"jsonrpc":"2.0","method":"net_version","params":[]}"#).await.text(), "");
+    assert_eq!(hits(&client, "eth", "net_version", "[]", 1).await, [false]);
+    assert_eq!(node.requests(), 4);
+}
+
+#[tokio::test]
+async fn an_operator_may_set_other_classes() {
+    let node = Node::evm().await;
+    let gateway = Setup::of("eth", &node.url()).set("chains.eth", r#"ttl = { eth_call = "never", eth_getBalance = "7s", web3_clientVersion = "forever" }"#).start().await;
+    let client = gateway.client();
+    for (method, hit) in [("eth_call", false), ("eth_getBalance", true), ("web3_clientVersion", true)] {
+        assert_eq!(hits(&client, "eth", method, "[]", 2).await, [false, hit], "{method}");
+    }
+    gateway.pass(7);
+    assert_eq!(hits(&client, "eth", "eth_getBalance", "[]", 1).await, [false]);
+    assert_eq!(hits(&client, "eth", "web3_clientVersion", "[]", 1).await, [true]);
+}
+
+#[tokio::test]
+async fn a_block_by_an_explicit_number_is_kept_and_by_a_tag_it_is_not() {
+    let node = Node::evm().await;
+    let (gateway, client) = watched("eth", &node, "").await;
+    node.result("eth_getBlockByNumber", r#"{"number":"0x10"}"#);
+    assert_eq!(hits(&client, "eth", "eth_getBlockByNumber", r#"["0x10",false]"#, 2).await, [false, true]);
+    gateway.pass(100);
+    assert_eq!(hits(&client, "eth", "eth_getBlockByNumber", r#"["0x10",false]"#, 1).await, [true]);
+    for tag in ["latest", "safe", "finalized", "pending", "earliest"] {
+        assert_eq!(hits(&client, "eth", "eth_getBlockByNumber", &format!("[\"{tag}\",false]"), 2).await, [false; 2], "{tag}");
+    }
+}
+
+#[tokio::test]
+async fn the_cache_is_bounded_in_bytes_and_a_flood_does_not_wash_out_what_is_hot() {
+    let node = Node::evm().await;
+    let gateway = Setup::of("eth", &node.url()).set("cache", "bytes = \"1MiB\"").set("projects.default", "cu_per_day = 1000000000").set("plans.enterprise", "per_minute = 100000\nper_hour = 1000000").start().await;
+    let client = gateway.client();
+    node.result("eth_call", &format!("\"{}\"", "f".repeat(500)));
+    let (mut hot, mut asked) = (0, 0);
+    for round in 0..100 {
+        let params: Vec<_> = (0..100).map(|n| format!("[{}]", round * 100 + n)).collect();
+        client.batch("eth", &params.iter().map(|params| ("eth_call", params.as_str())).collect::<Vec<_>>()).await;
+        for _ in 0..10 {
+            asked += 1;
+            hot += usize::from(client.call("eth", "eth_chainId", "[]").await.cache() == "HIT");
+        }
+    }
+    assert!(hot * 10 >= asked * 9, "{hot} of {asked}");
+    // 10,000 answers of 500 bytes do not fit into one MiB: what came first is gone, or the bound is none.
+    let mut kept = 0;
+    for round in 0..100 {
+        let params: Vec<_> = (0..100).map(|n| format!("[{}]", round * 100 + n)).collect();
+        let before = node.calls().len();
+        client.batch("eth", &params.iter().map(|params| ("eth_call", params.as_str())).collect::<Vec<_>>()).await;
+        kept += 100 - (node.calls().len() - before);
+    }
+    assert!(kept <= 2_000, "{kept} are still kept");
+}

@@ -1,0 +1,139 @@
+//! Many who ask the same at the same time.
+
+use crate::*;
+use rpcgate_tests::fault::{FaultProxy, Mode};
+use tokio::task::JoinHandle;
+
+fn crowd(gateway: &Gateway, count: usize, method: &'static str) -> Vec<JoinHandle<Reply>> {
+    let ask = |_| {
+        let client = gateway.client();
+        tokio::spawn(async move { client.call("eth", method, "[7]").await })
+    };
+    (0..count).map(ask).collect()
+}
+
+async fn all(crowd: Vec<JoinHandle<Reply>>) -> Vec<Reply> {
+    let mut replies = Vec::new();
+    for one in crowd {
+        replies.push(one.await.unwrap());
+    }
+    replies
+}
+
+/// Waits until as many requests as connections are inside: what has arrived has left an open connection that waits.
+async fn inside(gateway: &Gateway, count: usize) {
+    until("everybody is connected", || gateway.server.connections() >= count).await;
+    // Connected is not yet asked; a few turns of the runtime let every request be read.
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_crowd_that_asks_the_same_asks_the_node_once_and_everybody_pays() {
+    let (node, gateway, _) = evm().await;
+    node.hold();
+    let crowd = crowd(&gateway, 200, "eth_call");
+    node.got(1).await;
+    inside(&gateway, 200).await;
+    node.release();
+    let replies = all(crowd).await;
+    assert_eq!(node.requests(), 1);
+    assert!(replies.iter().all(|reply| reply.json()["result"] == "ok" && reply.cu() == 15));
+    let missed = replies.iter().filter(|reply| reply.cache() == "MISS").count();
+    assert!(missed >= 150, "who waited for another's miss is told MISS: {missed}");
+    assert_eq!(gateway.charged(), 3_000);
+}
+
+#[tokio::test]
+async fn the_failure_of_the_leading_call_is_the_answer_of_its_waiters_and_poisons_nothing() {
+    for raw in [Raw { status: 500, ..Raw::default() }, Raw::json(200, "{"), Raw::json(429, "{}"), Raw::json(200, r#"{"jsonrpc":"2.0"}"#)] {
+        let (node, gateway, client) = evm().await;
+        node.hold();
+        node.always(raw);
+        let crowd = crowd(&gateway, 50, "eth_call");
+        node.got(1).await;
+        inside(&gateway, 50).await;
+        node.release();
+        let replies = all(crowd).await;
+        assert!(replies.iter().all(|reply| (reply.code(), reply.cu()) == (-32603, 0)));
+        // A single request may come late and lead again; a stampede is something else.
+        assert!(node.requests() <= 5, "{}", node.requests());
+        node.whole(|_| None);
+        let reply = client.call("eth", "eth_call", "[7]").await;
+        assert_eq!((reply.code(), reply.cache()), (0, "MISS"));
+        assert_eq!(gateway.charged(), 15);
+    }
+}
+
+#[tokio::test]
+async fn a_leader_that_is_reset_or_hangs_fails_with_its_waiters() {
+    for mode in [Mode::ResetAfter(0), Mode::BlackHole, Mode::CutBodyAfter(3)] {
+        let node = Node::evm().await;
+        let proxy = FaultProxy::start(node.addr()).await.unwrap();
+        let gateway = Setup::of("eth", &proxy.url()).set("chains.eth", "timeout = \"1s\"").start().await;
+        until("the first question about its height", || proxy.stats().requests >= 1).await;
+        proxy.set(mode.clone());
+        proxy.reset_open();
+        let replies = all(crowd(&gateway, 50, "eth_call")).await;
+        assert!(replies.iter().all(|reply| (reply.code(), reply.cu(), reply.cache()) == (-32603, 0, "MISS")), "{mode:?}");
+        proxy.set(Mode::Pass);
+        let client = gateway.client();
+        gateway.pass(60);
+        assert_eq!(client.call("eth", "eth_call", "[7]").await.code(), 0, "{mode:?}");
+        assert_eq!(client.call("eth", "eth_call", "[7]").await.cache(), "HIT", "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_nothing_is_known_yet_goes_to_all_and_is_not_kept() {
+    let (node, gateway, client) = evm().await;
+    node.hold();
+    node.result("eth_getTransactionReceipt", "null");
+    let crowd = crowd(&gateway, 50, "eth_getTransactionReceipt");
+    node.got(1).await;
+    inside(&gateway, 50).await;
+    node.release();
+    assert!(all(crowd).await.iter().all(|reply| reply.json()["result"].is_null() && reply.cu() == 5));
+    let before = node.requests();
+    client.call("eth", "eth_getTransactionReceipt", "[7]").await;
+    assert_eq!(node.requests(), before + 1);
+}
+
+#[tokio::test]
+async fn when_the_leader_leaves_its_waiters_get_their_answer_all_the_same() {
+    let (node, gateway, _) = evm().await;
+    node.hold();
+    let leader = gateway.client();
+    let leading = tokio::spawn(async move { leader.call("eth", "eth_call", "[7]").await });
+    node.got(1).await;
+    let crowd = crowd(&gateway, 20, "eth_call");
+    inside(&gateway, 21).await;
+    leading.abort();
+    until("the leader is gone", || gateway.server.connections() == 20).await;
+    node.release();
+    assert!(all(crowd).await.iter().all(|reply| reply.json()["result"] == "ok"));
+    assert_eq!(node.requests(), 1);
+    until("the leader's record", || gateway.lines().len() == 21).await;
+    assert_eq!(gateway.charged(), 21 * 15, "its call was at the node");
+}
+
+#[tokio::test]
+async fn batches_that_wait_for_each_other_do_not_wait_for_ever() {
+    let (node, gateway, _) = evm().await;
+    node.hold();
+    let ask = |calls: Vec<(&'static str, &'static str)>| {
+        let client = gateway.client();
+        tokio::spawn(async move { client.batch("eth", &calls).await })
+    };
+    let one = ask(vec![("eth_call", "[1]"), ("eth_gasPrice", "[2]"), ("eth_call", "[1]")]);
+    let two = ask(vec![("eth_gasPrice", "[2]"), ("eth_call", "[1]"), ("eth_blockNumber", "[3]")]);
+    let three = ask(vec![("eth_blockNumber", "[3]"), ("eth_gasPrice", "[2]")]);
+    node.got(1).await;
+    inside(&gateway, 3).await;
+    node.release();
+    for reply in [one, two, three] {
+        assert!(reply.await.unwrap().codes().iter().all(|code| *code == 0));
+    }
+    assert_eq!(node.calls().len(), 3);
+}

@@ -1,0 +1,235 @@
+use crate::*;
+use rpcgate_tests::fault::{FaultProxy, Mode};
+
+const FAILED: &str = r#"{"jsonrpc":"2.0","id":9,"error":{"code":-32603,"message":"backend request failed"}}"#;
+const CALL: &str = r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
+
+#[tokio::test]
+async fn what_is_no_answer_is_a_backend_failure_at_http_200() {
+    let (node, gateway, client) = evm().await;
+    let html = || Raw { status: 200, headers: vec![("content-type", "text/html")], body: b"<html>".to_vec() };
+    let rows = [
+        html(), Raw { status: 502, ..html() }, Raw { status: 503, ..Raw::default() }, Raw { status: 504, ..html() }, Raw { status: 500, ..Raw::default() },
+        Raw { status: 301, headers: vec![("location", "http://127.0.0.1:1/")], ..Raw::default() }, Raw::default(), Raw { status: 204, ..Raw::default() },
+        Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":1"#), Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":1}}"#), Raw::json(200, r#"{"jsonrpc":"2.0","id":9}"#),
+        Raw::json(200, "5"), Raw::json(200, "null"), Raw::json(200, "[]"), Raw::json(200, "\"ok\""), Raw::json(200, b"{\"id\":9,\"result\":\"\xff\"}".to_vec()),
+        Raw::json(200, "\u{feff}{\"id\":9,\"result\":1}"),
+    ];
+    for raw in rows {
+        node.always(raw.clone());
+        let reply = client.post("eth", CALL).await;
+        assert_eq!((reply.status, reply.text().as_str()), (200, FAILED), "{raw:?}");
+        assert_eq!((reply.cu(), reply.cache()), (0, "MISS"), "{raw:?}");
+    }
+    assert!(gateway.lines().iter().all(|line| line.outcome == Outcome::Failed && line.cu == 0));
+}
+
+#[tokio::test]
+async fn on_utxo_chains_a_backend_failure_has_the_chains_shape() {
+    let (node, _gateway, client) = utxo().await;
+    node.always(Raw { status: 503, body: b"Work queue depth exceeded".to_vec(), ..Raw::default() });
+    let reply = client.post("btc", r#"{"jsonrpc":"1.0","id":"x","method":"getdifficulty"}"#).await;
+    assert_eq!((reply.status, reply.text().as_str()), (200, r#"{"result":null,"error":{"code":-32603,"message":"backend request failed"},"id":"x"}"#));
+}
+
+#[tokio::test]
+async fn a_nodes_json_answer_is_its_answer_at_any_status() {
+    let (node, gateway, client) = evm().await;
+    for status in [200, 201, 400, 404, 405, 422, 500, 502, 503] {
+        let body = r#"{"jsonrpc":"2.0","id":9,"error":{"code":-32000,"message":"header not found"}}"#;
+        node.always(Raw::json(status, body));
+        let reply = client.post("eth", CALL).await;
+        assert_eq!((reply.status, reply.text().as_str(), reply.cu()), (200, body, 1), "{status}");
+    }
+    assert!(gateway.lines().iter().all(|line| line.outcome == Outcome::NodeError));
+}
+
+#[tokio::test]
+async fn a_utxo_nodes_status_passes_for_single_calls() {
+    let (node, gateway, client) = utxo().await;
+    for status in [404, 500] {
+        let body = r#"{"result":null,"error":{"code":-5,"message":"No such mempool transaction"},"id":9}"#;
+        node.always(Raw::json(status, body));
+        let reply = client.post("btc", r#"{"id":9,"method":"getmempoolentry"}"#).await;
+        assert_eq!((reply.status, reply.text().as_str(), reply.cu()), (status, body, 1));
+        assert_eq!(gateway.lines().last().unwrap().status, status);
+    }
+    node.whole(|_| None);
+    node.answer("bad", Answer::Error(r#"{"code":-8,"message":"x"}"#.into()));
+    let reply = client.batch("btc", &[("bad", "[]"), ("good", "[]")]).await;
+    assert_eq!((reply.status, reply.text().as_str()), (200, r#"[{"result":null,"error":{"code":-8,"message":"x"},"id":0},{"result":"ok","error":null,"id":1}]"#));
+}
+
+#[tokio::test]
+async fn a_nodes_own_401_403_and_429_are_the_operators_matter() {
+    for chain in ["eth", "btc"] {
+        let node = Node::evm().await;
+        let gateway = Setup::of(chain, &node.url()).start().await;
+        let client = gateway.client();
+        for status in [401, 403, 429] {
+            node.always(Raw::json(status, r#"{"jsonrpc":"2.0","id":9,"error":{"code":-32000,"message":"node's own limit"}}"#));
+            let reply = client.post(chain, CALL).await;
+            assert_eq!((reply.status, reply.code(), reply.cu()), (200, -32603, 0), "{chain} {status}");
+            assert!(!reply.text().contains("own limit") && reply.header("www-authenticate").is_none());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_fails_at_one_node_is_asked_of_another() {
+    let (bad, good) = (Node::evm().await, Node::evm().await);
+    let gateway = Setup::of("eth", &bad.url()).node("eth", &good.url()).start().await;
+    let client = gateway.client();
+    for raw in [Raw { status: 502, ..Raw::default() }, Raw::json(200, "{"), Raw::json(429, "{}"), Raw::json(401, "{}")] {
+        bad.always(raw.clone());
+        for _ in 0..4 {
+            assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok", "{raw:?}");
+            assert_eq!(client.batch("eth", &[("m", "[]"), ("n", "[]")]).await.codes(), [0, 0], "{raw:?}");
+        }
+    }
+    assert!(bad.requests() > 0, "it was asked");
+    assert_eq!(gateway.lines().iter().filter(|line| line.outcome != Outcome::Answered).count(), 0);
+}
+
+#[tokio::test]
+async fn a_nodes_own_error_is_an_answer_and_not_asked_again() {
+    let (one, two) = (Node::evm().await, Node::evm().await);
+    let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
+    for node in [&one, &two] {
+        node.answer("m", Answer::Error(r#"{"code":-32000,"message":"x"}"#.into()));
+    }
+    for _ in 0..4 {
+        assert_eq!(gateway.client().call("eth", "m", "[]").await.code(), -32000);
+    }
+    assert_eq!(one.requests() + two.requests(), 4);
+}
+
+#[tokio::test]
+async fn a_broadcast_is_asked_of_one_node_and_never_again() {
+    let (one, two) = (Node::evm().await, Node::evm().await);
+    let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
+    let client = gateway.client();
+    for raw in [Some(Raw { status: 502, ..Raw::default() }), Some(Raw::json(200, "{")), Some(Raw::json(429, "{}")), None] {
+        for node in [&one, &two] {
+            let raw = raw.clone();
+            node.answer("eth_sendRawTransaction", Answer::Cut);
+            node.whole(move |_| raw.clone());
+        }
+        let before = one.requests() + two.requests();
+        let reply = client.call("eth", "eth_sendRawTransaction", "[\"0x01\"]").await;
+        assert_eq!((reply.code(), reply.cu()), (-32603, 0), "{raw:?}");
+        assert_eq!(one.requests() + two.requests(), before + 1, "{raw:?}");
+        let reply = client.batch("eth", &[("eth_sendRawTransaction", "[\"0x02\"]"), ("eth_sendTransaction", "[\"0x03\"]")]).await;
+        assert_eq!(one.requests() + two.requests(), before + 3, "{raw:?} {}", reply.text());
+    }
+}
+
+#[tokio::test]
+async fn a_broadcast_whose_connection_is_refused_goes_to_another_node() {
+    let (behind, good) = (Node::evm().await, Node::evm().await);
+    let proxy = FaultProxy::start(behind.addr()).await.unwrap();
+    proxy.set(Mode::RefuseNew);
+    let gateway = Setup::of("eth", &proxy.url()).node("eth", &good.url()).start().await;
+    let client = gateway.client();
+    for _ in 0..6 {
+        assert_eq!(client.call("eth", "eth_sendRawTransaction", "[\"0x01\"]").await.json()["result"], "ok");
+    }
+    assert_eq!((behind.requests(), good.requests()), (0, 6));
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_ends() {
+    let node = Node::evm().await;
+    let gateway = Setup::of("eth", &node.url()).set("chains.eth", "timeout = \"100ms\"").start().await;
+    node.hold();
+    let client = gateway.client();
+    let reply = client.call("eth", "eth_getBalance", "[]").await;
+    assert_eq!((reply.status, reply.code(), reply.cu()), (200, -32603, 0));
+    assert_eq!(client.batch("eth", &[("m", "[]"), ("eth_sendRawTransaction", "[]")]).await.codes(), [-32603, -32603]);
+    assert_eq!(node.requests(), 3, "and is not asked again");
+    node.release();
+}
+
+#[tokio::test]
+async fn without_any_node_that_listens_the_answer_comes_at_once() {
+    let node = Node::evm().await;
+    let proxy = FaultProxy::start(node.addr()).await.unwrap();
+    proxy.set(Mode::RefuseNew);
+    let gateway = Setup::of("eth", &proxy.url()).node("bsc", &node.url()).start().await;
+    let client = gateway.client();
+    for _ in 0..3 {
+        let reply = client.post("eth", CALL).await;
+        assert_eq!((reply.status, reply.text().as_str()), (200, FAILED));
+        assert_eq!(client.call("bsc", "m", "[]").await.code(), 0, "other chains are not touched");
+    }
+}
+
+#[tokio::test]
+async fn calls_are_spread_over_the_nodes_of_a_chain() {
+    let nodes = [Node::utxo().await, Node::utxo().await, Node::utxo().await];
+    let gateway = nodes.iter().fold(Setup::new(), |setup, node| setup.node("btc", &node.url())).start().await;
+    let client = gateway.client();
+    for _ in 0..30 {
+        client.call("btc", "getdifficulty", "[]").await;
+    }
+    let counts: Vec<_> = nodes.iter().map(Node::requests).collect();
+    assert!(counts.iter().all(|count| *count >= 5), "{counts:?}");
+}
+
+#[tokio::test]
+async fn beyond_the_calls_in_flight_of_a_chain_more_are_refused_and_other_chains_are_not() {
+    let (node, other) = (Node::utxo().await, Node::evm().await);
+    let gateway = Setup::of("btc", &node.url()).node("eth", &other.url()).set("chains.btc", "max_in_flight = 4").start().await;
+    node.hold();
+    let held: Vec<_> = (0..4)
+        .map(|_| {
+            let client = gateway.client();
+            tokio::spawn(async move { client.call("btc", "getdifficulty", "[]").await.code() })
+        })
+        .collect();
+    node.got(4).await;
+    let client = gateway.client();
+    let reply = client.call("btc", "getdifficulty", "[]").await;
+    assert_eq!((reply.status, reply.cu()), (503, 0), "{}", reply.text());
+    assert!(reply.number("retry-after") >= 1);
+    for _ in 0..20 {
+        assert_eq!(client.call("eth", "m", "[]").await.code(), 0);
+    }
+    node.release();
+    for call in held {
+        assert_eq!(call.await.unwrap(), 0);
+    }
+    assert_eq!(client.call("btc", "getdifficulty", "[]").await.code(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_larger_than_may_be_held_is_a_backend_failure() {
+    let node = Node::evm().await;
+    let gateway = Setup::of("eth", &node.url()).set("gateway", "reply_buffer = \"1KiB\"\nreply_max = \"64KiB\"").start().await;
+    let client = gateway.client();
+    node.result("small", &format!("\"{}\"", "a".repeat(60_000)));
+    node.result("eth_chainId", &format!("\"{}\"", "a".repeat(70_000)));
+    assert_eq!(client.call("eth", "small", "[]").await.body.len(), 60_000 + r#"{"jsonrpc":"2.0","id":1000,"result":""}"#.len());
+    for _ in 0..2 {
+        let reply = client.call("eth", "eth_chainId", "[]").await;
+        assert_eq!((reply.code(), reply.cu(), reply.cache()), (-32603, 0, "MISS"));
+    }
+    assert_eq!(client.batch("eth", &[("small", "[1]"), ("small", "[2]")]).await.codes(), [-32603; 2], "a set's answers count together");
+}
+
+#[tokio::test]
+async fn what_the_node_answers_passes_byte_for_byte() {
+    let (node, _gateway, client) = evm().await;
+    let body = "{\"id\" : 9 ,\"result\": {\"z\":1.50,\"a\":12345678901234567890123,\"e\":\"\\u00e9\u{e9}\"}, \"jsonrpc\":\"2.0\"}\n";
+    node.always(Raw::json(200, body));
+    assert_eq!(client.post("eth", CALL).await.text(), body);
+}
+
+#[tokio::test]
+async fn an_answer_with_error_null_is_a_result() {
+    let (node, _gateway, client) = evm().await;
+    node.always(Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":"ok","error":null}"#));
+    assert_eq!(client.post("eth", CALL).await.json()["result"], "ok");
+    node.always(Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":null,"error":{"code":1,"message":"x"}}"#));
+    assert_eq!(client.post("eth", CALL).await.code(), 1);
+}

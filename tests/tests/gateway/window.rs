@@ -1,0 +1,211 @@
+use crate::*;
+
+const PLANS: [(&str, [u64; 3]); 4] = [
+    ("free", [10, 500, 10_000]),
+    ("standard", [50, 2_500, 50_000]),
+    ("premium", [100, 5_000, 100_000]),
+    ("enterprise", [1_000, 50_000, 1_000_000]),
+];
+
+async fn of(plan: &str, lines: &[(&str, &str)]) -> (Node, Gateway, Client) {
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url()).plan(plan).key("second", "");
+    let gateway = lines.iter().fold(setup, |setup, (table, line)| setup.set(table, line)).start().await;
+    let client = gateway.client();
+    (node, gateway, client)
+}
+
+#[tokio::test]
+async fn each_plan_has_its_three_windows_in_the_headers() {
+    for (plan, [minute, hour, day]) in PLANS {
+        let (_node, _gateway, client) = of(plan, &[]).await;
+        let reply = client.call("eth", "m", "[]").await;
+        let got: Vec<_> = RATE.iter().map(|name| reply.number(name)).collect();
+        assert_eq!(got, [minute, minute - 1, hour, hour - 1, day, day - 1, minute, minute - 1, 45], "{plan}");
+    }
+}
+
+#[tokio::test]
+async fn each_plan_serves_its_minute_and_not_one_request_more() {
+    for (plan, [minute, ..]) in PLANS {
+        let (node, gateway, client) = of(plan, &[]).await;
+        for left in (0..minute).rev() {
+            let reply = client.call("eth", "m", "[]").await;
+            assert_eq!((reply.status, reply.number("x-ratelimit-remaining-minute")), (200, left));
+        }
+        for _ in 0..3 {
+            let reply = client.call("eth", "m", "[]").await;
+            assert_eq!((reply.status, reply.text().as_str()), (429, r#"{"message":"API rate limit exceeded"}"#), "{plan}");
+            assert_eq!((reply.number("retry-after"), reply.number("x-ratelimit-remaining-minute"), reply.cu()), (45, 0, 0));
+        }
+        assert_eq!(node.requests() as u64, minute);
+        gateway.pass(45);
+        let reply = client.call("eth", "m", "[]").await;
+        assert_eq!((reply.status, reply.number("x-ratelimit-remaining-minute")), (200, minute - 1));
+    }
+}
+
+#[tokio::test]
+async fn windows_are_fixed_on_the_utc_clock() {
+    let (_node, gateway, client) = of("free", &[]).await;
+    gateway.clock.advance(std::time::Duration::from_micros(44_999_999));
+    for left in (0..10).rev() {
+        assert_eq!(client.call("eth", "m", "[]").await.number("x-ratelimit-remaining-minute"), left);
+    }
+    let reply = client.call("eth", "m", "[]").await;
+    assert_eq!((reply.status, reply.number("retry-after"), reply.number("ratelimit-reset")), (429, 1, 1));
+    gateway.clock.advance(std::time::Duration::from_micros(1));
+    let reply = client.call("eth", "m", "[]").await;
+    assert_eq!((reply.status, reply.number("x-ratelimit-remaining-minute"), reply.number("ratelimit-reset")), (200, 9, 60));
+    assert_eq!(reply.number("x-ratelimit-remaining-hour"), 489);
+}
+
+#[tokio::test]
+async fn retry_after_is_the_latest_reset_among_the_exhausted_windows() {
+    let lines = [("plans.free", "per_minute = 3\nper_hour = 5\nper_day = 6")];
+    let (_node, gateway, client) = of("free", &lines).await;
+    let ask = async || {
+        let reply = client.call("eth", "m", "[]").await;
+        (reply.status, reply.header("retry-after").map(|value| value.parse::<u64>().unwrap()))
+    };
+    for _ in 0..3 {
+        assert_eq!(ask().await, (200, None));
+    }
+    assert_eq!(ask().await, (429, Some(45)), "the minute");
+    gateway.pass(45);
+    assert_eq!((ask().await, ask().await), ((200, None), (200, None)));
+    assert_eq!(ask().await, (429, Some(1_740)), "the hour");
+    gateway.pass(1_740);
+    assert_eq!(ask().await, (200, None));
+    assert_eq!(ask().await, (429, Some(54_000)), "the day");
+    gateway.pass(54_000);
+    assert_eq!(ask().await, (200, None), "a new day");
+    let reply = client.call("eth", "m", "[]").await;
+    assert_eq!((reply.number("x-ratelimit-remaining-day"), reply.number("x-ratelimit-remaining-hour")), (4, 3));
+}
+
+#[tokio::test]
+async fn when_two_windows_are_exhausted_the_later_one_counts() {
+    let lines = [("plans.free", "per_minute = 2\nper_hour = 2\nper_day = 9")];
+    let (_node, _gateway, client) = of("free", &lines).await;
+    client.call("eth", "m", "[]").await;
+    client.call("eth", "m", "[]").await;
+    assert_eq!(client.call("eth", "m", "[]").await.number("retry-after"), 1_785);
+}
+
+#[tokio::test]
+async fn a_refused_request_is_counted_in_no_window() {
+    let lines = [("plans.free", "per_minute = 2\nper_hour = 4\nper_day = 100")];
+    let (_node, gateway, client) = of("free", &lines).await;
+    for _ in 0..20 {
+        client.call("eth", "m", "[]").await;
+    }
+    let reply = client.call("eth", "m", "[]").await;
+    assert_eq!((reply.number("x-ratelimit-remaining-hour"), reply.number("x-ratelimit-remaining-day")), (2, 98));
+    assert_eq!(gateway.records().iter().map(|record| record.windowed).sum::<u32>(), 2);
+    assert_eq!(gateway.lines().iter().filter(|line| line.status == 429 && line.cu == 0).count(), 19);
+}
+
+#[tokio::test]
+async fn the_short_headers_speak_of_the_window_with_the_fewest_left_and_of_equals_the_shorter() {
+    let lines = [("plans.free", "per_minute = 4\nper_hour = 4\nper_day = 7")];
+    let (_node, gateway, client) = of("free", &lines).await;
+    let mut short = Vec::new();
+    for pass in [0, 0, 45, 0] {
+        gateway.pass(pass);
+        let reply = client.call("eth", "m", "[]").await;
+        short.push([reply.number("ratelimit-limit"), reply.number("ratelimit-remaining"), reply.number("ratelimit-reset")]);
+    }
+    assert_eq!(short, [[4, 3, 45], [4, 2, 45], [4, 1, 1_740], [4, 0, 1_740]]);
+}
+
+#[tokio::test]
+async fn windows_are_per_key() {
+    let (_node, gateway, client) = of("free", &[]).await;
+    for _ in 0..11 {
+        client.call("eth", "m", "[]").await;
+    }
+    assert_eq!(client.call("eth", "m", "[]").await.status, 429);
+    assert_eq!(gateway.client_of("second").call("eth", "m", "[]").await.number("x-ratelimit-remaining-minute"), 9);
+    assert_eq!(client.another().call("eth", "m", "[]").await.status, 429, "whatever the connection");
+}
+
+#[tokio::test]
+async fn windows_count_over_all_chains() {
+    let (_evm, _utxo, gateway) = ten(Setup::new().plan("free")).await;
+    let client = gateway.client();
+    for (chain, left) in EVM.iter().chain(&UTXO).zip((0..10).rev()) {
+        assert_eq!(client.call(chain, "m", "[]").await.number("x-ratelimit-remaining-minute"), left);
+    }
+    assert_eq!(client.call("eth", "m", "[]").await.status, 429);
+}
+
+#[tokio::test]
+async fn a_projects_requests_per_second_are_held_over_all_its_keys() {
+    let (node, gateway, client) = of("enterprise", &[("projects.default", "rps_limit = 2")]).await;
+    let second = gateway.client_of("second");
+    assert_eq!((client.call("eth", "m", "[]").await.status, second.call("eth", "m", "[]").await.status), (200, 200));
+    for client in [&client, &second] {
+        let reply = client.call("eth", "m", "[]").await;
+        assert_eq!((reply.status, reply.text().as_str(), reply.number("retry-after")), (429, r#"{"message":"API rate limit exceeded"}"#, 1));
+        assert_eq!(reply.number("x-ratelimit-remaining-minute"), 999, "not counted in the windows");
+    }
+    gateway.pass(1);
+    assert_eq!(client.call("eth", "m", "[]").await.status, 200);
+    assert_eq!(node.requests(), 3);
+}
+
+#[tokio::test]
+async fn a_call_belongs_to_the_minute_and_hour_of_its_arrival() {
+    let (node, gateway, client) = of("free", &[]).await;
+    node.hold();
+    let late = tokio::spawn(async move { client.call("eth", "eth_getBalance", "[]").await });
+    node.got(1).await;
+    gateway.pass(3_600);
+    node.release();
+    let late = late.await.unwrap();
+    assert_eq!((late.number("x-ratelimit-remaining-minute"), late.number("ratelimit-reset")), (9, 45));
+    assert_eq!(gateway.client().call("eth", "m", "[]").await.number("x-ratelimit-remaining-hour"), 499);
+    assert_eq!(gateway.records()[0].arrival, START);
+    assert_eq!(gateway.records()[0].latency.as_secs(), 3_600);
+}
+
+#[tokio::test]
+async fn calls_at_the_same_time_share_the_windows_exactly() {
+    let (node, gateway, _) = of("free", &[]).await;
+    let calls = (0..40).map(|_| {
+        let client = gateway.client();
+        tokio::spawn(async move { client.call("eth", "m", "[]").await.status })
+    });
+    let mut served = 0;
+    for call in calls.collect::<Vec<_>>() {
+        served += usize::from(call.await.unwrap() == 200);
+    }
+    assert_eq!((served, node.requests()), (10, 10));
+}
+
+#[tokio::test]
+async fn a_batch_that_is_refused_by_the_windows_is_refused_as_a_whole() {
+    let (node, gateway, client) = of("free", &[("plans.free", "per_minute = 1")]).await;
+    client.call("eth", "m", "[]").await;
+    let reply = client.batch("eth", &[("eth_chainId", "[]"), ("m", "[]")]).await;
+    assert_eq!((reply.status, reply.text().as_str()), (429, r#"{"message":"API rate limit exceeded"}"#));
+    assert_eq!((reply.cu(), node.requests()), (0, 1));
+    assert_eq!(gateway.lines().iter().filter(|line| line.outcome == Outcome::Refused).count(), 2, "each item is a usage call");
+}
+
+#[tokio::test]
+async fn a_clock_that_steps_never_makes_anybody_wait_longer_than_a_window() {
+    let (_node, gateway, client) = of("free", &[]).await;
+    let now = START.secs();
+    for secs in [now + 3_600, now - 3_600, now, now - 86_400, now + 86_400, now + 1] {
+        gateway.clock.set(rpcgate_core::clock::Time::from_secs(secs));
+        for _ in 0..12 {
+            let reply = client.call("eth", "m", "[]").await;
+            assert!(matches!(reply.status, 200 | 429));
+            if reply.status == 429 {
+                assert!((1..=86_400).contains(&reply.number("retry-after")));
+            }
+        }
+    }
+}

@@ -86,6 +86,9 @@ impl Service<Calls<Cached>> for Node {
     fn call(&mut self, mut calls: Calls<Cached>) -> Self::Future {
         let inside = self.0.clone();
         let tally = calls.tally_mut();
+        if !tally.has_open() {
+            return Box::pin(std::future::ready(Ok(calls.at())));
+        }
         let chain = tally.chain.name();
         for entry in tally.entries.iter_mut().filter(|entry| entry.is_open()) {
             let view = entry.call.view(&tally.body, chain);

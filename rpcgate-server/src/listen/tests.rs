@@ -1,0 +1,522 @@
+use super::*;
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
+use http_body_util::{BodyExt, Empty, Full};
+use rpcgate_core::seam::ledger::Ledger;
+use rpcgate_core::seam::ledger::{MemoryLedger, Record};
+use rustls::pki_types::ServerName;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::time::{Instant, sleep};
+
+type Answer = Result<Response<Full<Bytes>>, Infallible>;
+
+fn hall() -> Arc<Hall> {
+    Hall::new(Arc::new(MemoryLedger::default()))
+}
+
+/// A client's end of a connection that `road` is served on.
+fn served<S>(road: S, hall: &Arc<Hall>, buffer: usize) -> DuplexStream
+where
+    S: Service<Request<Arriving>, Response = Response<Full<Bytes>>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let (client, server) = duplex(buffer);
+    let guest = hall.enter();
+    let bounds = Bounds::new(&Limits::default(), 8);
+    hall.run(async move { end(http1(server, road, guest, &bounds).await) });
+    client
+}
+
+async fn hello(_: Request<Arriving>) -> Answer {
+    Ok(Response::new(Full::from("hello")))
+}
+
+async fn slow(_: Request<Arriving>) -> Answer {
+    sleep(Duration::from_secs(300)).await;
+    Ok(Response::new(Full::from("at last")))
+}
+
+async fn echo(request: Request<Arriving>) -> Answer {
+    let path = request.uri().path().to_owned();
+    let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
+    let body =
+        body.map_or_else(|error| error.to_string(), |body| String::from_utf8_lossy(&body).into_owned());
+    Ok(Response::new(Full::from(format!("{path}:{body}"))))
+}
+
+const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n";
+
+async fn rest(client: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let mut text = Vec::new();
+    // A client that is cut off may find its connection reset; what it got until then counts.
+    let _ = client.read_to_end(&mut text).await;
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Reads one answer whose body is `body`.
+async fn answer(client: &mut (impl AsyncReadExt + Unpin), body: &str) {
+    let mut text = Vec::new();
+    while !text.ends_with(body.as_bytes()) {
+        let read = client.read_buf(&mut text).await.unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&text));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_without_a_request_is_closed_after_75_seconds() {
+    let (hall, start) = (hall(), Instant::now());
+    let mut client = served(tower::service_fn(hello), &hall, 1024);
+    assert_eq!(rest(&mut client).await, "");
+    assert_eq!(start.elapsed().as_secs(), 75);
+    assert_eq!(hall.open(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_kept_between_requests_and_closed_75_seconds_after_the_last() {
+    let hall = hall();
+    let mut client = served(tower::service_fn(hello), &hall, 1024);
+    for _ in 0..3 {
+        sleep(Duration::from_secs(70)).await;
+        client.write_all(REQUEST).await.unwrap();
+        answer(&mut client, "hello").await;
+    }
+    let start = Instant::now();
+    assert_eq!(rest(&mut client).await, "");
+    assert_eq!(start.elapsed().as_secs(), 75);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_dribbles_is_cut_after_10_seconds() {
+    let hall = hall();
+    let client = served(tower::service_fn(hello), &hall, 1024);
+    let (mut read, mut write) = tokio::io::split(client);
+    sleep(Duration::from_secs(30)).await;
+    let start = Instant::now();
+    let dribble = async {
+        for byte in REQUEST.iter().cycle() {
+            if write.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let got = tokio::select! { got = rest(&mut read) => got, () = dribble => String::new() };
+    assert_eq!((got.as_str(), start.elapsed().as_secs()), ("", 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_in_two_parts_within_its_time_is_served() {
+    let hall = hall();
+    let mut client = served(tower::service_fn(hello), &hall, 1024);
+    for _ in 0..2 {
+        client.write_all(&REQUEST[..9]).await.unwrap();
+        sleep(Duration::from_secs(9)).await;
+        client.write_all(&REQUEST[9..]).await.unwrap();
+        answer(&mut client, "hello").await;
+        sleep(Duration::from_secs(74)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_an_answer_is_not_cut() {
+    let hall = hall();
+    let mut client = served(tower::service_fn(slow), &hall, 1024);
+    client.write_all(REQUEST).await.unwrap();
+    answer(&mut client, "at last").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_is_served_as_long_as_it_reads() {
+    let road = tower::service_fn(async |_: Request<Arriving>| -> Answer {
+        Ok(Response::new(Full::from(vec![b'x'; 16_000])))
+    });
+    let hall = hall();
+    let mut client = served(road, &hall, 1_000);
+    client.write_all(REQUEST).await.unwrap();
+    let mut got = 0;
+    let mut piece = [0; 1_000];
+    while got < 10_000 {
+        sleep(Duration::from_secs(60)).await;
+        got += client.read(&mut piece).await.unwrap();
+    }
+    assert_eq!(hall.open(), 1);
+    sleep(Duration::from_secs(160)).await;
+    assert_eq!(hall.open(), 0, "it does not read any more");
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_their_order() {
+    let hall = hall();
+    let mut client = served(tower::service_fn(echo), &hall, 64 << 10);
+    let requests = "POST /1 HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\naGET /2 HTTP/1.1\r\nhost: x\r\n\r\n\
+                    POST /3 HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\nconnection: close\r\n\r\nc";
+    client.write_all(requests.as_bytes()).await.unwrap();
+    let text = rest(&mut client).await;
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part} in {text}"));
+    assert!(at("/1:a") < at("/2:") && at("/2:") < at("/3:c"), "{text}");
+}
+
+#[tokio::test]
+async fn http_1_0_is_served_and_closed_unless_it_asks_to_stay() {
+    let hall = hall();
+    let mut client = served(tower::service_fn(echo), &hall, 64 << 10);
+    client
+        .write_all(b"POST /1 HTTP/1.0\r\ncontent-length: 1\r\nconnection: keep-alive\r\n\r\na")
+        .await
+        .unwrap();
+    answer(&mut client, "/1:a").await;
+    client.write_all(b"POST /2 HTTP/1.0\r\ncontent-length: 1\r\n\r\nb").await.unwrap();
+    assert!(rest(&mut client).await.ends_with("/2:b"));
+}
+
+#[tokio::test]
+async fn with_two_framings_nothing_behind_the_request_is_read() {
+    for framing in
+        ["content-length: 4\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 4"]
+    {
+        let hall = hall();
+        let mut client = served(tower::service_fn(echo), &hall, 64 << 10);
+        let text = format!(
+            "POST /1 HTTP/1.1\r\nhost: x\r\n{framing}\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"
+        );
+        client.write_all(text.as_bytes()).await.unwrap();
+        let text = rest(&mut client).await;
+        assert!(!text.contains("/smuggled") && text.contains("connection: close"), "{framing}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn bad_framing_is_refused() {
+    for head in [
+        "content-length: 1\r\ncontent-length: 2",
+        "content-length: -1",
+        "content-length: +1",
+        "transfer-encoding: gzip",
+        "transfer-encoding: chunked, gzip",
+        "content-length : 1",
+        "x\0y: z",
+    ] {
+        let hall = hall();
+        let mut client = served(tower::service_fn(echo), &hall, 64 << 10);
+        client.write_all(format!("POST /1 HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\na").as_bytes()).await.unwrap();
+        let text = rest(&mut client).await;
+        assert!(text.starts_with("HTTP/1.1 400 "), "{head}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_beyond_all_bounds_gets_a_status() {
+    let hall = hall();
+    let mut client = served(tower::service_fn(hello), &hall, 256 << 10);
+    let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(128 << 10));
+    client.write_all(head.as_bytes()).await.unwrap();
+    assert!(rest(&mut client).await.starts_with("HTTP/1.1 431 "));
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_request_and_its_connection() {
+    for late in [false, true] {
+        let road = tower::service_fn(move |request: Request<Arriving>| {
+            let panics = request.uri().path() == "/panic";
+            assert!(late || !panics, "at once");
+            async move {
+                assert!(!panics, "later");
+                hello(request).await
+            }
+        });
+        let hall = hall();
+        let mut client = served(road, &hall, 64 << 10);
+        client.write_all(b"GET /panic HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        let text = rest(&mut client).await;
+        assert!(text.starts_with("HTTP/1.1 500 "), "{text}");
+        assert!(text.ends_with(r#"{"message":"internal error"}"#), "{text}");
+        let mut client = served(road, &hall, 64 << 10);
+        client.write_all(REQUEST).await.unwrap();
+        answer(&mut client, "hello").await;
+    }
+}
+
+#[tokio::test]
+async fn answers_are_compressed_for_those_who_ask_where_it_is_worth_it() {
+    let road = tower::service_fn(async |request: Request<Arriving>| -> Answer {
+        let length = request.uri().path()[1..].parse().unwrap_or(0);
+        Ok(Response::new(Full::from(vec![b'x'; length])))
+    });
+    for (length, accept, compressed) in [
+        (1024, "gzip, deflate", true),
+        (1024, "identity", false),
+        (1024, "gzip;q=0", false),
+        (1024, "", false),
+        (1023, "gzip", false),
+    ] {
+        let hall = hall();
+        let client = served(road, &hall, 64 << 10);
+        let (mut send, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(client)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = Request::get(format!("/{length}")).header("host", "x");
+        if !accept.is_empty() {
+            request = request.header(ACCEPT_ENCODING, accept);
+        }
+        let answer = send.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
+        assert_eq!(answer.headers().get(CONTENT_ENCODING).is_some(), compressed, "{length} {accept}");
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        if compressed {
+            assert!(body.starts_with(&[0x1f, 0x8b]) && body.len() < length);
+        } else {
+            assert_eq!(body.len(), length);
+        }
+    }
+}
+
+async fn get(hall: &Arc<Hall>, line: &str) -> String {
+    let mut client = served(tower::service_fn(hello), hall, 64 << 10);
+    client
+        .write_all(format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    rest(&mut client).await
+}
+
+#[derive(Debug, Default)]
+struct FullLedger(AtomicBool);
+
+impl Ledger for FullLedger {
+    fn append(&self, _: &Record<'_>) {}
+
+    fn is_ready(&self) -> bool {
+        !self.0.load(SeqCst)
+    }
+}
+
+#[tokio::test]
+async fn health_and_readiness_need_no_road() {
+    let ledger = Arc::new(FullLedger::default());
+    let hall = Hall::new(ledger.clone());
+    for path in ["/healthz", "/readyz", "/readyz?x=1"] {
+        let text = get(&hall, &format!("GET {path}")).await;
+        assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with(r#"{"status":"ok"}"#), "{text}");
+    }
+    assert!(get(&hall, "HEAD /healthz").await.starts_with("HTTP/1.1 200 "));
+    let text = get(&hall, "POST /healthz").await;
+    assert!(text.starts_with("HTTP/1.1 405 ") && text.contains("allow: GET, HEAD"), "{text}");
+    assert!(get(&hall, "GET /healthz/").await.ends_with("hello"), "another path is the road's");
+    ledger.0.store(true, SeqCst);
+    assert!(get(&hall, "GET /healthz").await.starts_with("HTTP/1.1 200 "));
+    let text = get(&hall, "GET /readyz").await;
+    assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+    assert!(text.ends_with(r#"{"status":"unready","reason":"usage cannot be recorded"}"#), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_lets_calls_finish_and_sends_the_idle_away() {
+    let hall = hall();
+    let mut busy = served(tower::service_fn(slow), &hall, 1024);
+    let mut idle = served(tower::service_fn(slow), &hall, 1024);
+    busy.write_all(REQUEST).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    hall.close();
+    assert_eq!(hall.unready(), Some("draining"));
+    assert_eq!(rest(&mut idle).await, "");
+    assert_eq!(hall.open(), 1);
+    assert_eq!(hall.wait(Duration::from_secs(400)).await, 0);
+    let text = rest(&mut busy).await;
+    assert!(text.ends_with("at last") && text.contains("connection: close"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_done_in_time_is_cut() {
+    let hall = hall();
+    let mut busy = served(tower::service_fn(slow), &hall, 1024);
+    busy.write_all(REQUEST).await.unwrap();
+    sleep(Duration::from_secs(1)).await;
+    hall.close();
+    assert_eq!(hall.wait(Duration::from_secs(5)).await, 1);
+    assert_eq!((rest(&mut busy).await.as_str(), hall.open()), ("", 0));
+}
+
+async fn listening<S>(
+    road: S,
+    connections: usize,
+    certificate: Option<Certificate>,
+) -> (SocketAddr, Arc<Hall>)
+where
+    S: Service<Request<Arriving>, Response = Response<Full<Bytes>>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (addr, hall) = (listener.addr(), hall());
+    let bounds = Bounds::new(&Limits::default(), connections);
+    tokio::spawn(listener.serve(road, bounds, certificate.map(Arc::new), hall.clone()));
+    (addr, hall)
+}
+
+#[tokio::test]
+async fn a_connection_beyond_the_bound_is_told_to_come_back() {
+    let (addr, _hall) = listening(tower::service_fn(hello), 2, None).await;
+    let mut inside = Vec::new();
+    for _ in 0..2 {
+        let mut client = TcpStream::connect(addr).await.unwrap();
+        client.write_all(REQUEST).await.unwrap();
+        answer(&mut client, "hello").await;
+        inside.push(client);
+    }
+    let mut outside = TcpStream::connect(addr).await.unwrap();
+    let _ = outside.write_all(REQUEST).await;
+    let text = rest(&mut outside).await;
+    assert!(text.starts_with("HTTP/1.1 503 ") && text.contains("retry-after: 1"), "{text}");
+    assert!(text.ends_with(r#""message":"overloaded, retry later"}}"#), "{text}");
+    inside[0].write_all(REQUEST).await.unwrap();
+    answer(&mut inside[0], "hello").await;
+}
+
+fn certificate(dir: &std::path::Path) -> (Certificate, rustls::RootCertStore) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let cert = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
+    let (cert_file, key_file) = (dir.join("cert.pem"), dir.join("key.pem"));
+    std::fs::write(&cert_file, cert.pem()).unwrap();
+    std::fs::write(&key_file, key.serialize_pem()).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(cert.der().clone()).unwrap();
+    (Certificate::load((&cert_file, &key_file)).unwrap(), roots)
+}
+
+async fn secure(
+    addr: SocketAddr,
+    roots: rustls::RootCertStore,
+    alpn: &[&[u8]],
+) -> tokio_rustls::client::TlsStream<TcpStream> {
+    let mut config =
+        rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    let tcp = TcpStream::connect(addr).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap()
+}
+
+#[tokio::test]
+async fn over_tls_both_versions_are_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let (certificate, roots) = certificate(dir.path());
+    let (addr, hall) = listening(tower::service_fn(echo), 8, Some(certificate)).await;
+
+    let mut client = secure(addr, roots.clone(), &[]).await;
+    client.write_all(b"POST /1 HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\na").await.unwrap();
+    answer(&mut client, "/1:a").await;
+
+    let client = secure(addr, roots, &[b"h2", b"http/1.1"]).await;
+    assert_eq!(client.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (send, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let many = (0..20).map(|n| {
+        let mut send = send.clone();
+        async move {
+            let request = Request::post(format!("https://localhost/{n}"))
+                .body(Full::new(Bytes::from_static(b"b")))
+                .unwrap();
+            let answer = send.send_request(request).await.unwrap();
+            let body = answer.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(body, format!("/{n}:b"));
+        }
+    });
+    futures_util::future::join_all(many).await;
+    drop(send);
+    hall.close();
+    assert_eq!(hall.wait(Duration::from_secs(30)).await, 0);
+    connection.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_speaks_no_tls_disturbs_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let (certificate, roots) = certificate(dir.path());
+    let (addr, _hall) = listening(tower::service_fn(hello), 8, Some(certificate)).await;
+    let mut plain = TcpStream::connect(addr).await.unwrap();
+    plain.write_all(REQUEST).await.unwrap();
+    assert!(!rest(&mut plain).await.contains("hello"));
+    let mut client = secure(addr, roots, &[b"http/1.1"]).await;
+    client.write_all(REQUEST).await.unwrap();
+    answer(&mut client, "hello").await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_takes_its_call_along() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    struct Ended(Arc<AtomicUsize>);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let seen = ended.clone();
+    let road = tower::service_fn(move |_: Request<Arriving>| {
+        let ended = Ended(seen.clone());
+        async move {
+            let _ended = ended;
+            std::future::pending::<Answer>().await
+        }
+    });
+    let hall = hall();
+    let mut client = served(road, &hall, 1024);
+    client.write_all(REQUEST).await.unwrap();
+    tokio::task::yield_now().await;
+    drop(client);
+    hall.close();
+    assert_eq!(hall.wait(Duration::from_secs(30)).await, 0);
+    assert_eq!(ended.load(SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_is_refused_while_it_sends_gets_its_answer() {
+    let road =
+        tower::service_fn(async |_: Request<Arriving>| -> Answer { Ok(Response::new(Full::from("no"))) });
+    let (addr, hall) = listening(road, 8, None).await;
+    let mut client = TcpStream::connect(addr).await.unwrap();
+    let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", 64 << 20);
+    client.write_all(head.as_bytes()).await.unwrap();
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..64 {
+        client.write_all(&piece).await.unwrap();
+    }
+    assert!(rest(&mut client).await.ends_with("no"));
+    drop(client);
+    hall.close();
+    assert_eq!(hall.wait(Duration::from_secs(30)).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_lingers_for_ever() {
+    let road =
+        tower::service_fn(async |_: Request<Arriving>| -> Answer { Ok(Response::new(Full::from("no"))) });
+    let hall = hall();
+    let mut client = served(road, &hall, 1024);
+    client.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9999\r\n\r\n").await.unwrap();
+    assert!(rest(&mut client).await.ends_with("no"));
+    assert_eq!(hall.open(), 1);
+    sleep(Duration::from_secs(11)).await;
+    assert_eq!(hall.open(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_was_read_leaves_nothing_to_linger_for() {
+    for body in ["transfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "content-length: 1\r\n\r\na"] {
+        let hall = hall();
+        let mut client = served(tower::service_fn(echo), &hall, 1024);
+        let request = format!("POST /1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{body}");
+        client.write_all(request.as_bytes()).await.unwrap();
+        assert!(rest(&mut client).await.contains("/1:a"));
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(hall.open(), 0, "{body}");
+    }
+}

@@ -1,0 +1,111 @@
+"""What the Python clients share: where the gateway is, and how a check is recorded."""
+
+import concurrent.futures
+import http.client
+import importlib.metadata
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+import urllib.error
+import urllib.request
+
+_WRITING = threading.Lock()
+
+
+def tell(**line):
+    with _WRITING:
+        print(json.dumps(line), flush=True)
+
+
+class Check:
+    """Runs the checks of one chain. `with check("what it shows"): …`; `note` adds what was seen."""
+
+    def __init__(self, chain):
+        self.chain, self.title, self.seen, self.start = chain, None, None, 0.0
+
+    def __call__(self, title):
+        self.title, self.seen = title, None
+        return self
+
+    def note(self, seen):
+        self.seen = str(seen)
+
+    def __enter__(self):
+        self.start = time.monotonic()
+        return self
+
+    def __exit__(self, kind, error, trace):
+        line = {"chain": self.chain, "check": self.title, "ok": error is None, "note": self.seen}
+        if error is not None:
+            line["note"] = "".join(traceback.format_exception(kind, error, trace, chain=False))[-1500:]
+        tell(**line, ms=round(1000 * (time.monotonic() - self.start)))
+        return isinstance(error, Exception)
+
+
+def run(package, body):
+    """Runs `body(chain, check)` for every chain at the same time and ends the process."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        chains = json.load(file)["chains"]
+    tell(version=importlib.metadata.version(package))
+
+    def one(chain):
+        try:
+            body(chain, Check(chain["name"]))
+        except Exception:
+            tell(chain=chain["name"], check="runs to its end", ok=False, note=traceback.format_exc()[-1500:])
+
+    with concurrent.futures.ThreadPoolExecutor(len(chains)) as pool:
+        list(pool.map(one, chains))
+    tell(done=True)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def failure(call, *args, **named):
+    """The error of a call that must fail."""
+    try:
+        result = call(*args, **named)
+    except Exception as error:
+        return error
+    raise AssertionError(f"succeeded with {result!r}")
+
+
+def direct(chain, method, params):
+    """What the node itself answers to a call, without the gateway: the whole envelope."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    headers = {"content-type": "application/json"}
+    if "login" in chain:
+        headers["authorization"] = chain["login"]
+    request = urllib.request.Request(chain["direct"], body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as answer:
+        return json.load(answer)
+
+
+def minute_with(seconds):
+    """Waits until the current UTC minute has this many seconds left."""
+    left = 60 - time.time() % 60
+    if left < seconds:
+        time.sleep(left + 0.5)
+
+
+class KeyConnection(http.client.HTTPConnection):
+    """Adds the gateway's key to what a client sends that has no header option of its own, and keeps the last status."""
+
+    def __init__(self, chain):
+        address = chain["url"].split("/")[2]
+        super().__init__(address, timeout=60)
+        self.key, self.status, self.kind = chain["key"], None, None
+
+    def request(self, method, url, body=None, headers=None, **named):
+        super().request(method, url, body, {**(headers or {}), "apikey": self.key}, **named)
+
+    def getresponse(self):
+        response = super().getresponse()
+        self.status, self.kind = response.status, response.getheader("content-type")
+        return response
