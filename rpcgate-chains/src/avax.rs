@@ -6,10 +6,7 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// Snowman consensus: a node shows only blocks that it has accepted, and those are final.
-static FACTS: Facts = Facts {
-    aliases: &["avalanche"],
-    ..evm::facts("avax", "Avalanche C-Chain", 0)
-};
+static FACTS: Facts = Facts { aliases: &["avalanche"], ..evm::facts("avax", "Avalanche C-Chain", 0) };
 
 /// The chain as deployed.
 pub const AVAX: Evm = Evm::new(&FACTS, 43114).closing(&[
@@ -47,22 +44,10 @@ mod tests {
     fn debugging_is_closed_but_neither_forbidden_nor_are_logs_paced() {
         let chain = at(AVAX, 0);
         let guarded = Flags::HEAVY.and(Flags::CLOSED);
-        assert_eq!(
-            wrong(&chain, &["debug_traceCall", "trace_block"], guarded, true),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(&chain, &["debug_traceCall"], Flags::FORBIDDEN, false),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(&chain, &["eth_getLogs", "eth_getFilterLogs"], Flags::PACED, false),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(&chain, &["eth_sendTransaction"], Flags::BROADCAST, true),
-            [""; 0]
-        );
+        assert_eq!(wrong(&chain, &["debug_traceCall", "trace_block"], guarded, true), [""; 0]);
+        assert_eq!(wrong(&chain, &["debug_traceCall"], Flags::FORBIDDEN, false), [""; 0]);
+        assert_eq!(wrong(&chain, &["eth_getLogs", "eth_getFilterLogs"], Flags::PACED, false), [""; 0]);
+        assert_eq!(wrong(&chain, &["eth_sendTransaction"], Flags::BROADCAST, true), [""; 0]);
     }
 
     #[test]
@@ -75,14 +60,6 @@ mod tests {
             "keystore.exportUser",
         ];
         assert_eq!(wrong(&at(AVAX, 0), &others, Flags::CLOSED, true), [""; 0]);
-        assert_eq!(
-            wrong(
-                &at(AVAX, 0),
-                &["eth_baseFee", "warp_getMessage"],
-                Flags::CLOSED,
-                false
-            ),
-            [""; 0]
-        );
+        assert_eq!(wrong(&at(AVAX, 0), &["eth_baseFee", "warp_getMessage"], Flags::CLOSED, false), [""; 0]);
     }
 }

@@ -12,14 +12,7 @@ static FACTS: Facts = utxo::facts("bch", "Bitcoin Cash", 10);
 pub const BCH: Utxo = Utxo::new(&FACTS)
     .lacking(&["estimatesmartfee"])
     .with_methods(&[Method::new("estimatefee", 1)])
-    .closing(&[
-        "evicttransaction",
-        "finalizeblock",
-        "log",
-        "parkblock",
-        "rollbackchain",
-        "unparkblock",
-    ]);
+    .closing(&["evicttransaction", "finalizeblock", "log", "parkblock", "rollbackchain", "unparkblock"]);
 
 /// Makes the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
@@ -42,20 +35,10 @@ mod tests {
 
     #[test]
     fn what_moves_the_nodes_view_of_the_chain_is_closed() {
-        let controls = [
-            "parkblock",
-            "unparkblock",
-            "finalizeblock",
-            "setexcessiveblock",
-            "signrawtransaction",
-        ];
+        let controls =
+            ["parkblock", "unparkblock", "finalizeblock", "setexcessiveblock", "signrawtransaction"];
         assert_eq!(wrong(&at(BCH, 0), &controls, Flags::CLOSED, true), [""; 0]);
-        let reads = [
-            "getfinalizedblockhash",
-            "getexcessiveblock",
-            "getdsproof",
-            "validateblocktemplate",
-        ];
+        let reads = ["getfinalizedblockhash", "getexcessiveblock", "getdsproof", "validateblocktemplate"];
         assert_eq!(wrong(&at(BCH, 0), &reads, Flags::CLOSED, false), [""; 0]);
     }
 }

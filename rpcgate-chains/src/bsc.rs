@@ -31,33 +31,16 @@ mod tests {
     fn debugging_is_closed_but_neither_forbidden_nor_are_logs_paced() {
         let chain = at(BSC, 0);
         let guarded = Flags::HEAVY.and(Flags::CLOSED);
-        assert_eq!(
-            wrong(&chain, &["debug_traceCall", "trace_block"], guarded, true),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(&chain, &["debug_traceCall"], Flags::FORBIDDEN, false),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(&chain, &["eth_getLogs", "eth_getFilterLogs"], Flags::PACED, false),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(&chain, &["eth_sendTransaction"], Flags::BROADCAST, true),
-            [""; 0]
-        );
+        assert_eq!(wrong(&chain, &["debug_traceCall", "trace_block"], guarded, true), [""; 0]);
+        assert_eq!(wrong(&chain, &["debug_traceCall"], Flags::FORBIDDEN, false), [""; 0]);
+        assert_eq!(wrong(&chain, &["eth_getLogs", "eth_getFilterLogs"], Flags::PACED, false), [""; 0]);
+        assert_eq!(wrong(&chain, &["eth_sendTransaction"], Flags::BROADCAST, true), [""; 0]);
     }
 
     #[test]
     fn consensus_reads_reach_the_node() {
         assert_eq!(
-            wrong(
-                &at(BSC, 0),
-                &["parlia_getSnapshot", "eth_getFinalizedHeader"],
-                Flags::CLOSED,
-                false
-            ),
+            wrong(&at(BSC, 0), &["parlia_getSnapshot", "eth_getFinalizedHeader"], Flags::CLOSED, false),
             [""; 0]
         );
     }

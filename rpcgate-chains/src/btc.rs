@@ -6,10 +6,7 @@ use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
 
 /// Six blocks: the depth that Bitcoin's own wallet calls confirmed.
-static FACTS: Facts = Facts {
-    aliases: &["bitcoin"],
-    ..utxo::facts("btc", "Bitcoin", 6)
-};
+static FACTS: Facts = Facts { aliases: &["bitcoin"], ..utxo::facts("btc", "Bitcoin", 6) };
 
 /// The chain as deployed.
 pub const BTC: Utxo = Utxo::new(&FACTS)
@@ -36,15 +33,7 @@ mod tests {
     fn weights_keep_a_rows_class_and_marks() {
         let chain = at(BTC, 0);
         assert!(chain.look_up("getblock").rule.cache.is_cached());
-        assert_eq!(
-            wrong(
-                &chain,
-                &["sendrawtransaction", "submitpackage"],
-                Flags::BROADCAST,
-                true
-            ),
-            [""; 0]
-        );
+        assert_eq!(wrong(&chain, &["sendrawtransaction", "submitpackage"], Flags::BROADCAST, true), [""; 0]);
     }
 
     #[test]

@@ -10,11 +10,7 @@ static FACTS: Facts = utxo::facts("dash", "Dash", 6);
 
 /// The chain as deployed.
 pub const DASH: Utxo = Utxo::new(&FACTS)
-    .weighing(&[
-        ("getblock", 10),
-        ("getrawtransaction", 10),
-        ("sendrawtransaction", 20),
-    ])
+    .weighing(&[("getblock", 10), ("getrawtransaction", 10), ("sendrawtransaction", 20)])
     .with_methods(&[
         Method::new("masternode", 1).marked(Flags::COMMANDS),
         Method::new("masternodelist", 1),
@@ -34,8 +30,18 @@ pub const DASH: Utxo = Utxo::new(&FACTS)
         (
             "quorum",
             &[
-                "list", "listextended", "info", "dkginfo", "dkgstatus", "memberof", "getrecsig", "hasrecsig",
-                "isconflicting", "verify", "selectquorum", "rotationinfo",
+                "list",
+                "listextended",
+                "info",
+                "dkginfo",
+                "dkgstatus",
+                "memberof",
+                "getrecsig",
+                "hasrecsig",
+                "isconflicting",
+                "verify",
+                "selectquorum",
+                "rotationinfo",
             ],
         ),
         ("spork", &["show", "active"]),
@@ -72,15 +78,8 @@ mod tests {
 
     #[test]
     fn masternode_and_governance_calls_are_open() {
-        let open = [
-            "masternode",
-            "masternodelist",
-            "gobject",
-            "protx",
-            "quorum",
-            "spork",
-            "getgovernanceinfo",
-        ];
+        let open =
+            ["masternode", "masternodelist", "gobject", "protx", "quorum", "spork", "getgovernanceinfo"];
         assert_eq!(wrong(&at(DASH, 0), &open, Flags::CLOSED, false), [""; 0]);
     }
 
@@ -123,18 +122,9 @@ mod tests {
     #[test]
     fn what_its_params_may_submit_is_sent_once_and_never_kept() {
         let chain = at(DASH, 0);
-        let submits = [
-            "gobject",
-            "voteraw",
-            "submitchainlock",
-            "sendrawtransaction",
-        ];
+        let submits = ["gobject", "voteraw", "submitchainlock", "sendrawtransaction"];
         assert_eq!(wrong(&chain, &submits, Flags::BROADCAST, true), [""; 0]);
-        assert!(
-            submits
-                .iter()
-                .all(|method| !chain.look_up(method).rule.cache.is_cached())
-        );
+        assert!(submits.iter().all(|method| !chain.look_up(method).rule.cache.is_cached()));
     }
 
     #[test]

@@ -28,37 +28,16 @@ mod tests {
 
     #[test]
     fn the_wallet_with_accounts_is_closed() {
-        let wallet = [
-            "sendfrom",
-            "move",
-            "getaccountaddress",
-            "setaccount",
-            "listaccounts",
-            "rescan",
-            "getauxblock",
-        ];
+        let wallet =
+            ["sendfrom", "move", "getaccountaddress", "setaccount", "listaccounts", "rescan", "getauxblock"];
         assert_eq!(wrong(&at(DOGE, 0), &wallet, Flags::CLOSED, true), [""; 0]);
-        assert_eq!(
-            wrong(&at(DOGE, 0), &["setmaxconnections"], Flags::CLOSED, true),
-            [""; 0]
-        );
+        assert_eq!(wrong(&at(DOGE, 0), &["setmaxconnections"], Flags::CLOSED, true), [""; 0]);
     }
 
     #[test]
     fn merged_mining_submits_once() {
-        assert_eq!(
-            wrong(&at(DOGE, 0), &["submitauxblock"], Flags::BROADCAST, true),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(
-                &at(DOGE, 0),
-                &["submitauxblock", "createauxblock"],
-                Flags::CLOSED,
-                false
-            ),
-            [""; 0]
-        );
+        assert_eq!(wrong(&at(DOGE, 0), &["submitauxblock"], Flags::BROADCAST, true), [""; 0]);
+        assert_eq!(wrong(&at(DOGE, 0), &["submitauxblock", "createauxblock"], Flags::CLOSED, false), [""; 0]);
     }
 
     #[test]

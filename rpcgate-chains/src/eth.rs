@@ -6,10 +6,7 @@ use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
 
 /// Two epochs of 32 slots: what the beacon chain finalises when enough validators vote.
-static FACTS: Facts = Facts {
-    aliases: &["ethereum"],
-    ..evm::facts("eth", "Ethereum", 64)
-};
+static FACTS: Facts = Facts { aliases: &["ethereum"], ..evm::facts("eth", "Ethereum", 64) };
 
 /// The chain as deployed.
 pub const ETH: Evm = Evm::new(&FACTS, 1).forbidding_debug().with_methods(&[
@@ -37,17 +34,9 @@ mod tests {
     #[test]
     fn log_queries_are_paced() {
         let chain = at(ETH, 0);
+        assert_eq!(wrong(&chain, &["eth_getLogs", "eth_getFilterLogs"], Flags::PACED, true), [""; 0]);
         assert_eq!(
-            wrong(&chain, &["eth_getLogs", "eth_getFilterLogs"], Flags::PACED, true),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(
-                &chain,
-                &["eth_call", "trace_block", "eth_getFilterChanges"],
-                Flags::PACED,
-                false
-            ),
+            wrong(&chain, &["eth_call", "trace_block", "eth_getFilterChanges"], Flags::PACED, false),
             [""; 0]
         );
         assert!(chain.look_up("eth_getLogs").rule.flags.has(Flags::HEAVY));
@@ -56,10 +45,7 @@ mod tests {
 
     #[test]
     fn debug_is_forbidden_without_a_budget_and_cannot_be_opened() {
-        let changes = Changes {
-            open: vec!["debug_*".into()],
-            ..Changes::default()
-        };
+        let changes = Changes { open: vec!["debug_*".into()], ..Changes::default() };
         let opened = Chain::new(adapter(), changes, true, Arc::default());
         for chain in [at(ETH, 0), opened] {
             for method in ["debug_traceTransaction", "debug_setHead", "debug_"] {

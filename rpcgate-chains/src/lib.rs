@@ -84,10 +84,7 @@ mod tests {
         for method in methods {
             let found = chain.look_up(method);
             assert_eq!(found.rule.cu, cu, "/{path} {method}");
-            assert!(
-                found.metered.is_none_or(|name| name == *method),
-                "/{path} {method}"
-            );
+            assert!(found.metered.is_none_or(|name| name == *method), "/{path} {method}");
         }
     }
 
@@ -96,13 +93,7 @@ mod tests {
         let table: Vec<_> = catalog()
             .map(|adapter| {
                 let facts = adapter.facts();
-                (
-                    facts.name.as_str(),
-                    facts.dialect,
-                    facts.batch,
-                    facts.ws,
-                    facts.grpc,
-                )
+                (facts.name.as_str(), facts.dialect, facts.batch, facts.ws, facts.grpc)
             })
             .collect();
         let evm = EVM.map(|name| (name, Dialect::JsonRpc2, true, true, false));
@@ -112,12 +103,9 @@ mod tests {
 
     #[test]
     fn scopes_take_paths_and_the_specifications_aliases() {
-        for (alias, path) in [
-            ("bitcoin", "btc"),
-            ("ethereum", "eth"),
-            ("litecoin", "ltc"),
-            ("avalanche", "avax"),
-        ] {
+        for (alias, path) in
+            [("bitcoin", "btc"), ("ethereum", "eth"), ("litecoin", "ltc"), ("avalanche", "avax")]
+        {
             assert_eq!(scoped(alias).map(ChainName::as_str), Some(path));
             assert_eq!(scoped(path).map(ChainName::as_str), Some(path));
             assert!(by_path(alias).is_none(), "{alias} is no path");
@@ -142,21 +130,8 @@ mod tests {
     #[test]
     fn evm_methods_weigh_what_the_specification_says() {
         for path in EVM {
-            costs(
-                path,
-                0,
-                &[
-                    "eth_chainId",
-                    "net_version",
-                    "net_listening",
-                    "web3_clientVersion",
-                ],
-            );
-            costs(
-                path,
-                1,
-                &["eth_blockNumber", "eth_gasPrice", "eth_maxPriorityFeePerGas"],
-            );
+            costs(path, 0, &["eth_chainId", "net_version", "net_listening", "web3_clientVersion"]);
+            costs(path, 1, &["eth_blockNumber", "eth_gasPrice", "eth_maxPriorityFeePerGas"]);
             costs(
                 path,
                 5,
@@ -171,12 +146,7 @@ mod tests {
             costs(
                 path,
                 10,
-                &[
-                    "eth_getBlockByNumber",
-                    "eth_getBlockByHash",
-                    "eth_getCode",
-                    "eth_getStorageAt",
-                ],
+                &["eth_getBlockByNumber", "eth_getBlockByHash", "eth_getCode", "eth_getStorageAt"],
             );
             costs(path, 15, &["eth_call", "eth_estimateGas"]);
             costs(path, 20, &["eth_sendRawTransaction"]);
@@ -185,13 +155,7 @@ mod tests {
             costs(
                 path,
                 1,
-                &[
-                    "eth_getFilterLogs",
-                    "eth_simulateV1",
-                    "txpool_content",
-                    "eth_fillTransaction",
-                    "x",
-                ],
+                &["eth_getFilterLogs", "eth_simulateV1", "txpool_content", "eth_fillTransaction", "x"],
             );
         }
     }
@@ -209,13 +173,7 @@ mod tests {
             "masternode",
             "nosuchmethod",
         ];
-        let dearer = [
-            "getmempoolinfo",
-            "gettxout",
-            "getblock",
-            "getrawtransaction",
-            "sendrawtransaction",
-        ];
+        let dearer = ["getmempoolinfo", "gettxout", "getblock", "getrawtransaction", "sendrawtransaction"];
         for path in UTXO {
             costs(path, 1, &named);
         }
@@ -229,13 +187,7 @@ mod tests {
         }
         for path in ["bch", "doge", "liquid"] {
             costs(path, 1, &dearer);
-            assert!(
-                by_path(path)
-                    .expect(path)
-                    .methods()
-                    .iter()
-                    .all(|method| method.rule.cu == 1)
-            );
+            assert!(by_path(path).expect(path).methods().iter().all(|method| method.rule.cu == 1));
         }
     }
 
@@ -292,24 +244,15 @@ mod tests {
         for adapter in catalog() {
             let mut seen = BTreeSet::new();
             for method in adapter.methods() {
-                assert!(
-                    seen.insert(method.name),
-                    "{} {}",
-                    adapter.facts().name,
-                    method.name
-                );
+                assert!(seen.insert(method.name), "{} {}", adapter.facts().name, method.name);
             }
         }
     }
 
     #[test]
     fn nothing_that_submits_is_ever_cached() {
-        let submits = [
-            "eth_sendRawTransaction",
-            "eth_sendTransaction",
-            "eth_estimateGas",
-            "sendrawtransaction",
-        ];
+        let submits =
+            ["eth_sendRawTransaction", "eth_sendTransaction", "eth_estimateGas", "sendrawtransaction"];
         for adapter in catalog() {
             for method in adapter.methods() {
                 if method.rule.flags.has(Flags::BROADCAST) || submits.contains(&method.name) {
@@ -328,12 +271,7 @@ mod tests {
             for method in adapter.methods() {
                 if !method.rule.flags.has(Flags::OPENABLE) {
                     let unlisted = adapter.unlisted(method.name).flags;
-                    assert!(
-                        !unlisted.has(Flags::CLOSED),
-                        "{} {}",
-                        adapter.facts().name,
-                        method.name
-                    );
+                    assert!(!unlisted.has(Flags::CLOSED), "{} {}", adapter.facts().name, method.name);
                 }
             }
         }

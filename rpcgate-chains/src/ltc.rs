@@ -6,17 +6,11 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// Twelve blocks, half an hour of the work on the largest scrypt chain.
-static FACTS: Facts = Facts {
-    aliases: &["litecoin"],
-    ..utxo::facts("ltc", "Litecoin", 12)
-};
+static FACTS: Facts = Facts { aliases: &["litecoin"], ..utxo::facts("ltc", "Litecoin", 12) };
 
 /// The chain as deployed.
-pub const LTC: Utxo = Utxo::new(&FACTS).weighing(&[
-    ("getblock", 10),
-    ("getrawtransaction", 10),
-    ("sendrawtransaction", 20),
-]);
+pub const LTC: Utxo =
+    Utxo::new(&FACTS).weighing(&[("getblock", 10), ("getrawtransaction", 10), ("sendrawtransaction", 20)]);
 
 /// Makes the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
@@ -32,10 +26,7 @@ mod tests {
 
     #[test]
     fn its_wallets_own_listing_is_closed() {
-        assert_eq!(
-            wrong(&at(LTC, 0), &["listwallettransactions"], Flags::CLOSED, true),
-            [""; 0]
-        );
+        assert_eq!(wrong(&at(LTC, 0), &["listwallettransactions"], Flags::CLOSED, true), [""; 0]);
     }
 
     #[test]

@@ -31,33 +31,16 @@ mod tests {
     fn debugging_is_closed_but_neither_forbidden_nor_are_logs_paced() {
         let chain = at(POLYGON, 0);
         let guarded = Flags::HEAVY.and(Flags::CLOSED);
-        assert_eq!(
-            wrong(&chain, &["debug_traceCall", "trace_block"], guarded, true),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(&chain, &["debug_traceCall"], Flags::FORBIDDEN, false),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(&chain, &["eth_getLogs", "eth_getFilterLogs"], Flags::PACED, false),
-            [""; 0]
-        );
-        assert_eq!(
-            wrong(&chain, &["eth_sendTransaction"], Flags::BROADCAST, true),
-            [""; 0]
-        );
+        assert_eq!(wrong(&chain, &["debug_traceCall", "trace_block"], guarded, true), [""; 0]);
+        assert_eq!(wrong(&chain, &["debug_traceCall"], Flags::FORBIDDEN, false), [""; 0]);
+        assert_eq!(wrong(&chain, &["eth_getLogs", "eth_getFilterLogs"], Flags::PACED, false), [""; 0]);
+        assert_eq!(wrong(&chain, &["eth_sendTransaction"], Flags::BROADCAST, true), [""; 0]);
     }
 
     #[test]
     fn bor_is_open_and_costs_one_unit() {
         let chain = at(POLYGON, 0);
-        let bor = [
-            "bor_getAuthor",
-            "bor_getSnapshot",
-            "bor_getRootHash",
-            "bor_getCurrentValidators",
-        ];
+        let bor = ["bor_getAuthor", "bor_getSnapshot", "bor_getRootHash", "bor_getCurrentValidators"];
         assert_eq!(wrong(&chain, &bor, Flags::CLOSED, false), [""; 0]);
         assert!(bor.iter().all(|method| chain.look_up(method).rule.cu == 1));
     }

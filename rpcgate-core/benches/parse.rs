@@ -1,5 +1,5 @@
 //! What it costs to read a body and to write a call, beside the same body read by serde with borrowed raw values.
-#![expect(missing_docs, clippy::unwrap_used, reason = "a benchmark is no interface, and its input is its own")]
+#![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use rpcgate_core::envelope::{Limits, Parsed, WireId, parse, replies};
@@ -46,7 +46,10 @@ fn reading(criterion: &mut Criterion) {
                     _ => vec![serde_json::from_slice(black_box(body)).unwrap()],
                 };
                 let raw = |value: Option<&RawValue>| value.map_or(0, |value| value.get().len());
-                calls.iter().map(|c| raw(c.jsonrpc) + raw(c.id) + c.method.len() + raw(c.params)).sum::<usize>()
+                calls
+                    .iter()
+                    .map(|c| raw(c.jsonrpc) + raw(c.id) + c.method.len() + raw(c.params))
+                    .sum::<usize>()
             });
         });
         group.finish();
@@ -59,7 +62,9 @@ fn reading_replies(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("read replies");
     for (name, body) in [("single", reply(1)), ("batch of 100", many)] {
         group.throughput(Throughput::Bytes(body.len() as u64));
-        group.bench_function(name, |bench| bench.iter(|| replies(black_box(body.as_bytes()), DEEPEST).unwrap()));
+        group.bench_function(name, |bench| {
+            bench.iter(|| replies(black_box(body.as_bytes()), DEEPEST).unwrap())
+        });
     }
     group.finish();
 }

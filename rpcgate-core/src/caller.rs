@@ -220,7 +220,9 @@ mod tests {
         let text = "0190163d-8694-739b-aea5-966c26f8ad91";
         let id: KeyId = text.parse().unwrap();
         assert_eq!(id.to_string(), text);
-        for bad in ["", "0190163d", "0190163d-8694-739b-aea5-966c26f8ad9g", "0190163d08694-739b-aea5-966c26f8ad91"] {
+        for bad in
+            ["", "0190163d", "0190163d-8694-739b-aea5-966c26f8ad9g", "0190163d08694-739b-aea5-966c26f8ad91"]
+        {
             assert_eq!(bad.parse::<KeyId>(), Err(NotUuid), "{bad}");
         }
     }

@@ -217,7 +217,10 @@ impl Chain {
     pub fn new(adapter: Arc<dyn Adapter>, changes: Changes, served: bool, head: Arc<Head>) -> Self {
         let mut table: HashMap<Box<[u8]>, Found, RandomState> = HashMap::default();
         for method in adapter.methods() {
-            table.insert(method.name.as_bytes().into(), Found { rule: method.rule, metered: Some(method.metered) });
+            table.insert(
+                method.name.as_bytes().into(),
+                Found { rule: method.rule, metered: Some(method.metered) },
+            );
         }
         let unnamed = |name: &str| Found { rule: adapter.unlisted(name), metered: None };
         for (name, cu) in changes.cu {
@@ -236,14 +239,8 @@ impl Chain {
             }
         }
         let final_depth = changes.final_depth.unwrap_or(adapter.facts().final_depth);
-        let mut chain = Chain {
-            adapter,
-            table: HashMap::default(),
-            open: changes.open,
-            final_depth,
-            served,
-            head,
-        };
+        let mut chain =
+            Chain { adapter, table: HashMap::default(), open: changes.open, final_depth, served, head };
         for (name, found) in &mut table {
             found.rule = chain.opened(&String::from_utf8_lossy(name), found.rule);
         }
@@ -371,7 +368,8 @@ mod tests {
     fn the_operator_blocks_listed_and_unlisted_methods() {
         let blocked = BTreeSet::from(["toy_read".into(), "strange".into()]);
         let chain = chain(Changes { blocked, ..Default::default() });
-        for (method, expected) in [("toy_read", true), ("strange", true), ("toy_id", false), ("other", false)] {
+        for (method, expected) in [("toy_read", true), ("strange", true), ("toy_id", false), ("other", false)]
+        {
             assert_eq!(chain.look_up(method).rule.flags.has(Flags::BLOCKED), expected, "{method}");
         }
     }

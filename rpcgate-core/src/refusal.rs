@@ -203,9 +203,9 @@ impl Refusal {
     /// What the `Retry-After` header says, in seconds.
     pub const fn retry_after(self) -> Option<u64> {
         match self {
-            Refusal::Window { retry_after } | Refusal::Paced { retry_after } | Refusal::Heavy { retry_after } => {
-                Some(retry_after)
-            }
+            Refusal::Window { retry_after }
+            | Refusal::Paced { retry_after }
+            | Refusal::Heavy { retry_after } => Some(retry_after),
             Refusal::DirectoryAway | Refusal::Overloaded => Some(1),
             _ => None,
         }
@@ -347,7 +347,11 @@ mod tests {
                 429,
                 rpc(-32029, "heavy method rate limit exceeded for your plan, retry later"),
             ),
-            (Refusal::Paced { retry_after: 3 }, 429, message("Heavy method rate limit: 1/min for eth_getLogs")),
+            (
+                Refusal::Paced { retry_after: 3 },
+                429,
+                message("Heavy method rate limit: 1/min for eth_getLogs"),
+            ),
             (Refusal::DebugForbidden, 403, r#"{"error":"debug methods not permitted"}"#.into()),
             (Refusal::Suspended, 402, message("account suspended — contact your administrator")),
             (Refusal::BatchTooLarge, 413, rpc(-32600, "batch too large")),
@@ -388,7 +392,10 @@ mod tests {
         );
         let mut body = Vec::new();
         BackendFailure.write(Dialect::Utxo, Some(b"\"a\""), &mut body);
-        assert_eq!(body, br#"{"result":null,"error":{"code":-32603,"message":"backend request failed"},"id":"a"}"#);
+        assert_eq!(
+            body,
+            br#"{"result":null,"error":{"code":-32603,"message":"backend request failed"},"id":"a"}"#
+        );
     }
 
     #[test]
@@ -404,7 +411,8 @@ mod tests {
         for refusal in [Refusal::Suspended, Refusal::OutOfScope, Refusal::NotPermitted] {
             assert_eq!(refusal.grpc(), 7);
         }
-        for refusal in [Refusal::Window { retry_after: 1 }, Refusal::Heavy { retry_after: 1 }, Refusal::Quota] {
+        for refusal in [Refusal::Window { retry_after: 1 }, Refusal::Heavy { retry_after: 1 }, Refusal::Quota]
+        {
             assert_eq!(refusal.grpc(), 8);
         }
         assert_eq!((Refusal::NoKey.grpc(), Refusal::NotServed.grpc(), BackendFailure.grpc()), (16, 12, 14));

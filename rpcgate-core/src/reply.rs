@@ -75,7 +75,10 @@ impl Streamed {
 
 impl fmt::Debug for Streamed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Streamed").field("status", &self.status).field("is_error", &self.is_error).finish_non_exhaustive()
+        f.debug_struct("Streamed")
+            .field("status", &self.status)
+            .field("is_error", &self.is_error)
+            .finish_non_exhaustive()
     }
 }
 
@@ -105,7 +108,9 @@ impl Form {
     pub fn is_error(&self) -> bool {
         matches!(
             self,
-            Form::Whole(Whole { inner: Err(_), .. }) | Form::Error(..) | Form::Stream(Streamed { is_error: true, .. })
+            Form::Whole(Whole { inner: Err(_), .. })
+                | Form::Error(..)
+                | Form::Stream(Streamed { is_error: true, .. })
         )
     }
 

@@ -52,7 +52,11 @@ mod tests {
     #[test]
     fn ids_of_many_threads_differ() {
         let threads: Vec<_> = (0..4)
-            .map(|_| std::thread::spawn(|| (0..10_000).map(|_| RequestId::new(Time::default())).collect::<Vec<_>>()))
+            .map(|_| {
+                std::thread::spawn(|| {
+                    (0..10_000).map(|_| RequestId::new(Time::default())).collect::<Vec<_>>()
+                })
+            })
             .collect();
         let all: HashSet<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
         assert_eq!(all.len(), 40_000);

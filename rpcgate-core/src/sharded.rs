@@ -61,7 +61,10 @@ mod tests {
                 scope.spawn(|| (0..10_000).for_each(|n| counts.with(n % 100, |count| *count += 1)));
             }
         });
-        assert_eq!((0..100).map(|n| counts.look(n, |count| count.copied().unwrap_or_default())).sum::<u64>(), 40_000);
+        assert_eq!(
+            (0..100).map(|n| counts.look(n, |count| count.copied().unwrap_or_default())).sum::<u64>(),
+            40_000
+        );
         counts.retain(|_| false);
         assert!(counts.is_empty());
     }

@@ -1,8 +1,8 @@
 //! A set's account: who called, what became of each call, what is charged. However a set's life ends, dropping its
 //! tally gives back what was reserved and not used and hands one record to the ledger.
 
-use crate::caller::{Caller, RequestId};
 use crate::call::{Entry, State};
+use crate::caller::{Caller, RequestId};
 use crate::chain::{Chain, Dialect};
 use crate::clock::{Clock, Time};
 use crate::quota::Grant;
@@ -144,9 +144,10 @@ impl Tally {
     /// Whether every answer was in the cache before the request came.
     pub fn is_hit(&self) -> bool {
         !self.entries.is_empty()
-            && self.entries.iter().all(
-                |entry| matches!(&entry.state, State::Answered(reply) if reply.from == Source::Stored),
-            )
+            && self
+                .entries
+                .iter()
+                .all(|entry| matches!(&entry.state, State::Answered(reply) if reply.from == Source::Stored))
     }
 
     fn settle(&mut self) {
@@ -174,9 +175,9 @@ impl Tally {
                 status: status(entry, dialect).as_u16(),
                 outcome: outcome(entry),
                 cached: matches!(
-                &entry.state,
-                State::Answered(reply) if matches!(reply.from, Source::Stored | Source::Shared)
-            ),
+                    &entry.state,
+                    State::Answered(reply) if matches!(reply.from, Source::Stored | Source::Shared)
+                ),
                 calls: 1,
                 bytes_in: (entry.call.len() + if index == 0 { spare } else { 0 }) as u32,
                 bytes_out: entry.bytes_out,
@@ -221,7 +222,9 @@ fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
     /// What servers log for a client that left before its answer.
     const CLIENT_CLOSED_REQUEST: u16 = 499;
     match &entry.state {
-        State::Open | State::Parked | State::Sent => StatusCode::from_u16(CLIENT_CLOSED_REQUEST).unwrap_or(StatusCode::REQUEST_TIMEOUT),
+        State::Open | State::Parked | State::Sent => {
+            StatusCode::from_u16(CLIENT_CLOSED_REQUEST).unwrap_or(StatusCode::REQUEST_TIMEOUT)
+        }
         State::Refused(refusal) => refusal.status(),
         State::Failed(_) => BackendFailure.status(dialect),
         State::Answered(reply) => match &reply.form {
@@ -246,7 +249,6 @@ fn outcome(entry: &Entry) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toy::Toy;
     use crate::call::{Call, Payload};
     use crate::caller::{KeyId, ProjectId, TenantId};
     use crate::chain::{Found, Rule};
@@ -257,6 +259,7 @@ mod tests {
     use crate::reply::Reply;
     use crate::seam::counters::MemoryCounters;
     use crate::seam::ledger::MemoryLedger;
+    use crate::toy::Toy;
 
     struct Desk {
         clock: Arc<ManualClock>,
@@ -282,7 +285,9 @@ mod tests {
         };
         for item in items {
             let call = match item {
-                Ok(envelope) => Call::json_rpc(envelope, Found { rule: Rule { cu: 5, ..Rule::UNLISTED }, metered: None }),
+                Ok(envelope) => {
+                    Call::json_rpc(envelope, Found { rule: Rule { cu: 5, ..Rule::UNLISTED }, metered: None })
+                }
                 Err(bad) => Call::unread(Payload::Bad(bad)),
             };
             tally.entries.push(Entry::open(call));
@@ -290,7 +295,8 @@ mod tests {
         Desk { clock, counters, ledger, tally }
     }
 
-    const BATCH: &[u8] = br#"[{"id":1,"method":"a"}, {"id":2,"method":"bb"},{"id":3,"method":"c"},{"id":4,"method":"d"}]"#;
+    const BATCH: &[u8] =
+        br#"[{"id":1,"method":"a"}, {"id":2,"method":"bb"},{"id":3,"method":"c"},{"id":4,"method":"d"}]"#;
 
     fn answered(from: Source) -> State {
         State::Answered(Reply { form: Form::Result(Bytes::from_static(b"1")), from })
@@ -309,7 +315,10 @@ mod tests {
         let records = desk.ledger.records();
         assert_eq!(records.len(), 1);
         let record = &records[0];
-        assert_eq!((record.request, record.key, record.latency), (RequestId(9), KeyId(1), Duration::from_millis(3)));
+        assert_eq!(
+            (record.request, record.key, record.latency),
+            (RequestId(9), KeyId(1), Duration::from_millis(3))
+        );
         let lines: Vec<_> =
             record.lines.iter().map(|l| (l.method.as_str(), l.cu, l.status, l.outcome, l.cached)).collect();
         assert_eq!(
@@ -337,7 +346,11 @@ mod tests {
         desk.tally.entries[1].state = State::Sent;
         desk.tally.entries[2].state = State::Failed(Fault::unsent(Cause::Connect));
         drop(desk.tally);
-        assert_eq!(desk.counters.used(ProjectId(2), now), 10, "answered and sent are charged, open and failed are not");
+        assert_eq!(
+            desk.counters.used(ProjectId(2), now),
+            10,
+            "answered and sent are charged, open and failed are not"
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! A made-up chain with a method of every kind, for tests and examples of stations.
 
 use crate::adapter::{Adapter, Probe, Settled};
+use crate::cache_rule::CacheRule;
 use crate::call::CallView;
 use crate::chain::{Chain, Facts, Method, Rule};
-use crate::cache_rule::CacheRule;
 use crate::chain::{ChainName, Dialect, Flags};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is kept for 2 s, `toy_block` is immutable,

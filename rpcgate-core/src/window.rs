@@ -73,9 +73,9 @@ impl Windows {
 
     /// The window with the fewest requests left, of equals the shorter: what `ratelimit-*` speak of.
     pub fn tightest(&self) -> Allowance {
-        [self.hour, self.day].into_iter().fold(self.minute, |least, next| {
-            if next.remaining < least.remaining { next } else { least }
-        })
+        [self.hour, self.day]
+            .into_iter()
+            .fold(self.minute, |least, next| if next.remaining < least.remaining { next } else { least })
     }
 
     /// `None` when all windows have room for `weight` requests, else the latest reset in seconds among those that have

@@ -93,9 +93,18 @@ mod tests {
         write_rates(&Windows::of(&Plan::of(Tier::Free), [3, 499, 499], Time::from_secs(70)), &mut headers);
         let read = |name: &str| headers[name].to_str().unwrap().to_owned();
         assert_eq!(headers.len(), 9);
-        assert_eq!((read("x-ratelimit-limit-minute"), read("x-ratelimit-remaining-minute")), ("10".into(), "7".into()));
-        assert_eq!((read("x-ratelimit-limit-hour"), read("x-ratelimit-remaining-hour")), ("500".into(), "1".into()));
-        assert_eq!((read("x-ratelimit-limit-day"), read("x-ratelimit-remaining-day")), ("10000".into(), "9501".into()));
+        assert_eq!(
+            (read("x-ratelimit-limit-minute"), read("x-ratelimit-remaining-minute")),
+            ("10".into(), "7".into())
+        );
+        assert_eq!(
+            (read("x-ratelimit-limit-hour"), read("x-ratelimit-remaining-hour")),
+            ("500".into(), "1".into())
+        );
+        assert_eq!(
+            (read("x-ratelimit-limit-day"), read("x-ratelimit-remaining-day")),
+            ("10000".into(), "9501".into())
+        );
         assert_eq!((read("ratelimit-limit"), read("ratelimit-remaining")), ("500".into(), "1".into()));
         assert_eq!(read("ratelimit-reset"), "3530");
     }

@@ -37,7 +37,9 @@ impl fmt::Debug for ReplyBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Content::Whole(body) => f.debug_tuple("Whole").field(body).finish(),
-            Content::Flowing { sent, .. } => f.debug_struct("Flowing").field("sent", sent).finish_non_exhaustive(),
+            Content::Flowing { sent, .. } => {
+                f.debug_struct("Flowing").field("sent", sent).finish_non_exhaustive()
+            }
         }
     }
 }
@@ -57,7 +59,10 @@ impl Body for ReplyBody {
     type Data = Bytes;
     type Error = Fault;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         match &mut self.0 {
             Content::Whole(body) if body.is_empty() => Poll::Ready(None),
             Content::Whole(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),

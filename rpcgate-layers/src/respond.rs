@@ -154,7 +154,8 @@ mod tests {
 
     async fn respond(departure: Departure) -> Response<ReplyBody> {
         let slot = std::cell::Cell::new(Some(departure));
-        let inner = service_fn(|_: Stamped<()>| std::future::ready(Ok::<_, Infallible>(slot.take().unwrap())));
+        let inner =
+            service_fn(|_: Stamped<()>| std::future::ready(Ok::<_, Infallible>(slot.take().unwrap())));
         let Ok(response) = RespondLayer::new(Desk::new().clock).layer(inner).call(Request::new(())).await;
         response
     }
@@ -186,11 +187,21 @@ mod tests {
     #[tokio::test]
     async fn refusals_say_what_to_do() {
         let header = async |refusal, name: &str| {
-            respond(Departure::refused(refusal)).await.headers().get(name).map(|v| v.to_str().unwrap().to_owned())
+            respond(Departure::refused(refusal))
+                .await
+                .headers()
+                .get(name)
+                .map(|v| v.to_str().unwrap().to_owned())
         };
-        assert_eq!(header(Refusal::NoKey, "www-authenticate").await.as_deref(), Some("Key realm=\"rpcgate\""));
+        assert_eq!(
+            header(Refusal::NoKey, "www-authenticate").await.as_deref(),
+            Some("Key realm=\"rpcgate\"")
+        );
         assert_eq!(header(Refusal::Window { retry_after: 5 }, "retry-after").await.as_deref(), Some("5"));
-        assert_eq!(header(Refusal::MethodNotAllowed { allow: "POST" }, "allow").await.as_deref(), Some("POST"));
+        assert_eq!(
+            header(Refusal::MethodNotAllowed { allow: "POST" }, "allow").await.as_deref(),
+            Some("POST")
+        );
         assert_eq!(header(Refusal::BodyTooLarge, "connection").await.as_deref(), Some("close"));
         assert_eq!(header(Refusal::Closed, "connection").await, None);
     }

@@ -61,15 +61,29 @@ pub struct Parts {
 }
 
 /// The stations that see calls.
-pub type CallRoad = Gate<Window<Gate<Gate<Gate<Gate<Quota<Cache<Upstream>>, Closed>, Heavy>, Pace>, Served>>, Lists>;
+pub type CallRoad =
+    Gate<Window<Gate<Gate<Gate<Gate<Quota<Cache<Upstream>>, Closed>, Heavy>, Pace>, Served>>, Lists>;
 
 /// All stations.
 pub type Road = Respond<Route<Authenticate<Judged<Judged<Batch<CallRoad>, ChainScope>, Suspend>>>>;
 
 /// Builds the road. Every clone of it shares what stands behind the seams; a server keeps one per connection.
 pub fn road(parts: Parts) -> Road {
-    let Parts { chains, pools, directory, books, replies, room, head, body, envelope, batch, reply, heavy, pace } =
-        parts;
+    let Parts {
+        chains,
+        pools,
+        directory,
+        books,
+        replies,
+        room,
+        head,
+        body,
+        envelope,
+        batch,
+        reply,
+        heavy,
+        pace,
+    } = parts;
     let layers = (
         // Everything that leaves passes here, so every answer carries its id and the headers it owes.
         RespondLayer::new(books.clock.clone()),

@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn a_refused_request_gets_the_gateways_own_answer() {
-        let response: http::Response<Bytes> = http::Request::new(()).refuse(Refusal::Window { retry_after: 9 });
+        let response: http::Response<Bytes> =
+            http::Request::new(()).refuse(Refusal::Window { retry_after: 9 });
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()["retry-after"], "9");
         assert_eq!(response.body(), &br#"{"message":"API rate limit exceeded"}"#[..]);

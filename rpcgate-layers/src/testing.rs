@@ -152,7 +152,8 @@ impl<A: Before<Settled>> Service<Calls<A>> for End {
                 let mut result = vec![b'"'];
                 result.extend_from_slice(entry.call.view(&tally.body, chain).sent);
                 result.push(b'"');
-                entry.state = State::Answered(Reply { form: Form::Result(result.into()), from: Source::Node });
+                entry.state =
+                    State::Answered(Reply { form: Form::Result(result.into()), from: Source::Node });
             }
         }
         ready(Ok(calls.at()))

@@ -129,7 +129,8 @@ impl Connection {
     async fn read_on(&mut self, head: bool) -> io::Result<Reply> {
         let status_line = self.line().await?;
         let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let status: u16 = status.ok_or_else(|| io::Error::other(format!("no status line: {status_line:?}")))?;
+        let status: u16 =
+            status.ok_or_else(|| io::Error::other(format!("no status line: {status_line:?}")))?;
         let mut headers = Vec::new();
         loop {
             let line = self.line().await?;

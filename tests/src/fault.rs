@@ -148,10 +148,7 @@ impl FaultProxy {
         let addr = port.local_addr()?;
         let shared = Arc::new(Shared {
             mode: Mutex::new(Mode::Pass),
-            door: Mutex::new(Door {
-                listener: Some(listen(addr)?),
-                waiting: None,
-            }),
+            door: Mutex::new(Door { listener: Some(listen(addr)?), waiting: None }),
             connections: AtomicU64::new(0),
             open: AtomicU64::new(0),
             requests: AtomicU64::new(0),
@@ -160,14 +157,7 @@ impl FaultProxy {
         });
         let (sever, severed) = watch::channel(0);
         let accepting = tokio::spawn(accept(target, Arc::clone(&shared), severed)).abort_handle();
-        Ok(FaultProxy {
-            addr,
-            shared,
-            _port: port,
-            runtime: Handle::current(),
-            sever,
-            accepting,
-        })
+        Ok(FaultProxy { addr, shared, _port: port, runtime: Handle::current(), sever, accepting })
     }
 
     /// Where clients connect.

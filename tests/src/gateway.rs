@@ -117,8 +117,12 @@ impl Setup {
             .iter()
             .flat_map(|facts| facts.aliases.iter().map(|alias| (*alias, facts.name.as_str())))
             .collect();
-        let input =
-            Input { chains: &chains, aliases: &aliases, file: Some(("test.toml", &text)), ..Input::default() };
+        let input = Input {
+            chains: &chains,
+            aliases: &aliases,
+            file: Some(("test.toml", &text)),
+            ..Input::default()
+        };
         match Config::read(&input) {
             Ok(config) => config,
             Err(errors) => panic!("{errors}\n{text}"),
@@ -131,11 +135,8 @@ impl Setup {
     /// When it does not start.
     pub async fn start(&self) -> Gateway {
         let (clock, ledger) = (Arc::new(ManualClock::at(START)), Arc::new(MemoryLedger::default()));
-        let options = StartOptions {
-            clock: clock.clone(),
-            ledger: Some(ledger.clone()),
-            ..self.options.clone()
-        };
+        let options =
+            StartOptions { clock: clock.clone(), ledger: Some(ledger.clone()), ..self.options.clone() };
         let server = rpcgate_server::Gateway::start(self.config(), options).await.unwrap();
         Gateway { server, clock, ledger }
     }

@@ -143,8 +143,7 @@ impl Node {
     async fn start(utxo: bool, simulated: Option<Box<dyn Simulated>>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let script =
-            Script { answers: HashMap::new(), whole: None, simulated, height: 1_000_000, utxo };
+        let script = Script { answers: HashMap::new(), whole: None, simulated, height: 1_000_000, utxo };
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
             seen: Mutex::default(),

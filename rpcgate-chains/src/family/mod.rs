@@ -26,9 +26,7 @@ fn matches(pattern: &str, method: &str) -> bool {
 /// Whether a call's last word says that it hands something over for good. A guess by name errs on the side of
 /// "never twice": a read that is taken for a submission is merely not retried.
 fn submits(verb: &str) -> bool {
-    ["send", "submit", "cancel"]
-        .iter()
-        .any(|word| verb.starts_with(word))
+    ["send", "submit", "cancel"].iter().any(|word| verb.starts_with(word))
 }
 
 #[cfg(test)]
@@ -50,10 +48,7 @@ pub(crate) mod tests {
     /// What the adapter says of a result, and what becomes of it in the cache.
     pub(crate) fn judged(chain: &Chain, method: &str, params: &str, result: &str) -> (Settled, Keep) {
         let rule = chain.look_up(method).rule;
-        let call = CallView {
-            params: params.as_bytes(),
-            ..CallView::new(chain.name(), method, rule)
-        };
+        let call = CallView { params: params.as_bytes(), ..CallView::new(chain.name(), method, rule) };
         let settled = chain.adapter().settled(call, result.as_bytes(), chain);
         let keep = match settled {
             Settled::Unknown => Keep::No,
@@ -64,21 +59,14 @@ pub(crate) mod tests {
 
     /// The methods of `names` for which a mark is not as expected.
     pub(crate) fn wrong<'a>(chain: &Chain, names: &[&'a str], mark: Flags, expected: bool) -> Vec<&'a str> {
-        names
-            .iter()
-            .copied()
-            .filter(|name| chain.look_up(name).rule.flags.has(mark) != expected)
-            .collect()
+        names.iter().copied().filter(|name| chain.look_up(name).rule.flags.has(mark) != expected).collect()
     }
 
     #[test]
     fn a_chains_rows_replace_the_familys() {
         let family = [Method::new("a", 1), Method::new("b", 1), Method::new("c", 1)];
         let own = [Method::new("b", 7), Method::new("d", 2)];
-        let rows: Vec<_> = table(&family, &own, &["c"])
-            .iter()
-            .map(|row| (row.name, row.rule.cu))
-            .collect();
+        let rows: Vec<_> = table(&family, &own, &["c"]).iter().map(|row| (row.name, row.rule.cu)).collect();
         assert_eq!(rows, [("a", 1), ("b", 7), ("d", 2)]);
     }
 

@@ -117,10 +117,7 @@ mod tests {
 
     #[test]
     fn a_result_is_read_up_to_the_member_alone() {
-        assert_eq!(
-            member(br#"{"logs":[{"number":"0x1"}],"number":"0x2","#, "number"),
-            Some(&b"\"0x2\""[..])
-        );
+        assert_eq!(member(br#"{"logs":[{"number":"0x1"}],"number":"0x2","#, "number"), Some(&b"\"0x2\""[..]));
         assert_eq!(member(b"\"0x2\"", "number"), None);
         assert_eq!(member(b"[]", "number"), None);
     }
@@ -150,16 +147,7 @@ mod tests {
     fn whole_numbers_are_digits() {
         assert_eq!(whole(b"0"), Some(0));
         assert_eq!(whole(b" 840000\n"), Some(840_000));
-        for none in [
-            "",
-            "-1",
-            "+1",
-            "1.0",
-            "1e3",
-            "\"1\"",
-            "null",
-            "99999999999999999999",
-        ] {
+        for none in ["", "-1", "+1", "1.0", "1e3", "\"1\"", "null", "99999999999999999999"] {
             assert_eq!(whole(none.as_bytes()), None, "{none}");
         }
     }

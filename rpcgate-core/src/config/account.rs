@@ -39,11 +39,7 @@ impl Accounts<'_> {
     /// Adds what exists without being written down, gives everything an identifier, turns aliases of chains into
     /// their names, and reports names that lead nowhere.
     pub(super) fn settle(self, r: &mut Reading<'_>, aliases: &[(&str, &str)]) {
-        let Accounts {
-            tenants,
-            projects,
-            keys,
-        } = self;
+        let Accounts { tenants, projects, keys } = self;
         if !keys.is_empty() || !projects.is_empty() {
             projects.entry(DEFAULT_NAME.into()).or_default();
             tenants.entry(DEFAULT_NAME.into()).or_default();
@@ -55,13 +51,7 @@ impl Accounts<'_> {
             if project.id.0 == 0 {
                 project.id.0 = identifier("project", name);
             }
-            known(
-                r,
-                &format!("projects.{name}.tenant"),
-                "tenant",
-                &project.tenant,
-                tenants.keys(),
-            );
+            known(r, &format!("projects.{name}.tenant"), "tenant", &project.tenant, tenants.keys());
         }
         let names: Vec<String> = r
             .chains
@@ -76,13 +66,7 @@ impl Accounts<'_> {
             if key.id.0 == 0 {
                 key.id.0 = identifier("key", name);
             }
-            known(
-                r,
-                &format!("{path}.project"),
-                "project",
-                &key.project,
-                projects.keys(),
-            );
+            known(r, &format!("{path}.project"), "project", &key.project, projects.keys());
             for chain in &mut key.chains {
                 if let Some((_, canonical)) = aliases.iter().find(|(alias, _)| alias == chain) {
                     *chain = (*canonical).to_owned();
@@ -90,26 +74,12 @@ impl Accounts<'_> {
                 known(r, &format!("{path}.chains"), "chain", chain, names.iter());
             }
             // A key that could not be read has been reported already.
-            let given = [format!("{path}.key"), format!("{path}.sha256")]
-                .iter()
-                .any(|path| r.is_given(path));
+            let given = [format!("{path}.key"), format!("{path}.sha256")].iter().any(|path| r.is_given(path));
             if !given {
-                r.wrong_at(
-                    &path,
-                    Problem::Invalid {
-                        key: path.clone(),
-                        why: "needs key or sha256".into(),
-                    },
-                );
+                r.wrong_at(&path, Problem::Invalid { key: path.clone(), why: "needs key or sha256".into() });
             } else if let Some(first) = key.hash().and_then(|hash| seen.insert(hash, name)) {
                 let why = format!("holds the same key as keys.{first}");
-                r.wrong_at(
-                    &path,
-                    Problem::Invalid {
-                        key: path.clone(),
-                        why,
-                    },
-                );
+                r.wrong_at(&path, Problem::Invalid { key: path.clone(), why });
             }
         }
     }
@@ -124,15 +94,7 @@ fn known<'n>(
 ) {
     if !names.clone().any(|known| known == name) {
         let nearest = nearest(name, names.map(String::as_str)).map(str::to_owned);
-        r.wrong_at(
-            path,
-            Problem::UnknownName {
-                key: path.to_owned(),
-                kind,
-                name: name.to_owned(),
-                nearest,
-            },
-        );
+        r.wrong_at(path, Problem::UnknownName { key: path.to_owned(), kind, name: name.to_owned(), nearest });
     }
 }
 
@@ -173,11 +135,7 @@ pub(super) fn callers(
 /// A UUID of version 8 (RFC 9562) that follows from a name.
 fn identifier(kind: &str, name: &str) -> u128 {
     let hash = KeyHash::of(&format!("rpcgate {kind} {name}"));
-    let bits = hash
-        .0
-        .iter()
-        .take(16)
-        .fold(0, |bits, byte| bits << 8 | u128::from(*byte));
+    let bits = hash.0.iter().take(16).fold(0, |bits, byte| bits << 8 | u128::from(*byte));
     bits & !(0xf << 76) & !(0b11 << 62) | 8 << 76 | 0b10 << 62
 }
 

@@ -78,11 +78,7 @@ pub struct Jwt {
 
 impl Default for Jwt {
     fn default() -> Self {
-        Jwt {
-            secret: None,
-            access_ttl: 900 * SECOND,
-            refresh_ttl: 30 * DAY,
-        }
+        Jwt { secret: None, access_ttl: 900 * SECOND, refresh_ttl: 30 * DAY }
     }
 }
 
@@ -107,11 +103,7 @@ pub struct Mail {
 
 impl Default for Mail {
     fn default() -> Self {
-        Mail {
-            from: "rpcgate@localhost".into(),
-            smtp: None,
-            outbox: "outbox".into(),
-        }
+        Mail { from: "rpcgate@localhost".into(), smtp: None, outbox: "outbox".into() }
     }
 }
 
@@ -121,10 +113,7 @@ impl Table for Mail {
         f.url("smtp", &mut self.smtp, &["smtp", "smtps"]);
         f.value("outbox", &mut self.outbox);
         if !self.from.contains('@') || self.from.contains(['\r', '\n']) {
-            f.wrong(&["from"], |key| Problem::Invalid {
-                key,
-                why: "must be a mail address".into(),
-            });
+            f.wrong(&["from"], |key| Problem::Invalid { key, why: "must be a mail address".into() });
         }
     }
 }
@@ -164,12 +153,7 @@ pub struct Challenge {
 
 impl Default for Challenge {
     fn default() -> Self {
-        Challenge {
-            kind: ChallengeKind::Altcha,
-            difficulty: 100_000,
-            site_key: None,
-            secret: None,
-        }
+        Challenge { kind: ChallengeKind::Altcha, difficulty: 100_000, site_key: None, secret: None }
     }
 }
 
@@ -180,10 +164,8 @@ impl Table for Challenge {
         f.value("site_key", &mut self.site_key);
         f.secret("secret", &mut self.secret, 1);
         if self.kind != ChallengeKind::Altcha && (self.site_key.is_none() || self.secret.is_none()) {
-            let why = format!(
-                "= {:?} needs admin.challenge.site_key and admin.challenge.secret",
-                self.kind.text()
-            );
+            let why =
+                format!("= {:?} needs admin.challenge.site_key and admin.challenge.secret", self.kind.text());
             f.wrong(&["kind"], |key| Problem::Invalid { key, why });
         }
     }

@@ -56,11 +56,7 @@ impl Chain {
     pub fn changes(&self) -> Changes {
         Changes {
             cu: self.cu.iter().map(|(method, cu)| (method.clone(), *cu)).collect(),
-            cache: self
-                .ttl
-                .iter()
-                .map(|(method, rule)| (method.clone(), *rule))
-                .collect(),
+            cache: self.ttl.iter().map(|(method, rule)| (method.clone(), *rule)).collect(),
             blocked: self.blocked_methods.iter().cloned().collect(),
             open: self.open_methods.clone(),
             final_depth: self.final_depth,
@@ -86,10 +82,8 @@ impl Table for Chain {
         methods(f, "ttl", self.ttl.keys(), false);
         for (n, node) in self.nodes.iter().enumerate() {
             if node.url.is_none() && node.ws.is_none() && node.grpc.is_none() {
-                let why = format!(
-                    "has an entry (number {}) without url, ws and grpc: give one of them",
-                    n + 1
-                );
+                let why =
+                    format!("has an entry (number {}) without url, ws and grpc: give one of them", n + 1);
                 f.wrong(&["nodes"], |key| Problem::Invalid { key, why });
             }
         }
@@ -104,11 +98,7 @@ pub(super) fn methods<'n, F: Fields>(
     families: bool,
 ) {
     for name in names {
-        let stem = if families {
-            name.strip_suffix('*').unwrap_or(name)
-        } else {
-            name
-        };
+        let stem = if families { name.strip_suffix('*').unwrap_or(name) } else { name };
         let why = if name.is_empty() || name.len() > 256 || name.contains(char::is_whitespace) {
             format!("has a name that no method can have: {name:?}")
         } else if stem.contains('*') {

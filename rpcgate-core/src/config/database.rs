@@ -25,18 +25,13 @@ impl Database {
 
     /// The same for people to read.
     pub fn masked_url(&self) -> String {
-        self.url
-            .as_ref()
-            .map_or_else(|| Self::DEFAULT_URL.into(), Url::masked)
+        self.url.as_ref().map_or_else(|| Self::DEFAULT_URL.into(), Url::masked)
     }
 }
 
 impl Default for Database {
     fn default() -> Self {
-        Database {
-            url: Url::parse(Self::DEFAULT_URL, DATABASES).ok(),
-            migrate: true,
-        }
+        Database { url: Url::parse(Self::DEFAULT_URL, DATABASES).ok(), migrate: true }
     }
 }
 

@@ -7,34 +7,21 @@ use std::time::Duration;
 pub(super) const WANTED: &str = "a duration such as \"250ms\", \"30s\", \"5m\", \"1h\" or \"90d\"";
 
 /// Units in milliseconds, largest first.
-const UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Reads a text; digits alone count seconds.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - unit.len()];
-    let (_, millis) = UNITS
-        .into_iter()
-        .find(|(name, _)| *name == if unit.is_empty() { "s" } else { unit })?;
-    digits
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(millis)
-        .map(Duration::from_millis)
+    let (_, millis) =
+        UNITS.into_iter().find(|(name, _)| *name == if unit.is_empty() { "s" } else { unit })?;
+    digits.parse::<u64>().ok()?.checked_mul(millis).map(Duration::from_millis)
 }
 
 /// The shortest text that reads as the same time; what is finer than a millisecond is cut.
 pub(super) fn text(time: Duration) -> String {
     let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    let unit = UNITS
-        .into_iter()
-        .find(|(_, size)| millis > 0 && millis.is_multiple_of(*size));
+    let unit = UNITS.into_iter().find(|(_, size)| millis > 0 && millis.is_multiple_of(*size));
     unit.map_or_else(|| "0s".into(), |(name, size)| format!("{}{name}", millis / size))
 }
 
@@ -52,13 +39,9 @@ mod tests {
 
     #[test]
     fn texts_read_and_write_the_same() {
-        for (given, millis) in [
-            ("250ms", 250),
-            ("30s", 30_000),
-            ("5m", 300_000),
-            ("1h", 3_600_000),
-            ("0s", 0),
-        ] {
+        for (given, millis) in
+            [("250ms", 250), ("30s", 30_000), ("5m", 300_000), ("1h", 3_600_000), ("0s", 0)]
+        {
             assert_eq!(parse(given), Some(Duration::from_millis(millis)), "{given}");
             assert_eq!(text(Duration::from_millis(millis)), given);
         }

@@ -68,12 +68,7 @@ pub(super) trait Fields {
 
     /// A whole number in a range.
     fn number<N: Number>(&mut self, key: &'static str, slot: &mut N, range: RangeInclusive<N>) {
-        self.leaf(
-            key,
-            slot,
-            |item, r| number(item, r, range),
-            |n| Some(n.to_string()),
-        );
+        self.leaf(key, slot, |item, r| number(item, r, range), |n| Some(n.to_string()));
     }
 
     /// A number of bytes.
@@ -94,9 +89,7 @@ pub(super) trait Fields {
             let time = duration::read(item, r)?;
             span(item, r, time, &range, |time| duration::text(*time))
         };
-        self.leaf(key, slot, read, |time| {
-            Some(format!("{:?}", duration::text(*time)))
-        });
+        self.leaf(key, slot, read, |time| Some(format!("{:?}", duration::text(*time))));
     }
 
     /// One word of a few.
@@ -107,9 +100,7 @@ pub(super) trait Fields {
     /// A secret of at least so many bytes.
     fn secret(&mut self, key: &'static str, slot: &mut Option<Secret>, least: usize) {
         let read = |item: &Item, r: &mut Reading<'_>| Secret::read(item, r, least);
-        self.leaf(key, slot, read, |secret| {
-            secret.as_ref().map(|_| format!("{:?}", super::secret::MASK))
-        });
+        self.leaf(key, slot, read, |secret| secret.as_ref().map(|_| format!("{:?}", super::secret::MASK)));
     }
 
     /// A URL with one of these schemes.

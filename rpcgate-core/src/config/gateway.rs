@@ -61,10 +61,7 @@ impl Table for Gateway {
         f.table("ws", &mut self.ws);
         if self.reply_max < self.reply_buffer {
             let why = "must not be smaller than gateway.reply_buffer".into();
-            f.wrong(&["reply_max", "reply_buffer"], |key| Problem::Invalid {
-                key,
-                why,
-            });
+            f.wrong(&["reply_max", "reply_buffer"], |key| Problem::Invalid { key, why });
         }
         if self.grpc_listen.is_some() && self.tls.pair().is_none() {
             let why = "needs gateway.tls.cert and gateway.tls.key: gRPC is served over TLS only".into();
@@ -174,11 +171,7 @@ pub struct Ws {
 
 impl Default for Ws {
     fn default() -> Self {
-        Ws {
-            calls_per_second: 0,
-            ping: 30 * SECOND,
-            message: 16 * MIB,
-        }
+        Ws { calls_per_second: 0, ping: 30 * SECOND, message: 16 * MIB }
     }
 }
 

@@ -48,10 +48,7 @@ impl Default for Key {
 impl Key {
     /// What the key is looked up under; `None` only where neither form was given.
     pub fn hash(&self) -> Option<KeyHash> {
-        self.key
-            .as_ref()
-            .map(|key| KeyHash::of(key.expose()))
-            .or(self.sha256)
+        self.key.as_ref().map(|key| KeyHash::of(key.expose())).or(self.sha256)
     }
 }
 
@@ -70,11 +67,7 @@ impl Table for Key {
                 why: "stands beside key: give one of them".into(),
             });
         }
-        if self
-            .key
-            .as_ref()
-            .is_some_and(|key| !key.expose().bytes().all(|b| b.is_ascii_graphic()))
-        {
+        if self.key.as_ref().is_some_and(|key| !key.expose().bytes().all(|b| b.is_ascii_graphic())) {
             let why = "has characters that no header carries safely: use visible ASCII".into();
             f.wrong(&["key"], |key| Problem::Invalid { key, why });
         }

@@ -103,11 +103,7 @@ pub struct Setting {
 impl Setting {
     /// `value` for the key at `path`, on behalf of `from`.
     pub fn new(from: impl Into<String>, path: impl Into<String>, value: impl Into<String>) -> Self {
-        Setting {
-            from: from.into(),
-            path: path.into(),
-            value: value.into(),
-        }
+        Setting { from: from.into(), path: path.into(), value: value.into() }
     }
 }
 
@@ -149,10 +145,7 @@ impl fmt::Debug for Input<'_> {
     /// Values are left out: there are secrets among them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.map(|(name, _)| name);
-        f.debug_struct("Input")
-            .field("chains", &self.chains)
-            .field("file", &file)
-            .finish_non_exhaustive()
+        f.debug_struct("Input").field("chains", &self.chains).field("file", &file).finish_non_exhaustive()
     }
 }
 
@@ -218,10 +211,7 @@ impl Config {
     pub fn read(input: &Input<'_>) -> Result<Config, ConfigErrors> {
         let mut errors = Vec::new();
         let base = settings(input.base, &mut errors);
-        let file = input
-            .file
-            .map(|(name, text)| tree::parse(name, text, &mut errors))
-            .unwrap_or_default();
+        let file = input.file.map(|(name, text)| tree::parse(name, text, &mut errors)).unwrap_or_default();
         let env = variables(input.env, &mut errors);
         let flags = settings(input.flags, &mut errors);
         let mut reading = Reading::new(input.env, input.secret_file, input.chains, errors);
@@ -233,11 +223,7 @@ impl Config {
             keys: &mut config.keys,
         };
         accounts.settle(&mut reading, input.aliases);
-        if reading.errors.is_empty() {
-            Ok(config)
-        } else {
-            Err(ConfigErrors::new(reading.errors))
-        }
+        if reading.errors.is_empty() { Ok(config) } else { Err(ConfigErrors::new(reading.errors)) }
     }
 
     /// The configuration as TOML with every value in force: what `check` prints. Secrets and passwords are `***`, and
@@ -269,10 +255,7 @@ fn settings(settings: &[Setting], errors: &mut Vec<ConfigError>) -> tree::Table 
         if tree::insert(&mut root, &keys, value, &place, true).is_err() {
             errors.push(ConfigError {
                 place,
-                problem: Problem::UnknownKey {
-                    key: path.clone(),
-                    nearest: None,
-                },
+                problem: Problem::UnknownKey { key: path.clone(), nearest: None },
             });
         }
     }
@@ -291,10 +274,7 @@ fn variables(env: &[(String, String)], errors: &mut Vec<ConfigError>) -> tree::T
         let place = Place::Env(name.as_str().into());
         let keys: Vec<&str> = path.split("__").collect();
         if tree::insert(&mut root, &keys, value, &place, false).is_err() {
-            errors.push(ConfigError {
-                place,
-                problem: Problem::Duplicate { key: keys.join(".") },
-            });
+            errors.push(ConfigError { place, problem: Problem::Duplicate { key: keys.join(".") } });
         }
     }
     root

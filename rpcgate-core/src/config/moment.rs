@@ -8,22 +8,11 @@ pub(super) const WANTED: &str = "a moment such as 2027-01-31T12:00:00Z";
 pub(super) fn parse(text: &str) -> Option<Time> {
     let number = |range: std::ops::Range<usize>| -> Option<u64> {
         let digits = text.get(range)?;
-        digits
-            .bytes()
-            .all(|b| b.is_ascii_digit())
-            .then(|| digits.parse().ok())?
+        digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
     };
-    let mark = |at: usize, marks: &[u8]| {
-        text.as_bytes()
-            .get(at)
-            .is_some_and(|b| marks.contains(b))
-            .then_some(())
-    };
-    mark(4, b"-")
-        .and(mark(7, b"-"))
-        .and(mark(10, b"Tt "))
-        .and(mark(13, b":"))
-        .and(mark(16, b":"))?;
+    let mark =
+        |at: usize, marks: &[u8]| text.as_bytes().get(at).is_some_and(|b| marks.contains(b)).then_some(());
+    mark(4, b"-").and(mark(7, b"-")).and(mark(10, b"Tt ")).and(mark(13, b":")).and(mark(16, b":"))?;
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
     if !(1970..).contains(&year)
@@ -43,16 +32,10 @@ pub(super) fn parse(text: &str) -> Option<Time> {
     if fraction.is_empty() {
         return None;
     }
-    let micros: u64 = format!("{:0<6}", &fraction[..fraction.len().min(6)])
-        .parse()
-        .ok()?;
+    let micros: u64 = format!("{:0<6}", &fraction[..fraction.len().min(6)]).parse().ok()?;
     let local = (days(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second).cast_signed();
     let secs = local.checked_sub(offset(zone)?)?;
-    u64::try_from(secs)
-        .ok()?
-        .checked_mul(1_000_000)?
-        .checked_add(micros)
-        .map(Time::from_micros)
+    u64::try_from(secs).ok()?.checked_mul(1_000_000)?.checked_add(micros).map(Time::from_micros)
 }
 
 /// Seconds that local time is ahead of UTC.
@@ -88,10 +71,7 @@ pub(super) fn text(time: Time) -> String {
         month += 1;
     }
     let (hour, minute, second) = (secs / 3_600, secs / 60 % 60, secs % 60);
-    let whole = format!(
-        "{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}",
-        day + 1
-    );
+    let whole = format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}", day + 1);
     match time.micros() % 1_000_000 {
         0 => format!("{whole}Z"),
         micros => format!("{whole}.{micros:06}Z"),
@@ -140,10 +120,7 @@ mod tests {
     #[test]
     fn offsets_and_fractions_count() {
         assert_eq!(parse("2026-12-31 14:00:00+02:00"), parse("2026-12-31T12:00:00Z"));
-        assert_eq!(
-            parse("1970-01-01t00:00:01.0000019z"),
-            Some(Time::from_micros(1_000_001))
-        );
+        assert_eq!(parse("1970-01-01t00:00:01.0000019z"), Some(Time::from_micros(1_000_001)));
     }
 
     #[test]

@@ -2,9 +2,7 @@
 
 /// The word of `known` that takes the fewest edits to reach from `word`, of equals the first.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .into_iter()
-        .min_by_key(|candidate| distance(word, candidate))
+    known.into_iter().min_by_key(|candidate| distance(word, candidate))
 }
 
 /// Characters to insert, remove, replace or swap with their neighbour.
@@ -19,11 +17,7 @@ fn distance(a: &str, b: &str) -> usize {
                 let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
                 let best = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
                 let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-                if swapped {
-                    best.min(rows[i - 2][j - 2] + 1)
-                } else {
-                    best
-                }
+                if swapped { best.min(rows[i - 2][j - 2] + 1) } else { best }
             };
         }
     }
@@ -36,12 +30,9 @@ mod tests {
 
     #[test]
     fn edits_are_counted() {
-        for (a, b, edits) in [
-            ("", "abc", 3),
-            ("listen", "listn", 1),
-            ("listne", "listen", 1),
-            ("abc", "abc", 0),
-        ] {
+        for (a, b, edits) in
+            [("", "abc", 3), ("listen", "listn", 1), ("listne", "listen", 1), ("abc", "abc", 0)]
+        {
             assert_eq!(distance(a, b), edits, "{a} {b}");
         }
     }

@@ -52,11 +52,7 @@ impl Default for Node {
 impl Node {
     /// Moves user and password out of the URLs, so that they stand in one place. The error belongs to the URL's key.
     fn settle(&mut self) -> Result<(), (&'static str, String)> {
-        for (key, url) in [
-            ("url", &mut self.url),
-            ("ws", &mut self.ws),
-            ("grpc", &mut self.grpc),
-        ] {
+        for (key, url) in [("url", &mut self.url), ("ws", &mut self.ws), ("grpc", &mut self.grpc)] {
             let Some(url) = url else { continue };
             let Some((user, password)) = url.take_login().map_err(|why| (key, why))? else {
                 continue;
@@ -65,10 +61,7 @@ impl Node {
             if self.user.is_none() && self.password.is_none() {
                 (self.user, self.password) = (Some(user), password);
             } else if self.user.as_ref() != Some(&user) || self.password != password {
-                return Err((
-                    key,
-                    "has another user or password than the node has elsewhere".into(),
-                ));
+                return Err((key, "has another user or password than the node has elsewhere".into()));
             }
         }
         Ok(())
@@ -78,10 +71,7 @@ impl Node {
         let sound = |name: &str, value: &Secret| {
             name.parse::<http::HeaderName>().is_ok() && value.expose().parse::<http::HeaderValue>().is_ok()
         };
-        self.headers
-            .iter()
-            .find(|(name, value)| !sound(name, value))
-            .map(|(name, _)| name.as_str())
+        self.headers.iter().find(|(name, value)| !sound(name, value)).map(|(name, _)| name.as_str())
     }
 }
 
@@ -99,10 +89,7 @@ impl Table for Node {
             f.wrong(&[at], |key| Problem::Invalid { key, why });
         }
         if self.password.is_some() && self.user.is_none() {
-            f.wrong(&["password"], |key| Problem::Invalid {
-                key,
-                why: "needs a user beside it".into(),
-            });
+            f.wrong(&["password"], |key| Problem::Invalid { key, why: "needs a user beside it".into() });
         }
         if let Some(name) = self.bad_header() {
             let why = format!("has a name or value that HTTP does not allow: {name:?}");

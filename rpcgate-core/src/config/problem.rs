@@ -101,34 +101,18 @@ impl fmt::Display for Problem {
             Problem::Duplicate { key } => write!(f, "{key} is given twice"),
             Problem::UnknownKey { key, nearest } => {
                 write!(f, "unknown key {key}")?;
-                nearest
-                    .as_ref()
-                    .map_or(Ok(()), |n| write!(f, "; the nearest known key is {n}"))
+                nearest.as_ref().map_or(Ok(()), |n| write!(f, "; the nearest known key is {n}"))
             }
             Problem::UnknownVariable { nearest } => {
                 f.write_str("unknown name")?;
-                nearest
-                    .as_ref()
-                    .map_or(Ok(()), |n| write!(f, "; the nearest known name is {n}"))
+                nearest.as_ref().map_or(Ok(()), |n| write!(f, "; the nearest known name is {n}"))
             }
-            Problem::UnknownName {
-                key,
-                kind,
-                name,
-                nearest,
-            } => {
+            Problem::UnknownName { key, kind, name, nearest } => {
                 write!(f, "{key}: unknown {kind} {name:?}")?;
-                nearest
-                    .as_ref()
-                    .map_or(Ok(()), |n| write!(f, "; the nearest known {kind} is {n:?}"))
+                nearest.as_ref().map_or(Ok(()), |n| write!(f, "; the nearest known {kind} is {n:?}"))
             }
             Problem::Unreadable { key, wanted, found } => write!(f, "{key} must be {wanted}, found {found}"),
-            Problem::OutOfRange {
-                key,
-                low,
-                high,
-                found,
-            } => {
+            Problem::OutOfRange { key, low, high, found } => {
                 write!(f, "{key} must lie between {low} and {high}, found {found}")
             }
             Problem::Invalid { key, why } => write!(f, "{key} {why}"),

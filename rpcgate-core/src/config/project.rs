@@ -53,10 +53,7 @@ impl Project {
     /// Its method lists.
     pub fn lists(&self) -> MethodLists {
         let set = |names: &[String]| names.iter().map(|name| name.as_bytes().into()).collect();
-        MethodLists {
-            allowed: set(&self.allowed_methods),
-            blocked: set(&self.blocked_methods),
-        }
+        MethodLists { allowed: set(&self.allowed_methods), blocked: set(&self.blocked_methods) }
     }
 }
 
@@ -87,17 +84,7 @@ mod tests {
     #[test]
     fn a_quota_has_a_row_once_anything_is_set() {
         assert_eq!(Project::default().quota(), Quota::default());
-        let set = Project {
-            rps_limit: Some(5),
-            ..Project::default()
-        };
-        assert_eq!(
-            set.quota(),
-            Quota {
-                rps_limit: Some(5),
-                has_row: true,
-                ..Quota::default()
-            }
-        );
+        let set = Project { rps_limit: Some(5), ..Project::default() };
+        assert_eq!(set.quota(), Quota { rps_limit: Some(5), has_row: true, ..Quota::default() });
     }
 }

@@ -12,11 +12,7 @@ use std::collections::BTreeMap;
 impl Reading<'_> {
     /// Reads a table that may be spread over `layers`.
     pub(super) fn table<T: Table>(&mut self, layers: Vec<&tree::Table>, slot: &mut T) {
-        let mut reader = Reader {
-            layers,
-            known: Vec::new(),
-            reading: self,
-        };
+        let mut reader = Reader { layers, known: Vec::new(), reading: self };
         slot.fields(&mut reader);
         reader.finish();
     }
@@ -52,25 +48,13 @@ impl<'a> Reader<'a, '_> {
 
     /// Reports every key that nobody asked for.
     fn finish(self) {
-        let Reader {
-            layers,
-            known,
-            reading,
-        } = self;
-        let reserved = if reading.path.is_empty() {
-            &RESERVED[..]
-        } else {
-            &[]
-        };
+        let Reader { layers, known, reading } = self;
+        let reserved = if reading.path.is_empty() { &RESERVED[..] } else { &[] };
         for (key, entry) in layers.iter().flat_map(|layer| layer.iter()) {
             if known.contains(&key.as_str()) {
                 continue;
             }
-            let before = if reading.path.is_empty() {
-                String::new()
-            } else {
-                format!("{}.", reading.path)
-            };
+            let before = if reading.path.is_empty() { String::new() } else { format!("{}.", reading.path) };
             // A variable that stands for nothing at all may be meant as one of those that are no keys.
             let others = match (&entry.place, &entry.item.value) {
                 (Place::Env(_), Value::Text(_)) => reserved,
@@ -84,10 +68,7 @@ impl<'a> Reader<'a, '_> {
                         nearest: nearest
                             .map(|path| format!("{PREFIX}{}", path.to_uppercase().replace('.', "__"))),
                     },
-                    _ => Problem::UnknownKey {
-                        key: format!("{before}{key}{rest}"),
-                        nearest,
-                    },
+                    _ => Problem::UnknownKey { key: format!("{before}{key}{rest}"), nearest },
                 };
                 reading.report(place, problem);
             }
@@ -99,9 +80,9 @@ impl<'a> Reader<'a, '_> {
 fn givers(entry: &Entry) -> Vec<(Place, String)> {
     fn walk(entry: &Entry, path: &str, out: &mut Vec<(Place, String)>) {
         match &entry.item.value {
-            Value::Table(table) => table
-                .iter()
-                .for_each(|(key, entry)| walk(entry, &format!("{path}.{key}"), out)),
+            Value::Table(table) => {
+                table.iter().for_each(|(key, entry)| walk(entry, &format!("{path}.{key}"), out))
+            }
             _ => out.push((entry.place.clone(), path.to_owned())),
         }
     }
@@ -195,15 +176,9 @@ impl Fields for Reader<'_, '_> {
     }
 
     fn wrong(&mut self, keys: &[&'static str], problem: impl FnOnce(String) -> Problem) {
-        let paths: Vec<_> = keys
-            .iter()
-            .map(|key| self.reading.under(key, |r| r.path.clone()))
-            .collect();
+        let paths: Vec<_> = keys.iter().map(|key| self.reading.under(key, |r| r.path.clone())).collect();
         let Some(first) = paths.first() else { return };
-        let given = paths
-            .iter()
-            .find(|path| self.reading.is_given(path))
-            .unwrap_or(first);
+        let given = paths.iter().find(|path| self.reading.is_given(path)).unwrap_or(first);
         self.reading.wrong_at(given, problem(first.clone()));
     }
 }

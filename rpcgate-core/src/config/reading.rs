@@ -23,22 +23,12 @@ impl<'i> Reading<'i> {
         chains: &'i [&'i str],
         errors: Vec<ConfigError>,
     ) -> Self {
-        Reading {
-            env,
-            secret_file,
-            chains,
-            errors,
-            path: String::new(),
-            places: BTreeMap::new(),
-        }
+        Reading { env, secret_file, chains, errors, path: String::new(), places: BTreeMap::new() }
     }
 
     /// The value of an environment variable.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
-        self.env
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.clone())
+        self.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
 
     /// Reports a problem of `item`, whose key is the one being read.
@@ -48,11 +38,7 @@ impl<'i> Reading<'i> {
     }
 
     pub(super) fn unreadable<T>(&mut self, item: &Item, wanted: &str) -> Option<T> {
-        self.wrong(item, |key| Problem::Unreadable {
-            key,
-            wanted: wanted.to_owned(),
-            found: item.found(),
-        })
+        self.wrong(item, |key| Problem::Unreadable { key, wanted: wanted.to_owned(), found: item.found() })
     }
 
     /// The same where the value may be or hold a secret.

@@ -15,10 +15,7 @@ pub struct Retention {
 
 impl Default for Retention {
     fn default() -> Self {
-        Retention {
-            events: 90 * DAY,
-            ledger: 400 * DAY,
-        }
+        Retention { events: 90 * DAY, ledger: 400 * DAY }
     }
 }
 

@@ -16,9 +16,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 fn parsed<T: FromStr>(item: &Item, r: &mut Reading<'_>, wanted: &str) -> Option<T> {
-    item.text()
-        .and_then(|text| text.parse().ok())
-        .or_else(|| r.unreadable(item, wanted))
+    item.text().and_then(|text| text.parse().ok()).or_else(|| r.unreadable(item, wanted))
 }
 
 impl Value for bool {
@@ -58,9 +56,7 @@ impl Value for u64 {
 
 impl Value for String {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
-        item.text()
-            .map(str::to_owned)
-            .or_else(|| r.unreadable(item, "a text"))
+        item.text().map(str::to_owned).or_else(|| r.unreadable(item, "a text"))
     }
 
     fn write(&self) -> Option<String> {
@@ -92,8 +88,7 @@ impl Value for SocketAddr {
 impl Value for IpNet {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         let one = item.text().and_then(|text| text.parse::<IpAddr>().ok());
-        one.map(IpNet::from)
-            .or_else(|| parsed(item, r, "an address or a network such as \"10.0.0.0/8\""))
+        one.map(IpNet::from).or_else(|| parsed(item, r, "an address or a network such as \"10.0.0.0/8\""))
     }
 
     fn write(&self) -> Option<String> {
@@ -107,8 +102,7 @@ impl Value for Time {
             Given::Moment(text) => Some(text.as_str()),
             _ => item.text(),
         };
-        text.and_then(moment::parse)
-            .or_else(|| r.unreadable(item, moment::WANTED))
+        text.and_then(moment::parse).or_else(|| r.unreadable(item, moment::WANTED))
     }
 
     fn write(&self) -> Option<String> {
@@ -124,8 +118,7 @@ impl Value for Price {
             Given::Text(text) => text.parse().ok(),
             _ => None,
         };
-        usd.and_then(Price::from_usd)
-            .or_else(|| r.unreadable(item, "a price in USD between 0 and 1000"))
+        usd.and_then(Price::from_usd).or_else(|| r.unreadable(item, "a price in USD between 0 and 1000"))
     }
 
     fn write(&self) -> Option<String> {

@@ -31,10 +31,7 @@ impl Secret {
         }
         let (text, _) = text(item, r)?;
         if text.len() < least {
-            return r.invalid(
-                item,
-                format!("must have at least {least} bytes, found {}", text.len()),
-            );
+            return r.invalid(item, format!("must have at least {least} bytes, found {}", text.len()));
         }
         Some(Some(Secret(text.into())))
     }
@@ -88,9 +85,9 @@ pub(super) fn text(item: &Item, r: &mut Reading<'_>) -> Option<(String, bool)> {
             "file" => {
                 (r.secret_file)(name).map_err(|why| format!("cannot be read from file {name:?}: {why}"))
             }
-            "env" => r
-                .variable(name)
-                .ok_or_else(|| format!("wants environment variable {name}, which is not set")),
+            "env" => {
+                r.variable(name).ok_or_else(|| format!("wants environment variable {name}, which is not set"))
+            }
             _ => return kinds(item, r),
         };
         return match found {
@@ -112,10 +109,7 @@ mod tests {
     #[test]
     fn a_secret_is_never_shown() {
         let secret = Secret::new("hunter2");
-        assert_eq!(
-            format!("{secret} {secret:?} {:?}", Some(&secret)),
-            "*** *** Some(***)"
-        );
+        assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "*** *** Some(***)");
         assert_eq!(secret.expose(), "hunter2");
     }
 

@@ -9,17 +9,13 @@ const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 <
 pub(super) fn parse(text: &str) -> Option<u64> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - unit.len()];
-    let (_, size) = UNITS
-        .into_iter()
-        .find(|(name, _)| *name == if unit.is_empty() { "B" } else { unit })?;
+    let (_, size) = UNITS.into_iter().find(|(name, _)| *name == if unit.is_empty() { "B" } else { unit })?;
     digits.parse::<u64>().ok()?.checked_mul(size)
 }
 
 /// The shortest text that reads as the same size.
 pub(super) fn text(bytes: u64) -> String {
-    let unit = UNITS
-        .into_iter()
-        .find(|(_, size)| bytes > 0 && bytes.is_multiple_of(*size));
+    let unit = UNITS.into_iter().find(|(_, size)| bytes > 0 && bytes.is_multiple_of(*size));
     unit.map_or_else(|| "0B".into(), |(name, size)| format!("{}{name}", bytes / size))
 }
 
@@ -29,13 +25,9 @@ mod tests {
 
     #[test]
     fn texts_read_and_write_the_same() {
-        for (given, bytes) in [
-            ("5MiB", 5 << 20),
-            ("256KiB", 256 << 10),
-            ("1GiB", 1 << 30),
-            ("1025B", 1025),
-            ("0B", 0),
-        ] {
+        for (given, bytes) in
+            [("5MiB", 5 << 20), ("256KiB", 256 << 10), ("1GiB", 1 << 30), ("1025B", 1025), ("0B", 0)]
+        {
             assert_eq!(parse(given), Some(bytes), "{given}");
             assert_eq!(text(bytes), given);
         }

@@ -33,12 +33,7 @@ pub struct Telemetry {
 
 impl Default for Telemetry {
     fn default() -> Self {
-        Telemetry {
-            listen: None,
-            log_filter: "info".into(),
-            log_format: LogFormat::Json,
-            otlp_url: None,
-        }
+        Telemetry { listen: None, log_filter: "info".into(), log_format: LogFormat::Json, otlp_url: None }
     }
 }
 

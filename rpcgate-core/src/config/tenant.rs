@@ -19,11 +19,7 @@ pub struct Tenant {
 
 impl Default for Tenant {
     fn default() -> Self {
-        Tenant {
-            id: TenantId(0),
-            plan: Tier::Free,
-            suspended: false,
-        }
+        Tenant { id: TenantId(0), plan: Tier::Free, suspended: false }
     }
 }
 

@@ -13,9 +13,7 @@ const EXAMPLE: &str = include_str!("../../../docs/rpcgate.example.toml");
 const KEY: &str = "rpcg_1234567abcdefgh";
 
 fn pairs(env: &[(&str, &str)]) -> Vec<(String, String)> {
-    env.iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
+    env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 fn input(text: &str) -> Input<'_> {
@@ -32,42 +30,25 @@ fn read(text: &str) -> Config {
 }
 
 fn errors(text: &str) -> Vec<String> {
-    Config::read(&input(text))
-        .unwrap_err()
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    Config::read(&input(text)).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
 /// The one error of a one-line text under `table`, without its place.
 fn error(table: &str, line: &str) -> String {
     let all = errors(&format!("[{table}]\n{line}\n"));
     let [one] = all.as_slice() else { panic!("{all:?}") };
-    one.strip_prefix("f.toml:2: ")
-        .unwrap_or_else(|| panic!("{one}"))
-        .to_owned()
+    one.strip_prefix("f.toml:2: ").unwrap_or_else(|| panic!("{one}")).to_owned()
 }
 
 fn env_errors(env: &[(&str, &str)]) -> Vec<String> {
     let env = pairs(env);
-    let input = Input {
-        env: &env,
-        ..input("")
-    };
-    Config::read(&input)
-        .unwrap_err()
-        .iter()
-        .map(ToString::to_string)
-        .collect()
+    let input = Input { env: &env, ..input("") };
+    Config::read(&input).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
 fn with_env(env: &[(&str, &str)], text: &str) -> Config {
     let env = pairs(env);
-    Config::read(&Input {
-        env: &env,
-        ..input(text)
-    })
-    .unwrap_or_else(|errors| panic!("{errors}"))
+    Config::read(&Input { env: &env, ..input(text) }).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 #[test]
@@ -75,13 +56,7 @@ fn an_empty_file_gives_the_defaults_and_every_chain() {
     let config = read("");
     assert_eq!(config.chains.keys().collect::<Vec<_>>(), ["bsc", "btc", "eth"]);
     assert!(config.chains.values().all(|chain| *chain == Chain::default()));
-    assert_eq!(
-        Config {
-            chains: BTreeMap::new(),
-            ..config
-        },
-        Config::default()
-    );
+    assert_eq!(Config { chains: BTreeMap::new(), ..config }, Config::default());
     assert_eq!(Config::default().database.url(), "sqlite://rpcgate.db");
 }
 
@@ -99,40 +74,14 @@ fn a_later_place_beats_an_earlier_one() {
     ];
     let flags = [Setting::new("--gateway", "gateway.listen", "127.0.0.1:4")];
     let port = |input: &Input<'_>| Config::read(input).unwrap().gateway.listen.port();
-    let none = Input {
-        chains: CHAINS,
-        ..Input::default()
-    };
+    let none = Input { chains: CHAINS, ..Input::default() };
     assert_eq!(port(&none), 8080);
     assert_eq!(port(&Input { base: &base, ..none }), 1);
-    assert_eq!(
-        port(&Input {
-            base: &base,
-            ..input(file)
-        }),
-        2
-    );
-    assert_eq!(
-        port(&Input {
-            base: &base,
-            env: &env,
-            ..input(file)
-        }),
-        3
-    );
-    let all = Config::read(&Input {
-        base: &base,
-        env: &env,
-        flags: &flags,
-        ..input(file)
-    })
-    .unwrap();
+    assert_eq!(port(&Input { base: &base, ..input(file) }), 2);
+    assert_eq!(port(&Input { base: &base, env: &env, ..input(file) }), 3);
+    let all = Config::read(&Input { base: &base, env: &env, flags: &flags, ..input(file) }).unwrap();
     assert_eq!((all.gateway.listen.port(), all.admin.listen.port()), (4, 1));
-    let hosts: Vec<_> = all.chains["eth"]
-        .nodes
-        .iter()
-        .map(|n| n.url.as_ref().unwrap().expose())
-        .collect();
+    let hosts: Vec<_> = all.chains["eth"].nodes.iter().map(|n| n.url.as_ref().unwrap().expose()).collect();
     assert_eq!(
         (hosts.as_slice(), all.chains["eth"].timeout),
         (&["http://a", "http://b"][..], Duration::from_secs(2))
@@ -159,10 +108,7 @@ fn variables_say_what_the_file_can_say() {
         "[redis]\nurl = \"redis://h\"\n",
     );
     let eth = &config.chains["eth"];
-    assert_eq!(
-        (eth.cu["eth_call"], eth.cu["queryNetwork/tip"], eth.ttl["b"]),
-        (3, 4, CacheRule::Static)
-    );
+    assert_eq!((eth.cu["eth_call"], eth.cu["queryNetwork/tip"], eth.ttl["b"]), (3, 4, CacheRule::Static));
     assert_eq!(config.gateway.trusted_proxies.len(), 2);
     assert!(config.webhooks.allow_private_targets);
     assert_eq!(
@@ -194,45 +140,22 @@ fn all_errors_are_reported_in_the_order_of_their_lines() {
 #[test]
 fn an_error_knows_its_column() {
     let all = Config::read(&input("[gateway]\n  lisen = 1\n")).unwrap_err();
-    let place = Place::File {
-        file: "f.toml".into(),
-        line: 2,
-        column: 3,
-    };
+    let place = Place::File { file: "f.toml".into(), line: 2, column: 3 };
     assert_eq!(all.iter().map(|e| &e.place).collect::<Vec<_>>(), [&place]);
 }
 
 #[test]
 fn a_file_that_is_no_toml_is_reported_without_guesses() {
-    assert_eq!(
-        errors("[gateway\nlisen = 1\n"),
-        ["f.toml:1: not valid TOML: unclosed table, expected `]`"]
-    );
+    assert_eq!(errors("[gateway\nlisen = 1\n"), ["f.toml:1: not valid TOML: unclosed table, expected `]`"]);
 }
 
 #[test]
 fn each_type_says_what_it_wants() {
     for (table, line, says) in [
-        (
-            "database",
-            "migrate = 1",
-            "database.migrate must be true or false, found 1",
-        ),
-        (
-            "plans.free",
-            "per_day = \"x\"",
-            "plans.free.per_day must be a whole number, found \"x\"",
-        ),
-        (
-            "plans.free",
-            "per_day = -1",
-            "plans.free.per_day must be a whole number, not below 0, found -1",
-        ),
-        (
-            "plans.free",
-            "per_day = 0",
-            "plans.free.per_day must lie between 1 and 1000000000000, found 0",
-        ),
+        ("database", "migrate = 1", "database.migrate must be true or false, found 1"),
+        ("plans.free", "per_day = \"x\"", "plans.free.per_day must be a whole number, found \"x\""),
+        ("plans.free", "per_day = -1", "plans.free.per_day must be a whole number, not below 0, found -1"),
+        ("plans.free", "per_day = 0", "plans.free.per_day must lie between 1 and 1000000000000, found 0"),
         (
             "plans.free",
             "price_per_cu = -1",
@@ -249,57 +172,33 @@ fn each_type_says_what_it_wants() {
             "body = \"5MB\"",
             "gateway.limits.body must be a size such as \"256KiB\" or \"5MiB\", or a number of bytes, found \"5MB\"",
         ),
-        (
-            "gateway.limits",
-            "body = 1",
-            "gateway.limits.body must lie between 1KiB and 1GiB, found 1",
-        ),
-        (
-            "shutdown",
-            "grace = \"2h\"",
-            "shutdown.grace must lie between 0s and 1h, found \"2h\"",
-        ),
+        ("gateway.limits", "body = 1", "gateway.limits.body must lie between 1KiB and 1GiB, found 1"),
+        ("shutdown", "grace = \"2h\"", "shutdown.grace must lie between 0s and 1h, found \"2h\""),
         (
             "gateway",
             "trusted_proxies = [\"10.0.0.0/33\"]",
             "gateway.trusted_proxies must be an address or a network such as \"10.0.0.0/8\", found \"10.0.0.0/33\"",
         ),
-        (
-            "gateway",
-            "trusted_proxies = \"x\"",
-            "gateway.trusted_proxies must be a list, found a text",
-        ),
+        ("gateway", "trusted_proxies = \"x\"", "gateway.trusted_proxies must be a list, found a text"),
         ("journal", "dir = \"\"", "journal.dir must be a path, found \"\""),
         (
             "chains.eth",
             "cu = { a = 4294967296 }",
             "chains.eth.cu.a must lie between 0 and 4294967295, found 4294967296",
         ),
-        (
-            "chains.eth",
-            "cu = 1",
-            "chains.eth.cu must be a table of names and values, found a number",
-        ),
+        ("chains.eth", "cu = 1", "chains.eth.cu must be a table of names and values, found a number"),
         (
             "chains.eth",
             "ttl = { a = \"x\" }",
             "chains.eth.ttl.a must be a duration such as \"2s\", or \"never\", \"forever\" or \"immutable 2s\", found \"x\"",
         ),
-        (
-            "chains.eth",
-            "final_depth = 1.5",
-            "chains.eth.final_depth must be a whole number, found 1.5",
-        ),
+        ("chains.eth", "final_depth = 1.5", "chains.eth.final_depth must be a whole number, found 1.5"),
         (
             "tenants.a",
             "plan = \"gold\"",
             "tenants.a.plan must be one of \"free\", \"standard\", \"premium\", \"enterprise\", found \"gold\"",
         ),
-        (
-            "tenants.a",
-            "id = \"x\"",
-            "tenants.a.id must be a UUID, found \"x\"",
-        ),
+        ("tenants.a", "id = \"x\"", "tenants.a.id must be a UUID, found \"x\""),
     ] {
         assert_eq!(error(table, line), says);
     }
@@ -315,26 +214,14 @@ fn each_type_says_what_it_wants() {
 #[test]
 fn urls_are_refused_without_being_repeated() {
     for (table, line, says) in [
-        (
-            "redis",
-            "url = \"http://u:pw@h\"",
-            "redis.url must begin with one of redis://, rediss://",
-        ),
+        ("redis", "url = \"http://u:pw@h\"", "redis.url must begin with one of redis://, rediss://"),
         (
             "database",
             "url = \"mysql://u:pw@h\"",
             "database.url must begin with one of sqlite://, postgres://, postgresql://",
         ),
-        (
-            "admin",
-            "dash_url = \"https://h/#top\"",
-            "admin.dash_url must not have a fragment (#…)",
-        ),
-        (
-            "chains.eth",
-            "nodes = [\"http://a\", \"http://u:pw@:1\"]",
-            "chains.eth.nodes[1] must name a host",
-        ),
+        ("admin", "dash_url = \"https://h/#top\"", "admin.dash_url must not have a fragment (#…)"),
+        ("chains.eth", "nodes = [\"http://a\", \"http://u:pw@:1\"]", "chains.eth.nodes[1] must name a host"),
         (
             "chains.eth",
             "nodes = [{ url = \"h:1\" }]",
@@ -353,16 +240,8 @@ fn urls_are_refused_without_being_repeated() {
 #[test]
 fn what_may_hold_a_secret_is_not_repeated_where_it_does_not_belong() {
     for (table, line, says) in [
-        (
-            "chains.eth",
-            "nodes = \"http://u:pw@h\"",
-            "chains.eth.nodes must be a list, found a text",
-        ),
-        (
-            "keys",
-            "a = \"the key itself\"",
-            "keys.a must be a table, found a text",
-        ),
+        ("chains.eth", "nodes = \"http://u:pw@h\"", "chains.eth.nodes must be a list, found a text"),
+        ("keys", "a = \"the key itself\"", "keys.a must be a table, found a text"),
         (
             "gateway",
             "key_secret = [\"x\"]",
@@ -386,11 +265,7 @@ fn rules_between_keys_are_kept() {
             "bodies_total = \"1MiB\"",
             "gateway.limits.bodies_total must not be smaller than gateway.limits.body",
         ),
-        (
-            "gateway.tls",
-            "cert = \"c\"",
-            "gateway.tls.cert needs gateway.tls.key beside it",
-        ),
+        ("gateway.tls", "cert = \"c\"", "gateway.tls.cert needs gateway.tls.key beside it"),
         (
             "gateway",
             "grpc_listen = \"0.0.0.0:1\"",
@@ -401,21 +276,9 @@ fn rules_between_keys_are_kept() {
             "kind = \"turnstile\"",
             "admin.challenge.kind = \"turnstile\" needs admin.challenge.site_key and admin.challenge.secret",
         ),
-        (
-            "admin.mail",
-            "from = \"x\"",
-            "admin.mail.from must be a mail address",
-        ),
-        (
-            "webhooks",
-            "attempts = 7",
-            "webhooks.waits has 5 entries, but 7 attempts need 6",
-        ),
-        (
-            "webhooks",
-            "waits = [\"8d\", 1, 1, 1]",
-            "webhooks.waits has an entry longer than 7d",
-        ),
+        ("admin.mail", "from = \"x\"", "admin.mail.from must be a mail address"),
+        ("webhooks", "attempts = 7", "webhooks.waits has 5 entries, but 7 attempts need 6"),
+        ("webhooks", "waits = [\"8d\", 1, 1, 1]", "webhooks.waits has an entry longer than 7d"),
         (
             "chains.eth",
             "nodes = [{ priority = 1 }]",
@@ -446,16 +309,8 @@ fn rules_between_keys_are_kept() {
             "open_methods = [\"*a\"]",
             "chains.eth.open_methods has the name \"*a\": * may stand at the end only",
         ),
-        (
-            "chains.eth",
-            "cu = { \"a b\" = 1 }",
-            "chains.eth.cu has a name that no method can have: \"a b\"",
-        ),
-        (
-            "projects.a",
-            "rps_limit = 0",
-            "projects.a.rps_limit must not be 0: leave it out for no bound",
-        ),
+        ("chains.eth", "cu = { \"a b\" = 1 }", "chains.eth.cu has a name that no method can have: \"a b\""),
+        ("projects.a", "rps_limit = 0", "projects.a.rps_limit must not be 0: leave it out for no bound"),
         (
             "projects.a",
             "tenant = \"b\"",
@@ -488,10 +343,7 @@ fn keys_must_be_whole_sound_and_different() {
         ]
     );
     let both = format!("[keys.a]\nkey = \"{KEY}\"\nsha256 = \"{}\"\n", KeyHash::of("x"));
-    assert_eq!(
-        errors(&both),
-        ["f.toml:3: keys.a.sha256 stands beside key: give one of them"]
-    );
+    assert_eq!(errors(&both), ["f.toml:3: keys.a.sha256 stands beside key: give one of them"]);
 }
 
 #[test]
@@ -520,15 +372,8 @@ fn errors_of_variables_and_flags_begin_with_their_name() {
         env_errors(&[("RPCGATE_SHUTDOWN__GRACE", "1"), ("RPCGATE_SHUTDOWN__grace", "2")]),
         ["RPCGATE_SHUTDOWN__grace: shutdown.grace is given twice"]
     );
-    let flags = [
-        Setting::new("--gateway", "gateway.listen", "8080"),
-        Setting::new("--set", "gatewy.x", "1"),
-    ];
-    let all = Config::read(&Input {
-        flags: &flags,
-        ..input("")
-    })
-    .unwrap_err();
+    let flags = [Setting::new("--gateway", "gateway.listen", "8080"), Setting::new("--set", "gatewy.x", "1")];
+    let all = Config::read(&Input { flags: &flags, ..input("") }).unwrap_err();
     assert_eq!(
         all.to_string(),
         "--gateway: gateway.listen must be an address with a port such as \"127.0.0.1:8080\", found \"8080\"\n\
@@ -538,36 +383,21 @@ fn errors_of_variables_and_flags_begin_with_their_name() {
 
 #[test]
 fn secrets_come_from_text_file_or_variable() {
-    let env = pairs(&[
-        ("SECRET", "from the environment"),
-        ("RPCGATE_ADMIN__JWT__SECRET__FILE", "jwt"),
-    ]);
+    let env = pairs(&[("SECRET", "from the environment"), ("RPCGATE_ADMIN__JWT__SECRET__FILE", "jwt")]);
     let files = |path: &str| match path {
         "jwt" => Ok("from a file, long enough for a JWT\r\n".to_owned()),
         _ => Err("no such file".to_owned()),
     };
     let text = "[gateway]\nkey_secret = { env = \"SECRET\" }\n[chains.eth]\nnodes = [{ url = \"http://h\", headers = { a = \"inline\" } }]\n";
-    let config = Config::read(&Input {
-        env: &env,
-        secret_file: &files,
-        ..input(text)
-    })
-    .unwrap();
+    let config = Config::read(&Input { env: &env, secret_file: &files, ..input(text) }).unwrap();
     let shown = |secret: &Option<Secret>| secret.as_ref().unwrap().expose().to_owned();
     assert_eq!(shown(&config.gateway.key_secret), "from the environment");
-    assert_eq!(
-        shown(&config.admin.jwt.secret),
-        "from a file, long enough for a JWT"
-    );
+    assert_eq!(shown(&config.admin.jwt.secret), "from a file, long enough for a JWT");
     assert_eq!(config.chains["eth"].nodes[0].headers["a"].expose(), "inline");
 
     let text = "[gateway]\nkey_secret = { env = \"NO\" }\n[admin.jwt]\nsecret = { file = \"no\" }\n[admin.challenge]\n\
                 secret = { path = \"x\" }\n[redis]\nurl = 7\n[admin.mail]\nsmtp = \"***\"\n";
-    let all = Config::read(&Input {
-        secret_file: &files,
-        ..input(text)
-    })
-    .unwrap_err();
+    let all = Config::read(&Input { secret_file: &files, ..input(text) }).unwrap_err();
     assert_eq!(
         all.to_string(),
         "f.toml:2: gateway.key_secret wants environment variable NO, which is not set\n\
@@ -592,29 +422,13 @@ fn nodes_are_written_short_or_long() {
     let config = read(
         "[chains.btc]\nnodes = [\"http://u:p%40@a:1/x\", \"wss://b\", \"grpcs://c\", { url = \"http://d\", ws = \"ws://u@d\", max_batch = 1, priority = 2 }]\n",
     );
-    let [http, ws, grpc, long] = config.chains["btc"].nodes.as_slice() else {
-        panic!("four nodes")
-    };
+    let [http, ws, grpc, long] = config.chains["btc"].nodes.as_slice() else { panic!("four nodes") };
     assert_eq!(http.url.as_ref().map(Url::expose), Some("http://a:1/x"));
+    assert_eq!((http.user.as_deref(), &http.password), (Some("u"), &Some(Secret::new("p@"))));
+    assert_eq!((ws.ws.as_ref().map(Url::expose), &ws.url), (Some("wss://b"), &None));
+    assert_eq!((grpc.grpc.as_ref().map(Url::expose), grpc.max_batch), (Some("grpcs://c"), 100));
     assert_eq!(
-        (http.user.as_deref(), &http.password),
-        (Some("u"), &Some(Secret::new("p@")))
-    );
-    assert_eq!(
-        (ws.ws.as_ref().map(Url::expose), &ws.url),
-        (Some("wss://b"), &None)
-    );
-    assert_eq!(
-        (grpc.grpc.as_ref().map(Url::expose), grpc.max_batch),
-        (Some("grpcs://c"), 100)
-    );
-    assert_eq!(
-        (
-            long.user.as_deref(),
-            &long.password,
-            long.max_batch,
-            long.priority
-        ),
+        (long.user.as_deref(), &long.password, long.max_batch, long.priority),
         (Some("u"), &None, 1, 2)
     );
 }
@@ -627,17 +441,10 @@ fn a_chain_hands_on_what_it_changes() {
     );
     let changes = config.chains["eth"].changes();
     assert_eq!(changes.cu, [("a".to_owned(), 7)]);
-    let rules = [
-        ("c", CacheRule::immutable(3)),
-        ("d", CacheRule::Never),
-        ("e", CacheRule::secs(4)),
-    ];
+    let rules = [("c", CacheRule::immutable(3)), ("d", CacheRule::Never), ("e", CacheRule::secs(4))];
     assert_eq!(changes.cache, rules.map(|(name, rule)| (name.to_owned(), rule)));
     assert!(changes.blocked.contains("b"));
-    assert_eq!(
-        (changes.open, changes.final_depth),
-        (vec!["trace_*".to_owned()], Some(0))
-    );
+    assert_eq!((changes.open, changes.final_depth), (vec!["trace_*".to_owned()], Some(0)));
 }
 
 #[test]
@@ -649,26 +456,11 @@ fn keys_become_callers() {
         KeyHash::of("other")
     ));
     let callers = config.callers();
-    let [a, b] = callers.as_slice() else {
-        panic!("two keys")
-    };
-    assert_eq!(
-        (a.name.as_str(), a.hash, a.revoked),
-        ("a", KeyHash::of(KEY), false)
-    );
-    assert_eq!(
-        (a.caller.plan.tier, a.caller.plan.per_minute, a.caller.suspended),
-        (Tier::Premium, 7, true)
-    );
+    let [a, b] = callers.as_slice() else { panic!("two keys") };
+    assert_eq!((a.name.as_str(), a.hash, a.revoked), ("a", KeyHash::of(KEY), false));
+    assert_eq!((a.caller.plan.tier, a.caller.plan.per_minute, a.caller.suspended), (Tier::Premium, 7, true));
     assert_eq!(a.caller.scope, Scope::Only(["eth".into(), "btc".into()].into()));
-    assert_eq!(
-        a.caller.quota,
-        Quota {
-            rps_limit: Some(5),
-            has_row: true,
-            ..Quota::default()
-        }
-    );
+    assert_eq!(a.caller.quota, Quota { rps_limit: Some(5), has_row: true, ..Quota::default() });
     assert!(a.caller.lists.blocked.contains(b"x".as_slice()));
     assert_eq!(a.caller.expires_at, Some(Time::from_secs(1)));
     assert_eq!(
@@ -689,9 +481,8 @@ fn uncommented(examples: bool) -> String {
         let Some(bare) = line.strip_prefix("# ") else {
             return line.to_owned();
         };
-        let is_key = bare
-            .split_once(" = ")
-            .is_some_and(|(key, _)| !key.is_empty() && !key.contains([' ', ':']));
+        let is_key =
+            bare.split_once(" = ").is_some_and(|(key, _)| !key.is_empty() && !key.contains([' ', ':']));
         let is_line = is_key || bare.starts_with('[');
         let taken = is_line && (examples || !bare.trim_end().ends_with("# example"));
         if taken { bare.to_owned() } else { line.to_owned() }
@@ -705,12 +496,8 @@ fn whole_example() -> Config {
     let input_env = pairs(&env);
     let files = |_: &str| Ok("thirty-two-bytes-and-some-more-of-them".to_owned());
     let text = uncommented(true);
-    Config::read(&Input {
-        env: &input_env,
-        secret_file: &files,
-        ..input(&text)
-    })
-    .unwrap_or_else(|errors| panic!("{errors}"))
+    Config::read(&Input { env: &input_env, secret_file: &files, ..input(&text) })
+        .unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 #[test]
@@ -718,11 +505,7 @@ fn the_example_shows_the_defaults() {
     assert_eq!(read(EXAMPLE), read(""), "as it stands");
     assert_eq!(read(&uncommented(false)), read(""), "with the comment marks off");
     assert!(
-        uncommented(false)
-            .lines()
-            .filter(|line| line.contains(" = ") && !line.starts_with('#'))
-            .count()
-            > 60
+        uncommented(false).lines().filter(|line| line.contains(" = ") && !line.starts_with('#')).count() > 60
     );
 }
 
@@ -747,19 +530,11 @@ fn the_example_shows_every_key() {
     }
     whole_example();
     let (mut present, mut none) = (Vec::new(), Vec::new());
-    paths(
-        &tree::parse("example", &uncommented(true), &mut none),
-        "",
-        &mut present,
-    );
+    paths(&tree::parse("example", &uncommented(true), &mut none), "", &mut present);
     let is_present = |key: &str| {
         present.iter().any(|path| {
             let (path, key): (Vec<_>, Vec<_>) = (path.split('.').collect(), key.split('.').collect());
-            path.len() == key.len()
-                && key
-                    .iter()
-                    .zip(path)
-                    .all(|(key, part)| *key == "*" || *key == part)
+            path.len() == key.len() && key.iter().zip(path).all(|(key, part)| *key == "*" || *key == part)
         })
     };
     let known = Config::known_keys();
@@ -776,17 +551,11 @@ fn what_is_printed_has_no_secret_and_reads_back() {
         assert!(!printed.contains(secret), "{printed}");
         assert!(!format!("{config:?}").contains(secret), "{config:?}");
     }
-    assert!(
-        printed.contains("smtp = \"smtps://user:***@mail.example.com:465\"\n"),
-        "{printed}"
-    );
+    assert!(printed.contains("smtp = \"smtps://user:***@mail.example.com:465\"\n"), "{printed}");
     let given = printed.replace("\"***\"", "\"thirty-two-bytes-and-some-more-of-them\"");
     let again = read(&given);
     assert_eq!(again.to_toml_masked(), printed);
-    assert_eq!(
-        again.chains["eth"].nodes[0].url,
-        config.chains["eth"].nodes[0].url
-    );
+    assert_eq!(again.chains["eth"].nodes[0].url, config.chains["eth"].nodes[0].url);
 }
 
 #[test]
@@ -800,9 +569,6 @@ fn what_is_printed_without_secrets_reads_back_the_same() {
     let config = read(&text);
     assert_eq!(config.plans.batch_counts, BatchCounts::Items);
     assert_eq!(read(&config.to_toml_masked()), config);
-    assert!(
-        !config.to_toml_masked().contains("chains.eth"),
-        "an untouched chain is left out"
-    );
+    assert!(!config.to_toml_masked().contains("chains.eth"), "an untouched chain is left out");
     assert_eq!(read(&read("").to_toml_masked()), read(""));
 }

@@ -79,29 +79,16 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn new(file: &str, text: &'a str) -> Self {
-        let starts = std::iter::once(0)
-            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
-            .collect();
-        Lines {
-            file: file.into(),
-            text,
-            starts,
-        }
+        let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Lines { file: file.into(), text, starts }
     }
 
     fn place(&self, offset: usize) -> Place {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();
-        let column = self
-            .text
-            .get(start..offset)
-            .map_or(0, |before| before.chars().count());
+        let column = self.text.get(start..offset).map_or(0, |before| before.chars().count());
         let short = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Place::File {
-            file: self.file.clone(),
-            line: short(line),
-            column: short(column + 1),
-        }
+        Place::File { file: self.file.clone(), line: short(line), column: short(column + 1) }
     }
 }
 
@@ -115,20 +102,14 @@ pub(super) fn parse(file: &str, text: &str, errors: &mut Vec<ConfigError>) -> Ta
         let span = problem.span().unwrap_or_default();
         let place = lines.place(span.start);
         let problem = if problem.message() == "duplicate key" {
-            Problem::Duplicate {
-                key: text.get(span).unwrap_or_default().to_owned(),
-            }
+            Problem::Duplicate { key: text.get(span).unwrap_or_default().to_owned() }
         } else {
             whole = false;
             Problem::Syntax(problem.message().to_owned())
         };
         errors.push(ConfigError { place, problem });
     }
-    if whole {
-        table(&root.into_inner(), &lines)
-    } else {
-        Table::new()
-    }
+    if whole { table(&root.into_inner(), &lines) } else { Table::new() }
 }
 
 fn table(from: &DeTable<'_>, lines: &Lines<'_>) -> Table {
@@ -136,18 +117,8 @@ fn table(from: &DeTable<'_>, lines: &Lines<'_>) -> Table {
         .map(|(key, value)| {
             let place = lines.place(key.span().start);
             // The span of a table is that of its header or first key, which its own key names better.
-            let at = if value.get_ref().is_table() {
-                key.span().start
-            } else {
-                value.span().start
-            };
-            (
-                key.get_ref().to_string(),
-                Entry {
-                    place,
-                    item: item(value.get_ref(), at, lines),
-                },
-            )
+            let at = if value.get_ref().is_table() { key.span().start } else { value.span().start };
+            (key.get_ref().to_string(), Entry { place, item: item(value.get_ref(), at, lines) })
         })
         .collect()
 }
@@ -161,18 +132,12 @@ fn item(from: &DeValue<'_>, at: usize, lines: &Lines<'_>) -> Item {
         DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(yes) => Value::Boolean(*yes),
         DeValue::Datetime(moment) => Value::Moment(moment.to_string()),
-        DeValue::Array(items) => Value::List(
-            items
-                .iter()
-                .map(|one| item(one.get_ref(), one.span().start, lines))
-                .collect(),
-        ),
+        DeValue::Array(items) => {
+            Value::List(items.iter().map(|one| item(one.get_ref(), one.span().start, lines)).collect())
+        }
         DeValue::Table(inner) => Value::Table(table(inner, lines)),
     };
-    Item {
-        place: lines.place(at),
-        value,
-    }
+    Item { place: lines.place(at), value }
 }
 
 /// Puts a text at `path`. `Err` when something else stands there or on the way, unless it may be `replaced`.
@@ -186,13 +151,7 @@ pub(super) fn insert(
     let Some((key, rest)) = path.split_first() else {
         return Err(());
     };
-    let entry = |value| Entry {
-        place: place.clone(),
-        item: Item {
-            place: place.clone(),
-            value,
-        },
-    };
+    let entry = |value| Entry { place: place.clone(), item: Item { place: place.clone(), value } };
     if rest.is_empty() {
         if root.contains_key(*key) && !replaced {
             return Err(());
@@ -200,9 +159,7 @@ pub(super) fn insert(
         root.insert((*key).to_owned(), entry(Value::Text(text.to_owned())));
         return Ok(());
     }
-    let next = root
-        .entry((*key).to_owned())
-        .or_insert_with(|| entry(Value::Table(Table::new())));
+    let next = root.entry((*key).to_owned()).or_insert_with(|| entry(Value::Table(Table::new())));
     match &mut next.item.value {
         Value::Table(table) => insert(table, rest, text, place, replaced),
         other if replaced => {
@@ -231,12 +188,8 @@ mod tests {
     fn places_count_lines_and_characters_from_one() {
         let mut none = Vec::new();
         let root = parse("f", "# é\na = { \"é\" = 1, b = \"x\" }\n", &mut none);
-        let Value::Table(inner) = &root["a"].item.value else {
-            panic!("a table")
-        };
-        let Place::File { line, column, .. } = inner["b"].place else {
-            panic!("a file")
-        };
+        let Value::Table(inner) = &root["a"].item.value else { panic!("a table") };
+        let Place::File { line, column, .. } = inner["b"].place else { panic!("a file") };
         assert_eq!((line, column), (2, 16));
     }
 

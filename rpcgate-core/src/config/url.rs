@@ -7,9 +7,7 @@ use super::tree::Item;
 use std::fmt;
 
 /// Query parameters whose values are secrets in the URLs of nodes and databases.
-const SECRET_PARAMETERS: [&str; 7] = [
-    "password", "token", "apikey", "api_key", "api-key", "key", "secret",
-];
+const SECRET_PARAMETERS: [&str; 7] = ["password", "token", "apikey", "api_key", "api-key", "key", "secret"];
 
 /// A URL. It may be given inline, or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`; then all of it is
 /// secret. Displayed and debugged with its password masked.
@@ -37,10 +35,7 @@ impl Url {
         if let Some(bad) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
             return Err(format!("must not contain the character {bad:?}"));
         }
-        let url = Url {
-            text: text.to_owned(),
-            hidden: false,
-        };
+        let url = Url { text: text.to_owned(), hidden: false };
         match scheme {
             "sqlite" if rest.trim_start_matches('/').is_empty() => {
                 Err("must name a file, as in sqlite://rpcgate.db".into())
@@ -48,11 +43,7 @@ impl Url {
             "sqlite" => Ok(url),
             // A local server is reached through its socket, which `?host=` names.
             "postgres" | "postgresql" if rest.starts_with("///") => Ok(url),
-            _ => rest
-                .strip_prefix("//")
-                .ok_or_else(wanted)
-                .and_then(authority)
-                .map(|()| url),
+            _ => rest.strip_prefix("//").ok_or_else(wanted).and_then(authority).map(|()| url),
         }
     }
 
@@ -72,11 +63,7 @@ impl Url {
             return MASK.into();
         }
         let (head, rest) = self.text.split_once("//").unwrap_or(("", &self.text));
-        let head = if self.text.contains("//") {
-            format!("{head}//")
-        } else {
-            head.to_owned()
-        };
+        let head = if self.text.contains("//") { format!("{head}//") } else { head.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let authority = match authority.rsplit_once('@') {
             Some((user, host)) => match user.split_once(':') {
@@ -86,10 +73,9 @@ impl Url {
             None => authority.to_owned(),
         };
         let path = match path.split_once('?') {
-            Some((path, query)) => format!(
-                "{path}?{}",
-                query.split('&').map(parameter).collect::<Vec<_>>().join("&")
-            ),
+            Some((path, query)) => {
+                format!("{path}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
+            }
             None => path.to_owned(),
         };
         format!("{head}{authority}{path}")
@@ -106,10 +92,7 @@ impl Url {
         };
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         let bad = || "has a user or password with a broken percent-escape".to_owned();
-        let login = (
-            decode(user).ok_or_else(bad)?,
-            Secret::new(decode(password).ok_or_else(bad)?),
-        );
+        let login = (decode(user).ok_or_else(bad)?, Secret::new(decode(password).ok_or_else(bad)?));
         self.text = format!("{head}//{host}{path}");
         Ok(Some(login))
     }
@@ -129,11 +112,7 @@ impl Url {
 
 fn parameter(pair: &str) -> String {
     match pair.split_once('=') {
-        Some((name, _))
-            if SECRET_PARAMETERS
-                .iter()
-                .any(|secret| name.eq_ignore_ascii_case(secret)) =>
-        {
+        Some((name, _)) if SECRET_PARAMETERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) => {
             format!("{name}={MASK}")
         }
         _ => pair.to_owned(),
@@ -215,10 +194,7 @@ mod tests {
             "postgres:///db?host=/run/pg",
             "redis://h:6379/0",
         ] {
-            assert_eq!(
-                Url::parse(good, ALL).map(|u| u.expose().to_owned()),
-                Ok(good.to_owned())
-            );
+            assert_eq!(Url::parse(good, ALL).map(|u| u.expose().to_owned()), Ok(good.to_owned()));
         }
     }
 
@@ -226,27 +202,15 @@ mod tests {
     fn each_fault_is_named() {
         assert_eq!(why("http://h/#x"), "must not have a fragment (#…)");
         assert_eq!(why("http://h:0/"), "has a port that is not between 1 and 65535");
-        assert_eq!(
-            why("http://h:99999"),
-            "has a port that is not between 1 and 65535"
-        );
-        assert_eq!(
-            why("http://user:pass/word@h"),
-            "has a port that is not between 1 and 65535"
-        );
+        assert_eq!(why("http://h:99999"), "has a port that is not between 1 and 65535");
+        assert_eq!(why("http://user:pass/word@h"), "has a port that is not between 1 and 65535");
         assert_eq!(why("http://"), "must name a host");
         assert_eq!(why("http:///x"), "must name a host");
         assert_eq!(why("http://a b"), "must not contain the character ' '");
         assert_eq!(why("http://h<>/"), "is not a URL");
         assert_eq!(why("sqlite://"), "must name a file, as in sqlite://rpcgate.db");
-        assert_eq!(
-            Url::parse("ftp://h", &["http"]),
-            Err("must begin with http://".into())
-        );
-        assert_eq!(
-            Url::parse("h:1", &["ws", "wss"]),
-            Err("must begin with one of ws://, wss://".into())
-        );
+        assert_eq!(Url::parse("ftp://h", &["http"]), Err("must begin with http://".into()));
+        assert_eq!(Url::parse("h:1", &["ws", "wss"]), Err("must begin with one of ws://, wss://".into()));
     }
 
     #[test]
@@ -254,10 +218,7 @@ mod tests {
         for (given, shown) in [
             ("postgres://u:p@ss@h/db", "postgres://u:***@h/db"),
             ("http://u@h/", "http://u@h/"),
-            (
-                "http://h/p?apikey=x&a=b&Token=y",
-                "http://h/p?apikey=***&a=b&Token=***",
-            ),
+            ("http://h/p?apikey=x&a=b&Token=y", "http://h/p?apikey=***&a=b&Token=***"),
             ("sqlite::memory:", "sqlite::memory:"),
         ] {
             let url = Url::parse(given, ALL).unwrap();

@@ -28,10 +28,7 @@ pub(super) trait Word: Copy + PartialEq + 'static {
     const WORDS: &'static [(&'static str, Self)];
 
     fn text(self) -> &'static str {
-        Self::WORDS
-            .iter()
-            .find(|(_, value)| *value == self)
-            .map_or("", |(word, _)| word)
+        Self::WORDS.iter().find(|(_, value)| *value == self).map_or("", |(word, _)| word)
     }
 }
 
@@ -50,9 +47,7 @@ impl Word for BatchCounts {
 }
 
 pub(super) fn word<W: Word>(item: &Item, r: &mut Reading<'_>) -> Option<W> {
-    let found = item
-        .text()
-        .and_then(|text| W::WORDS.iter().find(|(word, _)| *word == text));
+    let found = item.text().and_then(|text| W::WORDS.iter().find(|(word, _)| *word == text));
     found.map(|(_, value)| *value).or_else(|| {
         let words: Vec<_> = W::WORDS.iter().map(|(word, _)| format!("{word:?}")).collect();
         r.unreadable(item, &format!("one of {}", words.join(", ")))
@@ -91,12 +86,7 @@ pub(super) fn span<T: PartialOrd>(
         return Some(value);
     }
     let (low, high, found) = (text(range.start()), text(range.end()), item.found());
-    r.wrong(item, |key| Problem::OutOfRange {
-        key,
-        low,
-        high,
-        found,
-    })
+    r.wrong(item, |key| Problem::OutOfRange { key, low, high, found })
 }
 
 /// The texts of a list, or of a text with commas.
@@ -112,10 +102,7 @@ pub(super) fn items<T>(
         Given::Text(text) => {
             let texts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
             parts = texts
-                .map(|part| Item {
-                    place: item.place.clone(),
-                    value: Given::Text(part.to_owned()),
-                })
+                .map(|part| Item { place: item.place.clone(), value: Given::Text(part.to_owned()) })
                 .collect::<Vec<_>>();
             &parts
         }
@@ -145,10 +132,7 @@ impl<T: Value> Value for Vec<T> {
     }
 
     fn write(&self) -> Option<String> {
-        Some(format!(
-            "[{}]",
-            self.iter().filter_map(T::write).collect::<Vec<_>>().join(", ")
-        ))
+        Some(format!("[{}]", self.iter().filter_map(T::write).collect::<Vec<_>>().join(", ")))
     }
 }
 
@@ -168,16 +152,10 @@ impl<T: Value> Value for BTreeMap<String, T> {
         let pairs = items(item, r, WANTED, |one, _, r| {
             let pair = one.text().and_then(|text| text.split_once('='));
             let Some((name, value)) = pair else {
-                return r.unreadable(one, "pairs such as eth_call=15,eth_getLogs=75");
+                return r.unreadable(one, "pairs such as method=15,other=75");
             };
-            let value = Item {
-                place: one.place.clone(),
-                value: Given::Text(value.trim().to_owned()),
-            };
-            Some((
-                name.trim().to_owned(),
-                r.under(name.trim(), |r| T::read(&value, r))?,
-            ))
+            let value = Item { place: one.place.clone(), value: Given::Text(value.trim().to_owned()) };
+            Some((name.trim().to_owned(), r.under(name.trim(), |r| T::read(&value, r))?))
         })?;
         Some(pairs.into_iter().collect())
     }
@@ -187,10 +165,6 @@ impl<T: Value> Value for BTreeMap<String, T> {
             .iter()
             .filter_map(|(name, value)| Some(format!("{} = {}", key(name), value.write()?)))
             .collect();
-        Some(if pairs.is_empty() {
-            "{}".into()
-        } else {
-            format!("{{ {} }}", pairs.join(", "))
-        })
+        Some(if pairs.is_empty() { "{}".into() } else { format!("{{ {} }}", pairs.join(", ")) })
     }
 }

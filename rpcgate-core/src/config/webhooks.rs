@@ -21,12 +21,7 @@ pub struct Webhooks {
 impl Default for Webhooks {
     fn default() -> Self {
         let waits = vec![SECOND, 5 * SECOND, 30 * SECOND, 300 * SECOND, 1_800 * SECOND];
-        Webhooks {
-            allow_private_targets: false,
-            timeout: 10 * SECOND,
-            attempts: 5,
-            waits,
-        }
+        Webhooks { allow_private_targets: false, timeout: 10 * SECOND, attempts: 5, waits }
     }
 }
 
@@ -38,18 +33,12 @@ impl Table for Webhooks {
         f.value("waits", &mut self.waits);
         let waits = self.attempts.saturating_sub(1) as usize;
         if self.waits.len() < waits {
-            let why = format!(
-                "has {} entries, but {} attempts need {waits}",
-                self.waits.len(),
-                self.attempts
-            );
+            let why =
+                format!("has {} entries, but {} attempts need {waits}", self.waits.len(), self.attempts);
             f.wrong(&["waits", "attempts"], |key| Problem::Invalid { key, why });
         }
         if self.waits.iter().any(|wait| *wait > 7 * DAY) {
-            f.wrong(&["waits"], |key| Problem::Invalid {
-                key,
-                why: "has an entry longer than 7d".into(),
-            });
+            f.wrong(&["waits"], |key| Problem::Invalid { key, why: "has an entry longer than 7d".into() });
         }
     }
 }

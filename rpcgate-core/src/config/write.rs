@@ -25,11 +25,7 @@ pub(super) fn quote(text: &str) -> String {
 /// `name` as a TOML key.
 pub(super) fn key(name: &str) -> String {
     let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-    if !name.is_empty() && name.bytes().all(bare) {
-        name.to_owned()
-    } else {
-        quote(name)
-    }
+    if !name.is_empty() && name.bytes().all(bare) { name.to_owned() } else { quote(name) }
 }
 
 /// Prints tables one after the other.

@@ -18,11 +18,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            depth: 128,
-            batch: 100,
-            method: 256,
-        }
+        Limits { depth: 128, batch: 100, method: 256 }
     }
 }
 
@@ -158,12 +154,8 @@ impl std::error::Error for ParseError {
 /// assert_eq!(call.id.map(|id| id.of(body)), Some(&b"7"[..]));
 /// ```
 pub fn parse(body: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
-    let mut reader = Reader {
-        body,
-        limits,
-        cursor: Cursor::new(body, limits.depth),
-        strangers: Strangers::default(),
-    };
+    let mut reader =
+        Reader { body, limits, cursor: Cursor::new(body, limits.depth), strangers: Strangers::default() };
     if reader.cursor.peek() == Some(b'[') {
         return reader.batch();
     }
@@ -201,11 +193,7 @@ impl Reader<'_> {
             items.push(item);
         }
         self.cursor.end()?;
-        if items.is_empty() {
-            Err(ParseError::EmptyBatch)
-        } else {
-            Ok(Parsed::Batch(items))
-        }
+        if items.is_empty() { Err(ParseError::EmptyBatch) } else { Ok(Parsed::Batch(items)) }
     }
 
     /// How many items there are if all are as long as the first, which started at `from`.
@@ -237,10 +225,7 @@ impl Reader<'_> {
 
     fn item(&mut self) -> Result<Item, SyntaxError> {
         if self.cursor.peek() != Some(b'{') {
-            return Ok(Err(BadItem {
-                whole: self.cursor.value()?,
-                id: None,
-            }));
+            return Ok(Err(BadItem { whole: self.cursor.value()?, id: None }));
         }
         let start = self.cursor.offset();
         self.cursor.enter_object()?;
@@ -308,27 +293,10 @@ impl Default for Draft {
 impl Draft {
     #[inline]
     fn finish(self, whole: Span, body: &[u8], limits: &Limits) -> Item {
-        let Draft {
-            version,
-            id,
-            method,
-            params,
-            good,
-            id_clear,
-            ..
-        } = self;
+        let Draft { version, id, method, params, good, id_clear, .. } = self;
         match method.and_then(|method| name(method, body, limits.method)) {
-            Some(method) if good && id_clear => Ok(Envelope {
-                whole,
-                version,
-                id,
-                method,
-                params,
-            }),
-            _ => Err(BadItem {
-                whole,
-                id: id.filter(|_| id_clear),
-            }),
+            Some(method) if good && id_clear => Ok(Envelope { whole, version, id, method, params }),
+            _ => Err(BadItem { whole, id: id.filter(|_| id_clear) }),
         }
     }
 }
@@ -344,9 +312,7 @@ fn name(method: Text, body: &[u8], longest: usize) -> Option<Name> {
         return None;
     }
     let text = method.resolve(body)?;
-    (1..=longest)
-        .contains(&text.len())
-        .then(|| Name::Resolved(text.into_owned().into_boxed_str()))
+    (1..=longest).contains(&text.len()).then(|| Name::Resolved(text.into_owned().into_boxed_str()))
 }
 
 #[cfg(test)]
@@ -378,8 +344,7 @@ mod tests {
     /// The id that a refused call keeps.
     fn kept_id(body: &str) -> Option<&str> {
         let bad = single(body).expect_err(body);
-        bad.id
-            .map(|id| std::str::from_utf8(id.of(body.as_bytes())).unwrap())
+        bad.id.map(|id| std::str::from_utf8(id.of(body.as_bytes())).unwrap())
     }
 
     fn is_syntax_error(body: &str) -> bool {
@@ -424,10 +389,7 @@ mod tests {
             "[1,2]",
         ] {
             let body = format!("{{\"method\":\"a\",\"id\":{id}}}");
-            assert_eq!(
-                good(&body).id.map(|span| span.of(body.as_bytes())),
-                Some(id.as_bytes())
-            );
+            assert_eq!(good(&body).id.map(|span| span.of(body.as_bytes())), Some(id.as_bytes()));
         }
     }
 
@@ -451,11 +413,7 @@ mod tests {
             (r#"{"jsonrpc":2.0,"method":"a"}"#, false),
             (r#"{"method":"a"}"#, false),
         ] {
-            assert_eq!(
-                good(body).is_notification(body.as_bytes()),
-                notification,
-                "{body}"
-            );
+            assert_eq!(good(body).is_notification(body.as_bytes()), notification, "{body}");
         }
     }
 
@@ -481,10 +439,7 @@ mod tests {
             (r#"{"method":"a","id":1,"ID":2}"#, None),
             (r#"{"method":"a","Id":2}"#, None),
             (r#"{"method":"a","\u0049d":2,"id":1}"#, None),
-            (
-                r#"{"method":"a","id":1,"jsonrpc":"2.0","jsonrpc":"2.0"}"#,
-                Some("1"),
-            ),
+            (r#"{"method":"a","id":1,"jsonrpc":"2.0","jsonrpc":"2.0"}"#, Some("1")),
             (r#"{"method":"a","id":1,"params":[],"params":null}"#, Some("1")),
             (r#"{"method":"a","id":1,"Method":"b"}"#, Some("1")),
             (r#"{"id":1,"METHOD":"b"}"#, Some("1")),
@@ -496,10 +451,7 @@ mod tests {
             (r#"{"method":"a","id":1,"x":1,"x":1}"#, Some("1")),
             (r#"{"method":"a","id":1,"x":1,"\u0078":1}"#, Some("1")),
             (r#"{"method":"a","id":1,"\u0078":1,"x":1}"#, Some("1")),
-            (
-                r#"{"method":"a","id":1,"\u0078":1,"\u00078":1,"\u0078":1}"#,
-                Some("1"),
-            ),
+            (r#"{"method":"a","id":1,"\u0078":1,"\u00078":1,"\u0078":1}"#, Some("1")),
             (r#"{"method":"a","\udfff":0,"id":1}"#, Some("1")),
         ] {
             assert_eq!(kept_id(body), id, "{body}");
@@ -508,9 +460,7 @@ mod tests {
 
     #[test]
     fn strangers_are_passed_over() {
-        for name in [
-            "version", "", "ids", "i", "Methods", "param", "x\\n", "method ", "é", "ıd",
-        ] {
+        for name in ["version", "", "ids", "i", "Methods", "param", "x\\n", "method ", "é", "ıd"] {
             let body = format!(r#"{{"{name}":{{"method":"x","method":"y"}},"method":"a","id":1}}"#);
             assert_eq!(good(&body).method.text(body.as_bytes()), "a", "{name}");
         }
@@ -521,11 +471,7 @@ mod tests {
         for escaped in [false, true] {
             let body = |count: usize| {
                 let name = |i| {
-                    if escaped && i % 2 == 0 {
-                        format!("\\u006e{i}")
-                    } else {
-                        format!("n{i}")
-                    }
+                    if escaped && i % 2 == 0 { format!("\\u006e{i}") } else { format!("n{i}") }
                 };
                 let members: String = (0..count).map(|i| format!("\"{}\":{i},", name(i))).collect();
                 format!(r#"{{{members}"method":"a","id":9}}"#)
@@ -539,9 +485,7 @@ mod tests {
     #[test]
     fn strangers_of_one_item_are_no_concern_of_the_next() {
         let item = r#"{"method":"a","x":1,"\u0079":1}"#;
-        let Ok(Parsed::Batch(items)) = read(&format!("[{item},{item},{item}]")) else {
-            panic!("a batch")
-        };
+        let Ok(Parsed::Batch(items)) = read(&format!("[{item},{item},{item}]")) else { panic!("a batch") };
         assert!(items.iter().all(Result::is_ok));
     }
 
@@ -559,9 +503,7 @@ mod tests {
     #[test]
     fn a_batch_keeps_its_order_and_its_bad_items() {
         let body = r#"[{"method":"a","id":1}, 5 ,{"id":[2]},[{"method":"x"}],{"method":"b"}]"#;
-        let Ok(Parsed::Batch(items)) = read(body) else {
-            panic!("a batch")
-        };
+        let Ok(Parsed::Batch(items)) = read(body) else { panic!("a batch") };
         let of = |span: Span| std::str::from_utf8(span.of(body.as_bytes())).unwrap();
         let seen: Vec<_> = items
             .iter()
@@ -580,10 +522,7 @@ mod tests {
                 (r#"{"method":"b"}"#, None),
             ]
         );
-        assert_eq!(
-            items.iter().map(Result::is_ok).collect::<Vec<_>>(),
-            [true, false, false, false, true]
-        );
+        assert_eq!(items.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, false, false, true]);
     }
 
     #[test]
@@ -612,10 +551,7 @@ mod tests {
         }
         let mut body = format!("[{good},\"").into_bytes();
         body.extend_from_slice(b"\xff\"]");
-        assert!(matches!(
-            parse(&body, &Limits::default()),
-            Err(ParseError::Syntax(_))
-        ));
+        assert!(matches!(parse(&body, &Limits::default()), Err(ParseError::Syntax(_))));
         assert!(is_syntax_error(&format!("\u{feff}{good}")));
         assert!(is_syntax_error(&format!("{good}{good}")));
         assert!(is_syntax_error(r#"{"method":"a","method":"b","id":tru}"#));
@@ -626,19 +562,14 @@ mod tests {
     fn a_batch_is_bounded() {
         let body =
             |count: usize, tail: &str| format!("[{}{tail}", vec![r#"{"method":"a"}"#; count].join(","));
-        let Ok(Parsed::Batch(items)) = read(&body(100, "]")) else {
-            panic!("a batch")
-        };
+        let Ok(Parsed::Batch(items)) = read(&body(100, "]")) else { panic!("a batch") };
         assert_eq!(items.len(), 100);
         assert_eq!(read(&body(101, "]")), Err(ParseError::BatchTooLarge));
         assert_eq!(read(&body(5_000, "")), Err(ParseError::BatchTooLarge));
         assert!(is_syntax_error(&body(100, ",]")));
         assert!(is_syntax_error(&body(100, ",")));
         assert!(is_syntax_error(&body(100, " {}]")));
-        let loose = Limits {
-            batch: usize::MAX,
-            ..Limits::default()
-        };
+        let loose = Limits { batch: usize::MAX, ..Limits::default() };
         assert!(
             matches!(parse(body(5_000, "]").as_bytes(), &loose), Ok(Parsed::Batch(items)) if items.len() == 5_000)
         );
@@ -647,11 +578,7 @@ mod tests {
     #[test]
     fn nesting_beyond_128_is_a_syntax_error() {
         let call = |levels: usize| {
-            format!(
-                r#"{{"method":"a","params":{}{}}}"#,
-                "[".repeat(levels),
-                "]".repeat(levels)
-            )
+            format!(r#"{{"method":"a","params":{}{}}}"#, "[".repeat(levels), "]".repeat(levels))
         };
         assert!(single(&call(127)).is_ok());
         assert!(is_syntax_error(&call(128)));
@@ -687,10 +614,7 @@ mod tests {
     }
 
     fn object_of(members: &[Spelt]) -> String {
-        let members: Vec<_> = members
-            .iter()
-            .map(|(name, value)| format!("{name} :{value}"))
-            .collect();
+        let members: Vec<_> = members.iter().map(|(name, value)| format!("{name} :{value}")).collect();
         format!("{{{}}}", members.join(" , "))
     }
 
@@ -711,11 +635,7 @@ mod tests {
 
     fn must_be_accepted(members: &[Spelt]) -> bool {
         const KNOWN: [&str; 4] = ["jsonrpc", "id", "method", "params"];
-        let Some(names) = members
-            .iter()
-            .map(|(name, _)| decoded(name))
-            .collect::<Option<Vec<_>>>()
-        else {
+        let Some(names) = members.iter().map(|(name, _)| decoded(name)).collect::<Option<Vec<_>>>() else {
             return false;
         };
         let unique = names.iter().collect::<BTreeSet<_>>().len() == names.len();

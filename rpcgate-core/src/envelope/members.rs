@@ -49,11 +49,7 @@ impl Member {
 fn same_but_case(name: &str, known: &str) -> bool {
     let mut known = known.chars();
     name.chars().all(|char| {
-        let folded = if char == '\u{17f}' {
-            's'
-        } else {
-            char.to_ascii_lowercase()
-        };
+        let folded = if char == '\u{17f}' { 's' } else { char.to_ascii_lowercase() };
         known.next() == Some(folded)
     }) && known.next().is_none()
 }

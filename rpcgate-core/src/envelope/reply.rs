@@ -73,12 +73,7 @@ fn reply(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<ReplyMembers, SyntaxErr
         }
     }
     let whole = Span::new(start, cursor.offset());
-    Ok(ReplyMembers {
-        whole,
-        id,
-        result,
-        error: error.filter(|error| error.of(body) != b"null"),
-    })
+    Ok(ReplyMembers { whole, id, result, error: error.filter(|error| error.of(body) != b"null") })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,9 +88,7 @@ impl Member {
     #[inline]
     fn of(name: Text, body: &[u8]) -> Self {
         if name.is_escaped() {
-            return name
-                .resolve(body)
-                .map_or(Member::Other, |name| Member::named(name.as_bytes()));
+            return name.resolve(body).map_or(Member::Other, |name| Member::named(name.as_bytes()));
         }
         Member::named(name.inner().of(body))
     }
@@ -137,10 +130,7 @@ pub fn reply_head(prefix: &[u8]) -> Head {
     let (text, cut) = match std::str::from_utf8(prefix) {
         Ok(text) => (text.as_bytes(), true),
         // A character may be cut in two, but it may not be wrong.
-        Err(error) => (
-            prefix.get(..error.valid_up_to()).unwrap_or_default(),
-            error.error_len().is_none(),
-        ),
+        Err(error) => (prefix.get(..error.valid_up_to()).unwrap_or_default(), error.error_len().is_none()),
     };
     match look(text) {
         Ok(head) => head,
@@ -195,28 +185,17 @@ mod tests {
     #[test]
     fn the_members_of_a_reply_are_found() {
         for (body, expected) in [
-            (
-                r#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#,
-                (Some("1"), Some("\"0x1\""), None),
-            ),
+            (r#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#, (Some("1"), Some("\"0x1\""), None)),
             (
                 r#" { "result" : null , "error" : {"code":-1} , "id" : "a" } "#,
                 (Some("\"a\""), Some("null"), Some(r#"{"code":-1}"#)),
             ),
-            (
-                r#"{"result":null,"error":null,"id":null}"#,
-                (Some("null"), Some("null"), None),
-            ),
-            (
-                r#"{"r\u0065sult":1,"\u0069d":2,"\ud800":3}"#,
-                (Some("2"), Some("1"), None),
-            ),
+            (r#"{"result":null,"error":null,"id":null}"#, (Some("null"), Some("null"), None)),
+            (r#"{"r\u0065sult":1,"\u0069d":2,"\ud800":3}"#, (Some("2"), Some("1"), None)),
             (r#"{"warnings":[],"warnings":[],"Result":1}"#, (None, None, None)),
             ("{}", (None, None, None)),
         ] {
-            let Ok(Replies::Single(members)) = replies(body.as_bytes(), 512) else {
-                panic!("{body}")
-            };
+            let Ok(Replies::Single(members)) = replies(body.as_bytes(), 512) else { panic!("{body}") };
             assert_eq!(facts(&members, body), expected, "{body}");
             assert_eq!(members.whole.of(body.as_bytes()), body.trim().as_bytes());
         }
@@ -225,14 +204,9 @@ mod tests {
     #[test]
     fn an_array_of_replies_keeps_its_order() {
         let body = r#"[{"id":1,"result":2} , {"error":{},"id":0}]"#;
-        let Ok(Replies::Many(many)) = replies(body.as_bytes(), 512) else {
-            panic!("an array")
-        };
+        let Ok(Replies::Many(many)) = replies(body.as_bytes(), 512) else { panic!("an array") };
         let seen: Vec<_> = many.iter().map(|members| facts(members, body)).collect();
-        assert_eq!(
-            seen,
-            [(Some("1"), Some("2"), None), (Some("0"), None, Some("{}"))]
-        );
+        assert_eq!(seen, [(Some("1"), Some("2"), None), (Some("0"), None, Some("{}"))]);
         assert_eq!(
             many.last().map(|last| last.whole.of(body.as_bytes())),
             Some(&br#"{"error":{},"id":0}"#[..])

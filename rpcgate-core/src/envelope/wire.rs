@@ -136,10 +136,7 @@ mod tests {
 
     #[test]
     fn a_notification_never_gets_an_id() {
-        for body in [
-            r#"{"jsonrpc":"2.0","method":"a"}"#,
-            r#"{"jsonrpc":"2\u002e0","method":"a"}"#,
-        ] {
+        for body in [r#"{"jsonrpc":"2.0","method":"a"}"#, r#"{"jsonrpc":"2\u002e0","method":"a"}"#] {
             for id in [WireId::Own, WireId::Index(3), WireId::Raw(b"3")] {
                 assert_eq!(written(body, id), body);
             }
@@ -149,15 +146,9 @@ mod tests {
     #[test]
     fn a_call_of_version_1_without_id_gets_ours_but_none_of_its_own() {
         assert_eq!(written(r#"{"method":"a"}"#, WireId::Own), r#"{"method":"a"}"#);
+        assert_eq!(written(r#"{"method":"a"}"#, WireId::Index(0)), r#"{"id":0,"method":"a"}"#);
         assert_eq!(
-            written(r#"{"method":"a"}"#, WireId::Index(0)),
-            r#"{"id":0,"method":"a"}"#
-        );
-        assert_eq!(
-            written(
-                r#"{"method":"a","jsonrpc":"1.0","params":null}"#,
-                WireId::Raw(b"7")
-            ),
+            written(r#"{"method":"a","jsonrpc":"1.0","params":null}"#, WireId::Raw(b"7")),
             r#"{"jsonrpc":"1.0","id":7,"method":"a","params":null}"#
         );
     }

@@ -114,10 +114,7 @@ impl<'a> Cursor<'a> {
     /// there is several times cheaper than a search for where it ends. It must be a run of whole tokens.
     #[inline]
     pub(crate) fn take(&mut self, likely: &[u8]) -> bool {
-        let took = self
-            .text
-            .get(self.pos..)
-            .is_some_and(|rest| rest.starts_with(likely));
+        let took = self.text.get(self.pos..).is_some_and(|rest| rest.starts_with(likely));
         if took {
             self.pos += likely.len();
         }
@@ -162,11 +159,7 @@ impl<'a> Cursor<'a> {
     /// has ended; the cursor then stands after it.
     #[inline]
     pub fn next_member(&mut self) -> Result<Option<Text>, SyntaxError> {
-        if self.next_name()? {
-            self.name().map(Some)
-        } else {
-            Ok(None)
-        }
+        if self.next_name()? { self.name().map(Some) } else { Ok(None) }
     }
 
     /// Whether the entered array has a further item; the cursor then stands before it. If not, the cursor stands
@@ -370,9 +363,5 @@ fn digits(text: &[u8], start: usize) -> Result<usize, SyntaxError> {
     while text.get(pos).is_some_and(u8::is_ascii_digit) {
         pos += 1;
     }
-    if pos == start {
-        Err(SyntaxError::at(pos))
-    } else {
-        Ok(pos)
-    }
+    if pos == start { Err(SyntaxError::at(pos)) } else { Ok(pos) }
 }

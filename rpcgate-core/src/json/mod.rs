@@ -35,10 +35,7 @@ impl Span {
     #[inline]
     pub const fn new(start: usize, end: usize) -> Self {
         let start = offset(start);
-        Span {
-            start,
-            len: offset(end).saturating_sub(start),
-        }
+        Span { start, len: offset(end).saturating_sub(start) }
     }
 
     /// Offset of the first byte.
@@ -79,11 +76,7 @@ impl Span {
 }
 
 const fn offset(at: usize) -> u32 {
-    if at > u32::MAX as usize {
-        u32::MAX
-    } else {
-        at as u32
-    }
+    if at > u32::MAX as usize { u32::MAX } else { at as u32 }
 }
 
 /// The body is not what it must be; `offset` is the first byte at which that shows, the body's length if it ends
@@ -144,9 +137,7 @@ pub(crate) mod tests {
     fn number_text() -> impl Strategy<Value = String> {
         prop_oneof![
             any::<i64>().prop_map(|n| n.to_string()),
-            any::<f64>()
-                .prop_filter("finite", |n| n.is_finite())
-                .prop_map(|n| format!("{n:e}")),
+            any::<f64>().prop_filter("finite", |n| n.is_finite()).prop_map(|n| format!("{n:e}")),
             "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,9})?([eE][+-]?[0-9]{1,4})?",
         ]
     }
@@ -385,11 +376,7 @@ pub(crate) mod tests {
             text.extend(kinds.iter().rev());
             assert!(read(text.as_bytes(), 300).is_ok());
             let wrong = text.len() - 1 - depth / 2;
-            let swapped = if text.as_bytes()[wrong] == b'}' {
-                b']'
-            } else {
-                b'}'
-            };
+            let swapped = if text.as_bytes()[wrong] == b'}' { b']' } else { b'}' };
             let mut bytes = text.into_bytes();
             bytes[wrong] = swapped;
             if depth > 1 {

@@ -40,16 +40,10 @@ impl Text {
     pub(super) fn read(text: &[u8], open: usize) -> Result<Self, SyntaxError> {
         let stop = plain_end(text, open + 1);
         if text.get(stop) == Some(&b'"') {
-            return Ok(Text {
-                raw: Span::new(open, stop + 1),
-                escaped: false,
-            });
+            return Ok(Text { raw: Span::new(open, stop + 1), escaped: false });
         }
         let end = rest(text, stop)?;
-        Ok(Text {
-            raw: Span::new(open, end),
-            escaped: true,
-        })
+        Ok(Text { raw: Span::new(open, end), escaped: true })
     }
 }
 
@@ -57,11 +51,7 @@ impl Text {
 #[inline]
 pub(super) fn end_of(text: &[u8], open: usize) -> Result<usize, SyntaxError> {
     let stop = plain_end(text, open + 1);
-    if text.get(stop) == Some(&b'"') {
-        Ok(stop + 1)
-    } else {
-        rest(text, stop)
-    }
+    if text.get(stop) == Some(&b'"') { Ok(stop + 1) } else { rest(text, stop) }
 }
 
 /// Offset after a literal that cannot be read in one run: `stop` is its first byte that is not plain.
@@ -244,10 +234,7 @@ mod tests {
     use crate::json::tests::string_text;
 
     fn naive(text: &[u8], pos: usize) -> usize {
-        text.iter()
-            .skip(pos)
-            .position(|&b| is_special(b))
-            .map_or(text.len(), |at| pos + at)
+        text.iter().skip(pos).position(|&b| is_special(b)).map_or(text.len(), |at| pos + at)
     }
 
     #[test]
@@ -257,11 +244,7 @@ mod tests {
                 for filler in [b'a', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
                     let mut text = vec![filler; 24];
                     text[before] = byte;
-                    assert_eq!(
-                        plain_end(&text, 0),
-                        naive(&text, 0),
-                        "{byte} at {before} in {filler}"
-                    );
+                    assert_eq!(plain_end(&text, 0), naive(&text, 0), "{byte} at {before} in {filler}");
                 }
             }
         }

@@ -5,8 +5,8 @@ use crate::caller::{Caller, KeyId, ProjectId};
 use crate::clock::Time;
 use crate::quota::{Grant, Mask, Rolling};
 use crate::refusal::Refusal;
-use crate::window::{Fixed, KeyWindows, Windows};
 use crate::sharded::Sharded;
+use crate::window::{Fixed, KeyWindows, Windows};
 use std::fmt::Debug;
 
 /// What came of asking for room in the windows.
@@ -60,7 +60,8 @@ impl Counters for MemoryCounters {
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
         let weight = u64::from(weight);
         let take = || {
-            let (windows, taken) = self.keys.with(caller.key, |windows| windows.take(&caller.plan, weight, now));
+            let (windows, taken) =
+                self.keys.with(caller.key, |windows| windows.take(&caller.plan, weight, now));
             Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
         };
         let Some(limit) = caller.quota.rps_limit else { return Answer::Now(take()) };

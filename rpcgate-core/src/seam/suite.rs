@@ -76,11 +76,18 @@ pub fn counters(make: impl Fn() -> Arc<dyn Counters>) {
     let refused = now_or_later(counters.take(&free, 1, now));
     assert_eq!(refused.refused, Some(Refusal::Window { retry_after: 1 }));
     assert_eq!(counters.peek(&free, now), refused.windows, "a refused request counts nowhere");
-    assert_eq!(now_or_later(counters.take(&caller(2), 1, now)).refused, None, "another key has windows of its own");
+    assert_eq!(
+        now_or_later(counters.take(&caller(2), 1, now)).refused,
+        None,
+        "another key has windows of its own"
+    );
     let minute = Time::from_secs(3_600 * 400_000 + 60);
     let taken = now_or_later(counters.take(&free, 3, minute));
     assert_eq!((taken.refused, taken.windows.minute.remaining, taken.windows.hour.remaining), (None, 7, 487));
-    assert!(now_or_later(counters.take(&free, 8, minute)).refused.is_some(), "a batch fits whole or not at all");
+    assert!(
+        now_or_later(counters.take(&free, 8, minute)).refused.is_some(),
+        "a batch fits whole or not at all"
+    );
 
     let counters = make();
     let mut slow = caller(3);
@@ -115,10 +122,8 @@ pub type MadeDirectory = (Arc<dyn Directory>, Box<dyn Fn(KeyHash)>);
 
 /// Every [`Directory`] finds known keys, tells unknown from revoked ones, and keeps a revoked key's caller.
 pub fn directory(make: impl Fn(Vec<(KeyHash, Arc<Caller>)>) -> MadeDirectory) {
-    let (directory, revoke) = make(vec![
-        (KeyHash::of("first"), Arc::new(caller(1))),
-        (KeyHash::of("second"), Arc::new(caller(2))),
-    ]);
+    let (directory, revoke) =
+        make(vec![(KeyHash::of("first"), Arc::new(caller(1))), (KeyHash::of("second"), Arc::new(caller(2)))]);
     let ask = |key: &str| match directory.peek(key) {
         Peek::Miss => wait(directory.fetch(key)).expect("the store is there"),
         known => known,
@@ -179,7 +184,10 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     store.put(key(1), &Bytes::from_static(b"\"one\""), Some(now.plus(Duration::from_secs(2))));
     store.put(key(2), &Bytes::from_static(b"2"), None);
     assert_eq!(store.get(&key(1), now).as_deref(), Some(&b"\"one\""[..]));
-    assert_eq!(store.get(&key(1), now.plus(Duration::from_micros(1_999_999))).as_deref(), Some(&b"\"one\""[..]));
+    assert_eq!(
+        store.get(&key(1), now.plus(Duration::from_micros(1_999_999))).as_deref(),
+        Some(&b"\"one\""[..])
+    );
     assert_eq!(store.get(&key(1), now.plus(Duration::from_secs(2))), None, "its time is over");
     assert_eq!(store.get(&key(2), now.plus(Duration::from_secs(1 << 30))).as_deref(), Some(&b"2"[..]));
     assert_eq!(store.get(&key(3), now), None);

@@ -168,10 +168,12 @@ where
                 StageNow::Reading { reading } => {
                     let mut none = Held::default();
                     let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
-                    match ready!(reading.poll(held, cx)).and_then(|body| fill(this.tally, body, this.limits)) {
+                    match ready!(reading.poll(held, cx)).and_then(|body| fill(this.tally, body, this.limits))
+                    {
                         Err(refusal) => refusal,
                         Ok(calls) => {
-                            let spent = this.inner.take().and_then(|loan| loan.spend(|inner| inner.call(calls)));
+                            let spent =
+                                this.inner.take().and_then(|loan| loan.spend(|inner| inner.call(calls)));
                             match spent {
                                 Some(calling) => {
                                     this.stage.set(Stage::Calling { calling });
@@ -278,7 +280,8 @@ mod tests {
             assert_eq!(got, status, "{body}");
             assert!(answer.contains(&format!(r#""id":null,"error":{{"code":{code}"#)), "{answer}");
             let records = desk.ledger.records();
-            let lines: Vec<_> = records[0].lines.iter().map(|l| (l.method.as_str(), l.outcome, l.cu)).collect();
+            let lines: Vec<_> =
+                records[0].lines.iter().map(|l| (l.method.as_str(), l.outcome, l.cu)).collect();
             assert_eq!(lines, [("-", Outcome::Refused, 0)], "{body}");
         }
     }

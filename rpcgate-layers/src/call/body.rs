@@ -120,7 +120,8 @@ impl<B: Body<Data = Bytes>> Reading<B> {
                 }
             }
         }
-        let whole = if this.more.is_empty() { std::mem::take(this.first) } else { this.more.split().freeze() };
+        let whole =
+            if this.more.is_empty() { std::mem::take(this.first) } else { this.more.split().freeze() };
         Poll::Ready(Ok(whole))
     }
 }
@@ -136,7 +137,11 @@ mod tests {
     use std::future::poll_fn;
     use std::pin::pin;
 
-    async fn read<B: Body<Data = Bytes>>(body: B, limits: BodyLimits, held: &mut Held) -> Result<Bytes, Refusal> {
+    async fn read<B: Body<Data = Bytes>>(
+        body: B,
+        limits: BodyLimits,
+        held: &mut Held,
+    ) -> Result<Bytes, Refusal> {
         let mut reading = pin!(Reading::new(body, limits)?);
         poll_fn(|cx| reading.as_mut().poll(held, cx)).await
     }
@@ -185,7 +190,8 @@ mod tests {
 
         let piece: &'static str = Box::leak("x".repeat(1_100).into_boxed_str());
         let steady: &'static [&'static str] = Box::leak(vec![piece; 60].into_boxed_slice());
-        let outcome = read(pieces(steady, Duration::from_secs(1)), BodyLimits::default(), &mut Held::default()).await;
+        let outcome =
+            read(pieces(steady, Duration::from_secs(1)), BodyLimits::default(), &mut Held::default()).await;
         assert_eq!(outcome.unwrap().len(), 66_000);
     }
 

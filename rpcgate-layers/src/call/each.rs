@@ -113,25 +113,31 @@ where
         let service = self.service.clone();
         Either::Right(Box::pin(async move {
             let tally = calls.tally_mut();
-            let asked = tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()).map(|(place, entry)| {
-                let (method, params) = match &entry.call.payload {
-                    Payload::JsonRpc(envelope) => (
-                        envelope.method.text(&tally.body).to_owned(),
-                        envelope.params.map(|params| tally.body.slice(params.range())).unwrap_or_default(),
-                    ),
-                    _ => (String::new(), Bytes::new()),
-                };
-                let (chain, caller) = (tally.chain.clone(), tally.caller.clone());
-                let one = One { chain, caller, method, params, rule: entry.call.rule, arrival: tally.arrival };
-                let mut service = service.clone();
-                async move {
-                    let said = match std::future::poll_fn(|cx| service.poll_ready(cx)).await {
-                        Ok(()) => service.call(one).await,
-                        Err(refusal) => Err(refusal),
+            let asked = tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()).map(
+                |(place, entry)| {
+                    let (method, params) = match &entry.call.payload {
+                        Payload::JsonRpc(envelope) => (
+                            envelope.method.text(&tally.body).to_owned(),
+                            envelope
+                                .params
+                                .map(|params| tally.body.slice(params.range()))
+                                .unwrap_or_default(),
+                        ),
+                        _ => (String::new(), Bytes::new()),
                     };
-                    (place, said)
-                }
-            });
+                    let (chain, caller) = (tally.chain.clone(), tally.caller.clone());
+                    let one =
+                        One { chain, caller, method, params, rule: entry.call.rule, arrival: tally.arrival };
+                    let mut service = service.clone();
+                    async move {
+                        let said = match std::future::poll_fn(|cx| service.poll_ready(cx)).await {
+                            Ok(()) => service.call(one).await,
+                            Err(refusal) => Err(refusal),
+                        };
+                        (place, said)
+                    }
+                },
+            );
             for (place, said) in join_all(asked.collect::<Vec<_>>()).await {
                 match said {
                     Ok(None) => {}
@@ -164,7 +170,9 @@ mod tests {
         let body = br#"[{"id":1,"method":"toy_id","params":[1.0]},{"id":2,"method":"toy_send"},{"id":3,"method":"x"},4]"#;
         let calls: Calls<Parsed> = testing::through(layer, Desk::new().calls(body)).await;
         let states: Vec<_> = calls.tally().entries.iter().map(|entry| &entry.state).collect();
-        assert!(matches!(states[0], State::Answered(Reply { form: Form::Result(result), .. }) if result == "[1.0]"));
+        assert!(
+            matches!(states[0], State::Answered(Reply { form: Form::Result(result), .. }) if result == "[1.0]")
+        );
         assert!(matches!(states[1], State::Refused(Refusal::Closed)));
         assert!(matches!(states[2], State::Open));
         assert!(matches!(states[3], State::Refused(Refusal::InvalidRequest)));

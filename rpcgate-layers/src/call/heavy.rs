@@ -99,7 +99,13 @@ mod tests {
     use rpcgate_core::chain::{ChainName, Rule};
     use rpcgate_core::seam::suite;
 
-    fn decide(heavy: &Heavy, chain: &'static str, caller: &Caller, flags: Flags, secs: u64) -> Result<(), Refusal> {
+    fn decide(
+        heavy: &Heavy,
+        chain: &'static str,
+        caller: &Caller,
+        flags: Flags,
+        secs: u64,
+    ) -> Result<(), Refusal> {
         let rule = Rule { flags, ..Rule::UNLISTED };
         heavy.decide(CallView::new(ChainName::new(chain), "m", rule), caller, Time::from_secs(secs))
     }

@@ -2,8 +2,8 @@
 
 use crate::request::travel::Departure;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::StatusCode;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use rpcgate_core::call::{Calls, Entry, Settled, State};
 use rpcgate_core::chain::Dialect;
 use rpcgate_core::refusal::BackendFailure;
@@ -99,7 +99,9 @@ fn batch(tally: &mut Tally, dialect: Dialect) -> Bytes {
         match &entry.state {
             State::Refused(refusal) => refusal.write_item(dialect, id, &mut out),
             State::Answered(reply) => write_form(&reply.form, dialect, id, &mut out),
-            State::Failed(_) | State::Open | State::Parked | State::Sent => BackendFailure.write(dialect, id, &mut out),
+            State::Failed(_) | State::Open | State::Parked | State::Sent => {
+                BackendFailure.write(dialect, id, &mut out)
+            }
         }
         entry.bytes_out = (out.len() - before) as u32;
     }
@@ -137,15 +139,10 @@ fn write_form(form: &Form, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8
         Form::Nothing | Form::Stream(_) => (b"null", None),
     };
     match dialect {
-        Dialect::Utxo => put(out, &[
-            b"{\"result\":",
-            result,
-            b",\"error\":",
-            error.unwrap_or(b"null"),
-            b",\"id\":",
-            id,
-            b"}",
-        ]),
+        Dialect::Utxo => put(
+            out,
+            &[b"{\"result\":", result, b",\"error\":", error.unwrap_or(b"null"), b",\"id\":", id, b"}"],
+        ),
         _ => match error {
             None => put(out, &[b"{\"jsonrpc\":\"2.0\",\"id\":", id, b",\"result\":", result, b"}"]),
             Some(error) => put(out, &[b"{\"jsonrpc\":\"2.0\",\"id\":", id, b",\"error\":", error, b"}"]),
@@ -180,19 +177,26 @@ mod tests {
     }
 
     fn result(text: &'static str) -> State {
-        State::Answered(Reply { form: Form::Result(Bytes::from_static(text.as_bytes())), from: Source::Stored })
+        State::Answered(Reply {
+            form: Form::Result(Bytes::from_static(text.as_bytes())),
+            from: Source::Stored,
+        })
     }
 
     #[test]
     fn a_batch_keeps_its_places_and_leaves_notifications_out() {
         let desk = Desk::new();
         let body = br#"[{"id":"x","method":"a"},{"jsonrpc":"2.0","method":"n"},{"id":7,"method":"b"},{"id":{},"method":"c"},5]"#;
-        let departure = settled(&desk, body, vec![
-            result("1"),
-            State::Answered(Reply { form: Form::Nothing, from: Source::Node }),
-            State::Refused(Refusal::Quota),
-            State::Failed(Fault::sent(Cause::Broken)),
-        ]);
+        let departure = settled(
+            &desk,
+            body,
+            vec![
+                result("1"),
+                State::Answered(Reply { form: Form::Nothing, from: Source::Node }),
+                State::Refused(Refusal::Quota),
+                State::Failed(Fault::sent(Cause::Broken)),
+            ],
+        );
         assert_eq!(departure.status, 200);
         assert_eq!(
             departure.body,
@@ -216,7 +220,10 @@ mod tests {
         let mut calls = desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#);
         calls.tally_mut().refuse(Refusal::Window { retry_after: 9 });
         let departure = join(calls.at());
-        assert_eq!((departure.status.as_u16(), departure.refusal), (429, Some(Refusal::Window { retry_after: 9 })));
+        assert_eq!(
+            (departure.status.as_u16(), departure.refusal),
+            (429, Some(Refusal::Window { retry_after: 9 }))
+        );
         assert_eq!(departure.body, r#"{"message":"API rate limit exceeded"}"#);
     }
 
@@ -224,7 +231,10 @@ mod tests {
     fn a_nodes_own_answer_passes_as_it_is() {
         let whole = Whole {
             status: StatusCode::NOT_FOUND,
-            headers: HeaderMap::from_iter([(http::HeaderName::from_static("x-node"), HeaderValue::from_static("1"))]),
+            headers: HeaderMap::from_iter([(
+                http::HeaderName::from_static("x-node"),
+                HeaderValue::from_static("1"),
+            )]),
             body: Bytes::from_static(br#"{"result":null,"error":{"code":-32601},"id":1 }"#),
             inner: Err(Bytes::from_static(br#"{"code":-32601}"#)),
         };

@@ -108,7 +108,8 @@ mod tests {
     use crate::testing::{self, Desk};
     use rpcgate_core::call::Opened;
 
-    const SCANS: &[u8] = br#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"toy_id"},{"id":3,"method":"toy_scan"}]"#;
+    const SCANS: &[u8] =
+        br#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"toy_id"},{"id":3,"method":"toy_scan"}]"#;
 
     #[tokio::test]
     async fn a_batch_is_reserved_entry_by_entry_in_order() {
@@ -116,7 +117,11 @@ mod tests {
         let calls = desk.calls(SCANS).at::<Opened>();
         let calls = testing::through(QuotaLayer::new(desk.counters.clone()), calls).await;
         let open: Vec<_> = calls.tally().entries.iter().map(rpcgate_core::call::Entry::is_open).collect();
-        assert_eq!(open, [true, true, false], "the call that reaches the ceiling is served, free ones always");
+        assert_eq!(
+            open,
+            [true, true, false],
+            "the call that reaches the ceiling is served, free ones always"
+        );
         assert_eq!(calls.tally().grant.unwrap().units, 75);
     }
 

@@ -228,7 +228,11 @@ mod tests {
     use rpcgate_core::seam::counters::MemoryCounters;
     use rpcgate_core::seam::suite;
 
-    async fn travel(counters: &Arc<MemoryCounters>, batch: BatchCounts, calls: Calls<Listed>) -> Calls<Windowed> {
+    async fn travel(
+        counters: &Arc<MemoryCounters>,
+        batch: BatchCounts,
+        calls: Calls<Listed>,
+    ) -> Calls<Windowed> {
         let layer = WindowLayer::new(counters.clone()).with_batches(batch);
         testing::through(layer, calls).await
     }

@@ -21,8 +21,8 @@ use futures_util::future::Either;
 use http::Request;
 use rpcgate_core::adapter::KeyPlaces;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::seam::directory::{Directory, Peek};
 use rpcgate_core::seam::Later;
+use rpcgate_core::seam::directory::{Directory, Peek};
 use rpcgate_core::tally::{Books, Tally};
 use std::borrow::Cow;
 use std::future::{Ready, ready};
@@ -143,7 +143,8 @@ pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>
     }
     let query = request.uri().query()?;
     for wanted in [Some(NAME), places.query].into_iter().flatten() {
-        let found = form_urlencoded::parse(query.as_bytes()).find(|(name, value)| name == wanted && !value.is_empty());
+        let found = form_urlencoded::parse(query.as_bytes())
+            .find(|(name, value)| name == wanted && !value.is_empty());
         if let Some((_, value)) = found {
             return Some(value);
         }
@@ -166,7 +167,12 @@ mod tests {
     use std::convert::Infallible;
     use tower::service_fn;
 
-    async fn send(desk: &Desk, directory: Arc<dyn Directory>, books: Arc<Books>, key: Option<&str>) -> Departure {
+    async fn send(
+        desk: &Desk,
+        directory: Arc<dyn Directory>,
+        books: Arc<Books>,
+        key: Option<&str>,
+    ) -> Departure {
         let mut request = Request::post("/toy").body(()).unwrap();
         if let Some(key) = key {
             request.headers_mut().insert("apikey", key.parse().unwrap());
@@ -189,7 +195,9 @@ mod tests {
     }
 
     fn directory(callers: Vec<(&str, Caller)>) -> Arc<MemoryDirectory> {
-        Arc::new(MemoryDirectory::new(callers.into_iter().map(|(key, caller)| (KeyHash::of(key), caller.into()))))
+        Arc::new(MemoryDirectory::new(
+            callers.into_iter().map(|(key, caller)| (KeyHash::of(key), caller.into())),
+        ))
     }
 
     #[tokio::test]
@@ -217,7 +225,10 @@ mod tests {
         let records = desk.ledger.records();
         assert_eq!(records.len(), 2);
         assert_eq!(records[0].project, suite::caller(7).project);
-        assert_eq!((records[0].lines[0].method.as_str(), records[0].lines[0].outcome), ("-", Outcome::Refused));
+        assert_eq!(
+            (records[0].lines[0].method.as_str(), records[0].lines[0].outcome),
+            ("-", Outcome::Refused)
+        );
     }
 
     #[derive(Debug)]

@@ -23,7 +23,8 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::future::Either;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderMap, HeaderValue,
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderMap,
+    HeaderValue,
 };
 use http::{Method, StatusCode};
 use rpcgate_core::chain::{Chain, Chains};
@@ -199,12 +200,8 @@ mod tests {
             departure.body = Bytes::from_static(routed.chain.name().as_str().as_bytes());
             Ok::<_, Infallible>(departure)
         });
-        let stamped = Stamped {
-            request,
-            id: RequestId::default(),
-            arrival: Time::default(),
-            started: Duration::ZERO,
-        };
+        let stamped =
+            Stamped { request, id: RequestId::default(), arrival: Time::default(), started: Duration::ZERO };
         let Ok(departure) = RouteLayer::new(chains).layer(inner).call(stamped).await;
         departure
     }
@@ -222,9 +219,19 @@ mod tests {
 
     #[tokio::test]
     async fn other_spellings_of_a_path_lead_nowhere() {
-        for uri in
-            ["/", "/toy//", "//toy", "/toy/x", "/TOY", "/t%6fy", "/x/../toy", "/toy/..", "/toy;a", "/playground", "/ws"]
-        {
+        for uri in [
+            "/",
+            "/toy//",
+            "//toy",
+            "/toy/x",
+            "/TOY",
+            "/t%6fy",
+            "/x/../toy",
+            "/toy/..",
+            "/toy;a",
+            "/playground",
+            "/ws",
+        ] {
             assert_eq!(send(request("POST", uri)).await.refusal, Some(Refusal::NoRoute), "{uri}");
         }
     }

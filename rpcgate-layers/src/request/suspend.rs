@@ -44,8 +44,9 @@ mod tests {
     async fn in_a_strangers_stack_a_suspended_tenant_gets_402() {
         let layer = SuspendLayer::new()
             .with_caller(|request: &http::Request<Caller>| (request.body(), ChainName::new("toy")));
-        let inner =
-            service_fn(async |_: http::Request<Caller>| Ok::<_, Infallible>(http::Response::new(Bytes::new())));
+        let inner = service_fn(async |_: http::Request<Caller>| {
+            Ok::<_, Infallible>(http::Response::new(Bytes::new()))
+        });
         let mut service = layer.layer(inner);
         for (suspended, status) in [(false, 200), (true, 402)] {
             let caller = Caller { suspended, ..suite::caller(1) };

@@ -29,6 +29,7 @@ mod connect;
 mod decode;
 mod health;
 mod idle;
+mod judge;
 mod node;
 mod pool;
 mod retry;

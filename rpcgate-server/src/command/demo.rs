@@ -30,23 +30,28 @@ pub struct DemoOptions {
 /// [`Failure`] when it cannot start.
 #[cfg(feature = "demo")]
 pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
-    use super::run::{Signals, report};
-    use crate::demo::Demo;
+    use super::run::{Signals, Told, report, told};
+    use crate::demo::Prepared;
+    use crate::gateway::StartOptions;
     use crate::telemetry;
     use rpcgate_core::config::{LogFormat, Telemetry};
     use std::io::Write;
 
-    // What was printed for pasting should not scroll away.
+    let prepared = Prepared::new(&options).await?;
+    let configured = &prepared.config().telemetry;
+    // What was printed for pasting should not scroll away, unless somebody asked for more.
     let quiet = Telemetry { log_filter: "warn".into(), log_format: LogFormat::Text, ..Telemetry::default() };
-    telemetry::install(&quiet)?;
+    telemetry::install(if *configured == Telemetry::default() { &quiet } else { configured })?;
     let mut signals = Signals::listen()?;
-    let demo = Demo::start(&options).await?;
+    let demo = prepared.start(StartOptions::default()).await?;
     {
         let mut out = std::io::stdout().lock();
         out.write_all(demo.welcome().as_bytes())?;
         out.flush()?;
     }
-    signals.stop().await;
+    while let Told::Reload = signals.next().await {
+        told(demo.read_again().map_err(Failure::from).and_then(|config| Ok(demo.gateway().reload(config)?)));
+    }
     report(demo.stop().await);
     Ok(())
 }

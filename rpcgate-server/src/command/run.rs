@@ -26,9 +26,11 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
 
 /// Puts `file` in force as it is now; if it cannot be used, what was in force stays, and the log says why.
 pub fn reload(gateway: &Gateway, file: &Path) {
-    let done = load(Some(file), &[], &[])
-        .map_err(Failure::from)
-        .and_then(|config| gateway.reload(config).map_err(Failure::from));
+    told(load(Some(file), &[], &[]).map_err(Failure::from).and_then(|config| Ok(gateway.reload(config)?)));
+}
+
+/// Tells the log how a reload ended; those are the tables that differ and need a restart.
+pub fn told(done: Result<Vec<&'static str>, Failure>) {
     match done {
         Ok(asleep) if asleep.is_empty() => tracing::info!("configuration reloaded"),
         Ok(asleep) => {
@@ -90,10 +92,5 @@ impl Signals {
             _ = self.interrupt.recv() => Told::Stop,
             _ = self.hangup.recv() => Told::Reload,
         }
-    }
-
-    /// Waits until it is time to stop.
-    pub async fn stop(&mut self) {
-        while self.next().await != Told::Stop {}
     }
 }

@@ -55,6 +55,9 @@ pub enum BadNode {
         /// What should be its part.
         part: String,
     },
+    /// No URL at all.
+    #[error("--node {0}: write CHAIN=URL, as in eth=http://127.0.0.1:8545")]
+    Missing(String),
     /// A URL that leads nowhere.
     #[error("--node {chain}: the URL {why}")]
     Url {
@@ -82,6 +85,9 @@ impl ChosenNode {
             "grpc" => Part::Grpc,
             other => return Err(BadNode::Part { chain: chain.clone(), part: other.to_owned() }),
         };
+        if url.is_empty() {
+            return Err(BadNode::Missing(chain.clone()));
+        }
         Url::parse(url, part.schemes()).map_err(|why| BadNode::Url { chain: chain.clone(), why })?;
         Ok(ChosenNode { chain: chain.clone(), part, url: url.clone() })
     }

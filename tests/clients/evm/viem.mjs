@@ -17,7 +17,9 @@ run("viem", async (chain, check) => {
   const transport = (options) =>
     viem.http(chain.url, {
       fetchOptions: { headers: { apikey: chain.key } },
-      onFetchRequest: async (request) => bodies.push(JSON.parse(await request.clone().text())),
+      onFetchRequest: async (request) => {
+        bodies.push(JSON.parse(await request.clone().text()));
+      },
       ...options,
     });
   const definition = DEFINED[chain.name];
@@ -31,8 +33,7 @@ run("viem", async (chain, check) => {
 
   await check("the chain id", async () => {
     assert.equal(await reader.getChainId(), chain.id);
-    assert.equal(bodies[0].id, 0);
-    assert.equal("params" in bodies[0], false);
+    assert.deepEqual(Object.keys(bodies[0]).sort(), ["id", "jsonrpc", "method"]);
   });
 
   await check("the key in the query", async () => {
@@ -44,7 +45,6 @@ run("viem", async (chain, check) => {
     const other = viem.createPublicClient({ transport: viem.http(chain.url) });
     const error = root(await failure(other.getChainId()));
     assert.equal(error.status, 401);
-    assert.match(error.details, /No API key found in request/);
   });
 
   await check("blocks by tag, number and hash", async () => {
@@ -181,7 +181,6 @@ run("viem", async (chain, check) => {
     const once = viem.createPublicClient({ chain: definition, transport: transport({ retryCount: 0 }) });
     const error = root(await failure(logs(once)));
     assert.equal(error.status, 429);
-    assert.match(error.details, /Heavy method rate limit: 1\/min for eth_getLogs/);
     assert.ok(Number(error.headers.get("retry-after")) <= 60);
     const start = Date.now();
     // By default viem waits as long as Retry-After says, and then is served.

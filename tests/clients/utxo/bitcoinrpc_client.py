@@ -1,5 +1,7 @@
 """python-bitcoinrpc 1.0. It has no option for headers, so its connection carries the key."""
 
+import decimal
+
 from bitcoinrpc.authproxy import AuthServiceProxy, JSONRPCException
 
 from check import KeyConnection, failure, run
@@ -7,6 +9,9 @@ from flow import NONE, code, errors, reads, send
 
 
 def checks(chain, check):
+    # It rounds every number to 8 decimals for its log, and fails where that makes more digits than the context has:
+    # the hashes per second of a main network are such a number.
+    decimal.getcontext().prec = 60
     connection = KeyConnection(chain)
     # Its user and password are always sent; they are not the node's, and must not be its.
     url = chain["url"].replace("//", "//someone:else@")

@@ -26,6 +26,7 @@ class Owner:
 
     def spend(self, txid, vout, value, script):
         """A signed transaction that pays an output of `value` back to its owner, less the fee."""
+        script = CScript(script)
         tx = CMutableTransaction([CMutableTxIn(COutPoint(lx(txid), vout))], [CMutableTxOut(value - FEE, self.script)])
         if script == self.script:
             tx.vin[0].scriptSig = CScript([self.sign(SignatureHash(script, tx, 0, SIGHASH_ALL)), self.public])

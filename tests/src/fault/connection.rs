@@ -75,11 +75,7 @@ impl Drop for Open<'_> {
 async fn carry(client: &mut TcpStream, node: &mut TcpStream, shared: &Shared) -> End {
     let (client_read, client_write) = client.split();
     let (node_read, node_write) = node.split();
-    let road = Road {
-        shared,
-        exchange: Mutex::new(Exchange::new()),
-        client: AsyncMutex::new(client_write),
-    };
+    let road = Road { shared, exchange: Mutex::new(Exchange::new()), client: AsyncMutex::new(client_write) };
     let (mut up, mut down) = (pin!(road.up(client_read, node_write)), pin!(road.down(node_read)));
     tokio::select! {
         end = &mut up => if end == End::Direction { down.await } else { end },
@@ -308,11 +304,7 @@ impl Exchange {
         match mode {
             Mode::BlackHole => {
                 out = Out::Nothing;
-                then = if bytes.is_empty() {
-                    Then::Silence
-                } else {
-                    Then::GoOn
-                };
+                then = if bytes.is_empty() { Then::Silence } else { Then::GoOn };
             }
             Mode::Garbage | Mode::GarbageBody | Mode::EarlyAnswer(_) => out = Out::Nothing,
             Mode::Delay(by) if first => wait = *by,
@@ -336,10 +328,7 @@ impl Exchange {
                 self.muted = true;
                 then = Then::Shut;
             }
-            Mode::Slow {
-                bytes: at_once,
-                every,
-            } => out = Out::Trickle(*at_once, *every),
+            Mode::Slow { bytes: at_once, every } => out = Out::Trickle(*at_once, *every),
             Mode::BadLength | Mode::Oversize(_) if opaque => {}
             Mode::BadLength | Mode::Oversize(_) if !whole => out = Out::Nothing,
             Mode::BadLength => {

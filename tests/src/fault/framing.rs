@@ -190,10 +190,7 @@ impl Framing {
         }
         piece.heads += 1;
         let bare = self.side == Side::Node && (self.bodiless || label == b"204" || label == b"304");
-        self.state = match (
-            field(&self.head, "transfer-encoding"),
-            field(&self.head, "content-length"),
-        ) {
+        self.state = match (field(&self.head, "transfer-encoding"), field(&self.head, "content-length")) {
             _ if bare => State::Length(0),
             (Some(coding), _) if coding.to_ascii_lowercase().contains("chunked") => State::ChunkSize,
             (_, Some(length)) => length.parse().map_or(State::Opaque, State::Length),
@@ -245,9 +242,7 @@ pub(super) fn field(head: &[u8], name: &str) -> Option<String> {
     let head = String::from_utf8_lossy(head);
     head.lines().skip(1).find_map(|line| {
         let (key, value) = line.split_once(':')?;
-        key.trim()
-            .eq_ignore_ascii_case(name)
-            .then(|| value.trim().to_owned())
+        key.trim().eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
     })
 }
 
@@ -300,12 +295,7 @@ mod tests {
     #[test]
     fn interim_replies_are_not_the_reply() {
         let mut framing = Framing::new(Side::Node);
-        assert_eq!(
-            framing
-                .feed(b"HTTP/1.1 103 Early Hints\r\nlink: </>\r\n\r\n")
-                .heads,
-            0
-        );
+        assert_eq!(framing.feed(b"HTTP/1.1 103 Early Hints\r\nlink: </>\r\n\r\n").heads, 0);
         assert_eq!(framing.feed(b"HTTP/1.1 204 No Content\r\n\r\n").ends, 1);
         assert_eq!(framing.label(), b"204");
     }
@@ -314,10 +304,7 @@ mod tests {
     fn a_reply_to_head_has_no_body_and_one_without_length_lasts_until_the_close() {
         let mut framing = Framing::new(Side::Node);
         framing.expect(false, true);
-        assert_eq!(
-            framing.feed(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n").ends,
-            1
-        );
+        assert_eq!(framing.feed(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n").ends, 1);
         framing.expect(false, false);
         assert_eq!(framing.feed(b"HTTP/1.0 200 OK\r\n\r\nabc").ends, 0);
         assert!(framing.ends_with_the_connection());
@@ -325,12 +312,9 @@ mod tests {
 
     #[test]
     fn what_is_not_http_1_is_opaque() {
-        for text in [
-            &b"\x16\x03\x01\x02\x00"[..],
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            b"*1\r\n",
-            b"PING\r\n",
-        ] {
+        for text in
+            [&b"\x16\x03\x01\x02\x00"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"*1\r\n", b"PING\r\n"]
+        {
             let mut framing = Framing::new(Side::Client);
             framing.feed(text);
             assert!(framing.is_opaque(), "{text:?}");

@@ -30,11 +30,7 @@ pub(super) fn noise() -> Vec<u8> {
 
 /// A whole 200 reply with that body, said to be JSON.
 pub(super) fn ok(body: &[u8]) -> Vec<u8> {
-    let mut reply = head(
-        "HTTP/1.1 200 OK",
-        "content-type: application/json\r\n",
-        body.len() as u64,
-    );
+    let mut reply = head("HTTP/1.1 200 OK", "content-type: application/json\r\n", body.len() as u64);
     reply.extend_from_slice(body);
     reply
 }
@@ -72,12 +68,7 @@ impl Oversized {
         let total = (front.len() + back.len()) as u64 + left;
         let mut first = relength(real_head, total);
         first.extend_from_slice(&front);
-        Oversized {
-            pieces: [first.into(), back.into()],
-            fill,
-            left,
-            at: 0,
-        }
+        Oversized { pieces: [first.into(), back.into()], fill, left, at: 0 }
     }
 }
 
@@ -121,12 +112,7 @@ fn relength(real_head: &[u8], length: u64) -> Vec<u8> {
     let fields: String = lines
         .take_while(|line| !line.is_empty())
         .filter(|line| {
-            let name = line
-                .split(':')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_ascii_lowercase();
+            let name = line.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
             name != "content-length" && name != "transfer-encoding"
         })
         .flat_map(|line| [line, "\r\n"])
@@ -148,19 +134,13 @@ mod tests {
     fn stretched(body: &[u8], size: u64) -> (String, Vec<u8>) {
         let whole: Vec<u8> = Oversized::new(HEAD, body, size).flatten().collect();
         let end = whole.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-        (
-            String::from_utf8(whole[..end].to_vec()).unwrap(),
-            whole[end..].to_vec(),
-        )
+        (String::from_utf8(whole[..end].to_vec()).unwrap(), whole[end..].to_vec())
     }
 
     #[test]
     fn an_oversized_answer_is_valid_and_has_its_own_id() {
         let (head, body) = stretched(br#"{"jsonrpc":"2.0","id":"x","result":"0x1"}"#, 200_000);
-        assert_eq!(
-            head,
-            "HTTP/1.1 200 OK\r\nX-Node: 7\r\ncontent-length: 200000\r\n\r\n"
-        );
+        assert_eq!(head, "HTTP/1.1 200 OK\r\nX-Node: 7\r\ncontent-length: 200000\r\n\r\n");
         assert_eq!(body.len(), 200_000);
         let value: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(value["id"], "x");
@@ -171,10 +151,7 @@ mod tests {
     fn an_oversized_body_of_another_kind_says_what_it_said() {
         let (_, body) = stretched(br#"[{"height":5}]"#, 1_000);
         assert_eq!(body.len(), 1_000);
-        assert_eq!(
-            serde_json::from_slice::<Value>(&body).unwrap(),
-            serde_json::json!([{"height": 5}])
-        );
+        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), serde_json::json!([{"height": 5}]));
     }
 
     #[test]
@@ -187,10 +164,7 @@ mod tests {
     #[test]
     fn an_overstated_reply_says_more_than_it_holds() {
         let reply = String::from_utf8(overstated(HEAD, b"[1]")).unwrap();
-        assert_eq!(
-            reply,
-            "HTTP/1.1 200 OK\r\nX-Node: 7\r\ncontent-length: 67\r\n\r\n[1]"
-        );
+        assert_eq!(reply, "HTTP/1.1 200 OK\r\nX-Node: 7\r\ncontent-length: 67\r\n\r\n[1]");
     }
 
     #[test]

@@ -47,11 +47,7 @@ impl Node {
                 );
             }
         });
-        Node {
-            addr,
-            served,
-            task: task.abort_handle(),
-        }
+        Node { addr, served, task: task.abort_handle() }
     }
 
     fn served(&self) -> u64 {
@@ -77,10 +73,7 @@ async fn connect(proxy: &FaultProxy) -> TcpStream {
 }
 
 fn request() -> String {
-    format!(
-        "POST / HTTP/1.1\r\nhost: node\r\ncontent-length: {}\r\n\r\n{BODY}",
-        BODY.len()
-    )
+    format!("POST / HTTP/1.1\r\nhost: node\r\ncontent-length: {}\r\n\r\n{BODY}", BODY.len())
 }
 
 async fn ask(client: &mut TcpStream) {
@@ -115,8 +108,7 @@ async fn has_read(proxy: &FaultProxy, bytes: usize) {
 }
 
 fn is_reset(end: &io::Result<()>) -> bool {
-    end.as_ref()
-        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
+    end.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
 }
 
 #[tokio::test]
@@ -131,10 +123,7 @@ async fn by_default_everything_passes_and_is_counted() {
         replied += head.len() + body.len();
     }
     let stats = proxy.stats();
-    assert_eq!(
-        (node.served(), stats.requests, stats.connections, stats.open),
-        (3, 3, 1, 1)
-    );
+    assert_eq!((node.served(), stats.requests, stats.connections, stats.open), (3, 3, 1, 1));
     assert_eq!(stats.from_client, 3 * request().len() as u64);
     assert_eq!(stats.to_client, replied as u64);
     assert_eq!(proxy.url(), format!("http://{}", proxy.addr()));
@@ -169,10 +158,7 @@ async fn a_cut_in_the_body_leaves_the_head_whole() {
         ask(&mut client).await;
         let (text, end) = rest(&mut client).await;
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert_eq!(
-            field(head.as_bytes(), "content-length").unwrap(),
-            ANSWER.len().to_string()
-        );
+        assert_eq!(field(head.as_bytes(), "content-length").unwrap(), ANSWER.len().to_string());
         assert_eq!(body, &ANSWER[..limit as usize]);
         assert!(end.is_ok());
     }
@@ -247,11 +233,7 @@ async fn new_connections_are_reset_after_they_were_accepted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_reply_comes_in_pieces_and_whole_in_the_end() {
-    let (_node, proxy) = behind(Mode::Slow {
-        bytes: 5,
-        every: HOUR,
-    })
-    .await;
+    let (_node, proxy) = behind(Mode::Slow { bytes: 5, every: HOUR }).await;
     let mut client = connect(&proxy).await;
     ask(&mut client).await;
     let mut piece = [0; 64];
@@ -278,10 +260,7 @@ async fn garbage_is_no_http_and_the_node_knows_nothing_of_it() {
     let stream = TokioIo::new(connect(&proxy).await);
     let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
     tokio::spawn(connection);
-    let error = sender
-        .send_request(Request::new(Full::new(Bytes::from(BODY))))
-        .await
-        .unwrap_err();
+    let error = sender.send_request(Request::new(Full::new(Bytes::from(BODY)))).await.unwrap_err();
     assert!(error.is_parse(), "{error:?}");
     assert_eq!(node.served(), 0);
 }
@@ -293,10 +272,7 @@ async fn a_garbage_body_stands_under_a_sound_head() {
     for _ in 0..2 {
         ask(&mut client).await;
         let (head, body) = reply(&mut client).await;
-        assert_eq!(
-            field(head.as_bytes(), "content-type").unwrap(),
-            "application/json"
-        );
+        assert_eq!(field(head.as_bytes(), "content-type").unwrap(), "application/json");
         assert!(serde_json::from_slice::<Value>(&body).is_err());
     }
     assert_eq!(node.served(), 0);
@@ -322,13 +298,7 @@ async fn a_bad_length_promises_more_than_comes() {
     let (text, end) = rest(&mut client).await;
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     assert_eq!(body, ANSWER);
-    assert!(
-        field(head.as_bytes(), "content-length")
-            .unwrap()
-            .parse::<usize>()
-            .unwrap()
-            > body.len()
-    );
+    assert!(field(head.as_bytes(), "content-length").unwrap().parse::<usize>().unwrap() > body.len());
     assert!(end.is_ok());
 }
 
@@ -370,10 +340,8 @@ async fn interim_replies_come_before_the_real_one() {
             text.push(client.read_u8().await.unwrap());
         }
         let text = String::from_utf8(text).unwrap();
-        let codes: Vec<_> = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3))
-            .collect();
+        let codes: Vec<_> =
+            text.lines().filter_map(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)).collect();
         assert_eq!(codes, ["100", "102", "103", "200"]);
     }
 }

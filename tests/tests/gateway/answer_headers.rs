@@ -48,7 +48,10 @@ async fn kinds() -> Vec<Reply> {
 async fn every_answer_to_a_known_key_has_all_nine_rate_headers_refusals_too() {
     for reply in kinds().await {
         assert!(rated(&reply), "{reply:?}");
-        assert_eq!((reply.number("x-ratelimit-limit-minute"), reply.number("x-ratelimit-limit-day")), (100, 10_000));
+        assert_eq!(
+            (reply.number("x-ratelimit-limit-minute"), reply.number("x-ratelimit-limit-day")),
+            (100, 10_000)
+        );
         assert!(reply.number("ratelimit-reset") >= 1);
     }
 }
@@ -56,7 +59,8 @@ async fn every_answer_to_a_known_key_has_all_nine_rate_headers_refusals_too() {
 #[tokio::test]
 async fn every_answer_has_an_id_of_its_own() {
     let replies = kinds().await;
-    let ids: HashSet<_> = replies.iter().map(|reply| reply.header("x-request-id").unwrap().to_owned()).collect();
+    let ids: HashSet<_> =
+        replies.iter().map(|reply| reply.header("x-request-id").unwrap().to_owned()).collect();
     assert_eq!(ids.len(), replies.len());
     assert!(ids.iter().all(|id| id.len() == 36 && id.as_bytes()[14] == b'7'), "UUIDs of version 7");
     let (_node, gateway, _) = evm().await;
@@ -110,7 +114,11 @@ async fn bodies_are_json_and_say_so() {
 #[tokio::test]
 async fn utxo_answers_keep_error_null_and_the_plain_content_type() {
     let (node, _gateway, client) = utxo().await;
-    node.always(Raw { status: 200, headers: vec![("content-type", "application/json; charset=utf-8")], body: br#"{"result":5,"error":null,"id":"x"}"#.to_vec() });
+    node.always(Raw {
+        status: 200,
+        headers: vec![("content-type", "application/json; charset=utf-8")],
+        body: br#"{"result":5,"error":null,"id":"x"}"#.to_vec(),
+    });
     let reply = client.post("btc", r#"{"jsonrpc":"1.0","id":"x","method":"getdifficulty"}"#).await;
     assert_eq!(reply.text(), r#"{"result":5,"error":null,"id":"x"}"#);
     assert_eq!(reply.header("content-type"), Some("application/json"));
@@ -120,15 +128,35 @@ async fn utxo_answers_keep_error_null_and_the_plain_content_type() {
 async fn headers_of_a_node_pass_but_for_those_that_are_not_its_to_send() {
     let (node, _gateway, client) = evm().await;
     let headers = vec![
-        ("content-type", "application/json"), ("x-node-says", "hello"), ("x-multi", "1"), ("x-multi", "2"), ("etag", "\"e\""),
-        ("connection", "x-named"), ("x-named", "planted"), ("keep-alive", "timeout=5"), ("proxy-authenticate", "planted"), ("upgrade", "h2c"),
-        ("set-cookie", "planted=1"), ("server", "planted"), ("access-control-allow-origin", "https://planted"), ("access-control-allow-credentials", "true"),
-        ("x-request-id", "planted"), ("x-compute-units", "777"), ("x-cache", "HIT"), ("x-ratelimit-limit-minute", "777"), ("ratelimit-reset", "777"),
-        ("retry-after", "777"), ("www-authenticate", "planted"),
+        ("content-type", "application/json"),
+        ("x-node-says", "hello"),
+        ("x-multi", "1"),
+        ("x-multi", "2"),
+        ("etag", "\"e\""),
+        ("connection", "x-named"),
+        ("x-named", "planted"),
+        ("keep-alive", "timeout=5"),
+        ("proxy-authenticate", "planted"),
+        ("upgrade", "h2c"),
+        ("set-cookie", "planted=1"),
+        ("server", "planted"),
+        ("access-control-allow-origin", "https://planted"),
+        ("access-control-allow-credentials", "true"),
+        ("x-request-id", "planted"),
+        ("x-compute-units", "777"),
+        ("x-cache", "HIT"),
+        ("x-ratelimit-limit-minute", "777"),
+        ("ratelimit-reset", "777"),
+        ("retry-after", "777"),
+        ("www-authenticate", "planted"),
     ];
     node.whole(move |seen| {
         let id = seen.calls[0].id.clone()?;
-        Some(Raw { status: 200, headers: headers.clone(), body: format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#).into() })
+        Some(Raw {
+            status: 200,
+            headers: headers.clone(),
+            body: format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#).into(),
+        })
     });
     let reply = client.call("eth", "m", "[]").await;
     assert_eq!((reply.header("x-node-says"), reply.header("etag")), (Some("hello"), Some("\"e\"")));
@@ -136,10 +164,21 @@ async fn headers_of_a_node_pass_but_for_those_that_are_not_its_to_send() {
     for (name, value) in &reply.headers {
         assert!(!value.contains("planted") && value != "777", "{name}: {value}");
     }
-    for name in ["set-cookie", "server", "x-named", "keep-alive", "upgrade", "retry-after", "access-control-allow-credentials"] {
+    for name in [
+        "set-cookie",
+        "server",
+        "x-named",
+        "keep-alive",
+        "upgrade",
+        "retry-after",
+        "access-control-allow-credentials",
+    ] {
         assert!(reply.header(name).is_none(), "{name}");
     }
-    assert_eq!((reply.header("access-control-allow-origin"), reply.cu(), reply.cache()), (Some("*"), 1, "MISS"));
+    assert_eq!(
+        (reply.header("access-control-allow-origin"), reply.cu(), reply.cache()),
+        (Some("*"), 1, "MISS")
+    );
 }
 
 /// `{"jsonrpc":"2.0","id":9,"result":"squeezed"}` in gzip, made by another program.
@@ -148,11 +187,26 @@ const SQUEEZED: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\xca\x
 #[tokio::test]
 async fn answers_are_decoded_from_the_node() {
     let (node, _gateway, client) = evm().await;
-    node.always(Raw { status: 200, headers: vec![("content-type", "application/json"), ("content-encoding", "gzip")], body: SQUEEZED.to_vec() });
+    node.always(Raw {
+        status: 200,
+        headers: vec![("content-type", "application/json"), ("content-encoding", "gzip")],
+        body: SQUEEZED.to_vec(),
+    });
     let reply = client.post("eth", r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#).await;
-    assert_eq!((reply.text().as_str(), reply.header("content-encoding")), (r#"{"jsonrpc":"2.0","id":9,"result":"squeezed"}"#, None));
-    let cut = Raw { status: 200, headers: vec![("content-encoding", "gzip")], body: SQUEEZED[..SQUEEZED.len() - 9].to_vec() };
-    for bad in [cut, Raw { status: 200, headers: vec![("content-encoding", "gzip")], body: b"plain".to_vec() }, Raw { status: 200, headers: vec![("content-encoding", "rot13")], body: b"{}".to_vec() }] {
+    assert_eq!(
+        (reply.text().as_str(), reply.header("content-encoding")),
+        (r#"{"jsonrpc":"2.0","id":9,"result":"squeezed"}"#, None)
+    );
+    let cut = Raw {
+        status: 200,
+        headers: vec![("content-encoding", "gzip")],
+        body: SQUEEZED[..SQUEEZED.len() - 9].to_vec(),
+    };
+    for bad in [
+        cut,
+        Raw { status: 200, headers: vec![("content-encoding", "gzip")], body: b"plain".to_vec() },
+        Raw { status: 200, headers: vec![("content-encoding", "rot13")], body: b"{}".to_vec() },
+    ] {
         node.always(bad);
         assert_eq!(client.post("eth", r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#).await.code(), -32603);
     }

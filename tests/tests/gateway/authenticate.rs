@@ -10,9 +10,18 @@ const BODY: &[u8] = br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
 #[tokio::test]
 async fn without_a_key_nobody_is_served() {
     let (node, gateway, _) = evm().await;
-    for (target, headers) in [("/eth", &[][..]), ("/eth", &[("apikey", "")]), ("/eth?apikey=", &[]), ("/eth", &[("x-api-key", "k")])] {
+    for (target, headers) in [
+        ("/eth", &[][..]),
+        ("/eth", &[("apikey", "")]),
+        ("/eth?apikey=", &[]),
+        ("/eth", &[("x-api-key", "k")]),
+    ] {
         let reply = gateway.stranger().send("POST", target, headers, BODY).await;
-        assert_eq!((reply.status, reply.text().as_str()), (401, r#"{"message":"No API key found in request"}"#), "{target} {headers:?}");
+        assert_eq!(
+            (reply.status, reply.text().as_str()),
+            (401, r#"{"message":"No API key found in request"}"#),
+            "{target} {headers:?}"
+        );
         assert_eq!(reply.header("www-authenticate"), Some("Key realm=\"rpcgate\""));
         assert!(unrated(&reply) && reply.header("x-compute-units").is_none());
     }
@@ -54,12 +63,19 @@ async fn a_revoked_or_expired_key_is_refused_alike_and_counted_on_its_project() 
     assert_eq!(gateway.client_of("soon").post("eth", BODY).await.status, 401);
     assert_eq!(node.requests(), 1);
     let lines = gateway.lines();
-    let refused: Vec<_> = lines.iter().map(|line| (line.method.as_str(), line.outcome, line.status, line.cu)).collect();
+    let refused: Vec<_> =
+        lines.iter().map(|line| (line.method.as_str(), line.outcome, line.status, line.cu)).collect();
     let no = ("-", Outcome::Refused, 401, 0);
     assert_eq!(refused, [no, no, ("m", Outcome::Answered, 200, 1), no]);
     let projects: Vec<_> = gateway.records().iter().map(|record| record.project).collect();
     assert!(projects.iter().all(|project| *project == projects[0]));
-    assert!(gateway.records().iter().filter(|record| record.lines[0].outcome == Outcome::Refused).all(|record| record.windowed == 0));
+    assert!(
+        gateway
+            .records()
+            .iter()
+            .filter(|record| record.lines[0].outcome == Outcome::Refused)
+            .all(|record| record.windowed == 0)
+    );
 }
 
 #[tokio::test]
@@ -79,9 +95,17 @@ async fn a_key_may_stand_in_the_query_and_the_header_wins() {
         (format!("/eth?APIKEY={good}"), vec![], 401),
     ];
     for (target, headers, status) in rows {
-        assert_eq!(stranger.send("POST", &target, &headers, BODY).await.status, status, "{target} {headers:?}");
+        assert_eq!(
+            stranger.send("POST", &target, &headers, BODY).await.status,
+            status,
+            "{target} {headers:?}"
+        );
     }
-    assert_eq!(stranger.send("POST", "/eth", &[("ApiKey", &good)], BODY).await.status, 200, "names know no case");
+    assert_eq!(
+        stranger.send("POST", "/eth", &[("ApiKey", &good)], BODY).await.status,
+        200,
+        "names know no case"
+    );
 }
 
 #[tokio::test]
@@ -91,14 +115,29 @@ async fn neither_the_key_nor_a_clients_own_credentials_ever_reach_a_node() {
     let escaped: String = k.bytes().map(|byte| format!("%{byte:02X}")).collect();
     let bearer = format!("Bearer {k}");
     let basic = "Basic cnBjOnBsYW50ZWQ=";
-    let targets = [format!("/eth?apikey={k}"), format!("/eth?apikey={escaped}&x={k}"), format!("/eth/?{k}=1"), format!("/eth?api_key={k}&apikey={k}")];
+    let targets = [
+        format!("/eth?apikey={k}"),
+        format!("/eth?apikey={escaped}&x={k}"),
+        format!("/eth/?{k}=1"),
+        format!("/eth?api_key={k}&apikey={k}"),
+    ];
     for target in &targets {
         assert_eq!(client.send("POST", target, &[], BODY).await.status, 200, "{target}");
     }
     for (name, value) in [
-        ("APIKEY", k.as_str()), ("x-api-key", &k), ("authorization", &bearer), ("authorization", basic),
-        ("proxy-authorization", basic), ("cookie", &k), ("referer", &k), ("user-agent", &k), ("x-anything", &k),
-        ("origin", &k), ("via", &k), ("x-forwarded-for", "planted"), ("forwarded", "for=planted"),
+        ("APIKEY", k.as_str()),
+        ("x-api-key", &k),
+        ("authorization", &bearer),
+        ("authorization", basic),
+        ("proxy-authorization", basic),
+        ("cookie", &k),
+        ("referer", &k),
+        ("user-agent", &k),
+        ("x-anything", &k),
+        ("origin", &k),
+        ("via", &k),
+        ("x-forwarded-for", "planted"),
+        ("forwarded", "for=planted"),
     ] {
         assert_eq!(client.send("POST", "/eth", &[(name, value)], BODY).await.status, 200, "{name}");
     }
@@ -109,7 +148,11 @@ async fn neither_the_key_nor_a_clients_own_credentials_ever_reach_a_node() {
     for secret in [k.as_str(), &escaped, basic, "planted", "cnBjOnBsYW50ZWQ", &k[5..20]] {
         assert!(!log.contains(secret), "{secret} in {log}");
     }
-    assert!(node.seen().iter().all(|seen| seen.header("authorization").is_none() && seen.header("apikey").is_none()));
+    assert!(
+        node.seen()
+            .iter()
+            .all(|seen| seen.header("authorization").is_none() && seen.header("apikey").is_none())
+    );
     drop(gateway);
 }
 
@@ -118,8 +161,15 @@ async fn hop_by_hop_headers_of_a_client_end_here() {
     let (node, gateway, _) = evm().await;
     let k = key("default");
     let headers = [
-        ("apikey", k.as_str()), ("connection", "keep-alive, x-named"), ("x-named", "planted"), ("keep-alive", "timeout=9"),
-        ("te", "trailers"), ("trailer", "x-t"), ("upgrade", "h2c"), ("proxy-connection", "close"), ("accept-encoding", "br"),
+        ("apikey", k.as_str()),
+        ("connection", "keep-alive, x-named"),
+        ("x-named", "planted"),
+        ("keep-alive", "timeout=9"),
+        ("te", "trailers"),
+        ("trailer", "x-t"),
+        ("upgrade", "h2c"),
+        ("proxy-connection", "close"),
+        ("accept-encoding", "br"),
     ];
     assert_eq!(gateway.stranger().send("POST", "/eth", &headers, BODY).await.status, 200);
     let seen = node.seen().remove(0);
@@ -135,7 +185,8 @@ async fn a_nodes_own_credentials_are_the_operators() {
     let settings = r#"user = "rpc", password = "secret", headers = { x-token = "t1" }"#;
     let gateway = Setup::new().node_with("btc", &node.url(), settings).start().await;
     let headers = [("authorization", "Basic bWluZTptaW5l"), ("x-token", "mine")];
-    let reply = gateway.client().send("POST", "/btc", &headers, br#"{"id":9,"method":"getdifficulty"}"#).await;
+    let reply =
+        gateway.client().send("POST", "/btc", &headers, br#"{"id":9,"method":"getdifficulty"}"#).await;
     assert_eq!(reply.status, 200);
     let seen = node.seen().remove(0);
     assert_eq!(seen.header("authorization"), Some("Basic cnBjOnNlY3JldA=="));
@@ -145,7 +196,8 @@ async fn a_nodes_own_credentials_are_the_operators() {
 
 #[tokio::test]
 async fn a_key_out_of_scope_for_a_chain_is_refused_there_and_aliases_name_chains_too() {
-    let (_evm, _utxo, gateway) = ten(Setup::new().key("narrow", r#"chains = ["ethereum", "btc", "avalanche"]"#)).await;
+    let (_evm, _utxo, gateway) =
+        ten(Setup::new().key("narrow", r#"chains = ["ethereum", "btc", "avalanche"]"#)).await;
     let narrow = gateway.client_of("narrow");
     for chain in EVM.iter().chain(&UTXO) {
         let reply = narrow.post(chain, BODY).await;
@@ -155,7 +207,11 @@ async fn a_key_out_of_scope_for_a_chain_is_refused_there_and_aliases_name_chains
             let text = r#"{"message":"API key not permitted for this chain"}"#;
             assert_eq!((reply.status, reply.text().as_str()), (403, text), "{chain}");
             assert!(rated(&reply), "{chain}");
-            assert_eq!(reply.number("x-ratelimit-remaining-minute") + gateway.records().iter().map(|record| u64::from(record.windowed)).sum::<u64>(), 1_000);
+            assert_eq!(
+                reply.number("x-ratelimit-remaining-minute")
+                    + gateway.records().iter().map(|record| u64::from(record.windowed)).sum::<u64>(),
+                1_000
+            );
         }
     }
     let refused = gateway.lines().iter().filter(|line| line.method == "-" && line.status == 403).count();

@@ -16,7 +16,10 @@ async fn a_batch_of_more_is_refused_and_nothing_of_it_is_executed() {
     for count in [101, 1_000, 50_000] {
         let (node, gateway, client) = evm().await;
         let reply = client.batch("eth", &vec![("eth_sendRawTransaction", "[]"); count]).await;
-        assert_eq!((reply.status, reply.text().as_str()), (413, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch too large"}}"#));
+        assert_eq!(
+            (reply.status, reply.text().as_str()),
+            (413, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch too large"}}"#)
+        );
         assert_eq!(reply.number("x-ratelimit-remaining-minute"), 1_000, "no window");
         assert_eq!(only_line(&gateway), ("-".into(), Outcome::Refused, 0, 413), "one usage call");
         assert_eq!(node.requests(), 0);
@@ -47,7 +50,10 @@ async fn answers_are_correlated_by_id_however_clients_number_and_nodes_order() {
 #[tokio::test]
 async fn a_batch_of_one_is_answered_with_an_array() {
     let (node, _gateway, client) = evm().await;
-    assert_eq!(client.post("eth", r#"[{"jsonrpc":"2.0","id":5,"method":"m"}]"#).await.text(), r#"[{"jsonrpc":"2.0","id":5,"result":"ok"}]"#);
+    assert_eq!(
+        client.post("eth", r#"[{"jsonrpc":"2.0","id":5,"method":"m"}]"#).await.text(),
+        r#"[{"jsonrpc":"2.0","id":5,"result":"ok"}]"#
+    );
     assert!(node.seen()[0].body.starts_with('{'), "the node is asked alone");
 }
 
@@ -56,17 +62,26 @@ async fn every_chain_of_both_families_takes_batches_bch_too() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for chain in EVM {
-        assert_eq!(client.batch(chain, &[("a", "[]"), ("b", "[]")]).await.text(), r#"[{"jsonrpc":"2.0","id":0,"result":"ok"},{"jsonrpc":"2.0","id":1,"result":"ok"}]"#, "{chain}");
+        assert_eq!(
+            client.batch(chain, &[("a", "[]"), ("b", "[]")]).await.text(),
+            r#"[{"jsonrpc":"2.0","id":0,"result":"ok"},{"jsonrpc":"2.0","id":1,"result":"ok"}]"#,
+            "{chain}"
+        );
     }
     for chain in UTXO {
-        assert_eq!(client.batch(chain, &[("a", "[]"), ("b", "[]")]).await.text(), r#"[{"result":"ok","error":null,"id":0},{"result":"ok","error":null,"id":1}]"#, "{chain}");
+        assert_eq!(
+            client.batch(chain, &[("a", "[]"), ("b", "[]")]).await.text(),
+            r#"[{"result":"ok","error":null,"id":0},{"result":"ok","error":null,"id":1}]"#,
+            "{chain}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_batch_is_one_request_in_the_windows_and_each_item_a_call() {
     let (_node, gateway, client) = evm().await;
-    let reply = client.batch("eth", &[("eth_chainId", "[]"), ("eth_getBalance", "[]"), ("eth_call", "[]")]).await;
+    let reply =
+        client.batch("eth", &[("eth_chainId", "[]"), ("eth_getBalance", "[]"), ("eth_call", "[]")]).await;
     assert_eq!((reply.number("x-ratelimit-remaining-minute"), reply.cu()), (999, 20));
     let lines: Vec<_> = gateway.lines().into_iter().map(|line| (line.method, line.cu)).collect();
     assert_eq!(lines, [("eth_chainId".into(), 0), ("eth_getBalance".into(), 5), ("eth_call".into(), 15)]);
@@ -75,10 +90,15 @@ async fn a_batch_is_one_request_in_the_windows_and_each_item_a_call() {
 #[tokio::test]
 async fn an_operator_may_count_a_batch_by_its_items() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).plan("free").set("plans", "batch_counts = \"items\"").start().await;
+    let gateway =
+        Setup::of("eth", &node.url()).plan("free").set("plans", "batch_counts = \"items\"").start().await;
     let client = gateway.client();
     assert_eq!(client.batch("eth", &[("m", "[]"); 4]).await.number("x-ratelimit-remaining-minute"), 6);
-    assert_eq!(client.batch("eth", &[("m", "[]"), ("debug_x", "[]")]).await.number("x-ratelimit-remaining-minute"), 5, "open items alone");
+    assert_eq!(
+        client.batch("eth", &[("m", "[]"), ("debug_x", "[]")]).await.number("x-ratelimit-remaining-minute"),
+        5,
+        "open items alone"
+    );
     assert_eq!(client.batch("eth", &[("m", "[]"); 6]).await.status, 429, "all or nothing");
     assert_eq!(client.batch("eth", &[("m", "[]"); 5]).await.number("x-ratelimit-remaining-minute"), 0);
 }
@@ -87,7 +107,8 @@ async fn an_operator_may_count_a_batch_by_its_items() {
 async fn a_node_that_takes_fewer_at_a_time_gets_fewer() {
     let node = Node::evm().await;
     for (most, requests) in [(1, 7), (3, 3), (100, 1)] {
-        let gateway = Setup::new().node_with("eth", &node.url(), &format!("max_batch = {most}")).start().await;
+        let gateway =
+            Setup::new().node_with("eth", &node.url(), &format!("max_batch = {most}")).start().await;
         let before = node.requests();
         assert_eq!(gateway.client().batch("eth", &[("m", "[]"); 7]).await.codes(), [0; 7]);
         assert_eq!(node.requests() - before, requests, "{most}");
@@ -119,20 +140,41 @@ async fn what_a_node_leaves_out_or_answers_twice_fails_alone() {
         let answered = codes.iter().filter(|code| **code != -32603).count() as u64;
         assert_eq!(reply.cu(), 5 * answered, "{answer}: failures are not charged");
     }
-    let failed = gateway.lines().iter().filter(|line| line.outcome == Outcome::Failed && line.cu == 0).count();
+    let failed =
+        gateway.lines().iter().filter(|line| line.outcome == Outcome::Failed && line.cu == 0).count();
     assert!(failed > 0);
 }
 
 #[tokio::test]
 async fn a_broadcast_travels_in_a_request_of_its_own() {
     let (node, _gateway, client) = evm().await;
-    let reply = client.batch("eth", &[("a", "[]"), ("eth_sendRawTransaction", "[\"0x01\"]"), ("b", "[]"), ("eth_sendRawTransaction", "[\"0x02\"]")]).await;
+    let reply = client
+        .batch(
+            "eth",
+            &[
+                ("a", "[]"),
+                ("eth_sendRawTransaction", "[\"0x01\"]"),
+                ("b", "[]"),
+                ("eth_sendRawTransaction", "[\"0x02\"]"),
+            ],
+        )
+        .await;
     assert_eq!(reply.codes(), [0; 4]);
-    let sizes: Vec<_> = node.seen().iter().map(|seen| (seen.body.contains("send"), seen.calls.len())).collect();
+    let sizes: Vec<_> =
+        node.seen().iter().map(|seen| (seen.body.contains("send"), seen.calls.len())).collect();
     assert_eq!(sizes.iter().filter(|(broadcast, calls)| *broadcast && *calls == 1).count(), 2);
     assert_eq!(sizes.iter().filter(|(broadcast, calls)| !*broadcast && *calls == 2).count(), 1);
     let (node, _gateway, client) = utxo().await;
-    assert_eq!(client.batch("btc", &[("getdifficulty", "[]"), ("sendrawtransaction", "[\"01\"]"), ("getdifficulty", "[]")]).await.codes(), [0; 3]);
+    assert_eq!(
+        client
+            .batch(
+                "btc",
+                &[("getdifficulty", "[]"), ("sendrawtransaction", "[\"01\"]"), ("getdifficulty", "[]")]
+            )
+            .await
+            .codes(),
+        [0; 3]
+    );
     assert!(node.seen().iter().all(|seen| !seen.body.contains("sendraw") || seen.calls.len() == 1));
 }
 

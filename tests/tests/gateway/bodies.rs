@@ -3,27 +3,81 @@ use crate::*;
 /// What is no JSON.
 fn no_json() -> Vec<Vec<u8>> {
     let mut rows: Vec<Vec<u8>> = [
-        "", " ", "\n", "{", "[", "}", "]", "{]", "nul", "nulll", "NaN", "Infinity", "-", "'a'", "\"a",
-        r#"{"id":9,"method":"m""#, r#"{"id":9,"method":"m"}}"#, r#"{"id":9,"method":"m"} x"#, r#"{"id":9,"method":"m"}{}"#,
-        r#"{"id":9,"method":"m",}"#, r#"{,"id":9,"method":"m"}"#, r#"{"id":9 "method":"m"}"#, r#"{"id":9,"method" "m"}"#,
-        r#"{"id":9,"method":"m"}]"#, r#"[{"id":9,"method":"m"},]"#, r#"[{"id":9,"method":"m"}"#, r#"[,{"id":9,"method":"m"}]"#,
-        r#"[{"id":9,"method":"m"} {"id":8,"method":"m"}]"#, r#"{'id':9,'method':'m'}"#, "{id:9,method:\"m\"}",
-        r#"{"id":09,"method":"m"}"#, r#"{"id":+9,"method":"m"}"#, r#"{"id":.9,"method":"m"}"#, r#"{"id":9.,"method":"m"}"#,
-        r#"{"id":0x9,"method":"m"}"#, r#"{"id":1e,"method":"m"}"#, r#"{"id":--1,"method":"m"}"#, r#"{"id":NaN,"method":"m"}"#,
-        r#"{"id":9,"method":"m","params":[1,]}"#, r#"{"id":9,"method":"m","params":[01]}"#, r#"{"id":9,"method":"m","params":{"a"}}"#,
-        r#"{"id":9,"method":"\x6d"}"#, r#"{"id":9,"method":"\u00"}"#, r#"{"id":9,"method":"\u00zz"}"#, r#"{"id":9,"method":"\U006d"}"#,
-        r#"{"id":9,/* */"method":"m"}"#, "{\"id\":9,\"method\":\"m\"} // x", "{\"id\":9,\"method\":\"a\nb\"}", "{\"id\":9,\"method\":\"a\0b\"}",
-        "{\"id\":9,\"method\":\"a\u{1f}b\"}", "{\"id\":9,\"method\":\"a\tb\"}", "{\"id\":9,\"method\":\"m\"}\0", "\0{\"id\":9,\"method\":\"m\"}",
-        "{\"id\":9,\0\"method\":\"m\"}", "{\"id\":9,\"method\":\"m\",\"params\":[\"\n\"]}", "{\"i\nd\":9,\"method\":\"m\"}",
-        "\u{feff}{\"id\":9,\"method\":\"m\"}", "{\u{a0}\"id\":9,\"method\":\"m\"}", "{\"id\":9,\u{2028}\"method\":\"m\"}", "{\"id\":9,\x0b\"method\":\"m\"}",
-        "id=9&method=m", "<call/>", "--b\r\n\r\n{}\r\n--b--",
+        "",
+        " ",
+        "\n",
+        "{",
+        "[",
+        "}",
+        "]",
+        "{]",
+        "nul",
+        "nulll",
+        "NaN",
+        "Infinity",
+        "-",
+        "'a'",
+        "\"a",
+        r#"{"id":9,"method":"m""#,
+        r#"{"id":9,"method":"m"}}"#,
+        r#"{"id":9,"method":"m"} x"#,
+        r#"{"id":9,"method":"m"}{}"#,
+        r#"{"id":9,"method":"m",}"#,
+        r#"{,"id":9,"method":"m"}"#,
+        r#"{"id":9 "method":"m"}"#,
+        r#"{"id":9,"method" "m"}"#,
+        r#"{"id":9,"method":"m"}]"#,
+        r#"[{"id":9,"method":"m"},]"#,
+        r#"[{"id":9,"method":"m"}"#,
+        r#"[,{"id":9,"method":"m"}]"#,
+        r#"[{"id":9,"method":"m"} {"id":8,"method":"m"}]"#,
+        r#"{'id':9,'method':'m'}"#,
+        "{id:9,method:\"m\"}",
+        r#"{"id":09,"method":"m"}"#,
+        r#"{"id":+9,"method":"m"}"#,
+        r#"{"id":.9,"method":"m"}"#,
+        r#"{"id":9.,"method":"m"}"#,
+        r#"{"id":0x9,"method":"m"}"#,
+        r#"{"id":1e,"method":"m"}"#,
+        r#"{"id":--1,"method":"m"}"#,
+        r#"{"id":NaN,"method":"m"}"#,
+        r#"{"id":9,"method":"m","params":[1,]}"#,
+        r#"{"id":9,"method":"m","params":[01]}"#,
+        r#"{"id":9,"method":"m","params":{"a"}}"#,
+        r#"{"id":9,"method":"\x6d"}"#,
+        r#"{"id":9,"method":"\u00"}"#,
+        r#"{"id":9,"method":"\u00zz"}"#,
+        r#"{"id":9,"method":"\U006d"}"#,
+        r#"{"id":9,/* */"method":"m"}"#,
+        "{\"id\":9,\"method\":\"m\"} // x",
+        "{\"id\":9,\"method\":\"a\nb\"}",
+        "{\"id\":9,\"method\":\"a\0b\"}",
+        "{\"id\":9,\"method\":\"a\u{1f}b\"}",
+        "{\"id\":9,\"method\":\"a\tb\"}",
+        "{\"id\":9,\"method\":\"m\"}\0",
+        "\0{\"id\":9,\"method\":\"m\"}",
+        "{\"id\":9,\0\"method\":\"m\"}",
+        "{\"id\":9,\"method\":\"m\",\"params\":[\"\n\"]}",
+        "{\"i\nd\":9,\"method\":\"m\"}",
+        "\u{feff}{\"id\":9,\"method\":\"m\"}",
+        "{\u{a0}\"id\":9,\"method\":\"m\"}",
+        "{\"id\":9,\u{2028}\"method\":\"m\"}",
+        "{\"id\":9,\x0b\"method\":\"m\"}",
+        "id=9&method=m",
+        "<call/>",
+        "--b\r\n\r\n{}\r\n--b--",
     ]
     .iter()
     .map(|text| text.as_bytes().to_vec())
     .collect();
     // Invalid UTF-8, wherever it stands: a stray byte, an overlong slash, a surrogate, a cut sequence, beyond the last.
     for bytes in [&b"\xff"[..], b"\xc0\xaf", b"\xed\xa0\x80", b"\xe2\x82", b"\xf4\x90\x80\x80"] {
-        for (before, after) in [("{\"id\":9,\"method\":\"", "\"}"), ("{\"id\":9,\"method\":\"m\",\"params\":[\"", "\"]}"), ("{\"id\":\"", "\",\"method\":\"m\"}"), ("{\"", "\":1,\"id\":9,\"method\":\"m\"}")] {
+        for (before, after) in [
+            ("{\"id\":9,\"method\":\"", "\"}"),
+            ("{\"id\":9,\"method\":\"m\",\"params\":[\"", "\"]}"),
+            ("{\"id\":\"", "\",\"method\":\"m\"}"),
+            ("{\"", "\":1,\"id\":9,\"method\":\"m\"}"),
+        ] {
             rows.push([before.as_bytes(), bytes, after.as_bytes()].concat());
         }
     }
@@ -39,28 +93,59 @@ fn no_json() -> Vec<Vec<u8>> {
 
 /// A call whose params have so many arrays inside each other.
 fn nested(arrays: usize) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":9,"method":"m","params":{}{}}}"#, "[".repeat(arrays), "]".repeat(arrays))
+    format!(
+        r#"{{"jsonrpc":"2.0","id":9,"method":"m","params":{}{}}}"#,
+        "[".repeat(arrays),
+        "]".repeat(arrays)
+    )
 }
 
 /// What is JSON and no call; and the id under which it is refused as an item of a batch.
 fn no_calls() -> Vec<(String, &'static str)> {
     let mut rows: Vec<(String, &'static str)> = [
-        ("5", "null"), ("\"a\"", "null"), ("null", "null"), ("true", "null"), ("{}", "null"), ("-0.0e-0", "null"),
-        (r#"{"id":9}"#, "9"), (r#"{"id":9,"method":5}"#, "9"), (r#"{"id":9,"method":null}"#, "9"), (r#"{"id":9,"method":["m"]}"#, "9"),
-        (r#"{"id":9,"method":{"m":1}}"#, "9"), (r#"{"id":9,"method":""}"#, "9"), (r#"{"id":9,"method":true}"#, "9"),
-        (r#"{"id":9,"method":"m","method":"m"}"#, "9"), (r#"{"id":9,"method":"m","method":"n"}"#, "9"),
-        (r#"{"method":"m","id":9,"method":5}"#, "9"), (r#"{"id":9,"method":5,"method":"m"}"#, "9"),
-        (r#"{"id":9,"method":"m","params":[],"params":[]}"#, "9"), (r#"{"id":9,"jsonrpc":"2.0","method":"m","jsonrpc":"2.0"}"#, "9"),
-        (r#"{"id":9,"id":9,"method":"m"}"#, "null"), (r#"{"id":9,"method":"m","id":8}"#, "null"),
-        (r#"{"id":9,"m\u0065thod":"m","method":"n"}"#, "9"), (r#"{"id":9,"\u006dethod":"m","m\u0065thod":"n"}"#, "9"),
-        (r#"{"id":9,"i\u0064":8,"method":"m"}"#, "null"), (r#"{"id":9,"method":"m","p\u0061rams":[],"params":[1]}"#, "9"),
-        (r#"{"id":9,"method":"m","Method":"n"}"#, "9"), (r#"{"id":9,"METHOD":"m"}"#, "9"), (r#"{"id":9,"\u004dethod":"m"}"#, "9"),
-        (r#"{"ID":9,"method":"m"}"#, "null"), (r#"{"id":9,"Id":8,"method":"m"}"#, "null"), (r#"{"iD":9}"#, "null"),
-        (r#"{"id":9,"method":"m","Params":[1]}"#, "9"), (r#"{"id":9,"method":"m","params":[],"PARAMS":[1]}"#, "9"),
-        (r#"{"id":9,"method":"m","JsonRpc":"2.0"}"#, "9"), (r#"{"id":9,"method":"m","JSONRPC":"1.0","jsonrpc":"2.0"}"#, "9"),
-        ("{\"id\":9,\"method\":\"m\",\"param\u{17f}\":[1]}", "9"), (r#"{"id":9,"method":"m","param\u017f":[1]}"#, "9"), ("{\"id\":9,\"j\u{17f}onrpc\":\"2.0\",\"method\":\"m\"}", "9"),
-        (r#"{"id":9,"method":"\ud800"}"#, "9"), (r#"{"id":9,"method":"m\udc00"}"#, "9"), (r#"{"id":9,"method":"m","\ud800":1}"#, "9"),
-        (r#"{"id":9,"method":"m","x":1,"x":2}"#, "9"), (r#"{"id":9,"method":"m","x":1,"\u0078":2}"#, "9"),
+        ("5", "null"),
+        ("\"a\"", "null"),
+        ("null", "null"),
+        ("true", "null"),
+        ("{}", "null"),
+        ("-0.0e-0", "null"),
+        (r#"{"id":9}"#, "9"),
+        (r#"{"id":9,"method":5}"#, "9"),
+        (r#"{"id":9,"method":null}"#, "9"),
+        (r#"{"id":9,"method":["m"]}"#, "9"),
+        (r#"{"id":9,"method":{"m":1}}"#, "9"),
+        (r#"{"id":9,"method":""}"#, "9"),
+        (r#"{"id":9,"method":true}"#, "9"),
+        (r#"{"id":9,"method":"m","method":"m"}"#, "9"),
+        (r#"{"id":9,"method":"m","method":"n"}"#, "9"),
+        (r#"{"method":"m","id":9,"method":5}"#, "9"),
+        (r#"{"id":9,"method":5,"method":"m"}"#, "9"),
+        (r#"{"id":9,"method":"m","params":[],"params":[]}"#, "9"),
+        (r#"{"id":9,"jsonrpc":"2.0","method":"m","jsonrpc":"2.0"}"#, "9"),
+        (r#"{"id":9,"id":9,"method":"m"}"#, "null"),
+        (r#"{"id":9,"method":"m","id":8}"#, "null"),
+        (r#"{"id":9,"m\u0065thod":"m","method":"n"}"#, "9"),
+        (r#"{"id":9,"\u006dethod":"m","m\u0065thod":"n"}"#, "9"),
+        (r#"{"id":9,"i\u0064":8,"method":"m"}"#, "null"),
+        (r#"{"id":9,"method":"m","p\u0061rams":[],"params":[1]}"#, "9"),
+        (r#"{"id":9,"method":"m","Method":"n"}"#, "9"),
+        (r#"{"id":9,"METHOD":"m"}"#, "9"),
+        (r#"{"id":9,"\u004dethod":"m"}"#, "9"),
+        (r#"{"ID":9,"method":"m"}"#, "null"),
+        (r#"{"id":9,"Id":8,"method":"m"}"#, "null"),
+        (r#"{"iD":9}"#, "null"),
+        (r#"{"id":9,"method":"m","Params":[1]}"#, "9"),
+        (r#"{"id":9,"method":"m","params":[],"PARAMS":[1]}"#, "9"),
+        (r#"{"id":9,"method":"m","JsonRpc":"2.0"}"#, "9"),
+        (r#"{"id":9,"method":"m","JSONRPC":"1.0","jsonrpc":"2.0"}"#, "9"),
+        ("{\"id\":9,\"method\":\"m\",\"param\u{17f}\":[1]}", "9"),
+        (r#"{"id":9,"method":"m","param\u017f":[1]}"#, "9"),
+        ("{\"id\":9,\"j\u{17f}onrpc\":\"2.0\",\"method\":\"m\"}", "9"),
+        (r#"{"id":9,"method":"\ud800"}"#, "9"),
+        (r#"{"id":9,"method":"m\udc00"}"#, "9"),
+        (r#"{"id":9,"method":"m","\ud800":1}"#, "9"),
+        (r#"{"id":9,"method":"m","x":1,"x":2}"#, "9"),
+        (r#"{"id":9,"method":"m","x":1,"\u0078":2}"#, "9"),
     ]
     .iter()
     .map(|(text, id)| ((*text).to_owned(), *id))
@@ -80,7 +165,11 @@ async fn what_is_no_json_is_answered_minus_32700_and_reaches_no_node() {
     for body in &rows {
         let reply = client.post("eth", body).await;
         let shown = String::from_utf8_lossy(&body[..body.len().min(200)]);
-        assert_eq!((reply.status, reply.text().as_str()), (400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#), "{shown:?}");
+        assert_eq!(
+            (reply.status, reply.text().as_str()),
+            (400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#),
+            "{shown:?}"
+        );
         assert_eq!((reply.cu(), reply.number("x-ratelimit-remaining-minute")), (0, 1_000), "{shown:?}");
     }
     assert_eq!(node.requests(), 0);
@@ -94,7 +183,11 @@ async fn what_is_no_call_is_answered_minus_32600_and_reaches_no_node() {
     for body in rows.iter().map(|(body, _)| body.as_str()).chain(["[]", " [ ] "]) {
         let reply = client.post("eth", body).await;
         let shown = &body[..body.len().min(200)];
-        assert_eq!((reply.status, reply.text().as_str()), (400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}"#), "{shown}");
+        assert_eq!(
+            (reply.status, reply.text().as_str()),
+            (400, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}"#),
+            "{shown}"
+        );
         assert_eq!((reply.cu(), reply.number("x-ratelimit-remaining-minute")), (0, 1_000), "{shown}");
     }
     assert_eq!(node.requests(), 0);
@@ -106,7 +199,10 @@ async fn what_is_no_call_is_answered_minus_32600_and_reaches_no_node() {
 fn all_refused(gateway: &Gateway, count: usize) {
     let lines = gateway.lines();
     assert_eq!(lines.len(), count);
-    assert!(lines.iter().all(|line| (line.method.as_str(), line.outcome, line.cu, line.status) == ("-", Outcome::Refused, 0, 400)));
+    assert!(
+        lines.iter().all(|line| (line.method.as_str(), line.outcome, line.cu, line.status)
+            == ("-", Outcome::Refused, 0, 400))
+    );
     assert!(gateway.records().iter().all(|record| record.windowed == 0));
 }
 
@@ -115,7 +211,8 @@ async fn as_an_item_of_a_batch_it_is_refused_in_its_place() {
     let (node, gateway, client) = evm().await;
     let rows = no_calls();
     for (body, id) in &rows {
-        let reply = client.post("eth", format!(r#"[{{"jsonrpc":"2.0","id":1,"method":"m"}}, {body} ]"#)).await;
+        let reply =
+            client.post("eth", format!(r#"[{{"jsonrpc":"2.0","id":1,"method":"m"}}, {body} ]"#)).await;
         let expected = format!(
             r#"[{{"jsonrpc":"2.0","id":1,"result":"ok"}},{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32600,"message":"invalid request"}}}}]"#
         );
@@ -123,7 +220,11 @@ async fn as_an_item_of_a_batch_it_is_refused_in_its_place() {
         assert_eq!(reply.cu(), 1);
     }
     assert_eq!(node.calls().len(), rows.len(), "only its neighbours");
-    assert_eq!(gateway.lines().iter().filter(|line| line.method == "-").count(), rows.len(), "one usage call each");
+    assert_eq!(
+        gateway.lines().iter().filter(|line| line.method == "-").count(),
+        rows.len(),
+        "one usage call each"
+    );
     let reply = client.post("eth", "[1,{},[]]").await;
     assert_eq!(reply.codes(), [-32600; 3]);
     assert_eq!(node.calls().len(), rows.len());
@@ -132,9 +233,16 @@ async fn as_an_item_of_a_batch_it_is_refused_in_its_place() {
 #[tokio::test]
 async fn on_utxo_chains_body_errors_have_the_chains_shape() {
     let (node, _gateway, client) = utxo().await;
-    for (body, error) in [("{", r#"{"code":-32700,"message":"parse error"}"#), ("{}", r#"{"code":-32600,"message":"invalid request"}"#), ("[]", r#"{"code":-32600,"message":"invalid request"}"#)] {
+    for (body, error) in [
+        ("{", r#"{"code":-32700,"message":"parse error"}"#),
+        ("{}", r#"{"code":-32600,"message":"invalid request"}"#),
+        ("[]", r#"{"code":-32600,"message":"invalid request"}"#),
+    ] {
         let reply = client.post("btc", body).await;
-        assert_eq!((reply.status, reply.text()), (400, format!(r#"{{"result":null,"error":{error},"id":null}}"#)));
+        assert_eq!(
+            (reply.status, reply.text()),
+            (400, format!(r#"{{"result":null,"error":{error},"id":null}}"#))
+        );
     }
     assert_eq!(node.requests(), 0);
 }
@@ -144,7 +252,11 @@ async fn a_body_may_be_nested_128_deep() {
     let (node, _gateway, client) = evm().await;
     assert_eq!(client.post("eth", nested(127)).await.json()["result"], "ok");
     assert_eq!(client.post("eth", nested(128)).await.code(), -32700);
-    assert_eq!(client.post("eth", format!("[{}]", nested(126))).await.codes(), [0], "a batch's own array counts");
+    assert_eq!(
+        client.post("eth", format!("[{}]", nested(126))).await.codes(),
+        [0],
+        "a batch's own array counts"
+    );
     assert_eq!(client.post("eth", format!("[{}]", nested(127))).await.code(), -32700);
     assert_eq!(node.requests(), 2);
 }
@@ -164,15 +276,40 @@ async fn a_method_may_have_256_bytes() {
 async fn ids_of_any_kind_are_echoed_byte_for_byte() {
     let (_node, _gateway, client) = evm().await;
     for id in [
-        "0", "-0", "-1", "1.50", "1e400", "1E+2", "9007199254740993", "12345678901234567890123456789", "\"\"", "\"a\"", r#""\u0061\n\/""#,
-        "\"\u{e9}\u{1f600}\"", "null", "true", "false", "[]", "[1, 2 ]", "{}", r#"{"b":[1,{"c":null}], "a":"x"}"#, r#""\ud800""#,
+        "0",
+        "-0",
+        "-1",
+        "1.50",
+        "1e400",
+        "1E+2",
+        "9007199254740993",
+        "12345678901234567890123456789",
+        "\"\"",
+        "\"a\"",
+        r#""\u0061\n\/""#,
+        "\"\u{e9}\u{1f600}\"",
+        "null",
+        "true",
+        "false",
+        "[]",
+        "[1, 2 ]",
+        "{}",
+        r#"{"b":[1,{"c":null}], "a":"x"}"#,
+        r#""\ud800""#,
     ] {
         let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
         let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"ok"}}"#);
         assert_eq!(client.post("eth", &call).await.text(), answer);
-        assert_eq!(client.post("eth", format!("[{call},{call}]")).await.text(), format!("[{answer},{answer}]"));
+        assert_eq!(
+            client.post("eth", format!("[{call},{call}]")).await.text(),
+            format!("[{answer},{answer}]")
+        );
         let refused = client.post("eth", call.replace("\"m\"", "\"admin_x\"")).await;
-        assert!(refused.text().starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error""#)), "{}", refused.text());
+        assert!(
+            refused.text().starts_with(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error""#)),
+            "{}",
+            refused.text()
+        );
     }
 }
 
@@ -188,8 +325,16 @@ async fn ids_stay_the_clients_when_a_node_writes_them_another_way() {
 async fn params_reach_the_node_digit_by_digit_in_their_order() {
     let (node, _gateway, client) = evm().await;
     let rows = [
-        "[]", "{}", "null", "[1.50,1e400,-0,12345678901234567890123456789]", r#"["\u0041\/","é"]"#, r#"{"b":1,"a":2,"B":3}"#, "[ 1 ,\t2 ]",
-        r#"[{"to":"0x00","data":"0x"},"latest"]"#, "5", "\"text\"",
+        "[]",
+        "{}",
+        "null",
+        "[1.50,1e400,-0,12345678901234567890123456789]",
+        r#"["\u0041\/","é"]"#,
+        r#"{"b":1,"a":2,"B":3}"#,
+        "[ 1 ,\t2 ]",
+        r#"[{"to":"0x00","data":"0x"},"latest"]"#,
+        "5",
+        "\"text\"",
     ];
     for params in rows {
         assert_eq!(client.call("eth", "m", params).await.json()["result"], "ok", "{params}");
@@ -204,7 +349,10 @@ async fn params_reach_the_node_digit_by_digit_in_their_order() {
 async fn absent_params_stay_absent() {
     let (node, _gateway, client) = evm().await;
     assert_eq!(client.post("eth", r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#).await.status, 200);
-    assert_eq!(client.post("eth", r#"[{"jsonrpc":"2.0","id":9,"method":"m"},{"id":8,"method":"m"}]"#).await.codes(), [0, 0]);
+    assert_eq!(
+        client.post("eth", r#"[{"jsonrpc":"2.0","id":9,"method":"m"},{"id":8,"method":"m"}]"#).await.codes(),
+        [0, 0]
+    );
     assert!(node.seen().iter().all(|seen| !seen.body.contains("params")));
 }
 
@@ -240,21 +388,28 @@ async fn a_2_0_call_without_an_id_is_forwarded_and_metered_and_not_answered() {
     let mixed = r#"[{"jsonrpc":"2.0","method":"eth_getBalance"},{"jsonrpc":"2.0","id":7,"method":"m"},{"jsonrpc":"2.0","method":"n"}]"#;
     let reply = client.post("eth", mixed).await;
     assert_eq!((reply.text().as_str(), reply.cu()), (r#"[{"jsonrpc":"2.0","id":7,"result":"ok"}]"#, 7));
-    let reply = client.post("eth", r#"[{"jsonrpc":"2.0","method":"m"},{"jsonrpc":"2.0","method":"n"}]"#).await;
+    let reply =
+        client.post("eth", r#"[{"jsonrpc":"2.0","method":"m"},{"jsonrpc":"2.0","method":"n"}]"#).await;
     assert_eq!((reply.status, reply.text().as_str(), reply.cu()), (200, "", 2));
     assert_eq!(node.calls().len(), 6);
     assert_eq!(gateway.lines().len(), 6);
-    let reply = client.post("eth", r#"[{"jsonrpc":"2.0","method":"admin_x"},{"jsonrpc":"2.0","id":7,"method":"m"}]"#).await;
+    let reply = client
+        .post("eth", r#"[{"jsonrpc":"2.0","method":"admin_x"},{"jsonrpc":"2.0","id":7,"method":"m"}]"#)
+        .await;
     assert_eq!(reply.text(), r#"[{"jsonrpc":"2.0","id":7,"result":"ok"}]"#, "nor is its refusal");
 }
 
 #[tokio::test]
 async fn a_1_0_call_without_an_id_gets_id_null() {
     let (node, _gateway, client) = utxo().await;
-    for body in [r#"{"jsonrpc":"1.0","method":"getdifficulty"}"#, r#"{"method":"getdifficulty","params":[]}"#] {
+    for body in [r#"{"jsonrpc":"1.0","method":"getdifficulty"}"#, r#"{"method":"getdifficulty","params":[]}"#]
+    {
         assert_eq!(client.post("btc", body).await.text(), r#"{"result":"ok","error":null,"id":null}"#);
         let reply = client.post("btc", format!("[{body},{body}]")).await;
-        assert_eq!(reply.text(), r#"[{"result":"ok","error":null,"id":null},{"result":"ok","error":null,"id":null}]"#);
+        assert_eq!(
+            reply.text(),
+            r#"[{"result":"ok","error":null,"id":null},{"result":"ok","error":null,"id":null}]"#
+        );
     }
     assert_eq!(node.calls().len(), 6);
 }

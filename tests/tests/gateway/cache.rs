@@ -2,7 +2,10 @@ use crate::*;
 
 /// A gateway whose clients' heights are asked for again and again.
 async fn watched(chain: &str, node: &Node, lines: &str) -> (Gateway, Client) {
-    let gateway = Setup::of(chain, &node.url()).set(&format!("chains.{chain}"), &format!("probe_interval = \"100ms\"\n{lines}")).start().await;
+    let gateway = Setup::of(chain, &node.url())
+        .set(&format!("chains.{chain}"), &format!("probe_interval = \"100ms\"\n{lines}"))
+        .start()
+        .await;
     node.known().await;
     let client = gateway.client();
     (gateway, client)
@@ -21,8 +24,12 @@ async fn short_answers_are_kept_for_their_time_and_not_longer() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for (chain, method, millis) in [
-        ("eth", "eth_blockNumber", 2_000), ("bsc", "eth_blockNumber", 2_000), ("avax", "eth_gasPrice", 5_000), ("eth", "eth_call", 2_000),
-        ("btc", "getblockcount", 10_000), ("doge", "getblockcount", 10_000),
+        ("eth", "eth_blockNumber", 2_000),
+        ("bsc", "eth_blockNumber", 2_000),
+        ("avax", "eth_gasPrice", 5_000),
+        ("eth", "eth_call", 2_000),
+        ("btc", "getblockcount", 10_000),
+        ("doge", "getblockcount", 10_000),
     ] {
         assert_eq!(hits(&client, chain, method, "[1]", 2).await, [false, true], "{chain} {method}");
         gateway.clock.advance(std::time::Duration::from_millis(millis - 1));
@@ -50,8 +57,19 @@ async fn submits_estimates_and_methods_in_no_class_are_never_kept() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for (chain, method) in [
-        ("eth", "eth_sendRawTransaction"), ("eth", "eth_sendTransaction"), ("eth", "eth_estimateGas"), ("bsc", "eth_getLogs"), ("eth", "eth_getBalance"), ("eth", "unheard_of"),
-        ("eth", "web3_clientVersion"), ("eth", "eth_feeHistory"), ("btc", "sendrawtransaction"), ("btc", "getmininginfo"), ("btc", "getbestblockhash"), ("dash", "gobject"), ("btc", "unheard"),
+        ("eth", "eth_sendRawTransaction"),
+        ("eth", "eth_sendTransaction"),
+        ("eth", "eth_estimateGas"),
+        ("bsc", "eth_getLogs"),
+        ("eth", "eth_getBalance"),
+        ("eth", "unheard_of"),
+        ("eth", "web3_clientVersion"),
+        ("eth", "eth_feeHistory"),
+        ("btc", "sendrawtransaction"),
+        ("btc", "getmininginfo"),
+        ("btc", "getbestblockhash"),
+        ("dash", "gobject"),
+        ("btc", "unheard"),
     ] {
         assert_eq!(hits(&client, chain, method, "[]", 3).await, [false; 3], "{chain} {method}");
     }
@@ -61,7 +79,11 @@ async fn submits_estimates_and_methods_in_no_class_are_never_kept() {
 async fn receipts_transactions_and_blocks_by_hash_are_kept_for_ever_once_final() {
     let node = Node::evm().await;
     let (gateway, client) = watched("eth", &node, "").await;
-    let rows = [("eth_getTransactionReceipt", "blockNumber"), ("eth_getTransactionByHash", "blockNumber"), ("eth_getBlockByHash", "number")];
+    let rows = [
+        ("eth_getTransactionReceipt", "blockNumber"),
+        ("eth_getTransactionByHash", "blockNumber"),
+        ("eth_getBlockByHash", "number"),
+    ];
     // 64 blocks lie on it.
     for (method, member) in rows {
         node.result(method, &format!(r#"{{"hash":"0x1","{member}":"{:#x}"}}"#, 1_000_000 - 64));
@@ -129,7 +151,11 @@ async fn errors_are_never_kept() {
 #[tokio::test]
 async fn failures_are_never_kept() {
     let (node, _gateway, client) = evm().await;
-    for raw in [Raw { status: 502, ..Raw::default() }, Raw::json(200, "{"), Raw::json(200, r#"{"jsonrpc":"2.0","id":9}"#)] {
+    for raw in [
+        Raw { status: 502, ..Raw::default() },
+        Raw::json(200, "{"),
+        Raw::json(200, r#"{"jsonrpc":"2.0","id":9}"#),
+    ] {
         node.always(raw);
         let reply = client.call("eth", "eth_chainId", "[]").await;
         assert_eq!((reply.code(), reply.cache()), (-32603, "MISS"));
@@ -169,9 +195,18 @@ async fn the_key_is_chain_method_and_the_exact_bytes_of_the_params() {
     let client = gateway.client();
     assert_eq!(hits(&client, "eth", "eth_call", r#"[{"to":"0xAa"},"latest"]"#, 2).await, [false, true]);
     for (chain, method, params) in [
-        ("bsc", "eth_call", r#"[{"to":"0xAa"},"latest"]"#), ("eth", "eth_gasPrice", r#"[{"to":"0xAa"},"latest"]"#), ("eth", "eth_call", r#"[{"to":"0xaa"},"latest"]"#),
-        ("eth", "eth_call", r#"[{"to":"0xAa"}, "latest"]"#), ("eth", "eth_call", r#"[{"to":"0x\u0041a"},"latest"]"#), ("eth", "eth_call", r#"[{"to":"0xAa"},"earliest"]"#),
-        ("eth", "eth_call", "[]"), ("eth", "eth_call", "null"), ("eth", "eth_call", "{}"), ("eth", "eth_call", "[1.0]"), ("eth", "eth_call", "[1]"), ("eth", "eth_call", "[10e-1]"),
+        ("bsc", "eth_call", r#"[{"to":"0xAa"},"latest"]"#),
+        ("eth", "eth_gasPrice", r#"[{"to":"0xAa"},"latest"]"#),
+        ("eth", "eth_call", r#"[{"to":"0xaa"},"latest"]"#),
+        ("eth", "eth_call", r#"[{"to":"0xAa"}, "latest"]"#),
+        ("eth", "eth_call", r#"[{"to":"0x\u0041a"},"latest"]"#),
+        ("eth", "eth_call", r#"[{"to":"0xAa"},"earliest"]"#),
+        ("eth", "eth_call", "[]"),
+        ("eth", "eth_call", "null"),
+        ("eth", "eth_call", "{}"),
+        ("eth", "eth_call", "[1.0]"),
+        ("eth", "eth_call", "[1]"),
+        ("eth", "eth_call", "[10e-1]"),
     ] {
         assert_eq!(hits(&client, chain, method, params, 1).await, [false], "{chain} {method} {params}");
     }
@@ -182,16 +217,23 @@ async fn the_key_is_chain_method_and_the_exact_bytes_of_the_params() {
 #[tokio::test]
 async fn the_key_is_never_the_id_and_never_the_caller() {
     let node = Node::evm().await;
-    let setup = Setup::of("eth", &node.url()).set("tenants.other", "plan = \"free\"").set("projects.other", "tenant = \"other\"");
+    let setup = Setup::of("eth", &node.url())
+        .set("tenants.other", "plan = \"free\"")
+        .set("projects.other", "tenant = \"other\"");
     let gateway = setup.key("other", "project = \"other\"").start().await;
     let (one, other) = (gateway.client(), gateway.client_of("other"));
     node.result("eth_call", "\"secret-free\"");
     let first = one.post("eth", r#"{"jsonrpc":"2.0","id":"one","method":"eth_call","params":[1]}"#).await;
-    let second = other.post("eth", r#"{"id":{"two":2},"params":[1],"method":"eth_c\u0061ll","jsonrpc":"2.0"}"#).await;
+    let second =
+        other.post("eth", r#"{"id":{"two":2},"params":[1],"method":"eth_c\u0061ll","jsonrpc":"2.0"}"#).await;
     assert_eq!((first.cache(), second.cache()), ("MISS", "HIT"));
     assert_eq!(first.text(), r#"{"jsonrpc":"2.0","id":"one","result":"secret-free"}"#);
     assert_eq!(second.text(), r#"{"jsonrpc":"2.0","id":{"two":2},"result":"secret-free"}"#);
-    assert_eq!((first.number("x-ratelimit-limit-minute"), second.number("x-ratelimit-limit-minute")), (1_000, 10), "headers are each caller's own");
+    assert_eq!(
+        (first.number("x-ratelimit-limit-minute"), second.number("x-ratelimit-limit-minute")),
+        (1_000, 10),
+        "headers are each caller's own"
+    );
     assert_ne!(first.header("x-request-id"), second.header("x-request-id"));
     assert_eq!(node.requests(), 1);
 }
@@ -201,7 +243,11 @@ async fn headers_of_the_node_are_not_kept() {
     let (node, _gateway, client) = evm().await;
     node.whole(|seen| {
         let id = seen.calls[0].id.clone()?;
-        Some(Raw { status: 200, headers: vec![("x-secret-of-first", "yes")], body: format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#).into() })
+        Some(Raw {
+            status: 200,
+            headers: vec![("x-secret-of-first", "yes")],
+            body: format!(r#"{{"jsonrpc":"2.0","id":{id},"result":1}}"#).into(),
+        })
     });
     assert!(client.call("eth", "eth_chainId", "[]").await.header("x-secret-of-first").is_some());
     let hit = client.call("eth", "eth_chainId", "[]").await;
@@ -231,7 +277,10 @@ async fn the_same_call_twice_in_a_batch_is_asked_once() {
     let (node, _gateway, client) = evm().await;
     node.result("eth_call", "\"same\"");
     let reply = client.post("eth", r#"[{"jsonrpc":"2.0","id":"a","method":"eth_call","params":[]},{"jsonrpc":"2.0","id":"b","method":"eth_call","params":[]}]"#).await;
-    assert_eq!(reply.text(), r#"[{"jsonrpc":"2.0","id":"a","result":"same"},{"jsonrpc":"2.0","id":"b","result":"same"}]"#);
+    assert_eq!(
+        reply.text(),
+        r#"[{"jsonrpc":"2.0","id":"a","result":"same"},{"jsonrpc":"2.0","id":"b","result":"same"}]"#
+    );
     assert_eq!((reply.cache(), reply.cu(), node.calls().len()), ("MISS", 30, 1));
 }
 
@@ -239,8 +288,14 @@ async fn the_same_call_twice_in_a_batch_is_asked_once() {
 async fn a_notification_neither_fills_the_cache_nor_is_answered_by_it() {
     let (node, _gateway, client) = evm().await;
     client.call("eth", "eth_chainId", "[]").await;
-    assert_eq!(client.post("eth", r#"{"jsonrpc":"2.0","method":"eth_chainId","params":[]}"#).await.text(), "");
-    assert_eq!(client.post("eth", r#"{"jsonrpc":"2.0","method":"net_version","params":[]}"#).await.text(), "");
+    assert_eq!(
+        client.post("eth", r#"{"jsonrpc":"2.0","method":"eth_chainId","params":[]}"#).await.text(),
+        ""
+    );
+    assert_eq!(
+        client.post("eth", r#"{"jsonrpc":"2.0","method":"net_version","params":[]}"#).await.text(),
+        ""
+    );
     assert_eq!(hits(&client, "eth", "net_version", "[]", 1).await, [false]);
     assert_eq!(node.requests(), 4);
 }
@@ -248,7 +303,13 @@ async fn a_notification_neither_fills_the_cache_nor_is_answered_by_it() {
 #[tokio::test]
 async fn an_operator_may_set_other_classes() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).set("chains.eth", r#"ttl = { eth_call = "never", eth_getBalance = "7s", web3_clientVersion = "forever" }"#).start().await;
+    let gateway = Setup::of("eth", &node.url())
+        .set(
+            "chains.eth",
+            r#"ttl = { eth_call = "never", eth_getBalance = "7s", web3_clientVersion = "forever" }"#,
+        )
+        .start()
+        .await;
     let client = gateway.client();
     for (method, hit) in [("eth_call", false), ("eth_getBalance", true), ("web3_clientVersion", true)] {
         assert_eq!(hits(&client, "eth", method, "[]", 2).await, [false, hit], "{method}");
@@ -267,20 +328,31 @@ async fn a_block_by_an_explicit_number_is_kept_and_by_a_tag_it_is_not() {
     gateway.pass(100);
     assert_eq!(hits(&client, "eth", "eth_getBlockByNumber", r#"["0x10",false]"#, 1).await, [true]);
     for tag in ["latest", "safe", "finalized", "pending", "earliest"] {
-        assert_eq!(hits(&client, "eth", "eth_getBlockByNumber", &format!("[\"{tag}\",false]"), 2).await, [false; 2], "{tag}");
+        assert_eq!(
+            hits(&client, "eth", "eth_getBlockByNumber", &format!("[\"{tag}\",false]"), 2).await,
+            [false; 2],
+            "{tag}"
+        );
     }
 }
 
 #[tokio::test]
 async fn the_cache_is_bounded_in_bytes_and_a_flood_does_not_wash_out_what_is_hot() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).set("cache", "bytes = \"1MiB\"").set("projects.default", "cu_per_day = 1000000000").set("plans.enterprise", "per_minute = 100000\nper_hour = 1000000").start().await;
+    let gateway = Setup::of("eth", &node.url())
+        .set("cache", "bytes = \"1MiB\"")
+        .set("projects.default", "cu_per_day = 1000000000")
+        .set("plans.enterprise", "per_minute = 100000\nper_hour = 1000000")
+        .start()
+        .await;
     let client = gateway.client();
     node.result("eth_call", &format!("\"{}\"", "f".repeat(500)));
     let (mut hot, mut asked) = (0, 0);
     for round in 0..100 {
         let params: Vec<_> = (0..100).map(|n| format!("[{}]", round * 100 + n)).collect();
-        client.batch("eth", &params.iter().map(|params| ("eth_call", params.as_str())).collect::<Vec<_>>()).await;
+        client
+            .batch("eth", &params.iter().map(|params| ("eth_call", params.as_str())).collect::<Vec<_>>())
+            .await;
         for _ in 0..10 {
             asked += 1;
             hot += usize::from(client.call("eth", "eth_chainId", "[]").await.cache() == "HIT");
@@ -292,7 +364,9 @@ async fn the_cache_is_bounded_in_bytes_and_a_flood_does_not_wash_out_what_is_hot
     for round in 0..100 {
         let params: Vec<_> = (0..100).map(|n| format!("[{}]", round * 100 + n)).collect();
         let before = node.calls().len();
-        client.batch("eth", &params.iter().map(|params| ("eth_call", params.as_str())).collect::<Vec<_>>()).await;
+        client
+            .batch("eth", &params.iter().map(|params| ("eth_call", params.as_str())).collect::<Vec<_>>())
+            .await;
         kept += 100 - (node.calls().len() - before);
     }
     assert!(kept <= 2_000, "{kept} are still kept");

@@ -6,8 +6,22 @@ async fn what_controls_an_evm_node_or_its_wallet_is_closed_and_costs_nothing() {
     let client = gateway.client();
     for chain in EVM {
         for method in [
-            "admin_addPeer", "admin_nodeInfo", "personal_unlockAccount", "personal_x", "miner_start", "engine_newPayloadV3", "clique_propose",
-            "eth_sign", "eth_signTransaction", "eth_submitWork", "anvil_setBalance", "hardhat_reset", "evm_mine", "parity_setMode", "trace_block", "trace_replayTransaction",
+            "admin_addPeer",
+            "admin_nodeInfo",
+            "personal_unlockAccount",
+            "personal_x",
+            "miner_start",
+            "engine_newPayloadV3",
+            "clique_propose",
+            "eth_sign",
+            "eth_signTransaction",
+            "eth_submitWork",
+            "anvil_setBalance",
+            "hardhat_reset",
+            "evm_mine",
+            "parity_setMode",
+            "trace_block",
+            "trace_replayTransaction",
         ] {
             let reply = client.call(chain, method, "[]").await;
             assert_eq!((reply.status, reply.code(), reply.cu()), (200, -32601, 0), "{chain} {method}");
@@ -30,12 +44,37 @@ async fn what_controls_a_utxo_daemon_or_its_wallet_is_closed_in_its_own_shape() 
     let client = gateway.client();
     for chain in UTXO {
         for method in [
-            "stop", "invalidateblock", "reconsiderblock", "addnode", "setban", "dumpprivkey", "dumpwallet", "importprivkey", "importwallet", "getbalance",
-            "getnewaddress", "sendtoaddress", "sendmany", "listunspent", "walletpassphrase", "encryptwallet", "loadwallet", "signrawtransactionwithwallet",
-            "generatetoaddress", "setnetworkactive", "pruneblockchain", "logging",
+            "stop",
+            "invalidateblock",
+            "reconsiderblock",
+            "addnode",
+            "setban",
+            "dumpprivkey",
+            "dumpwallet",
+            "importprivkey",
+            "importwallet",
+            "getbalance",
+            "getnewaddress",
+            "sendtoaddress",
+            "sendmany",
+            "listunspent",
+            "walletpassphrase",
+            "encryptwallet",
+            "loadwallet",
+            "signrawtransactionwithwallet",
+            "generatetoaddress",
+            "setnetworkactive",
+            "pruneblockchain",
+            "logging",
         ] {
-            let reply = client.post(chain, format!(r#"{{"jsonrpc":"1.0","id":"a","method":"{method}","params":[]}}"#)).await;
-            assert_eq!((reply.status, reply.text().as_str()), (200, r#"{"result":null,"error":{"code":-32601,"message":"method not available"},"id":"a"}"#), "{chain} {method}");
+            let reply = client
+                .post(chain, format!(r#"{{"jsonrpc":"1.0","id":"a","method":"{method}","params":[]}}"#))
+                .await;
+            assert_eq!(
+                (reply.status, reply.text().as_str()),
+                (200, r#"{"result":null,"error":{"code":-32601,"message":"method not available"},"id":"a"}"#),
+                "{chain} {method}"
+            );
             assert_eq!(reply.cu(), 0);
         }
     }
@@ -45,7 +84,8 @@ async fn what_controls_a_utxo_daemon_or_its_wallet_is_closed_in_its_own_shape() 
 #[tokio::test]
 async fn in_a_batch_the_closed_item_alone_is_refused() {
     let (node, _gateway, client) = evm().await;
-    let reply = client.batch("eth", &[("eth_chainId", "[]"), ("admin_peers", "[]"), ("eth_getBalance", "[]")]).await;
+    let reply =
+        client.batch("eth", &[("eth_chainId", "[]"), ("admin_peers", "[]"), ("eth_getBalance", "[]")]).await;
     assert_eq!((reply.codes(), reply.cu(), node.calls().len()), (vec![0, -32601, 0], 5, 2));
 }
 
@@ -54,8 +94,18 @@ async fn what_clients_need_stays_open() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for (chain, method) in [
-        ("eth", "eth_sendTransaction"), ("polygon", "bor_getAuthor"), ("eth", "eth_newFilter"), ("btc", "createrawtransaction"), ("btc", "decoderawtransaction"),
-        ("btc", "validateaddress"), ("dash", "masternode"), ("dash", "gobject"), ("doge", "getblock"), ("bch", "estimatefee"), ("btc", "estimatesmartfee"), ("btc", "submitblock"),
+        ("eth", "eth_sendTransaction"),
+        ("polygon", "bor_getAuthor"),
+        ("eth", "eth_newFilter"),
+        ("btc", "createrawtransaction"),
+        ("btc", "decoderawtransaction"),
+        ("btc", "validateaddress"),
+        ("dash", "masternode"),
+        ("dash", "gobject"),
+        ("doge", "getblock"),
+        ("bch", "estimatefee"),
+        ("btc", "estimatesmartfee"),
+        ("btc", "submitblock"),
     ] {
         let reply = client.call(chain, method, "[]").await;
         assert_eq!(reply.code(), 0, "{chain} {method}: {}", reply.text());
@@ -66,10 +116,15 @@ async fn what_clients_need_stays_open() {
 async fn an_operator_may_open_tracing_per_chain() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).node("bsc", &node.url()).node("avax", &node.url());
-    let gateway = setup.plan("free").set("chains.bsc", r#"open_methods = ["debug_*", "trace_block"]"#).start().await;
+    let gateway =
+        setup.plan("free").set("chains.bsc", r#"open_methods = ["debug_*", "trace_block"]"#).start().await;
     let client = gateway.client();
     for (chain, method, code) in [
-        ("bsc", "debug_traceCall", 0), ("bsc", "trace_block", 0), ("bsc", "trace_call", -32601), ("avax", "debug_traceCall", -32601), ("avax", "trace_block", -32601),
+        ("bsc", "debug_traceCall", 0),
+        ("bsc", "trace_block", 0),
+        ("bsc", "trace_call", -32601),
+        ("avax", "debug_traceCall", -32601),
+        ("avax", "trace_block", -32601),
         ("bsc", "debug_x", 0),
     ] {
         let reply = client.call(chain, method, "[]").await;

@@ -3,7 +3,11 @@ use crate::*;
 #[tokio::test]
 async fn a_preflight_needs_no_key_and_is_kept_for_a_day() {
     let (node, gateway, _) = evm().await;
-    let asks = [("origin", "https://dapp.example"), ("access-control-request-method", "POST"), ("access-control-request-headers", "apikey, content-type")];
+    let asks = [
+        ("origin", "https://dapp.example"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "apikey, content-type"),
+    ];
     let reply = gateway.stranger().send("OPTIONS", "/eth", &asks, b"").await;
     assert!(matches!(reply.status, 200 | 204), "{reply:?}");
     assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
@@ -17,13 +21,24 @@ async fn the_allowed_headers_are_one_fixed_list() {
     let (_node, gateway, _) = evm().await;
     let mut lists = Vec::new();
     for asked in ["apikey", "x-something-else", ""] {
-        let reply = gateway.stranger().send("OPTIONS", "/btc", &[("access-control-request-headers", asked)], b"").await;
+        let reply = gateway
+            .stranger()
+            .send("OPTIONS", "/btc", &[("access-control-request-headers", asked)], b"")
+            .await;
         lists.push(reply.header("access-control-allow-headers").unwrap().to_owned());
     }
     assert!(lists[0] == lists[1] && lists[1] == lists[2]);
     for name in [
-        "apikey", "x-api-key", "content-type", "x-ton-client-version", "client-sdk-type", "client-sdk-version",
-        "client-target-api-version", "client-request-method", "x-aptos-client", "x-aptos-typescript-sdk-origin-method",
+        "apikey",
+        "x-api-key",
+        "content-type",
+        "x-ton-client-version",
+        "client-sdk-type",
+        "client-sdk-version",
+        "client-target-api-version",
+        "client-request-method",
+        "x-aptos-client",
+        "x-aptos-typescript-sdk-origin-method",
     ] {
         assert!(lists[0].split(", ").any(|header| header == name), "{name}");
     }

@@ -40,7 +40,11 @@ async fn what_is_not_done_when_the_grace_is_over_is_cut_and_recorded() {
     node.hold();
     let mut connection = Connection::open(gateway.addr()).await.unwrap();
     let call = r#"{"jsonrpc":"2.0","id":9,"method":"eth_getBalance"}"#;
-    let head = format!("POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: {}\r\n\r\n", key("default"), call.len());
+    let head = format!(
+        "POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: {}\r\n\r\n",
+        key("default"),
+        call.len()
+    );
     connection.write(format!("{head}{call}").as_bytes()).await.unwrap();
     node.got(1).await;
     assert_eq!(gateway.server.drain().await.cut, 1);

@@ -4,7 +4,9 @@ const TEXT: &str = "heavy method rate limit exceeded for your plan, retry later"
 
 async fn of(plan: &str) -> (Node, Gateway, Client) {
     let node = Node::evm().await;
-    let setup = ["eth", "bsc", "polygon", "avax"].iter().fold(Setup::new(), |setup, chain| setup.node(chain, &node.url()));
+    let setup = ["eth", "bsc", "polygon", "avax"]
+        .iter()
+        .fold(Setup::new(), |setup, chain| setup.node(chain, &node.url()));
     let gateway = setup.plan(plan).key("second", "").set("plans.free", "per_minute = 1000").start().await;
     let client = gateway.client();
     (node, gateway, client)
@@ -48,8 +50,12 @@ async fn it_is_counted_per_project_across_chains_and_keys() {
     let (_node, gateway, client) = of("free").await;
     let second = gateway.client_of("second");
     for (client, chain, method) in [
-        (&client, "bsc", "eth_getLogs"), (&second, "bsc", "eth_getLogs"), (&client, "polygon", "eth_simulateV1"),
-        (&second, "avax", "txpool_content"), (&client, "eth", "alchemy_getTokenBalances"), (&second, "eth", "eth_getLogs"),
+        (&client, "bsc", "eth_getLogs"),
+        (&second, "bsc", "eth_getLogs"),
+        (&client, "polygon", "eth_simulateV1"),
+        (&second, "avax", "txpool_content"),
+        (&client, "eth", "alchemy_getTokenBalances"),
+        (&second, "eth", "eth_getLogs"),
     ] {
         assert_eq!(client.call(chain, method, "[]").await.status, 200, "{chain} {method}");
     }
@@ -61,20 +67,37 @@ async fn it_is_counted_per_project_across_chains_and_keys() {
 #[tokio::test]
 async fn every_heavy_method_of_the_specification_uses_it() {
     for (chain, method) in [
-        ("bsc", "eth_getLogs"), ("eth", "eth_simulateV1"), ("avax", "txpool_content"), ("polygon", "alchemy_getTokenBalances"),
-        ("eth", "x_getTokenBalances"), ("eth", "trace_block"), ("bsc", "trace_anything"), ("bsc", "debug_traceCall"), ("avax", "debug_x"),
+        ("bsc", "eth_getLogs"),
+        ("eth", "eth_simulateV1"),
+        ("avax", "txpool_content"),
+        ("polygon", "alchemy_getTokenBalances"),
+        ("eth", "x_getTokenBalances"),
+        ("eth", "trace_block"),
+        ("bsc", "trace_anything"),
+        ("bsc", "debug_traceCall"),
+        ("avax", "debug_x"),
     ] {
         let (_node, _gateway, client) = of("free").await;
         client.batch("bsc", &[("txpool_content", "[]"); 5]).await;
         assert_ne!(client.call(chain, method, "[]").await.status, 429, "{chain} {method} is the sixth");
         assert_eq!(client.call(chain, method, "[]").await.status, 429, "{chain} {method} is the seventh");
     }
-    for (chain, method) in [("eth", "debug_x"), ("eth", "eth_call"), ("eth", "eth_getFilterLogs"), ("bsc", "eth_getTokenBalance"), ("bsc", "tracer_x")] {
+    for (chain, method) in [
+        ("eth", "debug_x"),
+        ("eth", "eth_call"),
+        ("eth", "eth_getFilterLogs"),
+        ("bsc", "eth_getTokenBalance"),
+        ("bsc", "tracer_x"),
+    ] {
         let (_node, gateway, client) = of("free").await;
         client.batch("bsc", &[("txpool_content", "[]"); 5]).await;
         client.call(chain, method, "[]").await;
         gateway.clock.advance(std::time::Duration::from_secs(1));
-        assert_eq!(client.call("bsc", "txpool_content", "[]").await.status, 200, "{chain} {method} uses none");
+        assert_eq!(
+            client.call("bsc", "txpool_content", "[]").await.status,
+            200,
+            "{chain} {method} uses none"
+        );
     }
 }
 

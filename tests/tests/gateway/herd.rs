@@ -47,7 +47,12 @@ async fn a_crowd_that_asks_the_same_asks_the_node_once_and_everybody_pays() {
 
 #[tokio::test]
 async fn the_failure_of_the_leading_call_is_the_answer_of_its_waiters_and_poisons_nothing() {
-    for raw in [Raw { status: 500, ..Raw::default() }, Raw::json(200, "{"), Raw::json(429, "{}"), Raw::json(200, r#"{"jsonrpc":"2.0"}"#)] {
+    for raw in [
+        Raw { status: 500, ..Raw::default() },
+        Raw::json(200, "{"),
+        Raw::json(429, "{}"),
+        Raw::json(200, r#"{"jsonrpc":"2.0"}"#),
+    ] {
         let (node, gateway, client) = evm().await;
         node.hold();
         node.always(raw);
@@ -76,7 +81,10 @@ async fn a_leader_that_is_reset_or_hangs_fails_with_its_waiters() {
         proxy.set(mode.clone());
         proxy.reset_open();
         let replies = all(crowd(&gateway, 50, "eth_call")).await;
-        assert!(replies.iter().all(|reply| (reply.code(), reply.cu(), reply.cache()) == (-32603, 0, "MISS")), "{mode:?}");
+        assert!(
+            replies.iter().all(|reply| (reply.code(), reply.cu(), reply.cache()) == (-32603, 0, "MISS")),
+            "{mode:?}"
+        );
         proxy.set(Mode::Pass);
         let client = gateway.client();
         gateway.pass(60);

@@ -37,7 +37,10 @@ async fn a_body_may_have_5_mib_and_not_a_byte_more() {
     let limit = 5 << 20;
     assert_eq!(client.post("eth", sized(limit)).await.json()["result"], "ok");
     let reply = client.post("eth", sized(limit + 1)).await;
-    assert_eq!((reply.status, reply.text().as_str()), (413, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"request too large"}}"#));
+    assert_eq!(
+        (reply.status, reply.text().as_str()),
+        (413, r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"request too large"}}"#)
+    );
     assert_eq!((reply.number("x-ratelimit-remaining-minute"), reply.cu()), (999, 0));
     assert_eq!(node.requests(), 1);
     let line = gateway.lines().pop().unwrap();
@@ -50,14 +53,21 @@ async fn the_limit_holds_for_bodies_that_do_not_say_how_long_they_are() {
     let gateway = Setup::of("eth", &node.url()).set("gateway.limits", "body = \"64KiB\"").start().await;
     assert_eq!(raw(&gateway, &chunked(sized(65_536).as_bytes(), 1_000)).await.json()["result"], "ok");
     assert_eq!(raw(&gateway, &chunked(sized(65_537).as_bytes(), 1_000)).await.status, 413);
-    assert_eq!(raw(&gateway, head("content-length: 99999999999\r\n").as_bytes()).await.status, 413, "refused unread");
+    assert_eq!(
+        raw(&gateway, head("content-length: 99999999999\r\n").as_bytes()).await.status,
+        413,
+        "refused unread"
+    );
     assert_eq!(node.requests(), 1);
 }
 
 #[tokio::test]
 async fn many_large_bodies_at_once_are_bounded_together_and_the_rest_is_told_to_come_back() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"4MiB\"").start().await;
+    let gateway = Setup::of("eth", &node.url())
+        .set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"4MiB\"")
+        .start()
+        .await;
     node.hold();
     let body = sized(1 << 20);
     let calls: Vec<_> = (0..8)
@@ -75,17 +85,23 @@ async fn many_large_bodies_at_once_are_bounded_together_and_the_rest_is_told_to_
         statuses.push(reply.status);
     }
     let refused = statuses.iter().filter(|status| **status == 503).count();
-    assert!((4..8).contains(&refused) && statuses.iter().all(|status| matches!(status, 200 | 503)), "{statuses:?}");
+    assert!(
+        (4..8).contains(&refused) && statuses.iter().all(|status| matches!(status, 200 | 503)),
+        "{statuses:?}"
+    );
     assert_eq!(gateway.client().post("eth", body).await.status, 200, "what was held is given back");
 }
 
 #[tokio::test]
 async fn answers_of_nodes_take_their_room_too() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).set("gateway.limits", "body = \"64KiB\"\nbodies_total = \"256KiB\"").start().await;
-    node.result("large", &format!("\"{}\"", "a".repeat(300 << 10)));
+    let gateway = Setup::of("eth", &node.url())
+        .set("gateway.limits", "body = \"64KiB\"\nbodies_total = \"256KiB\"")
+        .start()
+        .await;
+    node.result("eth_call", &format!("\"{}\"", "a".repeat(300 << 10)));
     let client = gateway.client();
-    let reply = client.call("eth", "large", "[]").await;
+    let reply = client.call("eth", "eth_call", "[]").await;
     assert_eq!((reply.status, reply.cu()), (503, 0));
     assert!(reply.number("retry-after") >= 1);
     assert_eq!(client.call("eth", "m", "[]").await.status, 200);
@@ -98,12 +114,21 @@ async fn more_than_100_headers_or_16_kib_of_them_are_refused_before_anybody_is_k
     // Host, key and length are three of them.
     let with = |extra: &str| format!("{}{CALL}", head(&format!("{extra}content-length: {}\r\n", CALL.len())));
     assert_eq!(raw(&gateway, with(&many(97)).as_bytes()).await.status, 200);
-    for extra in [many(98), many(200), many(1_000), format!("x-large: {}\r\n", "a".repeat(16 << 10)), format!("x-large: {}\r\n", "a".repeat(300_000))] {
+    for extra in [
+        many(98),
+        many(200),
+        many(1_000),
+        format!("x-large: {}\r\n", "a".repeat(16 << 10)),
+        format!("x-large: {}\r\n", "a".repeat(300_000)),
+    ] {
         let reply = raw(&gateway, with(&extra).as_bytes()).await;
         assert_eq!(reply.status, 431, "{:.40}", extra);
         assert!(unrated(&reply), "no rate headers");
     }
-    assert_eq!(raw(&gateway, with(&format!("x-large: {}\r\n", "a".repeat(15 << 10))).as_bytes()).await.status, 200);
+    assert_eq!(
+        raw(&gateway, with(&format!("x-large: {}\r\n", "a".repeat(15 << 10))).as_bytes()).await.status,
+        200
+    );
     assert_eq!((node.requests(), gateway.records().len()), (2, 2));
     assert_eq!(client.call("eth", "m", "[]").await.status, 200);
 }
@@ -113,10 +138,15 @@ async fn a_uri_of_more_than_8_kib_is_refused_before_anybody_is_known() {
     let (node, gateway, client) = evm().await;
     let of = |bytes: usize| format!("/eth?{}", "a".repeat(bytes - 5));
     assert_eq!(client.send("POST", &of(8_192), &[], CALL.as_bytes()).await.status, 200);
-    for bytes in [8_193, 20_000, 60_000] {
+    for bytes in [8_193, 20_000, 60_000, 100_000] {
         for client in [client.another(), gateway.stranger()] {
             let reply = client.send("POST", &of(bytes), &[], CALL.as_bytes()).await;
-            assert_eq!(reply.status, 414, "{bytes}");
+            // Far beyond the limit the head is given up before anybody has told what in it is so long.
+            assert!(
+                reply.status == 414 || bytes > 32 << 10 && reply.status == 431,
+                "{bytes}: {}",
+                reply.status
+            );
             assert!(unrated(&reply));
         }
     }
@@ -126,7 +156,8 @@ async fn a_uri_of_more_than_8_kib_is_refused_before_anybody_is_known() {
 #[tokio::test]
 async fn slow_heads_are_cut() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).set("gateway.limits", "header_timeout = \"150ms\"").start().await;
+    let gateway =
+        Setup::of("eth", &node.url()).set("gateway.limits", "header_timeout = \"150ms\"").start().await;
     let mut slow = Connection::open(gateway.addr()).await.unwrap();
     slow.write(b"POST /eth HTTP/1.1\r\nhost: h\r\nx-slow: ").await.unwrap();
     slow.closed().await;
@@ -157,10 +188,13 @@ async fn slow_bodies_are_refused() {
 #[tokio::test]
 async fn idle_connections_are_closed() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).set("gateway.limits", "idle_timeout = \"150ms\"").start().await;
+    let gateway =
+        Setup::of("eth", &node.url()).set("gateway.limits", "idle_timeout = \"150ms\"").start().await;
     let mut never_used = Connection::open(gateway.addr()).await.unwrap();
     let mut used = Connection::open(gateway.addr()).await.unwrap();
-    used.write(format!("{}{CALL}", head(&format!("content-length: {}\r\n", CALL.len()))).as_bytes()).await.unwrap();
+    used.write(format!("{}{CALL}", head(&format!("content-length: {}\r\n", CALL.len()))).as_bytes())
+        .await
+        .unwrap();
     assert_eq!(used.read(false).await.unwrap().status, 200);
     assert!(never_used.closed().await.is_empty());
     assert!(used.closed().await.is_empty());
@@ -170,7 +204,10 @@ async fn idle_connections_are_closed() {
 #[tokio::test]
 async fn a_call_at_a_node_is_no_idle_connection() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).set("gateway.limits", "idle_timeout = \"100ms\"\nheader_timeout = \"100ms\"").start().await;
+    let gateway = Setup::of("eth", &node.url())
+        .set("gateway.limits", "idle_timeout = \"100ms\"\nheader_timeout = \"100ms\"")
+        .start()
+        .await;
     node.always(Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":"late"}"#));
     node.hold();
     let client = gateway.client();
@@ -185,11 +222,25 @@ async fn a_call_at_a_node_is_no_idle_connection() {
 #[tokio::test]
 async fn framing_that_can_be_read_in_two_ways_smuggles_nothing() {
     let (node, gateway, client) = evm().await;
-    let inner = format!("POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: 42\r\n\r\n{}", key("default"), r#"{"jsonrpc":"2.0","id":8,"method":"hidden"}"#);
+    let inner = format!(
+        "POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: 42\r\n\r\n{}",
+        key("default"),
+        r#"{"jsonrpc":"2.0","id":8,"method":"hidden"}"#
+    );
     for framing in [
-        "content-length: 5\r\ncontent-length: 6\r\n", "content-length: 5, 6\r\n", "content-length: -1\r\n", "content-length: +5\r\n", "content-length: 0x5\r\n", "content-length: 5 5\r\n",
-        "content-length: 18446744073709551616\r\n", "transfer-encoding: chunked, identity\r\n", "transfer-encoding: xchunked\r\n", "transfer-encoding: identity\r\n",
-        "transfer-encoding : chunked\r\n", "transfer-encoding: chunked\r\n folded\r\n", "content-length : 5\r\n",
+        "content-length: 5\r\ncontent-length: 6\r\n",
+        "content-length: 5, 6\r\n",
+        "content-length: -1\r\n",
+        "content-length: +5\r\n",
+        "content-length: 0x5\r\n",
+        "content-length: 5 5\r\n",
+        "content-length: 18446744073709551616\r\n",
+        "transfer-encoding: chunked, identity\r\n",
+        "transfer-encoding: xchunked\r\n",
+        "transfer-encoding: identity\r\n",
+        "transfer-encoding : chunked\r\n",
+        "transfer-encoding: chunked\r\n folded\r\n",
+        "content-length : 5\r\n",
     ] {
         let bytes = format!("{}{}", head(framing), inner);
         let mut connection = Connection::open(gateway.addr()).await.unwrap();
@@ -198,7 +249,14 @@ async fn framing_that_can_be_read_in_two_ways_smuggles_nothing() {
         assert!(reply.as_ref().is_ok_and(|reply| reply.status >= 400), "{framing:?}: {reply:?}");
         connection.closed().await;
     }
-    for chunk in ["5;a\r\nx\r\n", "g\r\n", "-1\r\n", "1\r\nab\r\n0\r\n\r\n", "ffffffffffffffffff\r\n", "0x1\r\na\r\n0\r\n\r\n"] {
+    for chunk in [
+        "5;a\r\nx\r\n",
+        "g\r\n",
+        "-1\r\n",
+        "1\r\nab\r\n0\r\n\r\n",
+        "ffffffffffffffffff\r\n",
+        "0x1\r\na\r\n0\r\n\r\n",
+    ] {
         let bytes = format!("{}{chunk}{inner}", head("transfer-encoding: chunked\r\n"));
         let mut connection = Connection::open(gateway.addr()).await.unwrap();
         let _ = connection.write(bytes.as_bytes()).await;
@@ -211,8 +269,15 @@ async fn framing_that_can_be_read_in_two_ways_smuggles_nothing() {
 #[tokio::test]
 async fn both_lengths_at_once_serve_at_most_one_request_and_close() {
     let (node, gateway, client) = evm().await;
-    let hidden = format!("POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: 42\r\n\r\n{}", key("default"), r#"{"jsonrpc":"2.0","id":8,"method":"hidden"}"#);
-    for framing in ["content-length: 4\r\ntransfer-encoding: chunked\r\n", "transfer-encoding: chunked\r\ncontent-length: 4\r\n"] {
+    let hidden = format!(
+        "POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: 42\r\n\r\n{}",
+        key("default"),
+        r#"{"jsonrpc":"2.0","id":8,"method":"hidden"}"#
+    );
+    for framing in [
+        "content-length: 4\r\ntransfer-encoding: chunked\r\n",
+        "transfer-encoding: chunked\r\ncontent-length: 4\r\n",
+    ] {
         let body = format!("{:x}\r\n{CALL}\r\n0\r\n\r\n{hidden}", CALL.len());
         let mut connection = Connection::open(gateway.addr()).await.unwrap();
         let _ = connection.write(format!("{}{body}", head(framing)).as_bytes()).await;

@@ -4,7 +4,8 @@ const NOT_PERMITTED: &str = "method not permitted for this project";
 
 async fn listed(list: &str) -> (Node, Gateway, Client) {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).node("bsc", &node.url()).set("projects.default", list).start().await;
+    let gateway =
+        Setup::of("eth", &node.url()).node("bsc", &node.url()).set("projects.default", list).start().await;
     let client = gateway.client();
     (node, gateway, client)
 }
@@ -12,7 +13,9 @@ async fn listed(list: &str) -> (Node, Gateway, Client) {
 #[tokio::test]
 async fn a_method_on_the_block_list_is_refused_with_403_and_uses_nothing() {
     let (node, gateway, client) = listed(r#"blocked_methods = ["eth_call", "trace_block"]"#).await;
-    for (chain, method) in [("eth", "eth_call"), ("bsc", "eth_call"), ("bsc", "trace_block"), ("eth", r"eth_c\u0061ll")] {
+    for (chain, method) in
+        [("eth", "eth_call"), ("bsc", "eth_call"), ("bsc", "trace_block"), ("eth", r"eth_c\u0061ll")]
+    {
         let reply = client.call(chain, method, "[]").await;
         assert_eq!((reply.status, reply.code()), (403, -32004), "{method}");
         assert_eq!(reply.json()["error"]["message"], NOT_PERMITTED);
@@ -29,7 +32,13 @@ async fn a_method_on_the_block_list_is_refused_with_403_and_uses_nothing() {
 #[tokio::test]
 async fn an_allow_list_that_is_not_empty_lets_only_its_methods_pass() {
     let (node, _gateway, client) = listed(r#"allowed_methods = ["eth_chainId", "eth_call"]"#).await;
-    for (method, status) in [("eth_chainId", 200), ("eth_call", 200), ("eth_getBalance", 403), ("eth_chainid", 403), ("debug_x", 403)] {
+    for (method, status) in [
+        ("eth_chainId", 200),
+        ("eth_call", 200),
+        ("eth_getBalance", 403),
+        ("eth_chainid", 403),
+        ("debug_x", 403),
+    ] {
         assert_eq!(client.call("eth", method, "[]").await.status, status, "{method}");
     }
     assert_eq!(node.requests(), 2);
@@ -37,7 +46,8 @@ async fn an_allow_list_that_is_not_empty_lets_only_its_methods_pass() {
 
 #[tokio::test]
 async fn a_method_on_both_lists_is_blocked() {
-    let (_node, _gateway, client) = listed("allowed_methods = [\"m\", \"n\"]\nblocked_methods = [\"m\"]").await;
+    let (_node, _gateway, client) =
+        listed("allowed_methods = [\"m\", \"n\"]\nblocked_methods = [\"m\"]").await;
     assert_eq!(client.call("eth", "m", "[]").await.status, 403);
     assert_eq!(client.call("eth", "n", "[]").await.status, 200);
 }
@@ -45,7 +55,8 @@ async fn a_method_on_both_lists_is_blocked() {
 #[tokio::test]
 async fn in_a_batch_the_item_alone_carries_the_error() {
     let (node, _gateway, client) = listed(r#"blocked_methods = ["eth_call"]"#).await;
-    let reply = client.batch("eth", &[("eth_chainId", "[]"), ("eth_call", "[]"), ("eth_getBalance", "[]")]).await;
+    let reply =
+        client.batch("eth", &[("eth_chainId", "[]"), ("eth_call", "[]"), ("eth_getBalance", "[]")]).await;
     assert_eq!((reply.status, reply.codes()), (200, vec![0, -32004, 0]));
     assert_eq!(reply.json()[1]["error"]["message"], NOT_PERMITTED);
     assert_eq!(reply.cu(), 5);
@@ -64,7 +75,9 @@ async fn a_set_without_an_open_entry_left_takes_no_window() {
 #[tokio::test]
 async fn what_the_operator_blocks_on_a_chain_is_refused_there_for_everybody() {
     let node = Node::evm().await;
-    let setup = Setup::of("eth", &node.url()).node("bsc", &node.url()).set("chains.eth", r#"blocked_methods = ["eth_newFilter"]"#);
+    let setup = Setup::of("eth", &node.url())
+        .node("bsc", &node.url())
+        .set("chains.eth", r#"blocked_methods = ["eth_newFilter"]"#);
     let gateway = setup.start().await;
     let client = gateway.client();
     let reply = client.call("eth", "eth_newFilter", "[]").await;
@@ -77,7 +90,11 @@ async fn debugging_on_eth_is_forbidden_before_any_budget_is_consulted() {
     let (node, gateway, client) = evm().await;
     for method in ["debug_traceTransaction", "debug_getRawBlock", "debug_", r"d\u0065bug_x"] {
         let reply = client.call("eth", method, "[]").await;
-        assert_eq!((reply.status, reply.text().as_str()), (403, r#"{"error":"debug methods not permitted"}"#), "{method}");
+        assert_eq!(
+            (reply.status, reply.text().as_str()),
+            (403, r#"{"error":"debug methods not permitted"}"#),
+            "{method}"
+        );
         assert_eq!((reply.cu(), reply.number("x-ratelimit-remaining-minute")), (0, 1_000));
     }
     let reply = client.batch("eth", &[("debug_x", "[]"), ("eth_chainId", "[]")]).await;

@@ -15,19 +15,40 @@ async fn stations_refuse_in_the_order_of_the_road() {
     let call = |method: &str| format!(r#"{{"jsonrpc":"2.0","id":9,"method":"{method}"}}"#);
     // Spend the window and the units.
     assert_eq!(client.post("eth", call("m")).await.code(), 0);
-    assert_eq!(gateway.client_of("gone").post("nochain", "{").await.status, 404, "route before authentication");
-    assert_eq!(gateway.client_of("gone").post("eth", "{").await.status, 401, "authentication before the body");
+    assert_eq!(
+        gateway.client_of("gone").post("nochain", "{").await.status,
+        404,
+        "route before authentication"
+    );
+    assert_eq!(
+        gateway.client_of("gone").post("eth", "{").await.status,
+        401,
+        "authentication before the body"
+    );
     assert_eq!(narrow.post("eth", "{").await.status, 403, "scope before the body");
     assert_eq!(client.post("eth", "{").await.status, 400, "the body before the windows");
     assert_eq!(client.post("polygon", call("no")).await.code(), -32004, "lists before the windows");
     assert_eq!(client.post("eth", call("debug_x")).await.status, 403, "debug on /eth before the windows");
-    assert_eq!(client.post("polygon", call("m")).await.status, 429, "the windows before whether the chain is on");
+    assert_eq!(
+        client.post("polygon", call("m")).await.status,
+        429,
+        "the windows before whether the chain is on"
+    );
     gateway.pass(45);
     assert_eq!(client.post("polygon", call("trace_x")).await.code(), -32601);
     gateway.pass(60);
-    assert_eq!(client.post("eth", call("trace_x")).await.code(), -32601, "a chain that is off used no heavy budget");
+    assert_eq!(
+        client.post("eth", call("trace_x")).await.code(),
+        -32601,
+        "a chain that is off used no heavy budget"
+    );
     gateway.pass(60);
-    let reply = client.batch("eth", &[("trace_a", "[]"), ("trace_b", "[]"), ("eth_getLogs", "[]"), ("admin_x", "[]"), ("m", "[]")]).await;
+    let reply = client
+        .batch(
+            "eth",
+            &[("trace_a", "[]"), ("trace_b", "[]"), ("eth_getLogs", "[]"), ("admin_x", "[]"), ("m", "[]")],
+        )
+        .await;
     assert_eq!(reply.codes(), [-32601, -32029, -32029, -32601, -32005], "heavy, then closed, then quota");
     assert_eq!(node.requests(), 1);
 }
@@ -54,12 +75,18 @@ async fn what_an_earlier_station_refuses_is_not_counted_by_a_later_one() {
 #[tokio::test]
 async fn what_the_windows_refuse_uses_neither_pace_nor_heavy_budget_nor_units() {
     let node = Node::evm().await;
-    let setup = Setup::of("eth", &node.url()).plan("free").set("plans.free", "per_minute = 1").set("projects.default", "cu_per_day = 75");
+    let setup = Setup::of("eth", &node.url())
+        .plan("free")
+        .set("plans.free", "per_minute = 1")
+        .set("projects.default", "cu_per_day = 75");
     let gateway = setup.start().await;
     let client = gateway.client();
     assert_eq!(client.call("eth", "eth_chainId", "[]").await.status, 200);
     for _ in 0..10 {
-        assert_eq!(client.call("eth", "eth_getLogs", "[]").await.text(), r#"{"message":"API rate limit exceeded"}"#);
+        assert_eq!(
+            client.call("eth", "eth_getLogs", "[]").await.text(),
+            r#"{"message":"API rate limit exceeded"}"#
+        );
     }
     gateway.pass(45);
     assert_eq!(client.call("eth", "eth_getLogs", "[]").await.cu(), 75);

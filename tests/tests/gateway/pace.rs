@@ -11,7 +11,11 @@ async fn on_eth_a_key_has_one_log_query_a_minute_whatever_its_plan() {
         assert_eq!(client.call("eth", "eth_getLogs", "[{}]").await.status, 200);
         for method in ["eth_getLogs", "eth_getFilterLogs"] {
             let reply = client.call("eth", method, "[{}]").await;
-            assert_eq!((reply.status, reply.text()), (429, format!("{{\"message\":\"{TEXT}\"}}")), "{plan} {method}");
+            assert_eq!(
+                (reply.status, reply.text()),
+                (429, format!("{{\"message\":\"{TEXT}\"}}")),
+                "{plan} {method}"
+            );
             assert_eq!((reply.number("retry-after"), reply.cu()), (45, 0));
         }
         gateway.pass(44);
@@ -37,7 +41,17 @@ async fn other_chains_and_other_keys_are_not_held_by_it() {
 #[tokio::test]
 async fn in_a_batch_the_guarded_item_alone_is_refused() {
     let (node, _gateway, client) = evm().await;
-    let reply = client.batch("eth", &[("eth_getLogs", "[{}]"), ("eth_getFilterLogs", "[]"), ("eth_chainId", "[]"), ("eth_getLogs", "[{}]")]).await;
+    let reply = client
+        .batch(
+            "eth",
+            &[
+                ("eth_getLogs", "[{}]"),
+                ("eth_getFilterLogs", "[]"),
+                ("eth_chainId", "[]"),
+                ("eth_getLogs", "[{}]"),
+            ],
+        )
+        .await;
     assert_eq!((reply.status, reply.codes(), reply.cu()), (200, vec![0, -32029, 0, -32029], 75));
     assert_eq!(reply.json()[1]["error"]["message"], TEXT);
     assert!(reply.header("retry-after").is_none(), "the batch itself was served");

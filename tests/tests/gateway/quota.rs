@@ -20,7 +20,13 @@ async fn the_call_that_crosses_the_ceiling_is_served_and_the_next_is_refused() {
         assert_eq!(client.call("eth", "eth_estimateGas", "[]").await.code(), code);
     }
     let reply = client.post("eth", r#"{"jsonrpc":"2.0","id":"x","method":"eth_getBalance"}"#).await;
-    assert_eq!((reply.status, reply.text().as_str()), (200, r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32005,"message":"compute unit quota exceeded"}}"#));
+    assert_eq!(
+        (reply.status, reply.text().as_str()),
+        (
+            200,
+            r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32005,"message":"compute unit quota exceeded"}}"#
+        )
+    );
     assert_eq!((reply.cu(), reply.cache(), rated(&reply)), (0, "MISS", true));
     assert_eq!((node.requests(), gateway.charged()), (2, 30));
 }
@@ -54,7 +60,18 @@ async fn a_ceiling_of_nothing_refuses_whatever_costs_something() {
 #[tokio::test]
 async fn a_batch_is_reserved_entry_by_entry_in_its_order() {
     let (node, _gateway, client) = of(21).await;
-    let reply = client.batch("eth", &[("eth_estimateGas", "[]"), ("eth_getBalance", "[]"), ("m", "[]"), ("eth_chainId", "[]"), ("m", "[]")]).await;
+    let reply = client
+        .batch(
+            "eth",
+            &[
+                ("eth_estimateGas", "[]"),
+                ("eth_getBalance", "[]"),
+                ("m", "[]"),
+                ("eth_chainId", "[]"),
+                ("m", "[]"),
+            ],
+        )
+        .await;
     assert_eq!((reply.status, reply.codes(), reply.cu()), (200, vec![0, 0, 0, 0, REFUSED], 21));
     assert_eq!(node.calls().len(), 4);
 }
@@ -81,7 +98,8 @@ async fn answers_from_the_cache_count_too() {
 #[tokio::test]
 async fn a_project_without_a_record_has_100_000_units() {
     let node = Node::evm().await;
-    let gateway = Setup::of("bsc", &node.url()).set("chains.bsc", "cu = { big = 99999, one = 1 }").start().await;
+    let gateway =
+        Setup::of("bsc", &node.url()).set("chains.bsc", "cu = { big = 99999, one = 1 }").start().await;
     let client = gateway.client();
     for (method, code) in [("big", 0), ("one", 0), ("one", REFUSED), ("eth_chainId", 0)] {
         assert_eq!(client.call("bsc", method, "[]").await.code(), code, "{method}");
@@ -111,7 +129,11 @@ async fn a_call_at_a_node_whose_client_leaves_is_charged() {
     node.hold();
     let call = br#"{"jsonrpc":"2.0","id":9,"method":"eth_estimateGas"}"#;
     let mut connection = Connection::open(gateway.addr()).await.unwrap();
-    let head = format!("POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: {}\r\n\r\n", key("default"), call.len());
+    let head = format!(
+        "POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: {}\r\n\r\n",
+        key("default"),
+        call.len()
+    );
     connection.write(&[head.as_bytes(), call].concat()).await.unwrap();
     node.got(1).await;
     drop(connection);
@@ -133,7 +155,11 @@ async fn units_leave_hour_by_hour_24_hours_after_their_hour_began() {
     gateway.clock.set(Time::from_millis((hour + 24) * 3_600_000 - 100));
     assert_eq!(client.call("eth", "m", "[]").await.code(), REFUSED);
     gateway.clock.set(Time::from_millis((hour + 24) * 3_600_000 + 100));
-    assert_eq!(client.call("eth", "eth_estimateGas", "[]").await.code(), 0, "08:00:00.1: those of the first hour have left");
+    assert_eq!(
+        client.call("eth", "eth_estimateGas", "[]").await.code(),
+        0,
+        "08:00:00.1: those of the first hour have left"
+    );
     assert_eq!(client.call("eth", "m", "[]").await.code(), REFUSED);
     gateway.clock.set(Time::from_millis((hour + 25) * 3_600_000));
     assert_eq!(client.call("eth", "m", "[]").await.code(), 0, "09:00: those of the second too");
@@ -181,7 +207,10 @@ async fn a_change_of_the_ceiling_is_in_force_at_once() {
     let small = setup.clone().set("projects.default", "cu_per_day = 1");
     let gateway = small.start().await;
     let client = gateway.client();
-    assert_eq!((client.call("eth", "m", "[]").await.code(), client.call("eth", "m", "[]").await.code()), (0, REFUSED));
+    assert_eq!(
+        (client.call("eth", "m", "[]").await.code(), client.call("eth", "m", "[]").await.code()),
+        (0, REFUSED)
+    );
     assert!(gateway.server.reload(setup.config()).is_ok());
     assert_eq!(client.call("eth", "m", "[]").await.code(), 0);
     assert!(gateway.server.reload(small.config()).is_ok());

@@ -4,8 +4,23 @@ use crate::*;
 async fn a_path_outside_the_catalog_is_answered_404_before_anybody_is_asked_for_a_key() {
     let (node, gateway, client) = evm().await;
     for path in [
-        "/", "/nochain", "/ETH", "/ethereum", "/eth//", "//eth", "/eth/x", "/eth/..", "/x/../eth", "/%65th", "/eth;a",
-        "/eth%2f", "/xlm", "/tron/walletsolidity/getnowblock", "/tron/event/x", "/ws", "/wsx/eth",
+        "/",
+        "/nochain",
+        "/ETH",
+        "/ethereum",
+        "/eth//",
+        "//eth",
+        "/eth/x",
+        "/eth/..",
+        "/x/../eth",
+        "/%65th",
+        "/eth;a",
+        "/eth%2f",
+        "/xlm",
+        "/tron/walletsolidity/getnowblock",
+        "/tron/event/x",
+        "/ws",
+        "/wsx/eth",
     ] {
         for client in [&client, &gateway.stranger()] {
             let reply = client.send("POST", path, &[], br#"{"id":9,"method":"eth_chainId"}"#).await;
@@ -58,7 +73,13 @@ async fn json_rpc_chains_take_post_and_say_so() {
 async fn any_content_type_or_none_will_do() {
     let (node, _gateway, client) = evm().await;
     let body = br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
-    for kind in ["application/json", "text/plain", "application/x-www-form-urlencoded", "garbage", "application/json; charset=latin1"] {
+    for kind in [
+        "application/json",
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "garbage",
+        "application/json; charset=latin1",
+    ] {
         let reply = client.send("POST", "/eth", &[("content-type", kind)], body).await;
         assert_eq!(reply.json()["result"], "ok", "{kind}");
     }
@@ -69,7 +90,9 @@ async fn any_content_type_or_none_will_do() {
 #[tokio::test]
 async fn unknown_query_parameters_are_ignored_and_stay_here() {
     let (node, _gateway, client) = evm().await;
-    let reply = client.send("POST", "/eth?a=b&%00&&=&chainId=5", &[], br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#).await;
+    let reply = client
+        .send("POST", "/eth?a=b&%00&&=&chainId=5", &[], br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#)
+        .await;
     assert_eq!(reply.json()["result"], "ok");
     assert_eq!(node.seen()[0].target, "/");
 }

@@ -8,7 +8,8 @@ async fn a_chain_without_a_node_answers_under_the_callers_id() {
     for id in ["7", "\"a\"", "null", "[1]"] {
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_chainId"}}"#);
         let reply = client.post("polygon", body).await;
-        let expected = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"{TEXT}"}}}}"#);
+        let expected =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"{TEXT}"}}}}"#);
         assert_eq!((reply.status, reply.text()), (200, expected));
         assert!(rated(&reply));
         assert_eq!(reply.cu(), 0);
@@ -23,9 +24,19 @@ async fn a_chain_without_a_node_answers_under_the_callers_id() {
 #[tokio::test]
 async fn in_a_batch_each_item_is_told_so() {
     let (_node, _gateway, client) = evm().await;
-    let reply = client.batch("avax", &[("eth_chainId", "[]"), ("debug_x", "[]"), ("admin_x", "[]"), ("eth_getLogs", "[]")]).await;
+    let reply = client
+        .batch("avax", &[("eth_chainId", "[]"), ("debug_x", "[]"), ("admin_x", "[]"), ("eth_getLogs", "[]")])
+        .await;
     assert_eq!((reply.status, reply.codes()), (200, vec![-32601; 4]));
-    assert!(reply.json().as_array().unwrap().iter().enumerate().all(|(id, item)| item["id"] == id && item["error"]["message"] == TEXT));
+    assert!(
+        reply
+            .json()
+            .as_array()
+            .unwrap()
+            .iter()
+            .enumerate()
+            .all(|(id, item)| item["id"] == id && item["error"]["message"] == TEXT)
+    );
 }
 
 #[tokio::test]

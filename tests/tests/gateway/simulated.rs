@@ -19,7 +19,8 @@ async fn evm_chains_answer_under_their_chain_ids() {
     let client = gateway.client();
     for (chain, id) in [("eth", "0x1"), ("bsc", "0x38"), ("polygon", "0x89"), ("avax", "0xa86a")] {
         assert_eq!(client.call(chain, "eth_chainId", "[]").await.json()["result"], id, "{chain}");
-        let height = client.call(chain, "eth_blockNumber", "[]").await.json()["result"].as_str().unwrap().to_owned();
+        let height =
+            client.call(chain, "eth_blockNumber", "[]").await.json()["result"].as_str().unwrap().to_owned();
         let block = client.call(chain, "eth_getBlockByNumber", &format!("[\"{height}\",false]")).await.json();
         assert_eq!(block["result"]["number"], height.as_str(), "{chain}");
         let hash = block["result"]["hash"].as_str().unwrap().to_owned();
@@ -37,13 +38,27 @@ async fn every_evm_method_of_the_specification_is_answered_by_the_node() {
     let to = format!(r#"[{{"to":"{address}"}},"latest"]"#);
     for chain in EVM {
         for (method, params) in [
-            ("eth_gasPrice", "[]".to_owned()), ("eth_maxPriorityFeePerGas", "[]".into()), ("eth_feeHistory", r#"["0x2","latest",[]]"#.into()), ("net_version", "[]".into()),
-            ("web3_clientVersion", "[]".into()), ("eth_getBalance", format!("[\"{address}\",\"latest\"]")), ("eth_getTransactionCount", format!("[\"{address}\",\"latest\"]")),
-            ("eth_getCode", format!("[\"{address}\",\"latest\"]")), ("eth_getStorageAt", format!("[\"{address}\",\"0x0\",\"latest\"]")), ("eth_getTransactionByHash", format!("[\"{hash}\"]")),
-            ("eth_getTransactionReceipt", format!("[\"{hash}\"]")), ("eth_call", to.clone()), ("eth_estimateGas", format!(r#"[{{"to":"{address}"}}]"#)), ("eth_getLogs", r#"[{"fromBlock":"latest"}]"#.into()),
+            ("eth_gasPrice", "[]".to_owned()),
+            ("eth_maxPriorityFeePerGas", "[]".into()),
+            ("eth_feeHistory", r#"["0x2","latest",[]]"#.into()),
+            ("net_version", "[]".into()),
+            ("web3_clientVersion", "[]".into()),
+            ("eth_getBalance", format!("[\"{address}\",\"latest\"]")),
+            ("eth_getTransactionCount", format!("[\"{address}\",\"latest\"]")),
+            ("eth_getCode", format!("[\"{address}\",\"latest\"]")),
+            ("eth_getStorageAt", format!("[\"{address}\",\"0x0\",\"latest\"]")),
+            ("eth_getTransactionByHash", format!("[\"{hash}\"]")),
+            ("eth_getTransactionReceipt", format!("[\"{hash}\"]")),
+            ("eth_call", to.clone()),
+            ("eth_estimateGas", format!(r#"[{{"to":"{address}"}}]"#)),
+            ("eth_getLogs", r#"[{"fromBlock":"latest"}]"#.into()),
         ] {
             let reply = client.call(chain, method, &params).await;
-            assert!(reply.status == 200 && reply.json().get("result").is_some(), "{chain} {method}: {:.300}", reply.text());
+            assert!(
+                reply.status == 200 && reply.json().get("result").is_some(),
+                "{chain} {method}: {:.300}",
+                reply.text()
+            );
         }
     }
 }
@@ -53,20 +68,38 @@ async fn utxo_chains_answer_alone_and_in_batches() {
     let (_nodes, gateway) = demo().await;
     let client = gateway.client();
     for chain in UTXO {
-        let ask = async |method: &str, params: &str| client.post(chain, format!(r#"{{"jsonrpc":"1.0","id":"u","method":"{method}","params":{params}}}"#)).await;
+        let ask = async |method: &str, params: &str| {
+            client
+                .post(chain, format!(r#"{{"jsonrpc":"1.0","id":"u","method":"{method}","params":{params}}}"#))
+                .await
+        };
         let height = ask("getblockcount", "[]").await.json();
         assert!(height["error"].is_null() && height["id"] == "u", "{chain}: {height}");
         let height = height["result"].as_u64().unwrap();
-        let hash = ask("getblockhash", &format!("[{height}]")).await.json()["result"].as_str().unwrap().to_owned();
+        let hash =
+            ask("getblockhash", &format!("[{height}]")).await.json()["result"].as_str().unwrap().to_owned();
         let block = ask("getblock", &format!("[\"{hash}\"]")).await.json();
         assert_eq!(block["result"]["height"], height, "{chain}");
-        for (method, params) in [("getblockchaininfo", "[]"), ("getnetworkinfo", "[]"), ("getmempoolinfo", "[]"), ("getbestblockhash", "[]"), ("getmininginfo", "[]")] {
+        for (method, params) in [
+            ("getblockchaininfo", "[]"),
+            ("getnetworkinfo", "[]"),
+            ("getmempoolinfo", "[]"),
+            ("getbestblockhash", "[]"),
+            ("getmininginfo", "[]"),
+        ] {
             assert!(ask(method, params).await.json()["error"].is_null(), "{chain} {method}");
         }
         let missing = ask("unheardof", "[]").await;
-        assert!(missing.json()["error"]["code"].as_i64() == Some(-32601) && missing.json()["result"].is_null(), "{chain}");
+        assert!(
+            missing.json()["error"]["code"].as_i64() == Some(-32601) && missing.json()["result"].is_null(),
+            "{chain}"
+        );
         let batch = client.post(chain, r#"[{"id":1001,"method":"getblockcount"},{"id":1002,"method":"getbestblockhash"},{"id":1003,"method":"stop"}]"#).await.json();
-        assert_eq!((batch[0]["result"].as_u64(), batch[1]["result"].as_str(), batch[2]["error"]["code"].as_i64()), (Some(height), Some(hash.as_str()), Some(-32601)), "{chain}");
+        assert_eq!(
+            (batch[0]["result"].as_u64(), batch[1]["result"].as_str(), batch[2]["error"]["code"].as_i64()),
+            (Some(height), Some(hash.as_str()), Some(-32601)),
+            "{chain}"
+        );
     }
     let fee = client.call("bch", "estimatefee", "[]").await.json();
     assert!(fee["result"].is_number(), "{fee}");

@@ -3,13 +3,18 @@ use crate::*;
 #[tokio::test]
 async fn a_suspended_tenant_is_answered_402_whatever_it_asks_for() {
     let node = Node::evm().await;
-    let setup = Setup::of("eth", &node.url()).set("tenants.default", "suspended = true").key("narrow", r#"chains = ["btc"]"#);
+    let setup = Setup::of("eth", &node.url())
+        .set("tenants.default", "suspended = true")
+        .key("narrow", r#"chains = ["btc"]"#);
     let gateway = setup.start().await;
     let text = r#"{"message":"account suspended — contact your administrator"}"#;
     let long = format!("[{}]", vec![r#"{"id":1,"method":"a"}"#; 101].join(","));
     for (name, chain, body) in [
-        ("default", "eth", r#"{"id":9,"method":"eth_chainId"}"#), ("default", "eth", "{"), ("default", "eth", &long),
-        ("default", "bsc", r#"{"id":9,"method":"eth_chainId"}"#), ("narrow", "eth", r#"{"id":9,"method":"debug_x"}"#),
+        ("default", "eth", r#"{"id":9,"method":"eth_chainId"}"#),
+        ("default", "eth", "{"),
+        ("default", "eth", &long),
+        ("default", "bsc", r#"{"id":9,"method":"eth_chainId"}"#),
+        ("narrow", "eth", r#"{"id":9,"method":"debug_x"}"#),
     ] {
         let reply = gateway.client_of(name).post(chain, body).await;
         assert_eq!((reply.status, reply.text().as_str()), (402, text), "{name} {chain} {body}");
@@ -18,7 +23,10 @@ async fn a_suspended_tenant_is_answered_402_whatever_it_asks_for() {
         assert_eq!(reply.cu(), 0);
     }
     let lines = gateway.lines();
-    assert!(lines.len() == 5 && lines.iter().all(|line| (line.method.as_str(), line.status, line.cu) == ("-", 402, 0)));
+    assert!(
+        lines.len() == 5
+            && lines.iter().all(|line| (line.method.as_str(), line.status, line.cu) == ("-", 402, 0))
+    );
     assert_eq!(node.requests(), 0);
 }
 

@@ -9,10 +9,22 @@ async fn what_is_no_answer_is_a_backend_failure_at_http_200() {
     let (node, gateway, client) = evm().await;
     let html = || Raw { status: 200, headers: vec![("content-type", "text/html")], body: b"<html>".to_vec() };
     let rows = [
-        html(), Raw { status: 502, ..html() }, Raw { status: 503, ..Raw::default() }, Raw { status: 504, ..html() }, Raw { status: 500, ..Raw::default() },
-        Raw { status: 301, headers: vec![("location", "http://127.0.0.1:1/")], ..Raw::default() }, Raw::default(), Raw { status: 204, ..Raw::default() },
-        Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":1"#), Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":1}}"#), Raw::json(200, r#"{"jsonrpc":"2.0","id":9}"#),
-        Raw::json(200, "5"), Raw::json(200, "null"), Raw::json(200, "[]"), Raw::json(200, "\"ok\""), Raw::json(200, b"{\"id\":9,\"result\":\"\xff\"}".to_vec()),
+        html(),
+        Raw { status: 502, ..html() },
+        Raw { status: 503, ..Raw::default() },
+        Raw { status: 504, ..html() },
+        Raw { status: 500, ..Raw::default() },
+        Raw { status: 301, headers: vec![("location", "http://127.0.0.1:1/")], ..Raw::default() },
+        Raw::default(),
+        Raw { status: 204, ..Raw::default() },
+        Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":1"#),
+        Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":1}}"#),
+        Raw::json(200, r#"{"jsonrpc":"2.0","id":9}"#),
+        Raw::json(200, "5"),
+        Raw::json(200, "null"),
+        Raw::json(200, "[]"),
+        Raw::json(200, "\"ok\""),
+        Raw::json(200, b"{\"id\":9,\"result\":\"\xff\"}".to_vec()),
         Raw::json(200, "\u{feff}{\"id\":9,\"result\":1}"),
     ];
     for raw in rows {
@@ -29,7 +41,10 @@ async fn on_utxo_chains_a_backend_failure_has_the_chains_shape() {
     let (node, _gateway, client) = utxo().await;
     node.always(Raw { status: 503, body: b"Work queue depth exceeded".to_vec(), ..Raw::default() });
     let reply = client.post("btc", r#"{"jsonrpc":"1.0","id":"x","method":"getdifficulty"}"#).await;
-    assert_eq!((reply.status, reply.text().as_str()), (200, r#"{"result":null,"error":{"code":-32603,"message":"backend request failed"},"id":"x"}"#));
+    assert_eq!(
+        (reply.status, reply.text().as_str()),
+        (200, r#"{"result":null,"error":{"code":-32603,"message":"backend request failed"},"id":"x"}"#)
+    );
 }
 
 #[tokio::test]
@@ -57,7 +72,13 @@ async fn a_utxo_nodes_status_passes_for_single_calls() {
     node.whole(|_| None);
     node.answer("bad", Answer::Error(r#"{"code":-8,"message":"x"}"#.into()));
     let reply = client.batch("btc", &[("bad", "[]"), ("good", "[]")]).await;
-    assert_eq!((reply.status, reply.text().as_str()), (200, r#"[{"result":null,"error":{"code":-8,"message":"x"},"id":0},{"result":"ok","error":null,"id":1}]"#));
+    assert_eq!(
+        (reply.status, reply.text().as_str()),
+        (
+            200,
+            r#"[{"result":null,"error":{"code":-8,"message":"x"},"id":0},{"result":"ok","error":null,"id":1}]"#
+        )
+    );
 }
 
 #[tokio::test]
@@ -67,7 +88,10 @@ async fn a_nodes_own_401_403_and_429_are_the_operators_matter() {
         let gateway = Setup::of(chain, &node.url()).start().await;
         let client = gateway.client();
         for status in [401, 403, 429] {
-            node.always(Raw::json(status, r#"{"jsonrpc":"2.0","id":9,"error":{"code":-32000,"message":"node's own limit"}}"#));
+            node.always(Raw::json(
+                status,
+                r#"{"jsonrpc":"2.0","id":9,"error":{"code":-32000,"message":"node's own limit"}}"#,
+            ));
             let reply = client.post(chain, CALL).await;
             assert_eq!((reply.status, reply.code(), reply.cu()), (200, -32603, 0), "{chain} {status}");
             assert!(!reply.text().contains("own limit") && reply.header("www-authenticate").is_none());
@@ -80,7 +104,12 @@ async fn a_read_that_fails_at_one_node_is_asked_of_another() {
     let (bad, good) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &bad.url()).node("eth", &good.url()).start().await;
     let client = gateway.client();
-    for raw in [Raw { status: 502, ..Raw::default() }, Raw::json(200, "{"), Raw::json(429, "{}"), Raw::json(401, "{}")] {
+    for raw in [
+        Raw { status: 502, ..Raw::default() },
+        Raw::json(200, "{"),
+        Raw::json(429, "{}"),
+        Raw::json(401, "{}"),
+    ] {
         bad.always(raw.clone());
         for _ in 0..4 {
             assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok", "{raw:?}");
@@ -109,7 +138,12 @@ async fn a_broadcast_is_asked_of_one_node_and_never_again() {
     let (one, two) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
     let client = gateway.client();
-    for raw in [Some(Raw { status: 502, ..Raw::default() }), Some(Raw::json(200, "{")), Some(Raw::json(429, "{}")), None] {
+    for raw in [
+        Some(Raw { status: 502, ..Raw::default() }),
+        Some(Raw::json(200, "{")),
+        Some(Raw::json(429, "{}")),
+        None,
+    ] {
         for node in [&one, &two] {
             let raw = raw.clone();
             node.answer("eth_sendRawTransaction", Answer::Cut);
@@ -119,7 +153,9 @@ async fn a_broadcast_is_asked_of_one_node_and_never_again() {
         let reply = client.call("eth", "eth_sendRawTransaction", "[\"0x01\"]").await;
         assert_eq!((reply.code(), reply.cu()), (-32603, 0), "{raw:?}");
         assert_eq!(one.requests() + two.requests(), before + 1, "{raw:?}");
-        let reply = client.batch("eth", &[("eth_sendRawTransaction", "[\"0x02\"]"), ("eth_sendTransaction", "[\"0x03\"]")]).await;
+        let reply = client
+            .batch("eth", &[("eth_sendRawTransaction", "[\"0x02\"]"), ("eth_sendTransaction", "[\"0x03\"]")])
+            .await;
         assert_eq!(one.requests() + two.requests(), before + 3, "{raw:?} {}", reply.text());
     }
 }
@@ -145,7 +181,10 @@ async fn a_call_that_takes_too_long_ends() {
     let client = gateway.client();
     let reply = client.call("eth", "eth_getBalance", "[]").await;
     assert_eq!((reply.status, reply.code(), reply.cu()), (200, -32603, 0));
-    assert_eq!(client.batch("eth", &[("m", "[]"), ("eth_sendRawTransaction", "[]")]).await.codes(), [-32603, -32603]);
+    assert_eq!(
+        client.batch("eth", &[("m", "[]"), ("eth_sendRawTransaction", "[]")]).await.codes(),
+        [-32603, -32603]
+    );
     assert_eq!(node.requests(), 3, "and is not asked again");
     node.release();
 }
@@ -179,7 +218,11 @@ async fn calls_are_spread_over_the_nodes_of_a_chain() {
 #[tokio::test]
 async fn beyond_the_calls_in_flight_of_a_chain_more_are_refused_and_other_chains_are_not() {
     let (node, other) = (Node::utxo().await, Node::evm().await);
-    let gateway = Setup::of("btc", &node.url()).node("eth", &other.url()).set("chains.btc", "max_in_flight = 4").start().await;
+    let gateway = Setup::of("btc", &node.url())
+        .node("eth", &other.url())
+        .set("chains.btc", "max_in_flight = 4")
+        .start()
+        .await;
     node.hold();
     let held: Vec<_> = (0..4)
         .map(|_| {
@@ -205,16 +248,26 @@ async fn beyond_the_calls_in_flight_of_a_chain_more_are_refused_and_other_chains
 #[tokio::test]
 async fn an_answer_larger_than_may_be_held_is_a_backend_failure() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).set("gateway", "reply_buffer = \"1KiB\"\nreply_max = \"64KiB\"").start().await;
+    let gateway = Setup::of("eth", &node.url())
+        .set("gateway", "reply_buffer = \"1KiB\"\nreply_max = \"64KiB\"")
+        .start()
+        .await;
     let client = gateway.client();
     node.result("small", &format!("\"{}\"", "a".repeat(60_000)));
     node.result("eth_chainId", &format!("\"{}\"", "a".repeat(70_000)));
-    assert_eq!(client.call("eth", "small", "[]").await.body.len(), 60_000 + r#"{"jsonrpc":"2.0","id":1000,"result":""}"#.len());
+    assert_eq!(
+        client.call("eth", "small", "[]").await.body.len(),
+        60_000 + r#"{"jsonrpc":"2.0","id":1000,"result":""}"#.len()
+    );
     for _ in 0..2 {
         let reply = client.call("eth", "eth_chainId", "[]").await;
         assert_eq!((reply.code(), reply.cu(), reply.cache()), (-32603, 0, "MISS"));
     }
-    assert_eq!(client.batch("eth", &[("small", "[1]"), ("small", "[2]")]).await.codes(), [-32603; 2], "a set's answers count together");
+    assert_eq!(
+        client.batch("eth", &[("small", "[1]"), ("small", "[2]")]).await.codes(),
+        [-32603; 2],
+        "a set's answers count together"
+    );
 }
 
 #[tokio::test]
@@ -232,4 +285,76 @@ async fn an_answer_with_error_null_is_a_result() {
     assert_eq!(client.post("eth", CALL).await.json()["result"], "ok");
     node.always(Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":null,"error":{"code":1,"message":"x"}}"#));
     assert_eq!(client.post("eth", CALL).await.code(), 1);
+}
+
+/// A gateway that streams what has more than 1 KiB, a proxy between it and its node, and an answer of 200,000 bytes.
+async fn streaming() -> (Node, FaultProxy, Gateway) {
+    let node = Node::evm().await;
+    let proxy = FaultProxy::start(node.addr()).await.unwrap();
+    let gateway = Setup::of("eth", &proxy.url()).set("gateway", "reply_buffer = \"1KiB\"").start().await;
+    node.result("eth_getCode", &format!("\"0x{}\"", "ab".repeat(100_000)));
+    (node, proxy, gateway)
+}
+
+async fn ask(gateway: &Gateway) -> Connection {
+    let call = r#"{"jsonrpc":"2.0","id":9,"method":"eth_getCode"}"#;
+    let mut connection = Connection::open(gateway.addr()).await.unwrap();
+    let head = format!(
+        "POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: {}\r\n\r\n",
+        key("default"),
+        call.len()
+    );
+    connection.write(format!("{head}{call}").as_bytes()).await.unwrap();
+    connection
+}
+
+#[tokio::test]
+async fn a_long_answer_passes_in_pieces_unchanged_and_is_charged() {
+    let (node, proxy, gateway) = streaming().await;
+    for mode in [
+        Mode::Pass,
+        Mode::Slow { bytes: 5_000, every: std::time::Duration::from_millis(1) },
+        Mode::Informational,
+    ] {
+        proxy.set(mode.clone());
+        let reply = gateway.client().call("eth", "eth_getCode", "[]").await;
+        let expected = format!(r#"{{"jsonrpc":"2.0","id":1000,"result":"0x{}"}}"#, "ab".repeat(100_000));
+        assert!(reply.status == 200 && reply.text() == expected, "{mode:?}: {} bytes", reply.body.len());
+        assert_eq!((reply.cu(), reply.cache(), rated(&reply)), (10, "MISS", true));
+    }
+    until("all is recorded", || gateway.charged() == 30).await;
+    assert!(gateway.lines().iter().all(|line| line.outcome == Outcome::Answered && line.bytes_out > 200_000));
+    assert_eq!(node.requests(), 3);
+}
+
+#[tokio::test]
+async fn a_long_answer_that_breaks_off_is_never_a_clean_one_and_never_charged() {
+    for mode in [Mode::CutBodyAfter(100_000), Mode::ResetAfter(150_000), Mode::BadLength] {
+        let (_node, proxy, gateway) = streaming().await;
+        proxy.set(mode.clone());
+        let read = ask(&gateway).await.read(false).await;
+        assert!(!read.as_ref().is_ok_and(|reply| reply.code() == 0), "{mode:?}: a cut 200");
+        until("it is recorded", || !gateway.records().is_empty()).await;
+        assert_eq!((gateway.lines()[0].outcome, gateway.charged()), (Outcome::Failed, 0), "{mode:?}");
+        proxy.set(Mode::Pass);
+        assert_eq!(ask(&gateway).await.read(false).await.unwrap().code(), 0, "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_an_answer_streams_pays_for_it() {
+    let (_node, proxy, gateway) = streaming().await;
+    proxy.set(Mode::Slow { bytes: 20_000, every: std::time::Duration::from_millis(20) });
+    drop(ask(&gateway).await);
+    until("it is recorded", || !gateway.records().is_empty()).await;
+    assert_eq!(gateway.charged(), 10);
+}
+
+#[tokio::test]
+async fn a_long_error_is_a_nodes_error() {
+    let (node, _proxy, gateway) = streaming().await;
+    node.answer("eth_getCode", Answer::Error(format!(r#"{{"code":3,"message":"{}"}}"#, "x".repeat(100_000))));
+    assert_eq!(ask(&gateway).await.read(false).await.unwrap().code(), 3);
+    until("it is recorded", || !gateway.records().is_empty()).await;
+    assert_eq!(only_line(&gateway), ("eth_getCode".into(), Outcome::NodeError, 10, 200));
 }

@@ -3,7 +3,16 @@ use crate::*;
 const ON_EVM: &[(u64, &[&str])] = &[
     (0, &["eth_chainId", "net_version", "net_listening", "web3_clientVersion"]),
     (1, &["eth_blockNumber", "eth_gasPrice", "eth_maxPriorityFeePerGas"]),
-    (5, &["eth_feeHistory", "eth_getBalance", "eth_getTransactionCount", "eth_getTransactionByHash", "eth_getTransactionReceipt"]),
+    (
+        5,
+        &[
+            "eth_feeHistory",
+            "eth_getBalance",
+            "eth_getTransactionCount",
+            "eth_getTransactionByHash",
+            "eth_getTransactionReceipt",
+        ],
+    ),
     (10, &["eth_getBlockByNumber", "eth_getBlockByHash", "eth_getCode", "eth_getStorageAt"]),
     (15, &["eth_call", "eth_estimateGas"]),
     (20, &["eth_sendRawTransaction"]),
@@ -11,20 +20,53 @@ const ON_EVM: &[(u64, &[&str])] = &[
 ];
 
 const ON_BTC: &[(u64, &[&str])] = &[
-    (1, &["getblockcount", "getbestblockhash", "getblockhash", "getblockchaininfo", "getnetworkinfo", "estimatesmartfee"]),
+    (
+        1,
+        &[
+            "getblockcount",
+            "getbestblockhash",
+            "getblockhash",
+            "getblockchaininfo",
+            "getnetworkinfo",
+            "estimatesmartfee",
+        ],
+    ),
     (5, &["getmempoolinfo", "gettxout"]),
     (10, &["getblock", "getrawtransaction"]),
     (20, &["sendrawtransaction"]),
 ];
 
 const ON_LTC_AND_DASH: &[(u64, &[&str])] = &[
-    (1, &["getblockcount", "getbestblockhash", "getblockchaininfo", "getnetworkinfo", "getmempoolinfo", "gettxout", "estimatesmartfee", "getblockhash"]),
+    (
+        1,
+        &[
+            "getblockcount",
+            "getbestblockhash",
+            "getblockchaininfo",
+            "getnetworkinfo",
+            "getmempoolinfo",
+            "gettxout",
+            "estimatesmartfee",
+            "getblockhash",
+        ],
+    ),
     (10, &["getblock", "getrawtransaction"]),
     (20, &["sendrawtransaction"]),
 ];
 
-const ON_THE_OTHERS: &[(u64, &[&str])] =
-    &[(1, &["getblockcount", "getbestblockhash", "getblockhash", "getblock", "getrawtransaction", "sendrawtransaction", "getmempoolinfo", "gettxout"])];
+const ON_THE_OTHERS: &[(u64, &[&str])] = &[(
+    1,
+    &[
+        "getblockcount",
+        "getbestblockhash",
+        "getblockhash",
+        "getblock",
+        "getrawtransaction",
+        "sendrawtransaction",
+        "getmempoolinfo",
+        "gettxout",
+    ],
+)];
 
 fn table() -> Vec<(&'static str, u64, &'static str)> {
     let mut rows = Vec::new();
@@ -35,7 +77,9 @@ fn table() -> Vec<(&'static str, u64, &'static str)> {
             "bch" | "doge" | "liquid" => ON_THE_OTHERS,
             _ => ON_EVM,
         };
-        rows.extend(weights.iter().flat_map(|(cu, methods)| methods.iter().map(|method| (chain, *cu, *method))));
+        rows.extend(
+            weights.iter().flat_map(|(cu, methods)| methods.iter().map(|method| (chain, *cu, *method))),
+        );
         rows.push((chain, if chain == "eth" { 20 } else { 1 }, "eth_sendTransaction"));
         rows.push((chain, 1, "unheard_of"));
         rows.push((chain, 1, "getmininginfo"));
@@ -76,11 +120,17 @@ async fn an_operator_may_weigh_methods_otherwise_and_at_run_time() {
     let setup = Setup::of("eth", &node.url()).node("bsc", &node.url());
     let gateway = setup.start().await;
     let client = gateway.client();
-    let tuned = setup.set("chains.eth", "cu = { eth_call = 7, eth_chainId = 3, unheard_of = 9, eth_estimateGas = 0 }");
+    let tuned = setup
+        .set("chains.eth", "cu = { eth_call = 7, eth_chainId = 3, unheard_of = 9, eth_estimateGas = 0 }");
     assert!(gateway.server.reload(tuned.config()).is_ok());
     for (chain, method, cu) in [
-        ("eth", "eth_call", 7), ("eth", "eth_chainId", 3), ("eth", "unheard_of", 9), ("eth", "eth_estimateGas", 0), ("eth", "eth_getBalance", 5),
-        ("bsc", "eth_call", 15), ("bsc", "unheard_of", 1),
+        ("eth", "eth_call", 7),
+        ("eth", "eth_chainId", 3),
+        ("eth", "unheard_of", 9),
+        ("eth", "eth_estimateGas", 0),
+        ("eth", "eth_getBalance", 5),
+        ("bsc", "eth_call", 15),
+        ("bsc", "unheard_of", 1),
     ] {
         assert_eq!(client.call(chain, method, "[]").await.cu(), cu, "{chain} {method}");
     }

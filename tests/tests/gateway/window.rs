@@ -35,8 +35,15 @@ async fn each_plan_serves_its_minute_and_not_one_request_more() {
         }
         for _ in 0..3 {
             let reply = client.call("eth", "m", "[]").await;
-            assert_eq!((reply.status, reply.text().as_str()), (429, r#"{"message":"API rate limit exceeded"}"#), "{plan}");
-            assert_eq!((reply.number("retry-after"), reply.number("x-ratelimit-remaining-minute"), reply.cu()), (45, 0, 0));
+            assert_eq!(
+                (reply.status, reply.text().as_str()),
+                (429, r#"{"message":"API rate limit exceeded"}"#),
+                "{plan}"
+            );
+            assert_eq!(
+                (reply.number("retry-after"), reply.number("x-ratelimit-remaining-minute"), reply.cu()),
+                (45, 0, 0)
+            );
         }
         assert_eq!(node.requests() as u64, minute);
         gateway.pass(45);
@@ -56,7 +63,10 @@ async fn windows_are_fixed_on_the_utc_clock() {
     assert_eq!((reply.status, reply.number("retry-after"), reply.number("ratelimit-reset")), (429, 1, 1));
     gateway.clock.advance(std::time::Duration::from_micros(1));
     let reply = client.call("eth", "m", "[]").await;
-    assert_eq!((reply.status, reply.number("x-ratelimit-remaining-minute"), reply.number("ratelimit-reset")), (200, 9, 60));
+    assert_eq!(
+        (reply.status, reply.number("x-ratelimit-remaining-minute"), reply.number("ratelimit-reset")),
+        (200, 9, 60)
+    );
     assert_eq!(reply.number("x-ratelimit-remaining-hour"), 489);
 }
 
@@ -81,7 +91,10 @@ async fn retry_after_is_the_latest_reset_among_the_exhausted_windows() {
     gateway.pass(54_000);
     assert_eq!(ask().await, (200, None), "a new day");
     let reply = client.call("eth", "m", "[]").await;
-    assert_eq!((reply.number("x-ratelimit-remaining-day"), reply.number("x-ratelimit-remaining-hour")), (4, 3));
+    assert_eq!(
+        (reply.number("x-ratelimit-remaining-day"), reply.number("x-ratelimit-remaining-hour")),
+        (4, 3)
+    );
 }
 
 #[tokio::test]
@@ -101,7 +114,10 @@ async fn a_refused_request_is_counted_in_no_window() {
         client.call("eth", "m", "[]").await;
     }
     let reply = client.call("eth", "m", "[]").await;
-    assert_eq!((reply.number("x-ratelimit-remaining-hour"), reply.number("x-ratelimit-remaining-day")), (2, 98));
+    assert_eq!(
+        (reply.number("x-ratelimit-remaining-hour"), reply.number("x-ratelimit-remaining-day")),
+        (2, 98)
+    );
     assert_eq!(gateway.records().iter().map(|record| record.windowed).sum::<u32>(), 2);
     assert_eq!(gateway.lines().iter().filter(|line| line.status == 429 && line.cu == 0).count(), 19);
 }
@@ -114,7 +130,11 @@ async fn the_short_headers_speak_of_the_window_with_the_fewest_left_and_of_equal
     for pass in [0, 0, 45, 0] {
         gateway.pass(pass);
         let reply = client.call("eth", "m", "[]").await;
-        short.push([reply.number("ratelimit-limit"), reply.number("ratelimit-remaining"), reply.number("ratelimit-reset")]);
+        short.push([
+            reply.number("ratelimit-limit"),
+            reply.number("ratelimit-remaining"),
+            reply.number("ratelimit-reset"),
+        ]);
     }
     assert_eq!(short, [[4, 3, 45], [4, 2, 45], [4, 1, 1_740], [4, 0, 1_740]]);
 }
@@ -126,7 +146,10 @@ async fn windows_are_per_key() {
         client.call("eth", "m", "[]").await;
     }
     assert_eq!(client.call("eth", "m", "[]").await.status, 429);
-    assert_eq!(gateway.client_of("second").call("eth", "m", "[]").await.number("x-ratelimit-remaining-minute"), 9);
+    assert_eq!(
+        gateway.client_of("second").call("eth", "m", "[]").await.number("x-ratelimit-remaining-minute"),
+        9
+    );
     assert_eq!(client.another().call("eth", "m", "[]").await.status, 429, "whatever the connection");
 }
 
@@ -144,10 +167,16 @@ async fn windows_count_over_all_chains() {
 async fn a_projects_requests_per_second_are_held_over_all_its_keys() {
     let (node, gateway, client) = of("enterprise", &[("projects.default", "rps_limit = 2")]).await;
     let second = gateway.client_of("second");
-    assert_eq!((client.call("eth", "m", "[]").await.status, second.call("eth", "m", "[]").await.status), (200, 200));
+    assert_eq!(
+        (client.call("eth", "m", "[]").await.status, second.call("eth", "m", "[]").await.status),
+        (200, 200)
+    );
     for client in [&client, &second] {
         let reply = client.call("eth", "m", "[]").await;
-        assert_eq!((reply.status, reply.text().as_str(), reply.number("retry-after")), (429, r#"{"message":"API rate limit exceeded"}"#, 1));
+        assert_eq!(
+            (reply.status, reply.text().as_str(), reply.number("retry-after")),
+            (429, r#"{"message":"API rate limit exceeded"}"#, 1)
+        );
         assert_eq!(reply.number("x-ratelimit-remaining-minute"), 999, "not counted in the windows");
     }
     gateway.pass(1);
@@ -191,7 +220,11 @@ async fn a_batch_that_is_refused_by_the_windows_is_refused_as_a_whole() {
     let reply = client.batch("eth", &[("eth_chainId", "[]"), ("m", "[]")]).await;
     assert_eq!((reply.status, reply.text().as_str()), (429, r#"{"message":"API rate limit exceeded"}"#));
     assert_eq!((reply.cu(), node.requests()), (0, 1));
-    assert_eq!(gateway.lines().iter().filter(|line| line.outcome == Outcome::Refused).count(), 2, "each item is a usage call");
+    assert_eq!(
+        gateway.lines().iter().filter(|line| line.outcome == Outcome::Refused).count(),
+        2,
+        "each item is a usage call"
+    );
 }
 
 #[tokio::test]

@@ -35,20 +35,14 @@ fn rows(table: &str) -> Vec<Row> {
             inside = false;
             continue;
         };
-        let rule = cells
-            .iter()
-            .all(|cell| cell.chars().all(|mark| matches!(mark, '-' | ':' | ' ')));
+        let rule = cells.iter().all(|cell| cell.chars().all(|mark| matches!(mark, '-' | ':' | ' ')));
         if !inside {
             inside = true;
         } else if !rule {
             let named = cells.get(1).map_or("", String::as_str).split(',');
             let tests = named.map(|test| test.trim().trim_matches('`').trim().to_owned());
             let tests = tests.filter(|test| !test.is_empty()).collect();
-            rows.push(Row {
-                line: at + 1,
-                sentence: cells[0].clone(),
-                tests,
-            });
+            rows.push(Row { line: at + 1, sentence: cells[0].clone(), tests });
         }
     }
     rows
@@ -58,27 +52,17 @@ fn rows(table: &str) -> Vec<Row> {
 fn cells(line: &str) -> Option<Vec<String>> {
     let line = line.trim().strip_prefix('|')?;
     let line = line.strip_suffix('|').unwrap_or(line).replace("\\|", "\u{0}");
-    Some(
-        line.split('|')
-            .map(|cell| cell.trim().replace('\u{0}', "|"))
-            .collect(),
-    )
+    Some(line.split('|').map(|cell| cell.trim().replace('\u{0}', "|")).collect())
 }
 
 /// Functions with an attribute whose path ends in `test`.
 fn test_functions(sources: &[Source]) -> Tests {
     let mut tests = Tests::new();
     for source in sources {
-        let code: Vec<_> = source
-            .tokens
-            .iter()
-            .filter(|token| token.kind != Kind::Doc)
-            .collect();
+        let code: Vec<_> = source.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
         let named = |at: usize, text: &str| code.get(at).is_some_and(|token| token.text == text);
-        let modules: Vec<_> = (1..code.len())
-            .filter(|at| named(at - 1, "mod"))
-            .map(|at| code[at].text.clone())
-            .collect();
+        let modules: Vec<_> =
+            (1..code.len()).filter(|at| named(at - 1, "mod")).map(|at| code[at].text.clone()).collect();
         let mut marked = false;
         let mut at = 0;
         while at < code.len() {
@@ -91,10 +75,7 @@ fn test_functions(sources: &[Source]) -> Tests {
                 at = last;
             } else if named(at, "fn") {
                 if let Some(name) = code.get(at + 1).filter(|_| std::mem::take(&mut marked)) {
-                    let place = Place {
-                        path: source.path.clone(),
-                        modules: modules.clone(),
-                    };
+                    let place = Place { path: source.path.clone(), modules: modules.clone() };
                     tests.entry(name.text.clone()).or_default().push(place);
                 }
             } else if named(at, "}") || named(at, ";") {
@@ -109,20 +90,14 @@ fn test_functions(sources: &[Source]) -> Tests {
 fn exists(test: &str, tests: &Tests) -> bool {
     if let Some((file, name)) = test.split_once(": ") {
         let places = tests.get(name.trim()).map_or(&[][..], Vec::as_slice);
-        return places
-            .iter()
-            .any(|place| place.path == file || place.path.ends_with(&format!("/{file}")));
+        return places.iter().any(|place| place.path == file || place.path.ends_with(&format!("/{file}")));
     }
     let mut segments: Vec<_> = test.split("::").collect();
     let Some(places) = segments.pop().and_then(|name| tests.get(name)) else {
         return false;
     };
     places.iter().any(|place| {
-        let stem = place
-            .path
-            .strip_suffix(".rs")
-            .unwrap_or(&place.path)
-            .replace('-', "_");
+        let stem = place.path.strip_suffix(".rs").unwrap_or(&place.path).replace('-', "_");
         let parts: Vec<_> = stem.split('/').collect();
         segments
             .iter()
@@ -193,13 +168,9 @@ mod tests {
     #[test]
     fn a_row_without_a_test_or_with_one_that_is_gone_is_found() {
         assert_eq!(findings(""), ["tests/contract.md:5: no test shows \"Says | so\""]);
-        for right in [
-            "`window::gone`",
-            "`plain`",
-            "`heavy::counts`",
-            "`heavy.rs: counts`",
-            "`counts`, `gone`",
-        ] {
+        for right in
+            ["`window::gone`", "`plain`", "`heavy::counts`", "`heavy.rs: counts`", "`counts`, `gone`"]
+        {
             assert_eq!(findings(right).len(), 1, "{right}");
         }
     }

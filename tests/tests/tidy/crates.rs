@@ -12,38 +12,15 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("rpcgate-core", &[]),
     ("rpcgate-layers", &["rpcgate-core"]),
     ("rpcgate-chains", &["rpcgate-core"]),
-    (
-        "rpcgate-admin",
-        &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"],
-    ),
-    (
-        "rpcgate-server",
-        &[
-            "rpcgate-core",
-            "rpcgate-layers",
-            "rpcgate-chains",
-            "rpcgate-admin",
-        ],
-    ),
+    ("rpcgate-admin", &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"]),
+    ("rpcgate-server", &["rpcgate-core", "rpcgate-layers", "rpcgate-chains", "rpcgate-admin"]),
     (
         "rpcgate-examples",
-        &[
-            "rpcgate-core",
-            "rpcgate-layers",
-            "rpcgate-chains",
-            "rpcgate-server",
-            "rpcgate-admin",
-        ],
+        &["rpcgate-core", "rpcgate-layers", "rpcgate-chains", "rpcgate-server", "rpcgate-admin"],
     ),
     (
         "rpcgate-tests",
-        &[
-            "rpcgate-core",
-            "rpcgate-layers",
-            "rpcgate-chains",
-            "rpcgate-server",
-            "rpcgate-admin",
-        ],
+        &["rpcgate-core", "rpcgate-layers", "rpcgate-chains", "rpcgate-server", "rpcgate-admin"],
     ),
 ];
 
@@ -81,26 +58,18 @@ fn metadata() -> Value {
         .current_dir(tree::root())
         .output()
         .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn manifest(path: &str) -> Table {
-    tree::read(path)
-        .parse()
-        .unwrap_or_else(|error| panic!("{path}: {error}"))
+    tree::read(path).parse().unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 fn members() -> Vec<(String, Table)> {
     let root = manifest("Cargo.toml");
     let members = root["workspace"]["members"].as_array().unwrap();
-    let paths = members
-        .iter()
-        .map(|member| format!("{}/Cargo.toml", member.as_str().unwrap()));
+    let paths = members.iter().map(|member| format!("{}/Cargo.toml", member.as_str().unwrap()));
     paths.map(|path| (path.clone(), manifest(&path))).collect()
 }
 
@@ -159,11 +128,7 @@ fn published(metadata: &Value) -> Vec<String> {
     let packages =
         items(metadata, "packages").filter(|package| NOT_PUBLISHED.contains(&text(package, "name")));
     packages
-        .filter(|package| {
-            package["publish"]
-                .as_array()
-                .is_none_or(|registries| !registries.is_empty())
-        })
+        .filter(|package| package["publish"].as_array().is_none_or(|registries| !registries.is_empty()))
         .map(|package| format!("{}: publish = false is missing", text(package, "name")))
         .collect()
 }
@@ -181,19 +146,11 @@ fn own_words(path: &str, manifest: &Table) -> Vec<String> {
         }
     }
     let targets = manifest.get("target").and_then(toml::Value::as_table);
-    let tables = std::iter::once(manifest).chain(
-        targets
-            .into_iter()
-            .flat_map(|targets| targets.values().filter_map(toml::Value::as_table)),
-    );
+    let tables = std::iter::once(manifest)
+        .chain(targets.into_iter().flat_map(|targets| targets.values().filter_map(toml::Value::as_table)));
     for table in tables {
         for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
-            for (name, dependency) in table
-                .get(kind)
-                .and_then(toml::Value::as_table)
-                .into_iter()
-                .flatten()
-            {
+            for (name, dependency) in table.get(kind).and_then(toml::Value::as_table).into_iter().flatten() {
                 if !inherits(Some(dependency)) {
                     findings.push(format!("{path}: {kind}.{name} has a version of its own"));
                 }
@@ -229,51 +186,28 @@ fn the_server_takes_only_the_store_of_the_management_side() {
 
 #[test]
 fn examples_and_tests_are_not_published() {
-    none(
-        &published(&metadata()),
-        "These packages are for this repository alone.",
-    );
+    none(&published(&metadata()), "These packages are for this repository alone.");
 }
 
 #[test]
 fn manifests_leave_versions_and_lints_to_the_workspace() {
-    let findings: Vec<_> = members()
-        .iter()
-        .flat_map(|(path, manifest)| own_words(path, manifest))
-        .collect();
-    none(
-        &findings,
-        "Versions stand in [workspace.dependencies], lints in [workspace.lints], once for all.",
-    );
+    let findings: Vec<_> = members().iter().flat_map(|(path, manifest)| own_words(path, manifest)).collect();
+    none(&findings, "Versions stand in [workspace.dependencies], lints in [workspace.lints], once for all.");
 }
 
 #[test]
 fn the_workspace_starts_the_gateway() {
     let root = manifest("Cargo.toml");
-    assert!(
-        !root.contains_key("package"),
-        "the root holds no package, so that every crate is an equal"
-    );
-    assert_eq!(
-        root["workspace"]["default-members"].as_array().unwrap()[0].as_str(),
-        Some("rpcgate-server")
-    );
+    assert!(!root.contains_key("package"), "the root holds no package, so that every crate is an equal");
+    assert_eq!(root["workspace"]["default-members"].as_array().unwrap()[0].as_str(), Some("rpcgate-server"));
     let mut named: Vec<_> = members()
         .iter()
-        .map(|(_, manifest)| {
-            manifest["package"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        })
+        .map(|(_, manifest)| manifest["package"]["name"].as_str().unwrap_or_default().to_owned())
         .collect();
     let mut known: Vec<_> = MAY_KNOW.iter().map(|(name, _)| (*name).to_owned()).collect();
     named.sort();
     known.sort();
-    assert_eq!(
-        named, known,
-        "the workspace's members are not the crates that this test knows"
-    );
+    assert_eq!(named, known, "the workspace's members are not the crates that this test knows");
 }
 
 #[cfg(test)]
@@ -299,17 +233,9 @@ mod tests {
 
     #[test]
     fn input_in_core_is_found_unless_tests_alone_need_it() {
-        let needs = |kind| {
-            core_does_io(&planted(
-                "rpcgate-core",
-                &json!({ "name": "tokio", "kind": kind }),
-            ))
-            .len()
-        };
-        assert_eq!(
-            (needs(Value::Null), needs(json!("build")), needs(json!("dev"))),
-            (1, 1, 0)
-        );
+        let needs =
+            |kind| core_does_io(&planted("rpcgate-core", &json!({ "name": "tokio", "kind": kind }))).len();
+        assert_eq!((needs(Value::Null), needs(json!("build")), needs(json!("dev"))), (1, 1, 0));
     }
 
     #[test]
@@ -320,27 +246,14 @@ mod tests {
             });
             whole_admin_in_the_server(&planted("rpcgate-server", &dependency)).len()
         };
-        assert_eq!(
-            (
-                whole(true, &["store"]),
-                whole(false, &["page"]),
-                whole(false, &["store"])
-            ),
-            (1, 1, 0)
-        );
+        assert_eq!((whole(true, &["store"]), whole(false, &["page"]), whole(false, &["store"])), (1, 1, 0));
     }
 
     #[test]
     fn a_package_that_could_be_published_is_found() {
         let package =
             |publish: Value| json!({ "packages": [{ "name": "rpcgate-tests", "publish": publish }] });
-        assert_eq!(
-            (
-                published(&package(Value::Null)).len(),
-                published(&package(json!([]))).len()
-            ),
-            (1, 0)
-        );
+        assert_eq!((published(&package(Value::Null)).len(), published(&package(json!([]))).len()), (1, 0));
     }
 
     #[test]
@@ -350,19 +263,8 @@ mod tests {
         let found = |text: &str| own_words("x", &text.parse().unwrap()).len();
         assert_eq!(found(good), 0);
         assert_eq!(found(&good.replace("lints.workspace = true", "")), 1);
-        assert_eq!(
-            found(&good.replace("a.workspace = true", "a = \"1\"\nb = { version = \"1\" }")),
-            2
-        );
-        assert_eq!(
-            found(&format!(
-                "{good}[target.'cfg(unix)'.dev-dependencies]\nc = \"1\"\n"
-            )),
-            1
-        );
-        assert_eq!(
-            found(&good.replace("edition.workspace = true", "edition = \"2024\"")),
-            1
-        );
+        assert_eq!(found(&good.replace("a.workspace = true", "a = \"1\"\nb = { version = \"1\" }")), 2);
+        assert_eq!(found(&format!("{good}[target.'cfg(unix)'.dev-dependencies]\nc = \"1\"\n")), 1);
+        assert_eq!(found(&good.replace("edition.workspace = true", "edition = \"2024\"")), 1);
     }
 }

@@ -17,10 +17,7 @@ fn module(path: &str) -> Option<Vec<&str>> {
 
 /// Group and name of every layer: of `call/cache/lead.rs` both `call` and `cache`.
 fn layers(sources: &[Source]) -> HashSet<(&str, &str)> {
-    let modules = sources
-        .iter()
-        .filter(|source| is_layer(source))
-        .filter_map(|source| module(&source.path));
+    let modules = sources.iter().filter(|source| is_layer(source)).filter_map(|source| module(&source.path));
     modules
         .filter_map(|own| Some((*own.first()?, *own.get(1)?)))
         .filter(|(group, _)| GROUPS.contains(group))
@@ -44,9 +41,7 @@ fn sibling_imports(source: &Source, layers: &HashSet<(&str, &str)>) -> Vec<Strin
             _ => false,
         }
     });
-    foreign
-        .map(|named| source.at(named.line, &named.segments.join("::")))
-        .collect()
+    foreign.map(|named| source.at(named.line, &named.segments.join("::"))).collect()
 }
 
 /// The path from the crate's root that `crate::`, `self::` or `super::` leads to.
@@ -58,13 +53,7 @@ fn resolve<'a>(own: &[&'a str], segments: &'a [String]) -> Option<Vec<&'a str>> 
         "super" => (own.len().checked_sub(ups)?, ups),
         _ => return None,
     };
-    Some(
-        own[..base]
-            .iter()
-            .copied()
-            .chain(segments[skip..].iter().map(String::as_str))
-            .collect(),
-    )
+    Some(own[..base].iter().copied().chain(segments[skip..].iter().map(String::as_str)).collect())
 }
 
 /// Layer files without an example that runs and asserts.
@@ -83,14 +72,10 @@ fn is_layer(source: &Source) -> bool {
     }
     let code: Vec<_> = source.code().collect();
     let word = |at: usize| {
-        code.get(at)
-            .filter(|token| token.kind == Kind::Word)
-            .map_or("", |token| token.text.as_str())
+        code.get(at).filter(|token| token.kind == Kind::Word).map_or("", |token| token.text.as_str())
     };
     let mark = |at: usize| {
-        code.get(at)
-            .filter(|token| token.kind == Kind::Mark)
-            .map_or("", |token| token.text.as_str())
+        code.get(at).filter(|token| token.kind == Kind::Mark).map_or("", |token| token.text.as_str())
     };
     let plumbing = |at: usize| word(at) == "macro_rules" && word(at + 2).ends_with("_layer");
     if (0..code.len()).any(plumbing) {
@@ -103,9 +88,7 @@ fn is_layer(source: &Source) -> bool {
         if word(at) != "impl" {
             return false;
         }
-        let end = (at..code.len())
-            .find(|at| matches!(mark(*at), "{" | ";"))
-            .unwrap_or(code.len());
+        let end = (at..code.len()).find(|at| matches!(mark(*at), "{" | ";")).unwrap_or(code.len());
         let Some(before_for) = (at..end).find(|at| word(*at) == "for") else {
             return false;
         };
@@ -116,11 +99,7 @@ fn is_layer(source: &Source) -> bool {
 
 fn asserts(source: &Source) -> bool {
     let (mut inside, mut runs) = (false, false);
-    for token in source
-        .tokens
-        .iter()
-        .filter(|token| token.kind == Kind::Doc && !token.test)
-    {
+    for token in source.tokens.iter().filter(|token| token.kind == Kind::Doc && !token.test) {
         let line = token.text.trim();
         if let Some(info) = line.strip_prefix("```") {
             inside = !inside;
@@ -136,10 +115,7 @@ fn asserts(source: &Source) -> bool {
 fn no_layer_imports_a_sibling() {
     let sources = tree::sources();
     let layers = layers(sources);
-    let findings: Vec<_> = sources
-        .iter()
-        .flat_map(|source| sibling_imports(source, &layers))
-        .collect();
+    let findings: Vec<_> = sources.iter().flat_map(|source| sibling_imports(source, &layers)).collect();
     none(
         &findings,
         "A layer can be used alone. What two layers share is a word of core or a module beside them; only stack.rs joins them.",
@@ -149,10 +125,7 @@ fn no_layer_imports_a_sibling() {
 #[test]
 fn every_layer_has_a_doctest_that_asserts() {
     let findings: Vec<_> = tree::sources().iter().flat_map(missing_doctest).collect();
-    none(
-        &findings,
-        "Show in the module documentation what the layer does, and assert its outcome.",
-    );
+    none(&findings, "Show in the module documentation what the layer does, and assert its outcome.");
 }
 
 #[cfg(test)]
@@ -189,14 +162,8 @@ mod tests {
         let text = "use super::Rule; use crate::call::cache::Key; use self::inner::X; use crate::gate::Gate; use super::super::shared::X; use rpcgate_core::call::Call;
             #[cfg(test)] mod tests { use crate::call::quota::Quota; }";
         assert_eq!(siblings(path, text), [""; 0]);
-        assert_eq!(
-            siblings("rpcgate-layers/src/stack.rs", "use crate::call::quota::Quota;"),
-            [""; 0]
-        );
-        assert_eq!(
-            siblings("rpcgate-layers/src/call/mod.rs", "pub use self::quota::Quota;"),
-            [""; 0]
-        );
+        assert_eq!(siblings("rpcgate-layers/src/stack.rs", "use crate::call::quota::Quota;"), [""; 0]);
+        assert_eq!(siblings("rpcgate-layers/src/call/mod.rs", "pub use self::quota::Quota;"), [""; 0]);
     }
 
     #[test]
@@ -209,16 +176,9 @@ mod tests {
             assert_eq!(doctest(&format!("{example}{text}")), 0, "{text}");
         }
         for fence in ["```ignore", "```no_run", "```text", "```compile_fail"] {
-            assert_eq!(
-                doctest(&format!("//! {fence}\n//! assert!(true);\n//! ```\n{layer}")),
-                1,
-                "{fence}"
-            );
+            assert_eq!(doctest(&format!("//! {fence}\n//! assert!(true);\n//! ```\n{layer}")), 1, "{fence}");
         }
-        assert_eq!(
-            doctest(&format!("//! ```\n//! run();\n//! ```\n//! assert\n{layer}")),
-            1
-        );
+        assert_eq!(doctest(&format!("//! ```\n//! run();\n//! ```\n//! assert\n{layer}")), 1);
         for text in [
             "impl<L: Layer<S>> Stack<L> {}",
             "macro_rules! judge_layer { () => { impl<S> Layer<S> for X {} } }",
@@ -230,10 +190,7 @@ mod tests {
     #[test]
     fn layers_are_known_by_their_group_and_name() {
         let sources = [
-            Source::new(
-                "rpcgate-layers/src/call/cache/lead.rs",
-                "impl<S> Layer<S> for CacheLayer {}",
-            ),
+            Source::new("rpcgate-layers/src/call/cache/lead.rs", "impl<S> Layer<S> for CacheLayer {}"),
             Source::new("rpcgate-layers/src/call/shared.rs", "struct Shared;"),
             Source::new("rpcgate-layers/src/stack.rs", "impl<S> Layer<S> for Stack {}"),
         ];

@@ -3,10 +3,7 @@
 //! A rule is a plain function from sources (or the workspace's metadata) to findings. One test runs it over the
 //! repository, others over planted lines, to show that it can fail. Exceptions are listed here by name, with a reason.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "all of this is a test: what cannot be read fails it"
-)]
+#![expect(clippy::unwrap_used, reason = "all of this is a test: what cannot be read fails it")]
 
 mod contract;
 mod crates;

@@ -89,10 +89,7 @@ fn no_file_names_a_path_of_somebodys_machine() {
     let mut own = vec![tree::root().display().to_string(), home];
     // One folder alone may be a word that means something else.
     own.retain(|path| Path::new(path).components().count() > 2);
-    let findings: Vec<_> = tree::files()
-        .iter()
-        .flat_map(|file| machine_paths(file, &own))
-        .collect();
+    let findings: Vec<_> = tree::files().iter().flat_map(|file| machine_paths(file, &own)).collect();
     none(
         &findings,
         "It means nothing on another machine: write it relative to the repository, or as a variable.",
@@ -126,19 +123,13 @@ mod tests {
         assert_eq!(strange_at_the_top(&top), [""; 0]);
         top.push("rpcgate-utils".to_owned());
         top.retain(|name| name != "docs");
-        assert_eq!(
-            strange_at_the_top(&top),
-            ["rpcgate-utils: not a part", "docs: missing"]
-        );
+        assert_eq!(strange_at_the_top(&top), ["rpcgate-utils: not a part", "docs: missing"]);
     }
 
     #[test]
     fn a_path_of_a_machine_is_found() {
         let found = |line: &str| {
-            let file = File {
-                path: "a.md".to_owned(),
-                text: Some(format!("fine\n{line}\n")),
-            };
+            let file = File { path: "a.md".to_owned(), text: Some(format!("fine\n{line}\n")) };
             machine_paths(&file, &names(&["/srv/checkout"])).len()
         };
         for first in MACHINE_ROOTS {
@@ -154,10 +145,7 @@ mod tests {
 
     #[test]
     fn the_test_command_is_read_from_the_readme() {
-        assert_eq!(
-            test_command("Run\n\n    $ cargo test --workspace\n"),
-            Some("cargo test --workspace")
-        );
+        assert_eq!(test_command("Run\n\n    $ cargo test --workspace\n"), Some("cargo test --workspace"));
         assert_eq!(test_command("Run `cargo test --workspace`"), None);
     }
 }

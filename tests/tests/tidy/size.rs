@@ -13,10 +13,7 @@ fn too_long(source: &Source) -> Vec<String> {
         source.is_shipped() || source.path.starts_with("tests/src/") || source.path.starts_with("examples/");
     let listed = LONG.iter().any(|(path, _)| *path == source.path);
     if measured && !listed && source.lines > CEILING {
-        return vec![format!(
-            "{}: {} lines without its tests",
-            source.path, source.lines
-        )];
+        return vec![format!("{}: {} lines without its tests", source.path, source.lines)];
     }
     Vec::new()
 }
@@ -33,16 +30,9 @@ fn no_file_is_too_long() {
 #[test]
 fn listed_files_are_still_long() {
     let sources = tree::sources();
-    let still = |path: &str| {
-        sources
-            .iter()
-            .any(|source| source.path == path && source.lines > CEILING)
-    };
-    let short: Vec<_> = LONG
-        .iter()
-        .filter(|(path, _)| !still(path))
-        .map(|(path, _)| (*path).to_owned())
-        .collect();
+    let still = |path: &str| sources.iter().any(|source| source.path == path && source.lines > CEILING);
+    let short: Vec<_> =
+        LONG.iter().filter(|(path, _)| !still(path)).map(|(path, _)| (*path).to_owned()).collect();
     none(&short, "Gone, or short enough by now: take it out of LONG.");
 }
 

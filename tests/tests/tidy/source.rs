@@ -53,11 +53,7 @@ impl Source {
             lines = 0;
             tokens.iter_mut().for_each(|token| token.test = true);
         }
-        Source {
-            path: path.to_owned(),
-            tokens,
-            lines,
-        }
+        Source { path: path.to_owned(), tokens, lines }
     }
 
     /// The file belongs to one of the crates that are shipped.
@@ -67,18 +63,12 @@ impl Source {
 
     /// Tokens outside tests.
     pub(crate) fn code(&self) -> impl Iterator<Item = &Token> {
-        self.tokens
-            .iter()
-            .filter(|token| !token.test && token.kind != Kind::Doc)
+        self.tokens.iter().filter(|token| !token.test && token.kind != Kind::Doc)
     }
 
     /// Every place where these tokens follow each other, documentation between them ignored.
     pub(crate) fn find<'a>(&'a self, pattern: &'a [&str]) -> impl Iterator<Item = &'a Token> {
-        let code: Vec<_> = self
-            .tokens
-            .iter()
-            .filter(|token| token.kind != Kind::Doc)
-            .collect();
+        let code: Vec<_> = self.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
         let hits: Vec<_> = code
             .windows(pattern.len())
             .filter(|window| {
@@ -94,11 +84,7 @@ impl Source {
 
     /// Every path in the code.
     pub(crate) fn paths(&self) -> Vec<Named> {
-        let code: Vec<_> = self
-            .tokens
-            .iter()
-            .filter(|token| token.kind != Kind::Doc)
-            .collect();
+        let code: Vec<_> = self.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
         let mut named = Vec::new();
         let mut at = 0;
         while at < code.len() {
@@ -114,11 +100,7 @@ impl Source {
                     segments.push(next.text.clone());
                     at += 2;
                 }
-                named.push(Named {
-                    segments,
-                    line: token.line,
-                    test: token.test,
-                });
+                named.push(Named { segments, line: token.line, test: token.test });
             }
             at += 1;
         }
@@ -137,9 +119,7 @@ fn is_word(token: &Token, text: &str) -> bool {
 
 fn is_test_file(path: &str) -> bool {
     let inside = path.split_once("/src/").map_or("", |(_, inside)| inside);
-    inside
-        .split('/')
-        .any(|part| part == "tests" || part == "tests.rs")
+    inside.split('/').any(|part| part == "tests" || part == "tests.rs")
 }
 
 /// Reads one tree of a `use` from `at`; returns the place of what ends it.
@@ -192,11 +172,7 @@ fn test_ranges(tokens: &[Token]) -> Vec<std::ops::Range<usize>> {
             at = closing(tokens, at + 1) + 1;
         }
         while at < tokens.len() && text(at) != ";" && text(at) != "{" {
-            at = if matches!(text(at), "(" | "[") {
-                closing(tokens, at)
-            } else {
-                at
-            } + 1;
+            at = if matches!(text(at), "(" | "[") { closing(tokens, at) } else { at } + 1;
         }
         at = if text(at) == "{" { closing(tokens, at) } else { at } + 1;
         at = at.min(tokens.len());
@@ -230,11 +206,7 @@ struct Reader<'a> {
 }
 
 fn tokens(text: &str) -> Vec<Token> {
-    let mut reader = Reader {
-        left: text,
-        line: 1,
-        tokens: Vec::new(),
-    };
+    let mut reader = Reader { left: text, line: 1, tokens: Vec::new() };
     while !reader.left.is_empty() {
         reader.step();
     }
@@ -259,10 +231,8 @@ impl Reader<'_> {
             let end = left[open..].find(&mark).map_or(left.len(), |at| open + at);
             self.push(Kind::Text, &left[open..end]);
             self.skip((end + mark.len()).min(left.len()));
-        } else if let Some(open) = ["\"", "b\"", "c\""]
-            .iter()
-            .find(|open| left.starts_with(**open))
-            .map(|o| o.len())
+        } else if let Some(open) =
+            ["\"", "b\"", "c\""].iter().find(|open| left.starts_with(**open)).map(|o| o.len())
         {
             let end = quoted(left, open, '"');
             self.push(Kind::Text, &left[open..end]);
@@ -283,11 +253,7 @@ impl Reader<'_> {
             self.push(Kind::Number, &left[..end]);
             self.skip(end);
         } else {
-            let end = if left.starts_with("::") {
-                2
-            } else {
-                first.len_utf8()
-            };
+            let end = if left.starts_with("::") { 2 } else { first.len_utf8() };
             if !first.is_whitespace() {
                 self.push(Kind::Mark, &left[..end]);
             }
@@ -347,12 +313,7 @@ impl Reader<'_> {
     }
 
     fn push(&mut self, kind: Kind, text: &str) {
-        self.tokens.push(Token {
-            kind,
-            text: text.to_owned(),
-            line: self.line,
-            test: false,
-        });
+        self.tokens.push(Token { kind, text: text.to_owned(), line: self.line, test: false });
     }
 
     fn skip(&mut self, bytes: usize) {
@@ -364,13 +325,9 @@ impl Reader<'_> {
 /// Length of the opening of a raw string, and its number of hashes.
 fn raw_text(left: &str) -> Option<(usize, usize)> {
     let prefix = ["r", "br", "cr"].iter().find(|prefix| {
-        left.strip_prefix(**prefix)
-            .is_some_and(|rest| rest.trim_start_matches('#').starts_with('"'))
+        left.strip_prefix(**prefix).is_some_and(|rest| rest.trim_start_matches('#').starts_with('"'))
     })?;
-    let hashes = left[prefix.len()..]
-        .chars()
-        .take_while(|mark| *mark == '#')
-        .count();
+    let hashes = left[prefix.len()..].chars().take_while(|mark| *mark == '#').count();
     Some((prefix.len() + hashes + 1, hashes))
 }
 
@@ -389,8 +346,7 @@ fn quoted(left: &str, from: usize, quote: char) -> usize {
 }
 
 fn word_len(left: &str) -> usize {
-    left.find(|character: char| !(character.is_alphanumeric() || character == '_'))
-        .unwrap_or(left.len())
+    left.find(|character: char| !(character.is_alphanumeric() || character == '_')).unwrap_or(left.len())
 }
 
 #[cfg(test)]
@@ -398,11 +354,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<(Kind, String)> {
-        Source::new("x.rs", text)
-            .tokens
-            .into_iter()
-            .map(|token| (token.kind, token.text))
-            .collect()
+        Source::new("x.rs", text).tokens.into_iter().map(|token| (token.kind, token.text)).collect()
     }
 
     #[test]
@@ -438,10 +390,7 @@ fn f<'a>('\'', 'b', b'"') { /* "no" /* nested */ */ r#"a"b"#; "q\"" } // "no"
             (Mark, "."),
             (Number, "9"),
         ];
-        let expected: Vec<_> = expected
-            .into_iter()
-            .map(|(kind, text)| (kind, text.to_owned()))
-            .collect();
+        let expected: Vec<_> = expected.into_iter().map(|(kind, text)| (kind, text.to_owned())).collect();
         assert_eq!(shown(text), expected);
     }
 
@@ -449,11 +398,8 @@ fn f<'a>('\'', 'b', b'"') { /* "no" /* nested */ */ r#"a"b"#; "q\"" } // "no"
     fn what_stands_under_cfg_test_is_a_test() {
         let text = "fn a() {}\n#[cfg(test)]\n#[path = \"x\"]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n#[cfg(test)]\nuse d;\n";
         let source = Source::new("x.rs", text);
-        let code: Vec<_> = source
-            .code()
-            .filter(|token| token.kind == Kind::Word)
-            .map(|token| &token.text)
-            .collect();
+        let code: Vec<_> =
+            source.code().filter(|token| token.kind == Kind::Word).map(|token| &token.text).collect();
         assert_eq!(code, ["fn", "a", "fn", "c"]);
         assert_eq!(source.lines, 2);
         assert_eq!(Source::new("x.rs", "#[cfg(not(test))]\nfn a() {}").lines, 2);
@@ -462,25 +408,16 @@ fn f<'a>('\'', 'b', b'"') { /* "no" /* nested */ */ r#"a"b"#; "q\"" } // "no"
 
     #[test]
     fn paths_are_written_out() {
-        let source = Source::new(
-            "x.rs",
-            "use a::{self, b::{c, d as e}, f::*};\npub use g;\nlet x = h::i::<T>::j(k);",
-        );
+        let source =
+            Source::new("x.rs", "use a::{self, b::{c, d as e}, f::*};\npub use g;\nlet x = h::i::<T>::j(k);");
         let named = source.paths();
-        let paths: Vec<_> = named
-            .iter()
-            .map(|named| (named.segments.join("::"), named.line))
-            .collect();
-        let expected = [
-            "a::self", "a::b::c", "a::b::d", "a::f::*", "pub", "g", "let", "x", "h::i", "T", "j", "k",
-        ];
+        let paths: Vec<_> = named.iter().map(|named| (named.segments.join("::"), named.line)).collect();
+        let expected =
+            ["a::self", "a::b::c", "a::b::d", "a::f::*", "pub", "g", "let", "x", "h::i", "T", "j", "k"];
         let mut lines = vec![1; 4];
         lines.extend([2; 2]);
         lines.extend([3; 6]);
-        assert_eq!(
-            paths.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(),
-            expected
-        );
+        assert_eq!(paths.iter().map(|(path, _)| path.as_str()).collect::<Vec<_>>(), expected);
         assert_eq!(paths.iter().map(|(_, line)| *line).collect::<Vec<_>>(), lines);
     }
 }

@@ -51,16 +51,12 @@ pub(crate) fn sources() -> &'static [Source] {
     static SOURCES: OnceLock<Vec<Source>> = OnceLock::new();
     SOURCES.get_or_init(|| {
         let rust = files().into_iter().filter(|file| file.path.ends_with(".rs"));
-        rust.filter_map(|file| Some(Source::new(&file.path, &file.text?)))
-            .collect()
+        rust.filter_map(|file| Some(Source::new(&file.path, &file.text?))).collect()
     })
 }
 
 fn ignored() -> Vec<String> {
-    read(".gitignore")
-        .lines()
-        .map(|line| line.trim().trim_matches('/').to_owned())
-        .collect()
+    read(".gitignore").lines().map(|line| line.trim().trim_matches('/').to_owned()).collect()
 }
 
 fn walk(at: &Path, path: &str, files: &mut Vec<File>) {
@@ -72,9 +68,6 @@ fn walk(at: &Path, path: &str, files: &mut Vec<File>) {
             }
         }
     } else if let Ok(bytes) = fs::read(at) {
-        files.push(File {
-            path: path.to_owned(),
-            text: String::from_utf8(bytes).ok(),
-        });
+        files.push(File { path: path.to_owned(), text: String::from_utf8(bytes).ok() });
     }
 }

@@ -86,10 +86,7 @@ mod tests {
     #[test]
     fn searched_lists_are_sorted() {
         assert!(NAMESPACES.is_sorted() && PARITY_READS.is_sorted());
-        assert!(
-            NAMES.iter().all(|name| name.starts_with("eth_")),
-            "others are not looked for here"
-        );
+        assert!(NAMES.iter().all(|name| name.starts_with("eth_")), "others are not looked for here");
     }
 
     #[test]

@@ -101,13 +101,7 @@ pub struct Evm {
 impl Evm {
     /// A chain without deviations. `chain_id` is that of EIP-155.
     pub const fn new(facts: &'static Facts, chain_id: u64) -> Self {
-        Evm {
-            facts,
-            chain_id,
-            own: &[],
-            closed: &[],
-            debug: DEBUGGING,
-        }
+        Evm { facts, chain_id, own: &[], closed: &[], debug: DEBUGGING }
     }
 
     /// With methods of its own; one of the family's name replaces that row.
@@ -172,10 +166,7 @@ impl Adapter for Evm {
 
     /// Names are told apart by case, as nodes do.
     fn unlisted(&self, method: &str) -> Rule {
-        Rule {
-            flags: self.marks(method),
-            ..Rule::UNLISTED
-        }
+        Rule { flags: self.marks(method), ..Rule::UNLISTED }
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
@@ -203,10 +194,7 @@ impl Adapter for Evm {
     }
 
     fn probe(&self) -> Probe {
-        Probe {
-            method: "eth_blockNumber",
-            params: "[]",
-        }
+        Probe { method: "eth_blockNumber", params: "[]" }
     }
 
     fn height(&self, result: &[u8]) -> Option<u64> {
@@ -248,14 +236,8 @@ mod tests {
             assert_eq!(rule(method), CacheRule::Static, "{method}");
             assert_eq!(judged(&chain, method, "", "\"0x1\""), YES);
         }
-        assert_eq!(
-            judged(&chain, "eth_blockNumber", "[]", "\"0x64\""),
-            (Settled::Yes, SHORT)
-        );
-        assert_eq!(
-            judged(&chain, "eth_call", "[{},\"latest\"]", "\"0x\""),
-            (Settled::Yes, SHORT)
-        );
+        assert_eq!(judged(&chain, "eth_blockNumber", "[]", "\"0x64\""), (Settled::Yes, SHORT));
+        assert_eq!(judged(&chain, "eth_call", "[{},\"latest\"]", "\"0x\""), (Settled::Yes, SHORT));
         assert_eq!(rule("eth_gasPrice"), CacheRule::secs(5));
         for method in [
             "eth_estimateGas",
@@ -284,16 +266,8 @@ mod tests {
         ] {
             let with =
                 |height: &str| format!("{{\"logs\":[{{\"{member}\":\"0x1\"}}], \"{member}\" : {height}}}");
-            assert_eq!(
-                judged(&chain, method, "[\"0x1\"]", &with("\"0x64\"")),
-                YES,
-                "{method}"
-            );
-            assert_eq!(
-                judged(&chain, method, "[\"0x1\"]", &with("\"0x65\"")),
-                NOT_YET,
-                "{method}"
-            );
+            assert_eq!(judged(&chain, method, "[\"0x1\"]", &with("\"0x64\"")), YES, "{method}");
+            assert_eq!(judged(&chain, method, "[\"0x1\"]", &with("\"0x65\"")), NOT_YET, "{method}");
             for unknown in ["null", "\"\"", "\"latest\"", "100", "{}", "\"0x\""] {
                 assert_eq!(
                     judged(&chain, method, "[\"0x1\"]", &with(unknown)),
@@ -302,11 +276,7 @@ mod tests {
                 );
             }
             for unknown in ["null", " null ", "{}", "[]", "\"0x64\"", "{\"blockNumber\""] {
-                assert_eq!(
-                    judged(&chain, method, "[\"0x1\"]", unknown),
-                    UNKNOWN,
-                    "{method} {unknown}"
-                );
+                assert_eq!(judged(&chain, method, "[\"0x1\"]", unknown), UNKNOWN, "{method} {unknown}");
             }
         }
     }
@@ -314,27 +284,17 @@ mod tests {
     #[test]
     fn nothing_is_final_while_the_head_is_not_known() {
         let chain = at(TOY, 0);
-        assert_eq!(
-            judged(&chain, "eth_getBlockByHash", "[]", "{\"number\":\"0x0\"}"),
-            NOT_YET
-        );
+        assert_eq!(judged(&chain, "eth_getBlockByHash", "[]", "{\"number\":\"0x0\"}"), NOT_YET);
     }
 
     #[test]
     fn a_block_by_number_is_kept_only_for_an_explicit_number() {
         let chain = at(TOY, 164);
         let result = "{\"hash\":\"0xab\",\"number\":\"0x64\"}";
-        for params in [
-            "[\"0x64\",false]",
-            "[ \"0x64\" , true ]",
-            "[\"\\u0030x64\",false]",
-            "[\"0x064\",false]",
-        ] {
-            assert_eq!(
-                judged(&chain, "eth_getBlockByNumber", params, result),
-                YES,
-                "{params}"
-            );
+        for params in
+            ["[\"0x64\",false]", "[ \"0x64\" , true ]", "[\"\\u0030x64\",false]", "[\"0x064\",false]"]
+        {
+            assert_eq!(judged(&chain, "eth_getBlockByNumber", params, result), YES, "{params}");
         }
         for params in [
             "",
@@ -356,21 +316,11 @@ mod tests {
             "\"0x64\"",
             "[\"0x65\",false]",
         ] {
-            assert_eq!(
-                judged(&chain, "eth_getBlockByNumber", params, result),
-                UNKNOWN,
-                "{params}"
-            );
+            assert_eq!(judged(&chain, "eth_getBlockByNumber", params, result), UNKNOWN, "{params}");
         }
         let near = "{\"number\":\"0xa4\"}";
-        assert_eq!(
-            judged(&chain, "eth_getBlockByNumber", "[\"0xa4\",false]", near),
-            NOT_YET
-        );
-        assert_eq!(
-            judged(&chain, "eth_getBlockByNumber", "[\"0xa5\",false]", "null"),
-            UNKNOWN
-        );
+        assert_eq!(judged(&chain, "eth_getBlockByNumber", "[\"0xa4\",false]", near), NOT_YET);
+        assert_eq!(judged(&chain, "eth_getBlockByNumber", "[\"0xa5\",false]", "null"), UNKNOWN);
     }
 
     #[test]
@@ -383,17 +333,9 @@ mod tests {
             ..Changes::default()
         };
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
-        let kept = judged(
-            &chain,
-            "eth_getBlockByNumber",
-            "[\"latest\",false]",
-            "{\"number\":\"0x1\"}",
-        );
+        let kept = judged(&chain, "eth_getBlockByNumber", "[\"latest\",false]", "{\"number\":\"0x1\"}");
         assert_eq!(kept, (Settled::Yes, Keep::For(Duration::from_secs(1))));
-        assert_eq!(
-            judged(&chain, "eth_getCode", "[\"0x1\",\"latest\"]", "\"0x6000\""),
-            NOT_YET
-        );
+        assert_eq!(judged(&chain, "eth_getCode", "[\"0x1\",\"latest\"]", "\"0x6000\""), NOT_YET);
     }
 
     #[test]
@@ -433,10 +375,7 @@ mod tests {
         let names = ["trace_block", "debug_traceCall"];
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::CLOSED, true), [""; 0]);
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::FORBIDDEN, false), [""; 0]);
-        let changes = Changes {
-            open: vec!["trace_*".into(), "debug_*".into()],
-            ..Changes::default()
-        };
+        let changes = Changes { open: vec!["trace_*".into(), "debug_*".into()], ..Changes::default() };
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         assert_eq!(wrong(&chain, &names, Flags::CLOSED, false), [""; 0]);
         assert_eq!(wrong(&chain, &names, Flags::HEAVY, true), [""; 0]);
@@ -444,18 +383,10 @@ mod tests {
 
     #[test]
     fn opening_debugging_methods_opens_nothing_that_controls_the_node() {
-        let changes = Changes {
-            open: vec!["*".into()],
-            ..Changes::default()
-        };
+        let changes = Changes { open: vec!["*".into()], ..Changes::default() };
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         assert_eq!(
-            wrong(
-                &chain,
-                &["admin_addPeer", "miner_start", "eth_sign"],
-                Flags::CLOSED,
-                true
-            ),
+            wrong(&chain, &["admin_addPeer", "miner_start", "eth_sign"], Flags::CLOSED, true),
             [""; 0]
         );
     }
@@ -478,25 +409,13 @@ mod tests {
         let chain = at(TOY, 0);
         assert_eq!(wrong(&chain, &submits, Flags::BROADCAST, true), [""; 0]);
         assert_eq!(wrong(&chain, &submits, Flags::CLOSED, false), [""; 0]);
-        let reads = [
-            "eth_call",
-            "eth_fillTransaction",
-            "eth_callBundle",
-            "eth_subscribe",
-            "sender_x",
-        ];
+        let reads = ["eth_call", "eth_fillTransaction", "eth_callBundle", "eth_subscribe", "sender_x"];
         assert_eq!(wrong(&chain, &reads, Flags::BROADCAST, false), [""; 0]);
     }
 
     #[test]
     fn the_probe_reads_its_own_answer() {
-        assert_eq!(
-            TOY.probe(),
-            Probe {
-                method: "eth_blockNumber",
-                params: "[]"
-            }
-        );
+        assert_eq!(TOY.probe(), Probe { method: "eth_blockNumber", params: "[]" });
         assert_eq!(TOY.height(b"\"0x1312d00\""), Some(20_000_000));
         for bad in [&b"null"[..], b"20000000", b"\"20000000\"", b"{}", b""] {
             assert_eq!(TOY.height(bad), None);

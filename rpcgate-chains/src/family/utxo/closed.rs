@@ -4,9 +4,8 @@
 //! touches no wallet and stays open, and so does handing over a mined block.
 
 /// Beginnings of names, which hold for what later versions add too. In alphabetical order.
-pub const PREFIXES: &[&str] = &[
-    "dump", "generate", "import", "load", "rescan", "sendto", "set", "unload", "wallet",
-];
+pub const PREFIXES: &[&str] =
+    &["dump", "generate", "import", "load", "rescan", "sendto", "set", "unload", "wallet"];
 
 /// Methods by name. In alphabetical order.
 pub const NAMES: &[&str] = &[

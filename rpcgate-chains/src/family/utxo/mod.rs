@@ -91,14 +91,7 @@ pub struct Utxo {
 impl Utxo {
     /// A chain without deviations.
     pub const fn new(facts: &'static Facts) -> Self {
-        Utxo {
-            facts,
-            weights: &[],
-            own: &[],
-            lacking: &[],
-            closed: &[],
-            commands: &[],
-        }
+        Utxo { facts, weights: &[], own: &[], lacking: &[], closed: &[], commands: &[] }
     }
 
     /// With weights, in Compute Units, other than 1.
@@ -167,10 +160,7 @@ impl Adapter for Utxo {
         if submits(method) {
             flags = flags.and(Flags::BROADCAST);
         }
-        Rule {
-            flags,
-            ..Rule::UNLISTED
-        }
+        Rule { flags, ..Rule::UNLISTED }
     }
 
     /// A command that is not on the list is closed, and so is one that cannot be read. Without parameters a node
@@ -215,10 +205,7 @@ impl Adapter for Utxo {
     }
 
     fn probe(&self) -> Probe {
-        Probe {
-            method: "getblockcount",
-            params: "[]",
-        }
+        Probe { method: "getblockcount", params: "[]" }
     }
 
     fn height(&self, result: &[u8]) -> Option<u64> {
@@ -267,19 +254,10 @@ mod tests {
     fn a_serialised_block_is_fixed_by_its_hash_and_a_verbose_one_counts_confirmations() {
         let chain = at(TOY, 100);
         for method in ["getblock", "getblockheader"] {
-            assert_eq!(
-                judged(&chain, method, &format!("[\"{HASH}\",0]"), "\"0100ab\""),
-                YES
-            );
-            assert_eq!(
-                judged(&chain, method, &format!("[\"{HASH}\",false]"), " \"0100ab\" "),
-                YES
-            );
-            for params in [
-                format!("[\"{HASH}\"]"),
-                format!("[\"{HASH}\",0]"),
-                format!("[ \"{HASH}\" , 2 ]"),
-            ] {
+            assert_eq!(judged(&chain, method, &format!("[\"{HASH}\",0]"), "\"0100ab\""), YES);
+            assert_eq!(judged(&chain, method, &format!("[\"{HASH}\",false]"), " \"0100ab\" "), YES);
+            for params in [format!("[\"{HASH}\"]"), format!("[\"{HASH}\",0]"), format!("[ \"{HASH}\" , 2 ]")]
+            {
                 let verbose = "{\"hash\":\"00\",\"confirmations\":90}";
                 assert_eq!(judged(&chain, method, &params, verbose), NOT_YET, "{params}");
             }
@@ -300,11 +278,7 @@ mod tests {
         ] {
             assert_eq!(judged(&chain, "getrawtransaction", &params, raw), YES, "{params}");
             let verbose = "{\"hex\":\"02\",\"confirmations\":3}";
-            assert_eq!(
-                judged(&chain, "getrawtransaction", &params, verbose),
-                NOT_YET,
-                "{params}"
-            );
+            assert_eq!(judged(&chain, "getrawtransaction", &params, verbose), NOT_YET, "{params}");
         }
         for params in [
             String::new(),
@@ -320,11 +294,7 @@ mod tests {
             format!("{{\"args\":[\"{id}\",false,\"{HASH}\"]}}"),
             format!("[{{\"blockhash\":\"{HASH}\"}}]"),
         ] {
-            assert_eq!(
-                judged(&chain, "getrawtransaction", &params, raw),
-                NOT_YET,
-                "{params}"
-            );
+            assert_eq!(judged(&chain, "getrawtransaction", &params, raw), NOT_YET, "{params}");
         }
     }
 
@@ -335,9 +305,8 @@ mod tests {
         for params in ["[94]", "[ 0 ]", "{\"height\":94}"] {
             assert_eq!(judged(&chain, "getblockhash", params, &hash), YES, "{params}");
         }
-        for params in [
-            "[95]", "[100]", "[9e1]", "[-1]", "[94.0]", "[\"94\"]", "[null]", "[]", "", "{}", "94",
-        ] {
+        for params in ["[95]", "[100]", "[9e1]", "[-1]", "[94.0]", "[\"94\"]", "[null]", "[]", "", "{}", "94"]
+        {
             assert_eq!(judged(&chain, "getblockhash", params, &hash), NOT_YET, "{params}");
         }
         assert_eq!(judged(&at(TOY, 0), "getblockhash", "[1]", &hash), NOT_YET);
@@ -345,19 +314,9 @@ mod tests {
 
     #[test]
     fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
-        let cache = vec![
-            ("getblock".into(), CacheRule::secs(3)),
-            ("getmininginfo".into(), CacheRule::immutable(10)),
-        ];
-        let chain = Chain::new(
-            Arc::new(TOY),
-            Changes {
-                cache,
-                ..Changes::default()
-            },
-            true,
-            Arc::default(),
-        );
+        let cache =
+            vec![("getblock".into(), CacheRule::secs(3)), ("getmininginfo".into(), CacheRule::immutable(10))];
+        let chain = Chain::new(Arc::new(TOY), Changes { cache, ..Changes::default() }, true, Arc::default());
         let kept = Keep::For(Duration::from_secs(3));
         assert_eq!(judged(&chain, "getblock", "[]", "\"00\""), (Settled::Yes, kept));
         assert_eq!(judged(&chain, "getmininginfo", "[]", "{}"), NOT_YET);
@@ -365,58 +324,25 @@ mod tests {
 
     #[test]
     fn what_holds_up_a_node_is_closed_until_the_operator_opens_it() {
-        let names = [
-            "scantxoutset",
-            "scanblocks",
-            "verifychain",
-            "waitforblock",
-            "waitfornewblock",
-        ];
+        let names = ["scantxoutset", "scanblocks", "verifychain", "waitforblock", "waitfornewblock"];
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::CLOSED, true), [""; 0]);
         let open = vec!["scan*".into(), "verifychain".into(), "wait*".into()];
-        let chain = Chain::new(
-            Arc::new(TOY),
-            Changes {
-                open,
-                ..Changes::default()
-            },
-            true,
-            Arc::default(),
-        );
+        let chain = Chain::new(Arc::new(TOY), Changes { open, ..Changes::default() }, true, Arc::default());
         assert_eq!(wrong(&chain, &names, Flags::CLOSED, false), [""; 0]);
     }
 
     #[test]
     fn what_submits_is_never_sent_twice() {
         let chain = at(TOY, 0);
-        let submits = [
-            "sendrawtransaction",
-            "submitpackage",
-            "submitblock",
-            "submitheader",
-        ];
+        let submits = ["sendrawtransaction", "submitpackage", "submitblock", "submitheader"];
         assert_eq!(wrong(&chain, &submits, Flags::BROADCAST, true), [""; 0]);
         assert_eq!(wrong(&chain, &submits, Flags::CLOSED, false), [""; 0]);
-        assert_eq!(
-            wrong(
-                &chain,
-                &["getblock", "testmempoolaccept"],
-                Flags::BROADCAST,
-                false
-            ),
-            [""; 0]
-        );
+        assert_eq!(wrong(&chain, &["getblock", "testmempoolaccept"], Flags::BROADCAST, false), [""; 0]);
     }
 
     #[test]
     fn the_probe_reads_its_own_answer() {
-        assert_eq!(
-            TOY.probe(),
-            Probe {
-                method: "getblockcount",
-                params: "[]"
-            }
-        );
+        assert_eq!(TOY.probe(), Probe { method: "getblockcount", params: "[]" });
         assert_eq!(TOY.height(b"840000"), Some(840_000));
         for bad in [&b"null"[..], b"\"840000\"", b"-1", b"8.4e5", b""] {
             assert_eq!(TOY.height(bad), None);

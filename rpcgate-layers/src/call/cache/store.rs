@@ -30,7 +30,10 @@ impl MokaReplies {
             u32::try_from(key.len() + kept.result.len() + OVERHEAD).unwrap_or(u32::MAX)
         };
         MokaReplies {
-            kept: Cache::builder().max_capacity(bytes).weigher(weigh).build_with_hasher(RandomState::default()),
+            kept: Cache::builder()
+                .max_capacity(bytes)
+                .weigher(weigh)
+                .build_with_hasher(RandomState::default()),
             largest: usize::try_from(bytes / 8).unwrap_or(usize::MAX),
         }
     }

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rpcgate_core::adapter::{Adapter, Probe, Settled as Permanence};
-use rpcgate_core::call::{CallView, Cached, Calls, Settled, State};
+use rpcgate_core::call::{Cached, CallView, Calls, Settled, State};
 use rpcgate_core::chain::{Chain, ChainName, Changes, Facts, Head, Method};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
@@ -218,9 +218,15 @@ async fn the_exact_bytes_of_the_parameters_count() {
     for params in ["[1]", "[1 ]", "[1.0]", "[\"1\"]", "[ 1]", "{}", "null"] {
         assert!(!site.send(one("1", "toy_read", params)).await.1, "{params}");
     }
-    assert!(!site.send(r#"{"id":1,"method":"toy_read"}"#).await.1, "no parameters are parameters of their own");
+    assert!(
+        !site.send(r#"{"id":1,"method":"toy_read"}"#).await.1,
+        "no parameters are parameters of their own"
+    );
     assert_eq!(site.node.calls(), 8);
-    assert!(site.send(r#"{"id":1,"method":"toy\u005fread","params":[1]}"#).await.1, "escapes make no other method");
+    assert!(
+        site.send(r#"{"id":1,"method":"toy\u005fread","params":[1]}"#).await.1,
+        "escapes make no other method"
+    );
 }
 
 #[tokio::test]
@@ -394,7 +400,8 @@ async fn what_is_in_no_class_a_broadcast_or_a_notification_is_never_looked_up() 
     let site = Site::held(Desk { chain, ..Desk::new() });
     site.node.release(100);
     let notification = r#"{"jsonrpc":"2.0","method":"toy_read","params":[1]}"#.to_owned();
-    let calls = [one("1", "toy_scan", "[1]"), one("1", "toy_send", "[1]"), one("1", "other", "[1]"), notification];
+    let calls =
+        [one("1", "toy_scan", "[1]"), one("1", "toy_send", "[1]"), one("1", "other", "[1]"), notification];
     for call in &calls {
         for _ in 0..2 {
             let calls = site.settle(&**call).await;
@@ -458,10 +465,12 @@ async fn a_thousand_tasks_on_two_threads_make_one_call() {
 
 #[tokio::test]
 async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again() {
-    let error = || State::Answered(Reply {
-        form: Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK),
-        from: Source::Node,
-    });
+    let error = || {
+        State::Answered(Reply {
+            form: Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK),
+            from: Source::Node,
+        })
+    };
     let failed = || State::Failed(Fault::sent(Cause::Status(503)));
     let refused = || State::Refused(Refusal::Overloaded);
     let states: [(fn() -> State, Outcome, u32); 3] =
@@ -531,8 +540,13 @@ async fn an_unfollowed_call_ends_with_its_client() {
     assert!(site.flights().is_empty());
     let lines: Vec<_> = site.desk.ledger.records().into_iter().flat_map(|record| record.lines).collect();
     assert!(lines.iter().all(|line| line.outcome == Outcome::Abandoned));
-    let charged: Vec<_> = lines.iter().filter(|line| line.cu > 0).map(|line| (&*line.method, line.cu)).collect();
-    assert_eq!(charged, [("toy_read", 5), ("toy_block", 10)], "what a node got is charged, what only waited is not");
+    let charged: Vec<_> =
+        lines.iter().filter(|line| line.cu > 0).map(|line| (&*line.method, line.cu)).collect();
+    assert_eq!(
+        charged,
+        [("toy_read", 5), ("toy_block", 10)],
+        "what a node got is charged, what only waited is not"
+    );
 }
 
 #[tokio::test]
@@ -606,7 +620,9 @@ async fn a_leader_without_a_runtime_to_go_on_is_lost_and_not_stuck() {
 async fn a_set_answers_its_followers_before_it_waits_for_others() {
     let site = Site::held(Desk::new());
     let key = |params: &[u8]| ReplyKey::new(ChainName::new("toy"), b"toy_read", params);
-    let super::Joined::Lead(elsewhere) = site.flights().join(key(b"[2]")) else { panic!("nobody else is there") };
+    let super::Joined::Lead(elsewhere) = site.flights().join(key(b"[2]")) else {
+        panic!("nobody else is there")
+    };
     let pair = |params: [&str; 2]| many(&params.map(|params| one("1", "toy_read", params)));
     let waiting = site.under_way(pair(["[1]", "[2]"]));
     let mut follower = site.under_way(one("9", "toy_read", "[1]"));
@@ -640,7 +656,8 @@ async fn sets_that_lead_and_follow_each_other_crosswise_all_end() {
             .map(|keys| {
                 let site = site.clone();
                 tokio::spawn(async move {
-                    let body = many(&keys.iter().map(|params| one("1", "toy_read", params)).collect::<Vec<_>>());
+                    let body =
+                        many(&keys.iter().map(|params| one("1", "toy_read", params)).collect::<Vec<_>>());
                     let answer = |params| format!(r#"{{"jsonrpc":"2.0","id":1,"result":{params}}}"#);
                     let expected = many(&keys.iter().map(answer).collect::<Vec<_>>());
                     assert_eq!(site.send(body).await.0, expected);
@@ -667,7 +684,8 @@ async fn the_same_call_twice_in_a_set_is_asked_once() {
     assert_eq!(site.send(three()).await, (answers.clone(), false));
     assert_eq!(site.send(three()).await, (answers, true));
     assert_eq!(site.node.calls(), 2);
-    let cached: Vec<_> = site.desk.ledger.records()[0].lines.iter().map(|line| (line.cached, line.cu)).collect();
+    let cached: Vec<_> =
+        site.desk.ledger.records()[0].lines.iter().map(|line| (line.cached, line.cu)).collect();
     assert_eq!(cached, [(false, 5), (true, 5), (false, 5)]);
 }
 
@@ -712,7 +730,10 @@ async fn what_is_kept_is_bounded_in_bytes() {
     assert!(site.store.entries() > 50, "{} answers", site.store.entries());
     site.node.says(|_| result(format!("\"{}\"", "x".repeat(1 << 18))));
     site.send(one("1", "toy_block", "[\"large\"]")).await;
-    assert!(!site.send(one("1", "toy_block", "[\"large\"]")).await.1, "one answer may not drive out all others");
+    assert!(
+        !site.send(one("1", "toy_block", "[\"large\"]")).await.1,
+        "one answer may not drive out all others"
+    );
 }
 
 #[tokio::test]

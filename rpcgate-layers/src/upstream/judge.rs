@@ -1,0 +1,240 @@
+//! What a node's answer means: whether it is one at all, and which call each part of it answers.
+
+use super::{AnswerBody, NodeAnswer, NodeBody};
+use crate::headers::stays_behind;
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::{Body, Frame, SizeHint};
+use rpcgate_core::call::State;
+use rpcgate_core::chain::{Chain, Dialect};
+use rpcgate_core::envelope::{Head, Replies, ReplyMembers, parse_index, replies, reply_head};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::json::DEEPEST;
+use rpcgate_core::reply::{Flow, Form, Reply, Source, Streamed, Whole};
+use rpcgate_core::tally::Tally;
+use smallvec::SmallVec;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// What a request to a node asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// The answer to one call.
+    One,
+    /// An array of answers, or one error for all.
+    Many,
+    /// Nothing: there are only notifications in it.
+    Nothing,
+}
+
+impl Wanted {
+    fn is(self, replies: &Replies) -> bool {
+        match (self, replies) {
+            (Wanted::One, Replies::Single(reply)) => reply.error.is_some() || reply.result.is_some(),
+            (Wanted::Many, Replies::Single(reply)) => reply.error.is_some(),
+            (Wanted::Many, Replies::Many(_)) | (Wanted::Nothing, _) => true,
+            (Wanted::One, Replies::Many(_)) => false,
+        }
+    }
+}
+
+/// A node's answer that is one.
+pub(super) struct Answer {
+    status: StatusCode,
+    headers: http::HeaderMap,
+    body: Bytes,
+    content: Content,
+}
+
+/// What is in a node's answer.
+enum Content {
+    /// Replies, all of it read.
+    Replies(Replies),
+    /// The beginning of a reply, and what follows.
+    Flow { is_error: bool, flow: Flow },
+    /// Nothing at all.
+    Empty,
+}
+
+impl Answer {
+    /// A JSON answer to what was asked counts at any status but those by which a node refuses the gateway itself;
+    /// nothing but that does, unless it is nothing at all, which is what a notification gets.
+    pub(super) fn judge(answer: NodeAnswer, wanted: Wanted, held: bool) -> Result<Self, Fault> {
+        let status = answer.status;
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
+        {
+            return Err(Fault::sent(Cause::Status(status.as_u16())));
+        }
+        let no_answer = || {
+            let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };
+            Err(Fault::sent(cause))
+        };
+        let (body, content) = match answer.body {
+            AnswerBody::Whole(body) => match replies(&body, DEEPEST) {
+                Ok(replies) if wanted.is(&replies) => (body, Content::Replies(replies)),
+                Err(_)
+                    if wanted == Wanted::Nothing
+                        && body.is_empty()
+                        && status.is_success()
+                        && answer.framed =>
+                {
+                    (body, Content::Empty)
+                }
+                _ => return no_answer(),
+            },
+            AnswerBody::Larger { .. } if held => return Err(Fault::sent(Cause::Oversize)),
+            AnswerBody::Larger { prefix, rest } => match reply_head(&prefix) {
+                Head::Bad => return no_answer(),
+                // What it is can still not be told after so many bytes: no client could tell either.
+                Head::Undecided => return Err(Fault::sent(Cause::Undecodable)),
+                head => {
+                    let is_error = head == Head::Error;
+                    (Bytes::new(), Content::Flow { is_error, flow: Box::pin(Prefixed::new(prefix, rest)) })
+                }
+            },
+        };
+        Ok(Answer { status, headers: answer.headers, body, content })
+    }
+
+    /// The answer to a call that was sent alone under `id`.
+    pub(super) fn one(
+        mut self,
+        chain: &Chain,
+        id: Option<&[u8]>,
+        whole: bool,
+        notification: bool,
+    ) -> Result<Form, Fault> {
+        if notification {
+            return Ok(Form::Nothing);
+        }
+        let status = match chain.facts().dialect {
+            Dialect::Utxo => self.status,
+            _ => StatusCode::OK,
+        };
+        let reply = match self.content {
+            Content::Replies(Replies::Single(reply)) => reply,
+            Content::Flow { is_error, flow } => {
+                clean(&mut self.headers);
+                return Ok(Form::Stream(Streamed::new(status, self.headers, is_error, flow)));
+            }
+            _ => return Err(Fault::sent(Cause::Undecodable)),
+        };
+        let inner = inner(&self.body, &reply)?;
+        if whole && reply.id.map(|own| own.of(&self.body)) == id {
+            clean(&mut self.headers);
+            return Ok(Form::Whole(Whole { status, headers: self.headers, body: self.body, inner }));
+        }
+        Ok(form(inner, status))
+    }
+
+    /// The answers to calls that were sent together under their places.
+    pub(super) fn many(self, tally: &mut Tally, places: &[usize]) {
+        let mut settle = |place: usize, state: State| tally.entries[place].state = state;
+        match &self.content {
+            // One error for all: the node would not take the array.
+            Content::Replies(Replies::Single(reply)) if reply.error.is_some() => {
+                for place in places {
+                    settle(*place, self.state(reply));
+                }
+                return;
+            }
+            Content::Replies(Replies::Many(_)) | Content::Empty => {}
+            // Whatever a node says to notifications, nobody hears it.
+            _ => {
+                for place in places {
+                    settle(*place, State::Answered(Reply { form: Form::Nothing, from: Source::Node }));
+                }
+                return;
+            }
+        }
+        let mut found: SmallVec<[Option<Option<ReplyMembers>>; 8]> = SmallVec::from_elem(None, places.len());
+        if let Content::Replies(Replies::Many(many)) = &self.content {
+            for reply in many {
+                let place = reply.id.and_then(|id| parse_index(id.of(&self.body)));
+                let Some(at) = place.and_then(|place| places.binary_search(&place).ok()) else { continue };
+                // Two answers to one call: nobody knows which of them is meant.
+                found[at] = Some(if found[at].is_none() { Some(*reply) } else { None });
+            }
+        }
+        for (place, found) in places.iter().zip(found) {
+            let notification = tally.entries[*place].call.is_notification(&tally.body);
+            tally.entries[*place].state = match found {
+                Some(Some(reply)) => self.state(&reply),
+                Some(None) => State::Failed(Fault::sent(Cause::Undecodable)),
+                None if notification => State::Answered(Reply { form: Form::Nothing, from: Source::Node }),
+                None => State::Failed(Fault::sent(Cause::Unanswered)),
+            };
+        }
+    }
+
+    fn state(&self, reply: &ReplyMembers) -> State {
+        match inner(&self.body, reply) {
+            Ok(inner) => State::Answered(Reply { form: form(inner, StatusCode::OK), from: Source::Node }),
+            Err(fault) => State::Failed(fault),
+        }
+    }
+}
+
+fn inner(body: &Bytes, reply: &ReplyMembers) -> Result<Result<Bytes, Bytes>, Fault> {
+    match (reply.error, reply.result) {
+        (Some(error), _) => Ok(Err(body.slice(error.range()))),
+        (None, Some(result)) => Ok(Ok(body.slice(result.range()))),
+        (None, None) => Err(Fault::sent(Cause::Undecodable)),
+    }
+}
+
+/// Leaves only the headers that a client may see.
+fn clean(headers: &mut http::HeaderMap) {
+    let behind: SmallVec<[_; 8]> = headers.keys().filter(|name| stays_behind(name)).cloned().collect();
+    for name in behind {
+        headers.remove(name);
+    }
+}
+
+/// A body that begins with what was read of it.
+struct Prefixed {
+    prefix: Bytes,
+    rest: NodeBody,
+}
+
+impl Prefixed {
+    fn new(prefix: Bytes, rest: NodeBody) -> Self {
+        Prefixed { prefix, rest }
+    }
+}
+
+impl Body for Prefixed {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        if !self.prefix.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.prefix)))));
+        }
+        Pin::new(&mut self.rest).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.prefix.is_empty() && self.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (rest, prefix) = (self.rest.size_hint(), self.prefix.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(prefix));
+        if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(prefix)) {
+            hint.set_upper(upper);
+        }
+        hint
+    }
+}
+
+fn form(inner: Result<Bytes, Bytes>, status: StatusCode) -> Form {
+    match inner {
+        Ok(result) => Form::Result(result),
+        Err(error) => Form::Error(error, status),
+    }
+}
