@@ -44,7 +44,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
@@ -74,12 +74,10 @@ fn problem(status: StatusCode, text: &str) -> (StatusCode, Json<Value>) {
     (status, Json(json!({"problem": text})))
 }
 
-/// Tells a layer who asks. `find_user` stands before it, so the user is there; if somebody takes that away again,
-/// everyone together shares one plan of the smallest kind.
-fn user(request: &Request) -> &Caller {
-    static NOBODY: LazyLock<Caller> =
-        LazyLock::new(|| Caller::new(KeyId(0), ProjectId(0), TenantId(0), Plan::of(Tier::Free)));
-    request.extensions().get::<Arc<Caller>>().map_or(&*NOBODY, |user| user)
+/// Tells a layer who asks. `find_user` stands before it, so the user is there; if somebody takes that away again, the
+/// layer refuses everyone.
+fn user(request: &Request) -> Option<&Caller> {
+    request.extensions().get::<Arc<Caller>>().map(|user| &**user)
 }
 
 /// What a call is "for" where there is no chain: any name.
@@ -89,8 +87,8 @@ const LIBRARY: ChainName = ChainName::new("library");
 const HEAVY: Rule = Rule { flags: Flags::HEAVY, ..Rule::UNLISTED };
 
 /// Tells a layer who asks, and for what. It stands before one route that is always heavy.
-fn export(request: &Request) -> (&Caller, CallView<'_>) {
-    (user(request), CallView::new(LIBRARY, "export", HEAVY))
+fn export(request: &Request) -> Option<(&Caller, CallView<'_>)> {
+    Some((user(request)?, CallView::new(LIBRARY, "export", HEAVY)))
 }
 
 /// The body of `POST /reports`.
@@ -168,10 +166,10 @@ fn library(clock: Arc<dyn Clock>) -> Router {
         .route_layer(WindowLayer::new(counters.clone()).with_caller(clock.clone(), user));
 
     // Second way: a stack over our own types, called by a handler.
-    let windows = WindowLayer::new(counters).with_caller(clock.clone(), |order: &Order| &*order.user);
+    let windows = WindowLayer::new(counters).with_caller(clock.clone(), |order: &Order| Some(&*order.user));
     let heavy = HeavyLayer::by(budget).with_call(clock, |order: &Order| {
         let rule = if order.wanted.full { HEAVY } else { Rule::UNLISTED };
-        (&*order.user, CallView::new(LIBRARY, "report", rule))
+        Some((&*order.user, CallView::new(LIBRARY, "report", rule)))
     });
     let press = BoxCloneSyncService::new((windows, heavy).layer(service_fn(press)));
     let reports = Router::new().route("/reports", post(report)).with_state(press);

@@ -6,7 +6,7 @@
 //!
 //! The step here screens addresses and answers one method by itself. It stands behind the quota: what it answers has
 //! been reserved there and costs its method's weight, what it refuses is given back. Before the quota its answers
-//! would be charged without having been reserved.
+//! would be free.
 //!
 //! `stack::road` has all stations in a fixed order, so here the layers are put together by hand, those that this
 //! service wants. A station that is left out does not decide: without `ClosedLayer`, for one, strangers could send

@@ -27,8 +27,11 @@ pub enum Source {
     Stored,
     /// Another call for the same thing, which was under way when this one came.
     Shared,
-    /// A station of an embedder's own: neither a node nor the cache, so nothing is charged.
-    Own,
+    /// A station of an embedder's own, neither a node nor the cache.
+    Own {
+        /// Whether the call had been reserved in the quota by then: only so it is charged.
+        reserved: bool,
+    },
 }
 
 /// The content of an answer.

@@ -211,7 +211,7 @@ impl Drop for Tally {
 /// the client leaves (contract, "limits, budget, quota").
 fn charge(entry: &Entry) -> u32 {
     match &entry.state {
-        State::Answered(reply) if reply.from == Source::Own => 0,
+        State::Answered(reply) if reply.from == (Source::Own { reserved: false }) => 0,
         State::Answered(_) | State::Sent => entry.call.rule.cu,
         State::Open | State::Parked | State::Refused(_) | State::Failed(_) => 0,
     }

@@ -92,7 +92,7 @@ pub struct Told<F> {
 impl<S, D, F, R> Service<R> for Gate<S, D, Told<F>>
 where
     D: Decide,
-    F: for<'r> Fn(&'r R) -> (&'r Caller, CallView<'r>),
+    F: for<'r> Fn(&'r R) -> Option<(&'r Caller, CallView<'r>)>,
     R: Refuse<S::Response>,
     S: Service<R>,
 {
@@ -105,7 +105,9 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let (caller, call) = (self.way.tell.0)(&request);
+        let Some((caller, call)) = (self.way.tell.0)(&request) else {
+            return Either::Right(ready(Ok(request.refuse(Refusal::NoKey))));
+        };
         match self.decide.decide(call, caller, self.way.clock.now()) {
             Ok(()) => Either::Left(self.inner.call(request)),
             Err(refusal) => Either::Right(ready(Ok(request.refuse(refusal)))),
@@ -135,7 +137,8 @@ macro_rules! gate_layer {
                 Self { decide: decision, way: $crate::stranger::OnRoad }
             }
 
-            /// The same layer for requests that are not ours: `tell` says who calls what, `clock` when.
+            /// The same layer for requests that are not ours: `tell` says who calls what, `clock` when. Whoever is
+            /// nobody is refused with [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
             pub fn with_call<R, F>(
                 self,
                 clock: std::sync::Arc<dyn rpcgate_core::clock::Clock>,
@@ -144,8 +147,10 @@ macro_rules! gate_layer {
             where
                 F: for<'r> Fn(
                     &'r R,
-                )
-                    -> (&'r rpcgate_core::caller::Caller, rpcgate_core::call::CallView<'r>),
+                ) -> Option<(
+                    &'r rpcgate_core::caller::Caller,
+                    rpcgate_core::call::CallView<'r>,
+                )>,
             {
                 $layer {
                     decide: self.decide,

@@ -97,13 +97,14 @@ def minute_with(seconds):
 class KeyConnection(http.client.HTTPConnection):
     """Adds the gateway's key to what a client sends that has no header option of its own, and keeps the last status."""
 
-    def __init__(self, chain):
+    def __init__(self, chain, key=True):
         address = chain["url"].split("/")[2]
         super().__init__(address, timeout=60)
-        self.key, self.status, self.kind = chain["key"], None, None
+        self.extra = {"apikey": chain["key"]} if key else {}
+        self.status = self.kind = None
 
     def request(self, method, url, body=None, headers=None, **named):
-        super().request(method, url, body, {**(headers or {}), "apikey": self.key}, **named)
+        super().request(method, url, body, {**(headers or {}), **self.extra}, **named)
 
     def getresponse(self):
         response = super().getresponse()

@@ -1,8 +1,9 @@
 //! Each: an ordinary service of one call, for those who build a station of their own between ours.
 //!
 //! The service is asked about every open call of a set at the same time and says of each: pass on (`Ok(None)`), here is
-//! the answer (`Ok(Some(result))`, which is not charged), or no (`Err(refusal)`). It costs a few allocations per call; our own stations walk
-//! the set instead. Stands wherever it is put: the set comes out at the station where it went in.
+//! the answer (`Ok(Some(result))`), or no (`Err(refusal)`). It costs a few allocations per call; our own stations walk
+//! the set instead. Stands wherever it is put: the set comes out at the station where it went in. Behind the quota its
+//! answers are charged like any other, before it they are free.
 //!
 //! ```
 //! use rpcgate_core::refusal::Refusal;
@@ -138,11 +139,12 @@ where
                     }
                 },
             );
+            let reserved = tally.grant.is_some();
             for (place, said) in join_all(asked.collect::<Vec<_>>()).await {
                 match said {
                     Ok(None) => {}
                     Ok(Some(result)) => {
-                        let reply = Reply { form: Form::Result(result), from: Source::Own };
+                        let reply = Reply { form: Form::Result(result), from: Source::Own { reserved } };
                         tally.entries[place].state = State::Answered(reply);
                     }
                     Err(refusal) => tally.entries[place].state = State::Refused(refusal),

@@ -23,7 +23,7 @@
 //! let clock = Arc::new(ManualClock::at(Time::from_secs(30)));
 //! let layer = HeavyLayer::new().with_call(clock, move |_: &http::Request<()>| {
 //!     # let caller: &'static _ = Box::leak(Box::new(suite::caller(1)));
-//!     (caller, CallView::new(ChainName::new("toy"), "toy_scan", rule))
+//!     Some((caller, CallView::new(ChainName::new("toy"), "toy_scan", rule)))
 //! });
 //! let inner = service_fn(async |_: http::Request<()>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
 //! let mut service = layer.layer(inner);

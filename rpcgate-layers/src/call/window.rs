@@ -3,7 +3,7 @@
 //! Stands behind the method lists (what they refuse uses no request) and before everything that costs more. A set
 //! counts once, or once for each item ([`BatchCounts::Items`]); a set without an open call left counts nothing. All
 //! windows are checked together before any is counted, and a refused request is counted in none. Refuses with
-//! [`Refusal::Window`](rpcgate_core::refusal::Refusal::Window).
+//! [`Refusal::Window`].
 //!
 //! In an axum or any other tower stack it also writes the nine rate headers:
 //!
@@ -18,7 +18,7 @@
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let clock = Arc::new(ManualClock::at(Time::from_secs(0)));
 //! let layer = WindowLayer::new(Arc::new(MemoryCounters::default()))
-//!     .with_caller(clock, |request: &http::Request<Caller>| request.body());
+//!     .with_caller(clock, |request: &http::Request<Caller>| Some(request.body()));
 //! let inner = service_fn(async |_: http::Request<Caller>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
 //! let mut service = layer.layer(inner);
 //! for left in (0..10).rev() {
@@ -39,6 +39,7 @@ use rpcgate_core::call::{Before, Calls, Windowed};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::plan::BatchCounts;
+use rpcgate_core::refusal::Refusal;
 use rpcgate_core::seam::counters::{Counters, Taken};
 use rpcgate_core::seam::{Answer, Later};
 use rpcgate_core::window::Windows;
@@ -70,10 +71,11 @@ impl WindowLayer {
         self
     }
 
-    /// The same layer for requests that are not ours: `tell` says who asks, `clock` when.
+    /// The same layer for requests that are not ours: `tell` says who asks, `clock` when. Whoever is nobody is refused
+    /// with [`Refusal::NoKey`].
     pub fn with_caller<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> WindowLayer<(By<F>, Arc<dyn Clock>)>
     where
-        F: for<'r> Fn(&'r R) -> &'r Caller,
+        F: for<'r> Fn(&'r R) -> Option<&'r Caller>,
     {
         WindowLayer { counters: self.counters, batch: self.batch, way: (By(tell), clock) }
     }
@@ -148,7 +150,7 @@ fn count<A>(calls: &mut Calls<A>, weight: u32, taken: Taken) {
 
 impl<S, F, R> Service<R> for Window<S, (By<F>, Arc<dyn Clock>)>
 where
-    F: for<'r> Fn(&'r R) -> &'r Caller,
+    F: for<'r> Fn(&'r R) -> Option<&'r Caller>,
     R: Refuse<S::Response> + Send + 'static,
     S: Service<R> + Clone + Send + 'static,
     S::Response: Rated,
@@ -168,7 +170,10 @@ where
 
     fn call(&mut self, request: R) -> Self::Future {
         let (tell, clock) = &self.way;
-        match self.counters.take((tell.0)(&request), 1, clock.now()) {
+        let Some(caller) = (tell.0)(&request) else {
+            return Either::Left(Either::Right(ready(Ok(request.refuse(Refusal::NoKey)))));
+        };
+        match self.counters.take(caller, 1, clock.now()) {
             Answer::Now(taken) => Either::Left(match taken.refused {
                 None => Either::Left(RatedFuture { inner: self.inner.call(request), windows: taken.windows }),
                 Some(refusal) => {
@@ -224,7 +229,6 @@ mod tests {
     use super::*;
     use crate::testing::{self, Desk};
     use rpcgate_core::call::Listed;
-    use rpcgate_core::refusal::Refusal;
     use rpcgate_core::seam::counters::MemoryCounters;
     use rpcgate_core::seam::suite;
 

@@ -58,7 +58,7 @@ where
 impl<S, J, F, R> Service<R> for Judged<S, J, By<F>>
 where
     J: Judge,
-    F: for<'r> Fn(&'r R) -> (&'r Caller, ChainName),
+    F: for<'r> Fn(&'r R) -> Option<(&'r Caller, ChainName)>,
     R: Refuse<S::Response>,
     S: Service<R>,
 {
@@ -71,7 +71,9 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let (caller, chain) = (self.way.0)(&request);
+        let Some((caller, chain)) = (self.way.0)(&request) else {
+            return Either::Right(ready(Ok(request.refuse(Refusal::NoKey))));
+        };
         match self.judge.judge(caller, chain) {
             Ok(()) => Either::Left(self.inner.call(request)),
             Err(refusal) => Either::Right(ready(Ok(request.refuse(refusal)))),
@@ -92,10 +94,11 @@ macro_rules! judge_layer {
                 $layer($crate::stranger::OnRoad)
             }
 
-            /// The same layer for requests that are not ours: `tell` says who asks, and for which chain.
+            /// The same layer for requests that are not ours: `tell` says who asks, and for which chain. Whoever is
+            /// nobody is refused with [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
             pub fn with_caller<R, F>(self, tell: F) -> $layer<$crate::stranger::By<F>>
             where
-                F: for<'r> Fn(&'r R) -> (&'r rpcgate_core::caller::Caller, rpcgate_core::chain::ChainName),
+                F: for<'r> Fn(&'r R) -> Option<(&'r rpcgate_core::caller::Caller, rpcgate_core::chain::ChainName)>,
             {
                 $layer($crate::stranger::By(tell))
             }

@@ -43,7 +43,7 @@ mod tests {
     #[tokio::test]
     async fn in_a_strangers_stack_a_suspended_tenant_gets_402() {
         let layer = SuspendLayer::new()
-            .with_caller(|request: &http::Request<Caller>| (request.body(), ChainName::new("toy")));
+            .with_caller(|request: &http::Request<Caller>| Some((request.body(), ChainName::new("toy"))));
         let inner = service_fn(async |_: http::Request<Caller>| {
             Ok::<_, Infallible>(http::Response::new(Bytes::new()))
         });

@@ -188,11 +188,16 @@ run("ethers", async (chain, check) => {
       return undefined;
     }
     const start = Date.now();
-    // It tries twelve times, takes Retry-After for milliseconds, and then wraps the answer into a 599 of its own.
-    const { error } = await failure(events(1));
+    // ethers asks for the chain id in the same batch, so the refusal is an item of the batch here.
+    const refused = { code: -32029, message: "Heavy method rate limit: 1/min for eth_getLogs" };
+    assert.deepEqual((await failure(events(1))).error, refused);
+    // Alone it is a 429: ethers tries twelve times, takes Retry-After for milliseconds, and gives a 599 of its own.
+    const alone = new ethers.JsonRpcProvider(request, chain.id, { staticNetwork: true });
+    const error = await failure(alone.send("eth_getLogs", [{ fromBlock: "latest" }]));
+    alone.destroy();
     assert.equal(error.code, "SERVER_ERROR");
     assert.match(error.response.statusMessage, /429 Too Many Requests/);
-    assert.equal(error.response.bodyJson.message, "Heavy method rate limit: 1/min for eth_getLogs");
+    assert.equal(error.response.bodyJson.message, refused.message);
     return `429 after ${Date.now() - start} ms: ${error.shortMessage}`;
   });
 

@@ -121,6 +121,18 @@ def checks(chain, check):
         assert w3.eth.get_transaction(signed.hash)["value"] == 4242
         assert isinstance(failure(w3.eth.get_transaction_receipt, "0x" + "00" * 32), TransactionNotFound)
 
+    with check("sending twice is harmless"):
+        signed = account.sign_transaction(transaction(to=payee, value=1))
+        w3.eth.send_raw_transaction(signed.raw_transaction)
+        # The node has it in its pool, or already in a block.
+        error = failure(w3.eth.send_raw_transaction, signed.raw_transaction)
+        assert isinstance(error, Web3RPCError), repr(error)
+        message = error.rpc_response["error"]["message"]
+        assert any(text in message for text in ("already known", "already imported", "nonce too low")), message
+        assert w3.eth.wait_for_transaction_receipt(signed.hash).status == 1
+        assert w3.eth.get_balance(payee) == 4243
+        check.note(message)
+
     with check("sending it again gives the node's error"):
         again = [signed.raw_transaction.to_0x_hex()]
         error = provider.make_request("eth_sendRawTransaction", again)["error"]

@@ -41,8 +41,9 @@ def checks(chain, check):
         assert isinstance(failure(typed.getrawtransaction, lx(NONE)), IndexError)
 
     with check("no key is a 401"):
-        error = failure(RawProxy(url).getblockcount)
-        assert isinstance(error, (JSONRPCError, AttributeError, KeyError)), repr(error)
+        bare = KeyConnection(chain, key=False)
+        error = failure(RawProxy(url, connection=bare).getblockcount)
+        assert isinstance(error, JSONRPCError) and bare.status == 401, repr(error)
         check.note(repr(error))
 
     errors(chain, check, call, connection)

@@ -32,8 +32,9 @@ def checks(chain, check):
         assert isinstance(error, JSONRPCException) and code(error) == -8 and connection.status == 200
 
     with check("no key is a 401"):
-        error = failure(getattr(AuthServiceProxy(url), "getblockcount"))
-        assert isinstance(error, (JSONRPCException, AttributeError, TypeError)), repr(error)
+        bare = KeyConnection(chain, key=False)
+        error = failure(AuthServiceProxy(url, connection=bare).getblockcount)
+        assert isinstance(error, JSONRPCException) and bare.status == 401, repr(error)
         check.note(repr(error))
 
     errors(chain, check, call, connection)

@@ -413,3 +413,57 @@ async fn a_1_0_call_without_an_id_gets_id_null() {
     }
     assert_eq!(node.calls().len(), 6);
 }
+
+#[tokio::test]
+async fn however_a_body_is_twisted_the_node_gets_what_was_judged_and_charged() {
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url())
+        .set("plans.enterprise", "per_minute = 100000\nper_hour = 1000000")
+        .set("projects.default", "cu_per_day = 100000000\nblocked_methods = [\"evil\"]");
+    let gateway = setup.start().await;
+    let client = gateway.client();
+    let bases = [
+        r#"{"jsonrpc":"2.0","id":7,"method":"m","params":[{"method":"evil","a":"\u0041"}]}"#,
+        r#"[{"jsonrpc":"2.0","id":7,"method":"m"},{"id":8,"params":null,"method":"n"}]"#,
+    ];
+    let tokens: [&[u8]; 22] = [
+        b",\"method\":\"evil\"", b"\"method\":\"evil\",", b"\"Method\":\"evil\",", b"\"m\\u0065thod\":\"evil\",", b"\"METHOD\":\"evil\",", b"{\"id\":9,\"method\":\"evil\"},",
+        b"\"", b"\\", b"\\u0000", b"\0", b"\xff", b"{", b"}", b"[", b"]", b",", b":", b" ", b"\n", b"\"id\":1,", b"evil", b"\\\"",
+    ];
+    // A small generator of one seed, so that a failure can be repeated.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let (mut served, mut refused) = (0, 0);
+    for _ in 0..3_000 {
+        let mut body = bases[next(2)].as_bytes().to_vec();
+        for _ in 0..1 + next(3) {
+            let at = next(body.len());
+            match next(3) {
+                0 => drop(body.splice(at..at, tokens[next(tokens.len())].iter().copied())),
+                1 => drop(body.remove(at)),
+                _ => body[at] = tokens[next(tokens.len())][0],
+            }
+        }
+        let (asked, recorded) = (node.calls().len(), gateway.lines().len());
+        let reply = client.post("eth", &body).await;
+        let shown = String::from_utf8_lossy(&body).into_owned();
+        assert!(matches!(reply.status, 200 | 400 | 403), "{shown:?}: {reply:?}");
+        let judged: Vec<_> = gateway.lines().split_off(recorded);
+        let judged = judged.into_iter().filter(|line| line.cu > 0).map(|line| line.method);
+        let mut got: Vec<_> = node.calls().split_off(asked).into_iter().map(|call| call.method).collect();
+        let mut judged: Vec<_> = judged.collect();
+        judged.sort();
+        got.sort();
+        assert_eq!(got, judged, "{shown:?}");
+        served += got.len();
+        refused += usize::from(got.is_empty());
+    }
+    assert!(served > 500 && refused > 500, "{served} {refused}");
+    for seen in node.seen() {
+        let text = seen.body.to_lowercase();
+        assert!(!text.replace("[{\"method\":\"evil\"", "").contains("\"method\":\"evil\""), "{text}");
+    }
+}

@@ -127,3 +127,13 @@ async fn methods_that_are_closed_consult_it_first() {
     assert_eq!(client.call("eth", "debug_x", "[]").await.status, 403, "forbidden before any budget");
     assert_eq!(node.requests(), 0);
 }
+
+#[tokio::test]
+async fn each_gateway_process_has_a_budget_of_its_own() {
+    let node = Node::evm().await;
+    let setup = Setup::of("bsc", &node.url()).plan("free");
+    for gateway in [setup.start().await, setup.start().await] {
+        let reply = gateway.client().batch("bsc", &[("txpool_content", "[]"); 7]).await;
+        assert_eq!(reply.codes().iter().filter(|code| **code == 0).count(), 6);
+    }
+}

@@ -315,3 +315,15 @@ async fn a_client_that_leaves_while_it_sends_reaches_no_node() {
     assert_eq!(node.requests(), 1);
     assert_eq!(gateway.charged(), 1);
 }
+
+#[test]
+fn nobody_needs_to_set_a_limit() {
+    let config = Setup::new().config();
+    let (limits, secs) = (&config.gateway.limits, std::time::Duration::from_secs);
+    assert_eq!((limits.body, limits.bodies_total), (5 << 20, 256 << 20));
+    assert_eq!((limits.headers, limits.header_count, limits.uri), (16 << 10, 100, 8 << 10));
+    assert_eq!((limits.header_timeout, limits.body_grace, limits.body_rate), (secs(10), secs(10), 1_024));
+    assert_eq!(limits.idle_timeout, secs(75));
+    assert!(EVM.iter().chain(&UTXO).all(|chain| config.chains[*chain].timeout == secs(30)));
+    assert_eq!(config.shutdown.grace, secs(30));
+}
