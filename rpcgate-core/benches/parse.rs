@@ -63,7 +63,7 @@ fn reading_replies(criterion: &mut Criterion) {
     for (name, body) in [("single", reply(1)), ("batch of 100", many)] {
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(name, |bench| {
-            bench.iter(|| replies(black_box(body.as_bytes()), DEEPEST).unwrap())
+            bench.iter(|| replies(black_box(body.as_bytes()), DEEPEST).unwrap());
         });
     }
     group.finish();

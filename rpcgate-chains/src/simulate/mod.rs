@@ -1,8 +1,13 @@
 //! Simulated nodes: state machines that answer like a real blockchain node, for demonstrations and tests.
 //!
-//! A node here has no socket, no task and no clock: it is handed a request and the time, and answers. Its chain
-//! is a function of a seed and the time, so that two nodes of one seed agree and a restart is no reorganisation.
-//! What clients submit lives in memory only, is bounded, and enters the next block.
+//! A node here has no socket, no task, no file and no clock: it is handed a request and the time, and answers. Its
+//! chain is a function of a seed, the time and what clients have submitted, whatever was read in between. Two nodes
+//! of one seed agree as long as nobody submits; a node that is to come back after a restart without a
+//! reorganisation is given its [`Submission`]s again ([`Simulated::replay`]).
+//!
+//! What clients submit is held in memory and enters the next block that has room for it. A UTXO node holds
+//! [`SUBMISSIONS`] transactions in all and then refuses, since its blocks' hashes cover them; an EVM node forgets the
+//! oldest, whose effects on accounts stay.
 //!
 //! Not simulated: proof of work, script and contract execution beyond one token, and state older than a pruned
 //! node keeps.
@@ -25,12 +30,14 @@ mod evm;
 mod golden;
 mod json;
 mod seed;
+mod submission;
 mod timeline;
 mod utxo;
 
 pub use dial::{Dial, Disturbance};
 pub use evm::EvmNode;
 use rpcgate_core::clock::Time;
+pub use submission::{NoSubmission, SUBMISSION_BYTES, SUBMISSIONS, Submission};
 pub use timeline::EPOCH;
 pub use utxo::UtxoNode;
 
@@ -70,6 +77,28 @@ pub trait Simulated: Send + std::fmt::Debug {
 
     /// Height of the newest block at `now`.
     fn height(&self, now: Time) -> u64;
+
+    /// What clients submitted with the last request and the node took, in order; empty when asked again. The next
+    /// request forgets it, so that a node nobody asks keeps nothing for it.
+    fn submitted(&mut self) -> Vec<Submission>;
+
+    /// Takes `past`, in order, into a node that has handled nothing yet: all that [`Simulated::submitted`] gave for a
+    /// node of the same chain and seed. Blocks, receipts, balances and what waits are then the same as there. What
+    /// the node cannot read, or would not take after what came before it, is left out.
+    ///
+    /// ```
+    /// use rpcgate_chains::simulate::{NodeRequest, Simulated, node};
+    /// use rpcgate_core::clock::Time;
+    ///
+    /// let mut first = node("eth", 7).expect("eth is simulated");
+    /// let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
+    /// let request = NodeRequest { method: &http::Method::POST, path: "/", body };
+    /// first.handle(&request, Time::from_secs(1_800_000_000));
+    /// let past = first.submitted();
+    /// assert!(past.is_empty(), "reading submits nothing");
+    /// node("eth", 7).expect("eth is simulated").replay(&past);
+    /// ```
+    fn replay(&mut self, past: &[Submission]);
 }
 
 /// The node of a chain, by its path name at the gateway (`eth`, `btc`, …); `None` for a chain that has no

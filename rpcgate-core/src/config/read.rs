@@ -81,7 +81,7 @@ fn givers(entry: &Entry) -> Vec<(Place, String)> {
     fn walk(entry: &Entry, path: &str, out: &mut Vec<(Place, String)>) {
         match &entry.item.value {
             Value::Table(table) => {
-                table.iter().for_each(|(key, entry)| walk(entry, &format!("{path}.{key}"), out))
+                table.iter().for_each(|(key, entry)| walk(entry, &format!("{path}.{key}"), out));
             }
             _ => out.push((entry.place.clone(), path.to_owned())),
         }

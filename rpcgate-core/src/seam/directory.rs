@@ -5,6 +5,7 @@ use crate::caller::Caller;
 use crate::secret::KeyHash;
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
+use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -37,12 +38,25 @@ pub trait Directory: Send + Sync + fmt::Debug {
 /// A directory that is written down beforehand and replaced as a whole: the keys of a configuration file.
 #[derive(Default)]
 pub struct MemoryDirectory {
-    keys: ArcSwap<HashMap<KeyHash, Peek, RandomState>>,
+    keys: ArcSwap<Keys>,
+}
+
+/// All keys by their hash, and those that have been used by their text: hashing costs as much as several stations do.
+#[derive(Default)]
+struct Keys {
+    by_hash: HashMap<KeyHash, Peek, RandomState>,
+    seen: RwLock<HashMap<Box<str>, Peek, RandomState>>,
+}
+
+impl From<HashMap<KeyHash, Peek, RandomState>> for Keys {
+    fn from(by_hash: HashMap<KeyHash, Peek, RandomState>) -> Self {
+        Keys { by_hash, seen: RwLock::default() }
+    }
 }
 
 impl fmt::Debug for MemoryDirectory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MemoryDirectory({} keys)", self.keys.load().len())
+        write!(f, "MemoryDirectory({} keys)", self.keys.load().by_hash.len())
     }
 }
 
@@ -57,27 +71,27 @@ impl MemoryDirectory {
     /// Puts these callers in the place of all former ones. A key that is gone is from now on a revoked one.
     pub fn replace(&self, callers: impl IntoIterator<Item = (KeyHash, Arc<Caller>)>) {
         let mut keys: HashMap<_, _, RandomState> = HashMap::default();
-        for (hash, known) in self.keys.load().iter() {
+        for (hash, known) in &self.keys.load().by_hash {
             if let Peek::Known(caller) | Peek::Revoked(caller) = known {
                 keys.insert(*hash, Peek::Revoked(caller.clone()));
             }
         }
         keys.extend(callers.into_iter().map(|(hash, caller)| (hash, Peek::Known(caller))));
-        self.keys.store(Arc::new(keys));
+        self.keys.store(Arc::new(Keys::from(keys)));
     }
 
     /// Revokes a key; whether there was one.
     pub fn revoke(&self, hash: KeyHash) -> bool {
         let mut found = false;
         self.keys.rcu(|keys| {
-            let mut keys = HashMap::clone(keys);
+            let mut keys = keys.by_hash.clone();
             if let Some(known) = keys.get_mut(&hash)
                 && let Peek::Known(caller) = known
             {
                 *known = Peek::Revoked(caller.clone());
                 found = true;
             }
-            keys
+            Keys::from(keys)
         });
         found
     }
@@ -85,7 +99,14 @@ impl MemoryDirectory {
 
 impl Directory for MemoryDirectory {
     fn peek(&self, key: &str) -> Peek {
-        self.keys.load().get(&KeyHash::of(key)).cloned().unwrap_or(Peek::Unknown)
+        let keys = self.keys.load();
+        if let Some(known) = keys.seen.read().get(key) {
+            return known.clone();
+        }
+        // Only what is a key is remembered, so strangers cannot fill the memory.
+        let Some(known) = keys.by_hash.get(&KeyHash::of(key)) else { return Peek::Unknown };
+        keys.seen.write().insert(key.into(), known.clone());
+        known.clone()
     }
 
     fn fetch<'a>(&'a self, key: &'a str) -> Later<'a, Result<Peek, Away>> {

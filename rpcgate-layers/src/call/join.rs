@@ -100,7 +100,7 @@ fn batch(tally: &mut Tally, dialect: Dialect) -> Bytes {
             State::Refused(refusal) => refusal.write_item(dialect, id, &mut out),
             State::Answered(reply) => write_form(&reply.form, dialect, id, &mut out),
             State::Failed(_) | State::Open | State::Parked | State::Sent => {
-                BackendFailure.write(dialect, id, &mut out)
+                BackendFailure.write(dialect, id, &mut out);
             }
         }
         entry.bytes_out = (out.len() - before) as u32;

@@ -94,6 +94,15 @@ impl Dir {
         }
     }
 
+    /// The bytes of a file; `None` if there is no such file.
+    pub(super) fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>, DirError> {
+        match fs::read(self.file(name)) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed(name, error)),
+        }
+    }
+
     /// Writes a file that only its owner may read. Whoever looks sees the old text or the new one, never a part.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), DirError> {
         self.replace(name, text).map_err(|error| self.failed(name, error))

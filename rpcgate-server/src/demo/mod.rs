@@ -1,7 +1,9 @@
 //! The demo: a gateway, a simulated node for every chain that has no real one, and a key, in one process.
 //!
-//! Everything that a second start needs is kept in one folder, so that key, ids and blocks stay the same. What a
-//! program needs to use the demo stands in `demo.json` there, which is written once everything is ready.
+//! Everything that a second start needs is kept in one folder, so that key, ids and blocks stay the same: `state.json`
+//! with the seed and the secrets, and a file for each chain on which a client submitted something, so that the
+//! transactions, what came of them and what still waits are there again. What a program needs to use the demo stands
+//! in `demo.json` there, which is written once everything is ready.
 
 mod chosen;
 mod dir;
@@ -9,6 +11,7 @@ mod node;
 mod settings;
 mod sheet;
 mod state;
+mod submissions;
 #[cfg(test)]
 mod tests;
 mod welcome;
@@ -31,6 +34,7 @@ use state::State;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use submissions::Submissions;
 
 /// The name of the demo's tenant, project and key in the configuration.
 const NAME: &str = "demo";
@@ -145,8 +149,14 @@ impl Prepared {
     pub async fn start(self, options: StartOptions) -> Result<Demo, DemoError> {
         let Prepared { dir, seed, seats, settings, config } = self;
         let clock = options.clock.clone();
-        let seated = seats.into_iter().filter_map(|(chain, seat)| Some((simulate::node(chain, seed)?, seat)));
-        let nodes = seated.map(|(node, seat)| seat.serve(node, Dial::new(seed), clock.clone())).collect();
+        let mut nodes = Vec::new();
+        for (chain, seat) in seats {
+            if let Some(mut node) = simulate::node(chain, seed) {
+                let (submissions, past) = Submissions::open(&dir, chain, seed)?;
+                node.replay(&past);
+                nodes.push(seat.serve_kept(node, submissions, Dial::new(seed), clock.clone()));
+            }
+        }
         let plan = plan(&config).ok_or(DemoError::NoKey)?;
         let gateway = Gateway::start(config.clone(), options).await?;
         let sheet = Sheet::new(&config, gateway.addr(), NAME).ok_or(DemoError::NoKey)?;

@@ -1,5 +1,7 @@
-//! Sockets of the simulated nodes: plain HTTP/1.1 on a free port of this machine.
+//! Sockets of the simulated nodes: plain HTTP/1.1 on a free port of this machine. What clients submit is kept before
+//! they hear that it was taken.
 
+use super::submissions::Submissions;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
@@ -47,12 +49,27 @@ impl Seat {
         format!("http://{}", self.addr)
     }
 
-    /// Lets `node` answer here, by `clock`, as well or badly as `dial` says.
+    /// Lets `node` answer here, by `clock`, as well or badly as `dial` says. What clients submit is forgotten with it.
     pub fn serve(self, node: Box<dyn Simulated>, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
+        self.start(Seated { node, submissions: None, gone: false }, dial, clock)
+    }
+
+    /// As [`Seat::serve`], but what clients submit is kept.
+    pub(super) fn serve_kept(
+        self,
+        node: Box<dyn Simulated>,
+        submissions: Submissions,
+        dial: Dial,
+        clock: Arc<dyn Clock>,
+    ) -> NodeServer {
+        self.start(Seated { node, submissions: Some(submissions), gone: false }, dial, clock)
+    }
+
+    fn start(self, seated: Seated, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
         let url = self.url();
-        let shared = Arc::new(Shared { node: Mutex::new(node), dial: Mutex::new(dial), clock });
-        let accepting = tokio::spawn(accept(self.listener, shared));
-        NodeServer { url, accepting }
+        let shared = Arc::new(Shared { seated: Mutex::new(seated), dial: Mutex::new(dial), clock });
+        let accepting = tokio::spawn(accept(self.listener, shared.clone()));
+        NodeServer { url, accepting, shared }
     }
 }
 
@@ -61,6 +78,7 @@ impl Seat {
 pub struct NodeServer {
     url: String,
     accepting: JoinHandle<()>,
+    shared: Arc<Shared>,
 }
 
 impl NodeServer {
@@ -74,16 +92,41 @@ impl Drop for NodeServer {
     fn drop(&mut self) {
         // The connections' tasks belong to this one and end with it.
         self.accepting.abort();
+        // They end a little later, and must not add to a file that may be the next demo's by then.
+        self.shared.seated.lock().gone = true;
     }
 }
 
+/// A node, and where its submissions are kept: under one lock, so that they are kept in the order they were taken.
+#[derive(Debug)]
+struct Seated {
+    node: Box<dyn Simulated>,
+    submissions: Option<Submissions>,
+    /// Its server was dropped.
+    gone: bool,
+}
+
+impl Seated {
+    fn answer(&mut self, request: &NodeRequest<'_>, clock: &dyn Clock) -> Result<NodeReply, Cut> {
+        if self.gone {
+            return Err(Cut);
+        }
+        let reply = self.node.handle(request, clock.now());
+        if let Some(submissions) = &mut self.submissions {
+            submissions.add(&self.node.submitted());
+        }
+        Ok(reply)
+    }
+}
+
+#[derive(Debug)]
 struct Shared {
-    node: Mutex<Box<dyn Simulated>>,
+    seated: Mutex<Seated>,
     dial: Mutex<Dial>,
     clock: Arc<dyn Clock>,
 }
 
-/// The dial wants the connection cut.
+/// The dial wants the connection cut, or the server is gone.
 #[derive(Debug)]
 struct Cut;
 
@@ -153,7 +196,7 @@ impl Shared {
                 }
                 let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
                 let request = NodeRequest { method: &head.method, path, body: &body };
-                Ok(response(self.node.lock().handle(&request, self.clock.now())))
+                self.seated.lock().answer(&request, &*self.clock).map(response)
             }
         }
     }

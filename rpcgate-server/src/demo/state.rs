@@ -38,7 +38,7 @@ pub enum StateError {
     /// Its file cannot be read or written.
     #[error(transparent)]
     Dir(#[from] DirError),
-    /// Its file was not written by a demo.
+    /// A file of it was not written by a demo.
     #[error("{file}: {why}: mend it, or remove it to begin anew")]
     Unreadable {
         /// Where it stands.

@@ -8,6 +8,7 @@ use rpcgate_core::plan::Tier;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpStream;
 
 const NOW: Time = Time::from_secs(1_800_000_000);
@@ -26,7 +27,10 @@ fn options(dir: &Path) -> DemoOptions {
 }
 
 async fn start(options: &DemoOptions) -> Demo {
-    let clock = Arc::new(ManualClock::at(NOW));
+    start_at(options, Arc::new(ManualClock::at(NOW))).await
+}
+
+async fn start_at(options: &DemoOptions, clock: Arc<ManualClock>) -> Demo {
     Prepared::new(options)
         .await
         .unwrap()
@@ -184,6 +188,173 @@ async fn a_real_node_takes_the_place_of_the_simulated_one() {
     assert!(!demo.welcome().contains("pass"));
     let tip = call("getbestblockhash", &json!([]));
     assert_ne!(ask(&demo, "btc", &tip).await["result"], ask(&real, "btc", &tip).await["result"]);
+}
+
+/// The result that a chain's node gives, past the gateway and its cache.
+async fn node(demo: &Demo, chain: &str, method: &str, params: Value) -> Value {
+    let url = sheet(demo)["nodes"][chain].as_str().unwrap().to_owned();
+    let mut answer = post(&url, &[], &call(method, &params).to_string()).await.into_body();
+    assert!(answer["error"].is_null(), "{chain} {method}: {answer}");
+    answer["result"].take()
+}
+
+/// A payment of what block `height` made, without a signature that would have to be true.
+async fn payment(demo: &Demo, chain: &str, height: u64) -> String {
+    let hash = node(demo, chain, "getblockhash", json!([height])).await;
+    let txid = node(demo, chain, "getblock", json!([hash])).await["tx"][0].as_str().unwrap().to_owned();
+    let made = node(demo, chain, "getrawtransaction", json!([txid, true])).await;
+    let value = (made["vout"][0]["value"].as_f64().unwrap() * 1e8).round() as u64;
+    // Bytes of a hash are shown in the reverse of the order in which a transaction names it.
+    let bytes: Vec<_> = txid.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap()).collect();
+    let source: String = bytes.into_iter().rev().collect();
+    let to_le = |bytes: [u8; 8]| bytes.map(|byte| format!("{byte:02x}")).concat();
+    let script = format!("1976a914{}88ac", "05".repeat(20));
+    let open = |value: u64| to_le(value.to_le_bytes());
+    if chain != "liquid" {
+        return format!("0200000001{source}000000000151ffffffff01{}{script}00000000", open(value - 20_000));
+    }
+    // Elements: a flag for witnesses, an asset and a marked big-endian value, a fee of its own, nothing hidden.
+    let asset = made["vout"][0]["asset"].as_str().unwrap();
+    let asset: Vec<_> = asset.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap()).collect();
+    let asset: String = asset.into_iter().rev().collect();
+    let output = |value: u64, script: &str| format!("01{asset}01{value:016x}00{script}");
+    let outputs = [output(value - 20_000, &script), output(20_000, "00")].concat();
+    format!("020000000001{source}000000000151ffffffff02{outputs}00000000")
+}
+
+#[tokio::test]
+async fn a_restart_keeps_what_was_submitted_on_utxo_chains() {
+    let home = tempfile::tempdir().unwrap();
+    let options = options(home.path());
+    let clock = Arc::new(ManualClock::at(NOW));
+    let demo = start_at(&options, clock.clone()).await;
+    let mut sent = Vec::new();
+    for chain in ["btc", "doge", "liquid"] {
+        let head = node(&demo, chain, "getblockcount", json!([])).await.as_u64().unwrap();
+        let old = (head - 150) / 4 * 4 + 3;
+        let raw = payment(&demo, chain, old).await;
+        let settled = ask(&demo, chain, &call("sendrawtransaction", &json!([raw]))).await["result"].take();
+        assert!(settled.is_string(), "{chain}");
+        sent.push((chain, head, settled, payment(&demo, chain, old - 4).await));
+    }
+    clock.advance(Duration::from_secs(40));
+    let mut before = Vec::new();
+    for (chain, head, settled, raw) in &sent {
+        let waiting = node(&demo, chain, "sendrawtransaction", json!([raw])).await;
+        before.push(seen(&demo, chain, *head, settled, &waiting).await);
+    }
+    demo.stop().await;
+
+    let demo = start_at(&options, clock.clone()).await;
+    let mut later = Vec::new();
+    for ((chain, head, settled, _), before) in sent.iter().zip(&before) {
+        let waiting = &before[0][0];
+        assert_eq!(seen(&demo, chain, *head, settled, waiting).await, *before, "{chain}");
+        assert_eq!(before[1]["blockhash"], before[4], "{chain}: it stands in the block after its moment");
+    }
+    // What waited enters the block that it would have entered.
+    clock.advance(Duration::from_secs(400_000));
+    for ((chain, ..), before) in sent.iter().zip(&before) {
+        let waiting = &before[0][0];
+        later.push(node(&demo, chain, "getrawtransaction", json!([waiting, true])).await);
+    }
+    demo.stop().await;
+    let demo = start_at(&options, clock.clone()).await;
+    for (((chain, ..), before), later) in sent.iter().zip(&before).zip(later) {
+        let waiting = &before[0][0];
+        let height = node(&demo, chain, "getblockheader", json!([later["blockhash"]])).await["height"].take();
+        let head = before[3]["height"].as_u64().unwrap();
+        assert_eq!(height, head + 1, "{chain}");
+        assert_eq!(node(&demo, chain, "getrawtransaction", json!([waiting, true])).await, later, "{chain}");
+    }
+}
+
+/// What a user sees of a UTXO chain on which one transaction was submitted at height `since` and another waits.
+async fn seen(demo: &Demo, chain: &str, since: u64, settled: &Value, waiting: &Value) -> Vec<Value> {
+    let tip = node(demo, chain, "getbestblockhash", json!([])).await;
+    let mut seen = vec![
+        node(demo, chain, "getrawmempool", json!([])).await,
+        node(demo, chain, "getrawtransaction", json!([settled, true])).await,
+        node(demo, chain, "getmempoolentry", json!([waiting])).await,
+        node(demo, chain, "getblockheader", json!([tip])).await,
+    ];
+    assert_eq!(seen[0], json!([waiting]), "{chain}");
+    for height in since + 1..=seen[3]["height"].as_u64().unwrap() {
+        seen.push(node(demo, chain, "getblockhash", json!([height])).await);
+    }
+    assert!(seen.len() > 10, "{chain}");
+    seen
+}
+
+const SIGNED: &str = include_str!("../../../rpcgate-chains/golden/transactions.json");
+const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
+
+#[tokio::test]
+async fn a_restart_keeps_what_was_submitted_on_eth_and_drops_a_torn_line() {
+    let home = tempfile::tempdir().unwrap();
+    let options = options(home.path());
+    let clock = Arc::new(ManualClock::at(NOW));
+    let signed: Value = serde_json::from_str(SIGNED).unwrap();
+    let demo = start_at(&options, clock.clone()).await;
+    let send = |name: &str| call("eth_sendRawTransaction", &json!([signed["eth"][name]["raw"]]));
+    let batch = json!([send("dynamic"), send("token"), send("token"), send("foreign")]);
+    let answers = ask(&demo, "eth", &batch).await;
+    assert!(answers[1]["result"].is_string() && answers[3]["error"].is_object(), "{answers}");
+    clock.advance(Duration::from_secs(30));
+    for name in ["legacy", "gap"] {
+        assert_eq!(ask(&demo, "eth", &send(name)).await["result"], signed["eth"][name]["hash"], "{name}");
+    }
+    let look = async |demo: &Demo| {
+        let mut seen = Vec::new();
+        for (method, params) in [
+            ("eth_getTransactionReceipt", json!([signed["eth"]["dynamic"]["hash"]])),
+            ("eth_getTransactionReceipt", json!([signed["eth"]["token"]["hash"]])),
+            ("eth_getBalance", json!([SENDER, "latest"])),
+            ("eth_getTransactionCount", json!([SENDER, "pending"])),
+            ("txpool_content", json!([])),
+            ("eth_getBlockByNumber", json!(["latest", true])),
+        ] {
+            seen.push(node(demo, "eth", method, params).await);
+        }
+        for back in 1..8 {
+            let height = seen[5]["number"].as_str().unwrap().trim_start_matches("0x");
+            let height = format!("{:#x}", u64::from_str_radix(height, 16).unwrap() - back);
+            seen.push(node(demo, "eth", "eth_getBlockByNumber", json!([height, true])).await);
+        }
+        seen
+    };
+    let before = look(&demo).await;
+    assert_eq!((&before[0]["status"], &before[1]["status"]), (&json!("0x1"), &json!("0x1")));
+    let pending = before[4]["pending"].as_object().unwrap().values().next().unwrap();
+    assert_eq!(pending.as_object().unwrap().len(), 2, "{pending}");
+    demo.stop().await;
+
+    let file = home.path().join("eth.submissions");
+    let whole = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(whole.lines().count(), 5, "a seed and what was taken, nothing else: {whole}");
+    std::fs::write(&file, format!("{whole}18000000310")).unwrap();
+    let demo = start_at(&options, clock.clone()).await;
+    assert_eq!(look(&demo).await, before);
+    clock.advance(Duration::from_secs(30));
+    let access = ask(&demo, "eth", &send("access")).await;
+    assert!(access["result"].is_string(), "{access}");
+    clock.advance(Duration::from_secs(30));
+    let later = look(&demo).await;
+    assert_ne!(later[2], before[2], "what waited has been paid");
+    drop(demo);
+    let demo = start_at(&options, clock.clone()).await;
+    assert_eq!(look(&demo).await, later);
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 6);
+}
+
+#[tokio::test]
+async fn a_file_of_submissions_that_no_demo_wrote_is_named() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("btc.submissions"), "0200000001\n").unwrap();
+    let prepared = Prepared::new(&options(home.path())).await.unwrap();
+    let failure = Failure::from(prepared.start(StartOptions::default()).await.unwrap_err());
+    assert_eq!(failure.code(), 1);
+    assert!(failure.to_string().contains("btc.submissions: line 1: no seed"), "{failure}");
 }
 
 #[tokio::test]

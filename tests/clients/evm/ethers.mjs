@@ -11,9 +11,10 @@ const said = (error) => error.error ?? error.info?.error;
 run("ethers", async (chain, check) => {
   const request = new ethers.FetchRequest(chain.url);
   request.setHeader("apikey", chain.key);
+  // It would answer a question that it asked a moment ago from its own memory, and not show what the gateway says.
   // For Polygon's chain id ethers asks a fee service on the Internet, unless it is told of a bare network.
   const network = chain.name === "polygon" ? new ethers.Network(chain.name, chain.id) : undefined;
-  const provider = new ethers.JsonRpcProvider(request, network);
+  const provider = new ethers.JsonRpcProvider(request, network, { cacheTimeout: -1 });
   const payloads = [];
   provider.on("debug", (event) => {
     if (event.action === "sendRpcPayload") payloads.push(event.payload);
@@ -174,23 +175,22 @@ run("ethers", async (chain, check) => {
     });
   }
 
-  // Never the same span twice: ethers answers what it asked a moment ago from its own memory.
-  const events = async (before = 0) => {
+  const events = async () => {
     const { blockNumber } = await provider.getTransactionReceipt(sent.hash);
     const filter = chain.real ? deployed.filters.Ping() : deployed.filters.Transfer();
-    return deployed.queryFilter(filter, blockNumber - before, blockNumber);
+    return deployed.queryFilter(filter, blockNumber, blockNumber);
   };
   await check("logs; on eth once a minute", async () => {
     await minuteWith(20);
     assert.ok((await events()).some((log) => log.transactionHash === sent.hash));
     if (chain.name !== "eth") {
-      assert.ok((await events(1)).length > 0);
+      assert.ok((await events()).length > 0);
       return undefined;
     }
     const start = Date.now();
     // ethers asks for the chain id in the same batch, so the refusal is an item of the batch here.
     const refused = { code: -32029, message: "Heavy method rate limit: 1/min for eth_getLogs" };
-    assert.deepEqual((await failure(events(1))).error, refused);
+    assert.deepEqual((await failure(events())).error, refused);
     // Alone it is a 429: ethers tries twelve times, takes Retry-After for milliseconds, and gives a 599 of its own.
     const alone = new ethers.JsonRpcProvider(request, chain.id, { staticNetwork: true });
     const error = await failure(alone.send("eth_getLogs", [{ fromBlock: "latest" }]));

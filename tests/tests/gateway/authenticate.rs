@@ -84,13 +84,16 @@ async fn a_key_may_stand_in_the_query_and_the_header_wins() {
     let good = key("default");
     let escaped: String = good.bytes().map(|byte| format!("%{byte:02x}")).collect();
     let stranger = gateway.stranger();
-    let rows: [(String, Vec<(&str, &str)>, u16); 8] = [
+    type Row<'k> = (String, Vec<(&'k str, &'k str)>, u16);
+    let rows: [Row<'_>; 10] = [
         (format!("/eth?apikey={good}"), vec![], 200),
         (format!("/eth?apikey={escaped}"), vec![], 200),
         (format!("/eth?a=b&apikey={good}&c"), vec![], 200),
         (format!("/eth/?apikey={good}"), vec![], 200),
         ("/eth?apikey=bad".into(), vec![("apikey", &good)], 200),
         (format!("/eth?apikey={good}"), vec![("apikey", "bad")], 401),
+        ("/eth".into(), vec![("apikey", "bad"), ("apikey", &good)], 401),
+        (format!("/eth?apikey=bad&apikey={good}"), vec![], 401),
         (format!("/eth?api_key={good}"), vec![], 401),
         (format!("/eth?APIKEY={good}"), vec![], 401),
     ];

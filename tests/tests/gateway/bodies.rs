@@ -427,8 +427,28 @@ async fn however_a_body_is_twisted_the_node_gets_what_was_judged_and_charged() {
         r#"[{"jsonrpc":"2.0","id":7,"method":"m"},{"id":8,"params":null,"method":"n"}]"#,
     ];
     let tokens: [&[u8]; 22] = [
-        b",\"method\":\"evil\"", b"\"method\":\"evil\",", b"\"Method\":\"evil\",", b"\"m\\u0065thod\":\"evil\",", b"\"METHOD\":\"evil\",", b"{\"id\":9,\"method\":\"evil\"},",
-        b"\"", b"\\", b"\\u0000", b"\0", b"\xff", b"{", b"}", b"[", b"]", b",", b":", b" ", b"\n", b"\"id\":1,", b"evil", b"\\\"",
+        b",\"method\":\"evil\"",
+        b"\"method\":\"evil\",",
+        b"\"Method\":\"evil\",",
+        b"\"m\\u0065thod\":\"evil\",",
+        b"\"METHOD\":\"evil\",",
+        b"{\"id\":9,\"method\":\"evil\"},",
+        b"\"",
+        b"\\",
+        b"\\u0000",
+        b"\0",
+        b"\xff",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b" ",
+        b"\n",
+        b"\"id\":1,",
+        b"evil",
+        b"\\\"",
     ];
     // A small generator of one seed, so that a failure can be repeated.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -462,8 +482,5 @@ async fn however_a_body_is_twisted_the_node_gets_what_was_judged_and_charged() {
         refused += usize::from(got.is_empty());
     }
     assert!(served > 500 && refused > 500, "{served} {refused}");
-    for seen in node.seen() {
-        let text = seen.body.to_lowercase();
-        assert!(!text.replace("[{\"method\":\"evil\"", "").contains("\"method\":\"evil\""), "{text}");
-    }
+    assert!(node.calls().iter().all(|call| call.method.to_lowercase() != "evil"));
 }

@@ -251,7 +251,7 @@ async fn a_chain_that_hangs_takes_its_own_places_and_no_other_chains() {
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
     proxy.set(Mode::BlackHole);
     let setup = Setup::of("btc", &proxy.url()).node("eth", &other.url());
-    let gateway = setup.set("chains.btc", "max_in_flight = 8\ntimeout = \"2s\"").start().await;
+    let gateway = setup.set("chains.btc", "max_in_flight = 8\ntimeout = \"4s\"").start().await;
     let hung: Vec<_> = (0..64)
         .map(|n| {
             let client = gateway.client();

@@ -122,7 +122,7 @@ async fn more_than_100_headers_or_16_kib_of_them_are_refused_before_anybody_is_k
         format!("x-large: {}\r\n", "a".repeat(300_000)),
     ] {
         let reply = raw(&gateway, with(&extra).as_bytes()).await;
-        assert_eq!(reply.status, 431, "{:.40}", extra);
+        assert_eq!(reply.status, 431, "{extra:.40}");
         assert!(unrated(&reply), "no rate headers");
     }
     assert_eq!(
@@ -326,4 +326,42 @@ fn nobody_needs_to_set_a_limit() {
     assert_eq!(limits.idle_timeout, secs(75));
     assert!(EVM.iter().chain(&UTXO).all(|chain| config.chains[*chain].timeout == secs(30)));
     assert_eq!(config.shutdown.grace, secs(30));
+}
+
+#[tokio::test]
+async fn a_client_that_asks_before_it_sends_is_told_to_go_on_or_refused_at_once() {
+    let (node, gateway, _) = evm().await;
+    let mut asking = Connection::open(gateway.addr()).await.unwrap();
+    let expecting = |length: usize| head(&format!("expect: 100-continue\r\ncontent-length: {length}\r\n"));
+    asking.write(expecting(CALL.len()).as_bytes()).await.unwrap();
+    assert_eq!(asking.read(true).await.unwrap().status, 100);
+    asking.write(CALL.as_bytes()).await.unwrap();
+    assert_eq!(asking.read(false).await.unwrap().json()["result"], "ok");
+    let mut large = Connection::open(gateway.addr()).await.unwrap();
+    large.write(expecting(6 << 20).as_bytes()).await.unwrap();
+    assert_eq!(large.read(false).await.unwrap().status, 413);
+    assert_eq!(node.requests(), 1);
+}
+
+#[tokio::test]
+async fn older_and_proxying_clients_are_served() {
+    let (_node, gateway, _) = evm().await;
+    let length = CALL.len();
+    let key = key("default");
+    for start in ["POST http://gateway.example/eth HTTP/1.1\r\nhost: gateway.example", "POST /eth HTTP/1.0"] {
+        let request = format!("{start}\r\napikey: {key}\r\ncontent-length: {length}\r\n\r\n{CALL}");
+        assert_eq!(raw(&gateway, request.as_bytes()).await.json()["result"], "ok", "{start}");
+    }
+    for start in [
+        "POST /eth HTTP/1.1",
+        "POST /eth HTTP/9.9\r\nhost: h",
+        "POST  /eth HTTP/1.1\r\nhost: h",
+        "PRI * HTTP/2.0",
+    ] {
+        let request = format!("{start}\r\napikey: {key}\r\ncontent-length: {length}\r\n\r\n{CALL}");
+        let mut connection = Connection::open(gateway.addr()).await.unwrap();
+        let _ = connection.write(request.as_bytes()).await;
+        let reply = connection.read(false).await;
+        assert!(!reply.as_ref().is_ok_and(|reply| reply.status >= 500), "{start}: {reply:?}");
+    }
 }

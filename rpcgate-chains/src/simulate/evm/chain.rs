@@ -64,25 +64,33 @@ impl Chain {
         }
     }
 
-    /// Lets the blocks up to `now` come, with what waits in the pool.
+    /// Lets the blocks up to `now` come, with what waits in the pool. Each block gets what it would have got had
+    /// somebody looked at that moment: what stands where does not depend on who reads when.
     pub(crate) fn advance(&mut self, now: Time) {
         let target = self.timeline.height(now);
         while self.head < target {
-            self.head = if self.pool.is_empty() { target } else { self.head + 1 };
-            if !self.pool.is_empty() && !self.include(self.head) && self.head < target {
-                // What could not enter this block will not enter the next ones either, until the newest.
+            if !self.pool.may_enter(&self.state, self.head, self.least_base_fee()) {
                 self.head = target;
-                self.include(target);
+                return;
             }
+            // The base fee comes down to its least every few thousand blocks, and some blocks have no traffic: what
+            // may enter does so in the end, so that this does not walk the whole chain.
+            self.head += 1;
+            self.include(self.head);
         }
+    }
+
+    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    pub(crate) fn moment(&self, now: Time) -> Time {
+        now.max(self.timeline.time(self.head))
     }
 
     pub(crate) fn height(&self, now: Time) -> u64 {
         self.timeline.height(now).max(self.head)
     }
 
-    /// Puts what fits from the pool into block `height`; tells whether anything did.
-    fn include(&mut self, height: u64) -> bool {
+    /// Puts what fits from the pool into block `height`.
+    fn include(&mut self, height: u64) {
         let base_fee = self.base_fee(height);
         let traffic: u64 = self.traffic(height).iter().map(|entry| entry.gas_used).sum();
         let mut room = self.network.gas_limit.saturating_sub(traffic);
@@ -93,7 +101,7 @@ impl Chain {
             entries.push(entry);
         }
         if entries.is_empty() {
-            return false;
+            return;
         }
         for (index, entry) in entries.iter().enumerate() {
             self.places.insert(entry.tx.hash, (height, index));
@@ -107,7 +115,6 @@ impl Chain {
                 self.places.remove(&entry.tx.hash);
             }
         }
-        true
     }
 
     fn execute(&mut self, tx: Tx, from: Address, height: u64, base_fee: u128) -> Entry {
@@ -248,7 +255,12 @@ impl Chain {
     /// Base fee per gas of block `height`, in wei: a quarter up or down around the chain's middle.
     pub(crate) fn base_fee(&self, height: u64) -> u128 {
         let middle = u128::from(self.network.base_fee);
-        middle * 3 / 4 + middle * u128::from(self.seed.below("fee", height / 4, 1_000)) / 2_000
+        self.least_base_fee() + middle * u128::from(self.seed.below("fee", height / 4, 1_000)) / 2_000
+    }
+
+    /// What the base fee never falls below.
+    fn least_base_fee(&self) -> u128 {
+        u128::from(self.network.base_fee) * 3 / 4
     }
 
     /// Height of a block that exists; `None` for one that does not, or that is only pending.

@@ -7,6 +7,7 @@ use super::network::{Layout, Word};
 use super::params::{BlockId, Params, invalid};
 use super::token::number;
 use super::tx::{Tx, keccak};
+use crate::simulate::Submission;
 use crate::simulate::envelope::Fault;
 use crate::simulate::json::{Json, object};
 use rpcgate_core::clock::Time;
@@ -179,7 +180,7 @@ impl EvmNode {
             "eth_getFilterLogs" => self.filters.logs(filter_id(&take(1, 1)?)?, chain, now),
             "eth_uninstallFilter" => Ok(self.filters.close(filter_id(&take(1, 1)?)?).into()),
             "eth_subscribe" | "eth_unsubscribe" => Err(Fault::new(-32001, "notifications not supported")),
-            "eth_sendRawTransaction" => take(1, 1)?.data(0).and_then(|raw| self.send(&raw)),
+            "eth_sendRawTransaction" => take(1, 1)?.data(0).and_then(|raw| self.send(raw, now)),
             "eth_sendTransaction" | "eth_signTransaction" => {
                 Call::read(take(1, 1)?.get(0), 0)?;
                 Err(Fault::new(-32000, "unknown account"))
@@ -271,7 +272,14 @@ impl EvmNode {
         Ok(Json::data(&value))
     }
 
-    fn send(&mut self, raw: &[u8]) -> Result<Json, Fault> {
+    fn send(&mut self, raw: Vec<u8>, now: Time) -> Result<Json, Fault> {
+        let hash = self.take(&raw)?;
+        self.submitted.push(Submission { moment: self.chain.moment(now), raw });
+        Ok(Json::data(&hash))
+    }
+
+    /// Puts a signed transaction into the pool; gives its hash.
+    pub(super) fn take(&mut self, raw: &[u8]) -> Result<Word, Fault> {
         let chain = &mut self.chain;
         let refuse = |message: String| Err(Fault::new(-32000, message));
         let (tx, from) = Tx::decode(raw)?;
@@ -305,7 +313,7 @@ impl EvmNode {
         }
         let hash = tx.hash;
         chain.pool.add(tx, from, &chain.state, chain.head)?;
-        Ok(Json::data(&hash))
+        Ok(hash)
     }
 
     fn pool_content(&self) -> Json {

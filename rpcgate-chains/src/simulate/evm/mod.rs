@@ -14,7 +14,7 @@ mod tx;
 
 use super::envelope::{Body, Fault, Request};
 use super::json::Json;
-use super::{NodeReply, NodeRequest, Simulated};
+use super::{NodeReply, NodeRequest, Simulated, Submission};
 use chain::Chain;
 use logs::Filters;
 use network::NETWORKS;
@@ -31,13 +31,15 @@ const BATCH: usize = 1_000;
 pub struct EvmNode {
     chain: Chain,
     filters: Filters,
+    /// Taken with the last request.
+    submitted: Vec<Submission>,
 }
 
 impl EvmNode {
     /// The node of `eth`, `bsc`, `polygon` or `avax`; `None` for any other chain.
     pub fn new(chain: &str, seed: u64) -> Option<Self> {
         let network = NETWORKS.iter().find(|network| network.name == chain)?;
-        Some(EvmNode { chain: Chain::new(network, seed), filters: Filters::default() })
+        Some(EvmNode { chain: Chain::new(network, seed), filters: Filters::default(), submitted: Vec::new() })
     }
 
     /// Writes the answer to one request; nothing for a notification.
@@ -75,6 +77,7 @@ fn write_reply(id: Option<&str>, result: Result<Json, Fault>, out: &mut String) 
 
 impl Simulated for EvmNode {
     fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+        self.submitted.clear();
         if *request.method != http::Method::POST {
             // go-ethereum lets load balancers look at it with an empty GET.
             let status =
@@ -113,6 +116,18 @@ impl Simulated for EvmNode {
 
     fn height(&self, now: Time) -> u64 {
         self.chain.height(now)
+    }
+
+    fn submitted(&mut self) -> Vec<Submission> {
+        std::mem::take(&mut self.submitted)
+    }
+
+    fn replay(&mut self, past: &[Submission]) {
+        for Submission { moment, raw } in past {
+            self.chain.advance(*moment);
+            // What an edited list lacks may leave a later transaction without its nonce or its coins.
+            let _ = self.take(raw);
+        }
     }
 }
 

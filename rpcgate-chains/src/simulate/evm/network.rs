@@ -19,7 +19,7 @@ pub(crate) enum Layout {
 }
 
 /// One chain.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Network {
     /// Path name at the gateway.
     pub(crate) name: &'static str,

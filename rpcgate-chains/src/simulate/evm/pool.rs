@@ -20,10 +20,6 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     /// What waits, in order of arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(Tx, Address)> {
         self.waiting.values()
@@ -90,6 +86,14 @@ impl Pool {
         }
         self.waiting.insert(self.arrivals, (tx, from));
         Ok(())
+    }
+
+    /// Whether any could run on the state after block `height` once the base fee is `least` and a block is empty.
+    pub(crate) fn may_enter(&self, state: &State, height: u64, least: u128) -> bool {
+        self.iter().any(|(tx, from)| {
+            let account = state.account(from, height);
+            tx.nonce == account.nonce && tx.max_fee >= least && tx.cost() <= account.balance
+        })
     }
 
     /// Takes out the first transaction that may run on the state after block `height`, within `room` gas.

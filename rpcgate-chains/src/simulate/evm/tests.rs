@@ -204,6 +204,82 @@ fn a_restart_is_no_reorganisation() {
 }
 
 #[test]
+fn a_replay_gives_the_same_chain_whoever_read_in_between() {
+    let names = ["dynamic", "token", "legacy", "gap"];
+    for (chain, _) in CHAINS {
+        let (watched, blind) = (&mut node(chain), &mut node(chain));
+        let mut past = Vec::new();
+        for (index, name) in names.into_iter().enumerate() {
+            let now = later(7 * index as u64);
+            let raw = signed(chain, name).0;
+            result(watched, "eth_sendRawTransaction", json!([raw]), now);
+            past.extend(watched.submitted());
+            assert!(watched.submitted().is_empty(), "told once");
+            refusal(watched, "eth_sendRawTransaction", json!([raw]), now);
+            assert!(watched.submitted().is_empty(), "a refused one is not told");
+            for second in 0..7 {
+                result(watched, "eth_blockNumber", json!([]), now.plus(Duration::from_secs(second)));
+            }
+        }
+        let moments: Vec<_> = past.iter().map(|submission| submission.moment).collect();
+        assert_eq!(moments, [later(0), later(7), later(14), later(21)]);
+        blind.replay(&past);
+        assert!(blind.submitted().is_empty(), "a replay is no submission");
+        let now = later(300);
+        let hashes = names.map(|name| signed(chain, name).1);
+        for hash in &hashes {
+            let ask = |node: &mut EvmNode| {
+                ["eth_getTransactionReceipt", "eth_getTransactionByHash"]
+                    .map(|method| result(node, method, json!([hash]), now))
+            };
+            let seen = ask(watched);
+            assert_eq!(ask(blind), seen, "{chain}");
+            assert_ne!(seen[1], Value::Null);
+        }
+        for method in ["eth_getBalance", "eth_getTransactionCount"] {
+            let ask = |node: &mut EvmNode| result(node, method, json!([SENDER, "latest"]), now);
+            assert_eq!(ask(blind), ask(watched), "{chain}");
+        }
+        let pool = |node: &mut EvmNode| result(node, "txpool_content", json!([]), now);
+        assert_eq!(pool(blind), pool(watched));
+    }
+}
+
+#[test]
+fn a_transaction_too_cheap_for_now_enters_the_same_block_whether_or_not_anybody_looks() {
+    let chain = "eth";
+    let (raw, hash) = signed(chain, "dynamic");
+    // Its price lies far above any base fee, so the fee is moved to it: between the least and the middle.
+    let price = {
+        let node = &mut node(chain);
+        result(node, "eth_sendRawTransaction", json!([raw]), NOW);
+        number(&result(node, "eth_getTransactionByHash", json!([hash]), NOW)["maxFeePerGas"])
+    };
+    let leak = |base_fee: u64| -> EvmNode {
+        let known = super::NETWORKS.iter().find(|network| network.name == chain).expect("a network");
+        let network = super::network::Network { base_fee, ..known.clone() };
+        let chain = super::Chain::new(Box::leak(Box::new(network)), 42);
+        EvmNode { chain, filters: super::Filters::default(), submitted: Vec::new() }
+    };
+    let base_fee = u64::try_from(price).expect("a price") * 13 / 10;
+    let (watched, blind) = (&mut leak(base_fee), &mut leak(base_fee));
+    for node in [&mut *watched, &mut *blind] {
+        assert_eq!(result(node, "eth_sendRawTransaction", json!([raw]), NOW), json!(hash));
+    }
+    let mut now = NOW;
+    let receipt = loop {
+        let receipt = result(watched, "eth_getTransactionReceipt", json!([hash]), now);
+        if receipt != Value::Null {
+            break receipt;
+        }
+        now = now.plus(Duration::from_secs(2));
+        assert!(now < later(400_000), "it enters some day");
+    };
+    assert!(now > later(60), "not at once");
+    assert_eq!(result(blind, "eth_getTransactionReceipt", json!([hash]), later(400_000)), receipt);
+}
+
+#[test]
 fn what_is_sent_waits_for_the_next_block_and_moves_coins_and_tokens() {
     for (chain, _) in CHAINS {
         let node = &mut node(chain);

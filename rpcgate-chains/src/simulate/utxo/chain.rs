@@ -62,6 +62,10 @@ pub(crate) struct Chain {
     runs: HashMap<u64, Run>,
     uses: u64,
     included: BTreeMap<u64, Vec<Tx>>,
+    /// Block of each transaction in `included`, and its place there.
+    homes: HashMap<Hash, (u64, usize)>,
+    /// How many transactions of clients stand in blocks or wait, and how many bytes they have.
+    pub(super) held: (usize, usize),
     /// Outputs that clients' transactions in blocks have spent.
     spent: HashSet<(Hash, u32)>,
 }
@@ -78,6 +82,8 @@ impl Chain {
             runs: HashMap::new(),
             uses: 0,
             included: BTreeMap::new(),
+            homes: HashMap::new(),
+            held: (0, 0),
             spent: HashSet::new(),
         }
     }
@@ -93,6 +99,9 @@ impl Chain {
             for input in txs.iter().flat_map(|tx| &tx.inputs) {
                 self.spent.insert((input.txid, input.index(self.coin.kind)));
             }
+            for (index, tx) in txs.iter().enumerate() {
+                self.homes.insert(tx.txid(self.coin.kind), (self.head + 1, index));
+            }
             self.included.insert(self.head + 1, txs);
         }
         self.head = target;
@@ -102,9 +111,9 @@ impl Chain {
         self.timeline.height(now).max(self.head)
     }
 
-    /// How many transactions of clients stand in blocks.
-    pub(crate) fn remembered(&self) -> usize {
-        self.included.values().map(Vec::len).sum()
+    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    pub(crate) fn moment(&self, now: Time) -> Time {
+        now.max(self.timeline.time(self.head))
     }
 
     /// Unix time of a block in seconds.
@@ -172,8 +181,18 @@ impl Chain {
         })
     }
 
-    /// Where a transaction stands, if its block is in one of the kept or the newest runs.
+    /// Where a client's transaction stands, however long ago.
+    pub(crate) fn home(&self, txid: &Hash) -> Option<(u64, usize)> {
+        let (height, index) = *self.homes.get(txid)?;
+        let traffic = self.spends(height).is_some();
+        Some((height, 1 + usize::from(traffic) + index))
+    }
+
+    /// Where a transaction stands, if it is a client's or its block is in one of the kept or the newest runs.
     pub(crate) fn find_tx(&mut self, txid: &Hash) -> Option<(u64, usize)> {
+        if let Some(home) = self.home(txid) {
+            return Some(home);
+        }
         self.search(|run, _| run.places.get(txid).copied())
     }
 
@@ -237,10 +256,15 @@ impl Chain {
         height > 0 && height.is_multiple_of(2) && !self.seed.word("traffic", height).is_multiple_of(4)
     }
 
+    /// The block whose coins the chain's own traffic spends in block `height`.
+    fn spends(&self, height: u64) -> Option<u64> {
+        height.checked_sub(MATURITY + 1).filter(|made| self.is_traffic(*made))
+    }
+
     /// The transactions of a block.
     pub(crate) fn transactions(&self, height: u64) -> Vec<Tx> {
         let mut txs = Vec::new();
-        if let Some(made) = height.checked_sub(MATURITY + 1).filter(|made| self.is_traffic(*made)) {
+        if let Some(made) = self.spends(height) {
             txs.push(self.traffic(height, made));
         }
         txs.extend(self.included.get(&height).into_iter().flatten().cloned());

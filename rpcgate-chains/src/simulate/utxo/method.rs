@@ -7,6 +7,7 @@ use super::pool::{Reject, Waiting};
 use super::script::{Form, asm};
 use super::show::{Detail, difficulty};
 use super::tx::{Tx, parse_hash, shown};
+use crate::simulate::Submission;
 use crate::simulate::envelope::Fault;
 use crate::simulate::json::{Json, object};
 use rpcgate_core::clock::Time;
@@ -271,8 +272,16 @@ impl UtxoNode {
                     let why = "Fee exceeds maximum configured by user (e.g. -maxtxfee, maxfeerate)";
                     return Err(Fault::new(-25, why));
                 }
-                let since = (now.secs(), self.chain.head);
-                self.chain.pool.push(Waiting { tx, txid, fee, since });
+                let moment = self.chain.moment(now);
+                let raw = tx.encode(kind, true);
+                self.chain.hold(Waiting {
+                    tx,
+                    txid,
+                    fee,
+                    since: (moment.secs(), self.chain.head),
+                    bytes: raw.len(),
+                });
+                self.submitted.push(Submission { moment, raw });
                 Ok(shown(&txid).into())
             }
             // Sending again what already waits only announces it again.

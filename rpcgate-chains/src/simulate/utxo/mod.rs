@@ -13,7 +13,7 @@ mod tx;
 
 use super::envelope::{Body, Fault, Request};
 use super::json::Json;
-use super::{NodeReply, NodeRequest, Simulated};
+use super::{NodeReply, NodeRequest, Simulated, Submission};
 use chain::Chain;
 use coin::COINS;
 use rpcgate_core::clock::Time;
@@ -28,13 +28,15 @@ pub struct UtxoNode {
     chain: Chain,
     /// When the first request came, for `uptime`.
     since: Option<Time>,
+    /// Taken with the last request.
+    submitted: Vec<Submission>,
 }
 
 impl UtxoNode {
     /// The daemon of `btc`, `ltc`, `bch`, `doge`, `dash` or `liquid`; `None` for any other chain.
     pub fn new(chain: &str, seed: u64) -> Option<Self> {
         let coin = COINS.iter().find(|coin| coin.name == chain)?;
-        Some(UtxoNode { chain: Chain::new(coin, seed), since: None })
+        Some(UtxoNode { chain: Chain::new(coin, seed), since: None, submitted: Vec::new() })
     }
 
     /// Writes the answer to one request and gives its HTTP status.
@@ -76,6 +78,7 @@ fn write_reply(id: Option<&str>, result: Result<Json, Fault>, out: &mut String) 
 
 impl Simulated for UtxoNode {
     fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+        self.submitted.clear();
         if *request.method != http::Method::POST {
             let body = b"JSONRPC server handles only POST requests".to_vec();
             return NodeReply { status: 405, content_type: "text/html; charset=ISO-8859-1", body };
@@ -107,6 +110,18 @@ impl Simulated for UtxoNode {
 
     fn height(&self, now: Time) -> u64 {
         self.chain.height(now)
+    }
+
+    fn submitted(&mut self) -> Vec<Submission> {
+        std::mem::take(&mut self.submitted)
+    }
+
+    fn replay(&mut self, past: &[Submission]) {
+        for Submission { moment, raw } in past {
+            self.chain.advance(*moment);
+            self.chain.retake(raw, *moment);
+        }
+        self.chain.weigh_waiting();
     }
 }
 

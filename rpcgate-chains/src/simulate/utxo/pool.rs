@@ -4,10 +4,9 @@ use super::chain::{Chain, MATURITY};
 use super::coin::{Hash, Kind};
 use super::script::Form;
 use super::tx::Tx;
+use crate::simulate::{SUBMISSION_BYTES, SUBMISSIONS};
+use rpcgate_core::clock::Time;
 use std::collections::HashSet;
-
-/// How many transactions of clients are held, waiting and in blocks.
-const ROOM: usize = 10_000;
 
 /// A transaction that waits.
 #[derive(Debug, Clone)]
@@ -18,6 +17,8 @@ pub(crate) struct Waiting {
     pub(crate) fee: u64,
     /// Unix time of its arrival in seconds, and the newest block then.
     pub(crate) since: (u64, u64),
+    /// Length of its encoding, witnesses included.
+    pub(crate) bytes: usize,
 }
 
 /// The pool, in order of arrival.
@@ -60,9 +61,15 @@ impl Pool {
         self.0.drain(..).map(|waiting| waiting.tx).collect()
     }
 
-    pub(crate) fn push(&mut self, waiting: Waiting) {
+    fn push(&mut self, waiting: Waiting) {
         self.0.push(waiting);
     }
+}
+
+/// Elements writes a fee as an output without a script.
+fn liquid_fee(tx: &Tx) -> u64 {
+    let fees = tx.outputs.iter().filter(|output| output.script.is_empty());
+    fees.fold(0, |sum, output| sum.saturating_add(output.value))
 }
 
 /// An amount as refusals write it: at least two decimals.
@@ -73,6 +80,50 @@ fn money(value: u64) -> String {
 }
 
 impl Chain {
+    /// Lets a checked transaction wait for the next block.
+    pub(crate) fn hold(&mut self, waiting: Waiting) {
+        self.held.0 += 1;
+        self.held.1 += waiting.bytes;
+        self.pool.push(waiting);
+    }
+
+    /// Lets a transaction wait that was checked when it was first taken. It is not checked again: how far back an
+    /// output is found depends on what was read before, and a transaction that then missed would change its block.
+    pub(crate) fn retake(&mut self, raw: &[u8], moment: Time) {
+        let kind = self.coin.kind;
+        let Some(tx) = Tx::decode(kind, raw).filter(|tx| !tx.is_coinbase()) else {
+            return;
+        };
+        let (txid, bytes) = (tx.txid(kind), raw.len());
+        if self.pool.find(&txid).is_none() && self.home(&txid).is_none() && self.has_room(bytes) {
+            let since = (moment.secs(), self.head);
+            self.hold(Waiting { tx, txid, fee: 0, since, bytes });
+        }
+    }
+
+    /// Finds the fees of what waits after [`Chain::retake`].
+    pub(crate) fn weigh_waiting(&mut self) {
+        let waiting: Vec<Tx> = self.pool.iter().map(|waiting| waiting.tx.clone()).collect();
+        let fees: Vec<u64> = waiting.iter().map(|tx| self.fee(tx)).collect();
+        for (waiting, fee) in self.pool.0.iter_mut().zip(fees) {
+            waiting.fee = fee;
+        }
+    }
+
+    fn fee(&mut self, tx: &Tx) -> u64 {
+        let kind = self.coin.kind;
+        if kind == Kind::Liquid {
+            return liquid_fee(tx);
+        }
+        let found = tx.inputs.iter().filter_map(|input| self.output(&input.txid, input.index(kind)));
+        let value = found.fold(0u64, |sum, coins| sum.saturating_add(coins.output.value));
+        tx.outputs.iter().fold(value, |left, output| left.saturating_sub(output.value))
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.held.0 < SUBMISSIONS && self.held.1.saturating_add(bytes) <= SUBMISSION_BYTES
+    }
+
     /// Whether a transaction may wait for a block; gives its fee. Scripts are not run: an input only needs
     /// something that could be a signature.
     pub(crate) fn check(&mut self, tx: &Tx) -> Result<u64, Reject> {
@@ -139,9 +190,7 @@ impl Chain {
         if sealed().all(|sealed| open(&sealed.value)) && paid != value {
             return Err(Reject::new("bad-txns-in-ne-out"));
         }
-        let fee =
-            tx.outputs.iter().filter(|output| output.script.is_empty()).map(|output| output.value).sum();
-        self.check_fee(tx, fee)
+        self.check_fee(tx, liquid_fee(tx))
     }
 
     fn check_fee(&self, tx: &Tx, fee: u64) -> Result<u64, Reject> {
@@ -149,7 +198,7 @@ impl Chain {
         if fee < least {
             return Err(Reject { reason: "min relay fee not met", detail: format!(", {fee} < {least}") });
         }
-        if self.pool.iter().count() + self.remembered() >= ROOM {
+        if !self.has_room(tx.encode(self.coin.kind, true).len()) {
             return Err(Reject::new("mempool full"));
         }
         Ok(fee)

@@ -305,6 +305,82 @@ fn a_restart_is_no_reorganisation() {
 }
 
 #[test]
+fn a_replay_gives_the_same_blocks_whoever_read_in_between() {
+    for chain in CHAINS {
+        let (watched, blind) = (&mut node(chain), &mut node(chain));
+        let mut past = Vec::new();
+        let mut sent: Vec<_> = (0..5).map(|skip| good(watched, chain, skip)).collect();
+        let ids: Vec<_> = sent.iter().map(|(_, txid)| txid.clone()).collect();
+        let last = sent.pop().expect("the fifth").0;
+        for (index, (raw, _)) in sent.into_iter().enumerate() {
+            let now = later(7 * index as u64);
+            result(watched, "sendrawtransaction", json!([raw]), now);
+            past.extend(watched.submitted());
+            assert!(watched.submitted().is_empty(), "told once");
+            result(watched, "sendrawtransaction", json!([raw]), now);
+            assert!(watched.submitted().is_empty(), "sent again, it is not told again");
+            for second in 0..7 {
+                result(watched, "getbestblockhash", json!([]), now.plus(Duration::from_secs(second)));
+            }
+        }
+        // The clock steps back behind the newest block.
+        result(watched, "sendrawtransaction", json!([last]), later(1));
+        past.extend(watched.submitted());
+        assert!(past.iter().map(|submission| submission.moment).is_sorted());
+        blind.replay(&past);
+        assert!(blind.submitted().is_empty(), "a replay is no submission");
+        let newest = past.last().expect("submissions").moment;
+        for (method, params) in [
+            ("getrawmempool", json!([])),
+            ("getmempoolentry", json!([ids[4]])),
+            ("getbestblockhash", json!([])),
+        ] {
+            let seen = result(watched, method, params.clone(), newest);
+            assert_eq!(result(blind, method, params, newest), seen, "{chain} {method}");
+        }
+        for back in 0..20 {
+            let height = watched.height(newest) + 5 - back;
+            let ask = |node: &mut UtxoNode| result(node, "getblockhash", json!([height]), later(90));
+            assert_eq!(ask(blind), ask(watched), "{chain}");
+        }
+        for txid in ids {
+            // Days later, far below the runs of blocks that are searched.
+            let now = later(400_000);
+            let ask = |node: &mut UtxoNode| result(node, "getrawtransaction", json!([txid, true]), now);
+            assert_eq!(ask(blind), ask(watched), "{chain}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_leaves_out_what_is_no_transaction_or_came_twice() {
+    let node = &mut node("btc");
+    let (raw, txid) = good(node, "btc", 0);
+    result(node, "sendrawtransaction", json!([raw]), NOW);
+    let once = node.submitted();
+    let mut past = [once.clone(), once.clone(), once].concat();
+    past[1].raw.truncate(20);
+    let again = &mut super::UtxoNode::new("btc", 42).expect("btc");
+    again.replay(&past);
+    assert_eq!(result(again, "getrawmempool", json!([]), NOW), json!([txid]));
+    past[2].moment = later(60);
+    let again = &mut super::UtxoNode::new("btc", 42).expect("btc");
+    again.replay(&past);
+    assert_eq!(result(again, "getrawmempool", json!([]), later(60)), json!([]));
+}
+
+#[test]
+fn a_node_is_full_once_it_holds_its_bytes() {
+    let node = &mut node("btc");
+    let (raw, _) = good(node, "btc", 0);
+    node.chain.held.1 = crate::simulate::SUBMISSION_BYTES - raw.len() / 2 + 1;
+    let full = refusal(node, "sendrawtransaction", json!([raw]), NOW);
+    assert_eq!(full, (-26, "mempool full".into()));
+    node.chain.held.1 -= 1;
+    result(node, "sendrawtransaction", json!([raw]), NOW);
+}
+
+#[test]
 fn a_block_of_hours_ago_is_found_by_a_hash_from_before_a_restart() {
     let height = node("btc").height(NOW) - 20_000;
     let hash = result(&mut node("btc"), "getblockhash", json!([height]), NOW);

@@ -25,6 +25,8 @@ use tokio::sync::Semaphore;
 use tower_layer::Layer;
 use tower_service::Service;
 
+/// How a call ends at the node.
+type Ending = fn() -> State;
 type Say = Box<dyn FnMut(&str) -> State + Send>;
 
 /// What stands behind the cache: counts what reaches it, waits while it is held, answers as it is told.
@@ -301,7 +303,7 @@ async fn errors_and_what_is_not_known_yet_are_never_kept() {
     };
     let null = || result("null");
     let refused = || State::Refused(Refusal::Overloaded);
-    let states: [(&str, fn() -> State); 5] = [
+    let states: [(&str, Ending); 5] = [
         ("failed", failed),
         ("error", error),
         ("whole error", whole_error),
@@ -473,7 +475,7 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again(
     };
     let failed = || State::Failed(Fault::sent(Cause::Status(503)));
     let refused = || State::Refused(Refusal::Overloaded);
-    let states: [(fn() -> State, Outcome, u32); 3] =
+    let states: [(Ending, Outcome, u32); 3] =
         [(error, Outcome::NodeError, 5), (failed, Outcome::Failed, 0), (refused, Outcome::Refused, 0)];
     for (state, outcome, charged) in states {
         let site = Site::held(Desk::new());

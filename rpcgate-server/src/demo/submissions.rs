@@ -1,0 +1,256 @@
+//! What clients submitted to a simulated node, kept for its next start: one file for each chain.
+//!
+//! `CHAIN.submissions` is text. Its first line, `seed N`, names the chain that it belongs to; each further line is one
+//! transaction that the node took: the moment in microseconds since the Unix epoch, a space, and the signed bytes in
+//! hex. A line is whole before the client hears of its transaction, so that a last line without its end, which a
+//! process that was killed may leave, was never promised to anybody and is dropped. Lines are handed to the system,
+//! not forced to the disk: they outlive the process, and all but the last seconds before a loss of power.
+//!
+//! A file ends with the first transaction that would make it more than [`SUBMISSIONS`], or more than
+//! [`SUBMISSION_BYTES`] of them. A UTXO node refuses beyond that. An EVM node goes on, and what it takes from then on
+//! is gone with the next start, from which accounts stand as the kept transactions left them; its blocks' hashes do
+//! not cover transactions, so that this is no reorganisation either. Removing the file begins anew.
+
+use super::dir::Dir;
+use super::state::StateError;
+use rpcgate_chains::simulate::{SUBMISSION_BYTES, SUBMISSIONS, Submission};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+/// The end of one chain's file.
+#[derive(Debug)]
+pub(super) struct Submissions {
+    path: PathBuf,
+    seed: u64,
+    /// How many transactions it holds, and how many bytes those have.
+    held: (usize, usize),
+    end: End,
+}
+
+#[derive(Debug)]
+enum End {
+    /// Not open yet. What stands beyond this many bytes is dropped with the first line that is added.
+    Known(u64),
+    Open(File),
+    /// Nothing more is kept: later transactions build upon the one that is missing.
+    Closed,
+}
+
+/// What a file holds.
+#[derive(Debug, Default)]
+struct Kept {
+    past: Vec<Submission>,
+    /// Length of what is to stay, in bytes; 0 to begin anew.
+    length: usize,
+}
+
+impl Submissions {
+    /// What `dir` keeps of the chain's earlier life, and where to add to it. A file of another seed is of another
+    /// chain: it counts for nothing, and is replaced with the first line that is added.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that has lines which no demo wrote: it is left as it is.
+    pub(super) fn open(
+        dir: &Dir,
+        chain: &str,
+        seed: u64,
+    ) -> Result<(Submissions, Vec<Submission>), StateError> {
+        let name = format!("{chain}.submissions");
+        let bytes = dir.bytes(&name)?.unwrap_or_default();
+        let path = dir.file(&name);
+        let Kept { past, length } = read(&bytes, seed)
+            .map_err(|why| StateError::Unreadable { file: path.display().to_string(), why })?;
+        let held = (past.len(), past.iter().map(|submission| submission.raw.len()).sum());
+        Ok((Submissions { path, seed, held, end: End::Known(length as u64) }, past))
+    }
+
+    /// Adds what a node has just taken, all or nothing of each. A file that cannot be written is given up, with one
+    /// line in the log: the demo goes on, and forgets with its end.
+    pub(super) fn add(&mut self, fresh: &[Submission]) {
+        if fresh.is_empty() || matches!(self.end, End::Closed) {
+            return;
+        }
+        let (mut text, mut whole) = (String::new(), true);
+        for submission in fresh {
+            let held = (self.held.0 + 1, self.held.1.saturating_add(submission.raw.len()));
+            whole = held.0 <= SUBMISSIONS && held.1 <= SUBMISSION_BYTES;
+            if !whole {
+                break;
+            }
+            self.held = held;
+            text.push_str(&submission.to_string());
+            text.push('\n');
+        }
+        let written = self.write(&text);
+        let file = self.path.display();
+        if let Err(error) = written {
+            tracing::warn!(%file, %error, "the next start will not know what is submitted from now on");
+            self.end = End::Closed;
+        } else if !whole {
+            tracing::warn!(%file, "full: the next start will not know what is submitted from now on");
+            self.end = End::Closed;
+        }
+    }
+
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if let End::Known(length) = self.end {
+            let mut options = OpenOptions::new();
+            let mut file = options.append(true).create(true).mode(0o600).open(&self.path)?;
+            file.set_len(length)?;
+            if length == 0 {
+                writeln!(file, "seed {}", self.seed)?;
+            }
+            self.end = End::Open(file);
+        }
+        if let End::Open(file) = &mut self.end {
+            file.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// The error says what is wrong.
+fn read(bytes: &[u8], seed: u64) -> Result<Kept, String> {
+    // Whatever follows the last line's end was never finished.
+    let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else {
+        return Ok(Kept::default());
+    };
+    let mut lines = bytes[..last].split(|byte| *byte == b'\n');
+    let text = |line| str::from_utf8(line).ok();
+    let own = |line| text(line)?.strip_prefix("seed ")?.parse::<u64>().ok();
+    match lines.next().and_then(own) {
+        None => return Err("line 1: no seed".into()),
+        Some(own) if own != seed => return Ok(Kept::default()),
+        Some(_) => {}
+    }
+    let mut past = Vec::new();
+    for (index, line) in lines.enumerate() {
+        let read = text(line).and_then(|line| line.parse().ok());
+        past.push(read.ok_or_else(|| format!("line {}: no transaction", index + 2))?);
+    }
+    Ok(Kept { past, length: last + 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::clock::Time;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn submissions(moments: std::ops::Range<u64>) -> Vec<Submission> {
+        moments.map(|n| Submission { moment: Time::from_micros(n), raw: n.to_be_bytes().to_vec() }).collect()
+    }
+
+    fn past(dir: &Dir) -> Vec<Submission> {
+        Submissions::open(dir, "eth", 7).unwrap().1
+    }
+
+    fn home() -> (tempfile::TempDir, Dir) {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        (home, dir)
+    }
+
+    #[test]
+    fn what_is_added_is_found_in_its_order_and_is_private() {
+        let (_home, dir) = home();
+        let file = dir.file("eth.submissions");
+        let (mut kept, none) = Submissions::open(&dir, "eth", 7).unwrap();
+        kept.add(&[]);
+        assert!(none.is_empty() && !file.exists(), "no file without a submission");
+        kept.add(&submissions(0..2));
+        kept.add(&submissions(2..3));
+        assert_eq!(past(&dir), submissions(0..3));
+        Submissions::open(&dir, "eth", 7).unwrap().0.add(&submissions(3..4));
+        assert_eq!(past(&dir), submissions(0..4));
+        assert!(Submissions::open(&dir, "bsc", 7).unwrap().1.is_empty());
+        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_torn_last_line_is_dropped_wherever_it_was_torn() {
+        let (_home, dir) = home();
+        let file = dir.file("eth.submissions");
+        Submissions::open(&dir, "eth", 7).unwrap().0.add(&submissions(0..2));
+        let whole = fs::read(&file).unwrap();
+        let ends: Vec<_> = (1..=whole.len()).filter(|end| whole[end - 1] == b'\n').collect();
+        for torn in 0..=whole.len() {
+            fs::write(&file, &whole[..torn]).unwrap();
+            let lines = ends.iter().filter(|end| **end <= torn).count() as u64;
+            let (mut kept, found) = Submissions::open(&dir, "eth", 7).unwrap();
+            assert_eq!(found, submissions(0..lines.saturating_sub(1)), "{torn} bytes");
+            kept.add(&submissions(8..9));
+            assert_eq!(past(&dir), [found, submissions(8..9)].concat(), "{torn} bytes");
+        }
+        fs::write(&file, [&whole[..], &[b'9', 0, 0xff]].concat()).unwrap();
+        assert_eq!(past(&dir), submissions(0..2));
+    }
+
+    #[test]
+    fn a_line_that_no_demo_wrote_is_named_and_left() {
+        let (_home, dir) = home();
+        let file = dir.file("eth.submissions");
+        for (text, why) in [
+            ("\n", "line 1: no seed"),
+            ("seed -1\n", "line 1: no seed"),
+            ("seed 7\n1 00\n1 0\n", "line 3: no transaction"),
+            ("seed 7\n\n1 00\n", "line 2: no transaction"),
+        ] {
+            fs::write(&file, text).unwrap();
+            let error = Submissions::open(&dir, "eth", 7).unwrap_err().to_string();
+            assert!(error.contains(&format!("eth.submissions: {why}: mend it")), "{error}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn another_seeds_file_is_replaced() {
+        let (_home, dir) = home();
+        Submissions::open(&dir, "eth", 8).unwrap().0.add(&submissions(0..5));
+        let (mut kept, found) = Submissions::open(&dir, "eth", 7).unwrap();
+        assert!(found.is_empty());
+        kept.add(&submissions(5..6));
+        assert_eq!(past(&dir), submissions(5..6));
+    }
+
+    #[test]
+    fn a_full_file_takes_nothing_more() {
+        let (_home, dir) = home();
+        let (mut kept, _) = Submissions::open(&dir, "eth", 7).unwrap();
+        let all = SUBMISSIONS as u64;
+        kept.add(&submissions(0..all - 1));
+        kept.add(&submissions(all - 1..all + 5));
+        kept.add(&submissions(all + 5..all + 6));
+        assert_eq!(past(&dir), submissions(0..all));
+        Submissions::open(&dir, "eth", 7).unwrap().0.add(&submissions(all..all + 1));
+        assert_eq!(past(&dir).len(), SUBMISSIONS);
+    }
+
+    #[test]
+    fn nothing_is_kept_after_what_was_too_long() {
+        let (_home, dir) = home();
+        let (mut kept, _) = Submissions::open(&dir, "eth", 7).unwrap();
+        kept.add(&submissions(0..1));
+        kept.add(&[Submission { moment: Time::from_micros(1), raw: vec![0; SUBMISSION_BYTES] }]);
+        kept.add(&submissions(2..3));
+        assert_eq!(past(&dir), submissions(0..1));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_given_up() {
+        let (_home, dir) = home();
+        let (mut kept, _) = Submissions::open(&dir, "eth", 7).unwrap();
+        let file = dir.file("eth.submissions");
+        fs::create_dir(&file).unwrap();
+        kept.add(&submissions(0..1));
+        fs::remove_dir(&file).unwrap();
+        kept.add(&submissions(1..2));
+        assert!(!file.exists(), "what came later builds upon what was lost");
+    }
+}
