@@ -361,7 +361,7 @@ fn errors_of_variables_and_flags_begin_with_their_name() {
         [
             "RPCGATE_ADMIN: admin must be a table, found a text",
             "RPCGATE_CHAINS__ETC__TIMEOUT: chains: unknown chain \"etc\"; the nearest known chain is \"eth\"",
-            "RPCGATE_CHAINS__ETH__CU: chains.eth.cu must be pairs such as eth_call=15,eth_getLogs=75, found \"eth_call\"",
+            "RPCGATE_CHAINS__ETH__CU: chains.eth.cu must be pairs such as method=15,other=75, found \"eth_call\"",
             "RPCGATE_GATEWAY__LIMITS__BODDY: unknown name; the nearest known name is RPCGATE_GATEWAY__LIMITS__BODY",
             "RPCGATE_GATEWAY__LISTEN: gateway.listen must be an address with a port such as \"127.0.0.1:8080\", found \"x\"",
             "RPCGATE_GATWAY__LISTEN: unknown name; the nearest known name is RPCGATE_GATEWAY__LISTEN",

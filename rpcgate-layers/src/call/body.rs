@@ -100,7 +100,9 @@ impl<B: Body<Data = Bytes>> Reading<B> {
                         *this.first = data;
                     } else {
                         if this.more.is_empty() {
-                            this.more.reserve(received.max(2 * this.first.len()));
+                            // A body that says how long it is needs no room to grow.
+                            let rest = this.body.size_hint().exact().and_then(|rest| usize::try_from(rest).ok());
+                            this.more.reserve(received + rest.unwrap_or(received));
                             this.more.extend_from_slice(&std::mem::take(this.first));
                         }
                         this.more.extend_from_slice(&data);

@@ -8,7 +8,7 @@
 //! It promises no order between the calls of a set: a node may work on them at the same time.
 //!
 //! ```
-//! use rpcgate_core::envelope::WireId;
+//! use rpcgate_core::envelope::{Limits, Parsed, WireId, parse};
 //!
 //! let body = br#"{"id":"mine","params":[1.50],"extra":1,"method":"toy_r\u0065ad"}"#;
 //! let Ok(Parsed::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a call") };
@@ -154,6 +154,13 @@ impl Load {
 }
 
 async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+    // What goes to the nodes is written anew, so for a while the request is held twice.
+    if tally.room.take(tally.body.len()).is_err() {
+        for entry in tally.entries.iter_mut().filter(|entry| entry.is_open()) {
+            entry.state = State::Refused(Refusal::Overloaded);
+        }
+        return;
+    }
     let loads = loads(pool, tally);
     for place in loads.iter().flat_map(|load| &load.places) {
         tally.entries[*place].state = State::Sent;

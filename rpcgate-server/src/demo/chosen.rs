@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn choose(text: &str) -> Result<ChosenNode, BadNode> {
-        let (name, url) = text.split_once('=').unwrap();
+        let (name, url) = text.split_once('=').unwrap_or((text, ""));
         let (chain, part) = name.split_once('.').unwrap_or((name, "url"));
         ChosenNode::new(&(chain.into(), part.into(), url.into()))
     }
@@ -221,7 +221,8 @@ mod tests {
             ("eht=http://h", "--node eht: there is no such chain; known are eth, bsc, "),
             ("=http://h", "--node : there is no such chain"),
             ("eth.http=http://h", "--node eth.http: a node has no such part; known are ws and grpc"),
-            ("eth=", "--node eth: the URL must begin with one of http://, https://"),
+            ("eth=", "--node eth: write CHAIN=URL, as in eth=http://127.0.0.1:8545"),
+            ("eth", "--node eth: write CHAIN=URL, as in eth=http://127.0.0.1:8545"),
             ("eth=ws://h", "--node eth: the URL must begin with one of http://, https://"),
             ("eth.ws=http://h", "--node eth: the URL must begin with one of ws://, wss://"),
             ("eth=http://", "--node eth: the URL must name a host"),
