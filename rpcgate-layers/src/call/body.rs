@@ -27,6 +27,10 @@ impl Default for BodyLimits {
     }
 }
 
+/// What is read is written anew for a node, so a body will be in memory twice. The room for both is taken as it comes:
+/// a request refused when all of it was read would have cost the most.
+const COPIES: usize = 2;
+
 pin_project! {
     /// A body being read. A body that comes in one piece is passed on as it is, any other is put together.
     #[derive(Debug)]
@@ -93,7 +97,7 @@ impl<B: Body<Data = Bytes>> Reading<B> {
                     if received > this.limits.bytes {
                         return Poll::Ready(Err(Refusal::BodyTooLarge));
                     }
-                    if held.take(data.len()).is_err() {
+                    if held.take(COPIES * data.len()).is_err() {
                         return Poll::Ready(Err(Refusal::Overloaded));
                     }
                     if received == data.len() {
@@ -101,7 +105,8 @@ impl<B: Body<Data = Bytes>> Reading<B> {
                     } else {
                         if this.more.is_empty() {
                             // A body that says how long it is needs no room to grow.
-                            let rest = this.body.size_hint().exact().and_then(|rest| usize::try_from(rest).ok());
+                            let rest =
+                                this.body.size_hint().exact().and_then(|rest| usize::try_from(rest).ok());
                             this.more.reserve(received + rest.unwrap_or(received));
                             this.more.extend_from_slice(&std::mem::take(this.first));
                         }
@@ -213,7 +218,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bodies_share_one_room() {
-        let room = Room::new(8);
+        let room = Room::new(8 * COPIES);
         let (mut one, mut two) = (Held::of(room.clone()), Held::of(room.clone()));
         let body = || Full::new(Bytes::from_static(b"12345"));
         assert!(read(body(), BodyLimits::default(), &mut one).await.is_ok());

@@ -154,13 +154,6 @@ impl Load {
 }
 
 async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
-    // What goes to the nodes is written anew, so for a while the request is held twice.
-    if tally.room.take(tally.body.len()).is_err() {
-        for entry in tally.entries.iter_mut().filter(|entry| entry.is_open()) {
-            entry.state = State::Refused(Refusal::Overloaded);
-        }
-        return;
-    }
     let loads = loads(pool, tally);
     for place in loads.iter().flat_map(|load| &load.places) {
         tally.entries[*place].state = State::Sent;
