@@ -2,6 +2,7 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use rpcgate_core::window::Windows;
+use std::cell::RefCell;
 
 /// The request's id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -43,9 +44,21 @@ pub fn write_rates(windows: &Windows, headers: &mut HeaderMap) {
         tightest.remaining,
         tightest.reset,
     ];
-    for (name, value) in RATE.into_iter().zip(values) {
-        headers.insert(name, HeaderValue::from(value));
-    }
+    WRITTEN.with_borrow_mut(|written| {
+        for ((name, value), written) in RATE.into_iter().zip(values).zip(written) {
+            if !matches!(written, Some((number, _)) if *number == value) {
+                *written = Some((value, HeaderValue::from(value)));
+            }
+            if let Some((_, text)) = written {
+                headers.insert(name, text.clone());
+            }
+        }
+    });
+}
+
+thread_local! {
+    /// What was written last in each place. Most of it is the same in the next answer, and a clone costs no allocation.
+    static WRITTEN: RefCell<[Option<(u64, HeaderValue)>; 9]> = const { RefCell::new([const { None }; 9]) };
 }
 
 /// Whether a node's header stays behind: those of one connection (RFC 9110, section 7.6.1), those that are between a
@@ -107,6 +120,16 @@ mod tests {
         );
         assert_eq!((read("ratelimit-limit"), read("ratelimit-remaining")), ("500".into(), "1".into()));
         assert_eq!(read("ratelimit-reset"), "3530");
+    }
+
+    #[test]
+    fn every_answer_has_its_own_numbers() {
+        let rates = |used: u64| {
+            let mut headers = HeaderMap::new();
+            write_rates(&Windows::of(&Plan::of(Tier::Free), [used; 3], Time::from_secs(0)), &mut headers);
+            headers["x-ratelimit-remaining-minute"].to_str().unwrap().to_owned()
+        };
+        assert_eq!([rates(1), rates(1), rates(2), rates(1)], ["9", "9", "8", "9"]);
     }
 
     #[test]
