@@ -241,6 +241,12 @@ impl Drop for Gateway {
 fn without_effect(config: &Config) -> Vec<&'static str> {
     let nodes = || config.chains.values().flat_map(|chain| &chain.nodes);
     let settings = [
+        ("gateway.ws", config.gateway.ws != Default::default()),
+        ("admin", config.admin != Default::default()),
+        ("database", config.database != Default::default()),
+        ("journal", config.journal != Default::default()),
+        ("retention", config.retention != Default::default()),
+        ("webhooks", config.webhooks != Default::default()),
         ("gateway.grpc_listen", config.gateway.grpc_listen.is_some()),
         ("redis.url", config.redis.url.is_some()),
         ("telemetry.listen", config.telemetry.listen.is_some()),
