@@ -23,6 +23,8 @@ pub struct Reply {
 pub enum Source {
     /// A node, asked for this call.
     Node,
+    /// A node, with one answer to all calls it was asked together: no word about this one.
+    NodeForAll,
     /// The cache: it was stored before the request came.
     Stored,
     /// Another call for the same thing, which was under way when this one came.

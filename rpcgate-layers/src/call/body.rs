@@ -17,7 +17,8 @@ pub struct BodyLimits {
     pub bytes: usize,
     /// How long a body may take however slow it is; 10 s by default.
     pub patience: Duration,
-    /// Bytes per second that must have come, on the average, when that time is over; 1,024 by default.
+    /// Bytes per second that must come on the average of that time, and then of every half of it anew: a body that
+    /// stops is cut, however much of it has come. 1,024 by default.
     pub pace: usize,
 }
 
@@ -44,28 +45,29 @@ pin_project! {
     }
 }
 
-/// Watches the pace. Its timer is made only when a body keeps us waiting.
+/// Watches the pace, one span of time after the other. Its timer is made only when a body keeps us waiting.
 #[derive(Debug, Default)]
 struct Slow {
     timer: Option<Pin<Box<Sleep>>>,
-    waited: Duration,
+    /// What had come when this span began.
+    before: usize,
+    spans: u32,
 }
 
 impl Slow {
     fn poll(&mut self, received: usize, limits: &BodyLimits, cx: &mut Context<'_>) -> Poll<()> {
-        const STEP: Duration = Duration::from_secs(1);
         loop {
-            let first = self.timer.is_none();
-            let step = if first || self.waited.is_zero() { limits.patience } else { STEP };
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(step)));
+            // The first span is the patience itself, every later one half of it.
+            let span = if self.spans == 0 { limits.patience } else { limits.patience / 2 };
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(span)));
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            self.waited += step;
-            if (received as u128) < u128::from(self.waited.as_secs()) * limits.pace as u128 {
+            let due = span.as_millis() * limits.pace as u128 / 1_000;
+            if ((received - self.before) as u128) < due {
                 return Poll::Ready(());
             }
-            self.timer = Some(Box::pin(tokio::time::sleep(STEP)));
+            (self.before, self.spans, self.timer) = (received, self.spans + 1, None);
         }
     }
 }
@@ -213,7 +215,11 @@ mod tests {
         }));
         let before = tokio::time::Instant::now();
         assert_eq!(read(body, BodyLimits::default(), &mut Held::default()).await, Err(Refusal::BodyTooSlow));
-        assert_eq!(before.elapsed().as_secs(), 30, "30,000 bytes are a pace of 1 KiB/s for 29.3 s");
+        assert_eq!(
+            before.elapsed().as_secs(),
+            15,
+            "what came in the first 10 s does not count in the next 5"
+        );
     }
 
     #[tokio::test(start_paused = true)]

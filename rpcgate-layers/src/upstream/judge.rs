@@ -134,7 +134,11 @@ impl Answer {
             // One error for all: the node would not take the array.
             Content::Replies(Replies::Single(reply)) if reply.error.is_some() => {
                 for place in places {
-                    settle(*place, self.state(reply));
+                    let mut state = self.state(reply);
+                    if let State::Answered(reply) = &mut state {
+                        reply.from = Source::NodeForAll;
+                    }
+                    settle(*place, state);
                 }
                 return;
             }

@@ -1,6 +1,7 @@
 //! Upstream: the station at the end of the road, which sends what is still open to a node.
 //!
-//! A set of one travels under the client's own id, so a node's answer passes as it is. Calls of a larger set are sent
+//! A set of one travels under the client's own id, so a node's answer passes as it is; a call that may be cached, whose
+//! answer others may be waiting for, travels with nothing of its client but method and parameters. Calls of a larger set are sent
 //! under their places in it, together where the chain and its nodes take arrays; a broadcast always travels alone. It
 //! refuses with [`Refusal::Overloaded`] when too many calls to the chain are under way; whatever else goes wrong is a
 //! [`Fault`] of the call it happened to, never of its neighbours.
@@ -23,7 +24,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use futures_util::future::{Either, join_all};
 use rpcgate_core::call::{Before, Calls, Payload, Settled, State};
-use rpcgate_core::chain::{ChainName, Flags};
+use rpcgate_core::chain::{ChainName, Dialect, Flags};
 use rpcgate_core::envelope::WireId;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
@@ -209,13 +210,15 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
     let mut open = 0;
     let mut array: Option<Load> = None;
     for (place, entry) in tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()) {
-        let Payload::JsonRpc(envelope) = &entry.call.payload else { continue };
+        if !matches!(entry.call.payload, Payload::JsonRpc(_)) {
+            continue;
+        }
         open += 1;
         let broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
         if broadcast || !together || !tally.batch {
-            let id = if tally.batch && envelope.id.is_none() { WireId::Index(place) } else { WireId::Own };
-            let mut body = Vec::with_capacity(entry.call.len() + 16);
-            envelope.write(&tally.body, id, &mut body);
+            let mut body = Vec::with_capacity(entry.call.len() + 32);
+            let silent = tally.batch && entry.call.id(&tally.body).is_none();
+            write(tally, place, if silent { WireId::Index(place) } else { WireId::Own }, &mut body);
             // Others may wait for what can be cached, and nobody can wait for a stream.
             let held = tally.batch || entry.call.rule.cache.is_cached();
             loads.push(Load { places: SmallVec::from_buf([place]), body, broadcast, alone: true, held });
@@ -232,7 +235,7 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
             held: true,
         });
         load.body.push(if load.places.is_empty() { b'[' } else { b',' });
-        envelope.write(&tally.body, WireId::Index(place), &mut load.body);
+        write(tally, place, WireId::Index(place), &mut load.body);
         load.places.push(place);
     }
     loads.extend(array);
@@ -241,15 +244,28 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
             // Nodes answer a lone call faster than an array of one, and some tell more in its HTTP status.
             load.alone = true;
             load.body.clear();
-            if let Payload::JsonRpc(envelope) = &tally.entries[place].call.payload {
-                envelope.write(&tally.body, WireId::Index(place), &mut load.body);
-            }
+            write(tally, place, WireId::Index(place), &mut load.body);
         } else {
             load.body.push(b']');
         }
     }
     debug_assert_eq!(open, loads.iter().map(|load| load.places.len()).sum::<usize>());
     loads
+}
+
+/// Writes the call at `place` for a node.
+fn write(tally: &Tally, place: usize, id: WireId<'_>, out: &mut Vec<u8>) {
+    let call = &tally.entries[place].call;
+    let Payload::JsonRpc(envelope) = &call.payload else { return };
+    if call.rule.cache.is_cached() && !envelope.is_notification(&tally.body) {
+        let version = match tally.chain.facts().dialect {
+            Dialect::Utxo => "\"1.0\"",
+            _ => "\"2.0\"",
+        };
+        envelope.write_anonymous(&tally.body, version, place, out);
+    } else {
+        envelope.write(&tally.body, id, out);
+    }
 }
 
 /// Why a request to a node brought nothing.

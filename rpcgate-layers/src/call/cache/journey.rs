@@ -130,8 +130,12 @@ where
     }
 }
 
+/// What followers get: what the leader got, unless that may be due to the leader's neighbours in a batch. Then each is
+/// on its own again, or anybody could fail another's calls by the company he sends them in.
 fn landing(tally: &Tally, place: usize) -> Landing {
     match tally.entries.get(place).map(|entry| &entry.state) {
+        Some(State::Answered(reply)) if reply.from == Source::NodeForAll => Landing::Lost,
+        Some(State::Failed(_)) if tally.entries.len() > 1 => Landing::Lost,
         Some(State::Answered(reply)) => Landing::Answered(reply.form.shared()),
         Some(State::Failed(fault)) => Landing::Failed(*fault),
         Some(State::Refused(refusal)) => Landing::Refused(*refusal),

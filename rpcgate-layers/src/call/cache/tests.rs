@@ -498,6 +498,34 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again(
     }
 }
 
+#[tokio::test]
+async fn what_befalls_a_batch_is_not_passed_on_to_those_who_follow_one_of_its_calls() {
+    let for_all = || {
+        let form = Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK);
+        State::Answered(Reply { form, from: Source::NodeForAll })
+    };
+    let failed = || State::Failed(Fault::sent(Cause::Timeout));
+    let ends: [Ending; 2] = [for_all, failed];
+    for end in ends {
+        let site = Site::held(Desk::new());
+        let first = site.under_way(many(&[read(1), one("2", "toy_scan", "[]")]));
+        let others: Vec<_> = (0..5).map(|_| site.under_way(read(3))).collect();
+        let mut asked = 0;
+        site.node.says(move |_| {
+            asked += 1;
+            if asked <= 2 { end() } else { result("7") }
+        });
+        site.node.release(2);
+        let Ok(calls) = first.await;
+        assert!(told(calls).0.contains("error"));
+        for Ok(calls) in join_all(others).await {
+            assert_eq!(told(calls).0, r#"{"jsonrpc":"2.0","id":3,"result":7}"#);
+        }
+        assert_eq!(site.node.calls(), 3, "one of the five asked again for all");
+        assert!(site.flights().is_empty());
+    }
+}
+
 /// Lets tasks run that were started meanwhile.
 async fn others_run() {
     for _ in 0..10 {

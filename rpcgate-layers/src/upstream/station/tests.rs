@@ -198,16 +198,31 @@ fn content(method: &str, params: &str) -> String {
 async fn a_single_call_goes_out_in_our_words_under_its_own_id() {
     let node = echo().await;
     let site = Site::new(&[&node]);
-    let body = r#" {"extra":{"a":[]},"id":"a\u0062 1","params":[1.50, 1e3],"jsonrpc":"2.0","method":"toy_r\u0065ad"} "#;
+    let body = r#" {"extra":{"a":[]},"id":"a\u0062 1","params":[1.50, 1e3],"jsonrpc":"2.0","method":"toy_sc\u0061n"} "#;
     site.send(body).await;
     site.send(r#"{"method":"x","id":{"big":12345678901234567890}}"#).await;
     site.send(r#"{"method":"x"}"#).await;
     assert_eq!(
         bodies(&node),
         [
-            r#"{"jsonrpc":"2.0","id":"a\u0062 1","method":"toy_read","params":[1.50, 1e3]}"#,
+            r#"{"jsonrpc":"2.0","id":"a\u0062 1","method":"toy_scan","params":[1.50, 1e3]}"#,
             r#"{"id":{"big":12345678901234567890},"method":"x"}"#,
             r#"{"method":"x"}"#,
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_others_may_wait_for_has_nothing_of_its_client_but_method_and_params() {
+    let node = echo().await;
+    let site = Site::new(&[&node]);
+    site.send(r#"{"jsonrpc":"3.0","id":{"odd":[]},"method":"toy_read","params":[1.50]}"#).await;
+    site.send(r#"[{"method":"toy_read"},{"jsonrpc":7,"id":"x","method":"toy_id"}]"#).await;
+    assert_eq!(
+        bodies(&node),
+        [
+            r#"{"jsonrpc":"2.0","id":0,"method":"toy_read","params":[1.50]}"#,
+            r#"[{"jsonrpc":"2.0","id":0,"method":"toy_read"},{"jsonrpc":"2.0","id":1,"method":"toy_id"}]"#,
         ]
     );
 }
