@@ -12,7 +12,7 @@ use crate::seam::counters::Counters;
 use crate::seam::ledger::{Ledger, Line, Outcome, Phase, Record};
 use crate::window::Windows;
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +80,8 @@ pub struct Tally {
     pub counted: u32,
     /// What it reserved in the project's quota.
     pub grant: Option<Grant>,
+    /// Headers of the node's answer that pass to the client, where the answer itself was written anew.
+    pub passing: HeaderMap,
     /// Memory held for its bodies.
     pub room: crate::room::Held,
     started: Duration,
@@ -110,6 +112,7 @@ impl Tally {
             windows: None,
             counted: 0,
             grant: None,
+            passing: HeaderMap::new(),
             room: crate::room::Held::default(),
             started,
             books,

@@ -37,7 +37,7 @@ fn answer(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Departure 
 }
 
 fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
-    let Tally { entries, body, .. } = tally;
+    let Tally { entries, body, passing, .. } = tally;
     let Some(entry) = entries.first_mut() else {
         return answer(StatusCode::OK, HeaderMap::new(), Bytes::new());
     };
@@ -65,7 +65,7 @@ fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
                 Form::Error(_, status) => *status,
                 _ => StatusCode::OK,
             };
-            answer(status, HeaderMap::with_capacity(32), out.into())
+            answer(status, std::mem::take(passing), out.into())
         }
         State::Failed(_) | State::Open | State::Parked | State::Sent => {
             BackendFailure.write(dialect, id, &mut out);

@@ -3,7 +3,7 @@
 use super::{AnswerBody, NodeAnswer, NodeBody};
 use crate::headers::stays_behind;
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use rpcgate_core::call::State;
 use rpcgate_core::chain::{Chain, Dialect};
@@ -41,7 +41,7 @@ impl Wanted {
 /// A node's answer that is one.
 pub(super) struct Answer {
     status: StatusCode,
-    headers: http::HeaderMap,
+    headers: HeaderMap,
     body: Bytes,
     content: Content,
 }
@@ -96,16 +96,17 @@ impl Answer {
         Ok(Answer { status, headers: answer.headers, body, content })
     }
 
-    /// The answer to a call that was sent alone under `id`.
+    /// The answer to a call that was sent alone, under its own id or under a number of ours; and where it has to be
+    /// written anew, the headers that pass all the same.
     pub(super) fn one(
         mut self,
         chain: &Chain,
-        id: Option<&[u8]>,
+        (id, number): (Option<&[u8]>, usize),
         whole: bool,
         notification: bool,
-    ) -> Result<Form, Fault> {
+    ) -> Result<(Form, HeaderMap), Fault> {
         if notification {
-            return Ok(Form::Nothing);
+            return Ok((Form::Nothing, HeaderMap::new()));
         }
         let status = match chain.facts().dialect {
             Dialect::Utxo => self.status,
@@ -115,20 +116,27 @@ impl Answer {
             Content::Replies(Replies::Single(reply)) => reply,
             Content::Flow { is_error, flow } => {
                 clean(&mut self.headers);
-                return Ok(Form::Stream(Streamed::new(status, self.headers, is_error, flow)));
+                let streamed = Streamed::new(status, self.headers, is_error, flow);
+                return Ok((Form::Stream(streamed), HeaderMap::new()));
             }
             _ => return Err(Fault::sent(Cause::Undecodable)),
         };
         let inner = inner(&self.body, &reply)?;
-        if whole && reply.id.map(|own| own.of(&self.body)) == id {
-            clean(&mut self.headers);
-            return Ok(Form::Whole(Whole { status, headers: self.headers, body: self.body, inner }));
+        let answered = reply.id.map(|id| id.of(&self.body));
+        if !is_answered(answered, id, number) {
+            return Err(Fault::sent(Cause::Undecodable));
         }
-        Ok(form(inner, status))
+        clean(&mut self.headers);
+        if whole && answered == id {
+            let whole = Whole { status, headers: self.headers, body: self.body, inner };
+            return Ok((Form::Whole(whole), HeaderMap::new()));
+        }
+        Ok((form(inner, status), self.headers))
     }
 
     /// The answers to calls that were sent together under their places.
     pub(super) fn many(self, tally: &mut Tally, places: &[usize]) {
+        let base = super::station::base(tally);
         let mut settle = |place: usize, state: State| tally.entries[place].state = state;
         match &self.content {
             // One error for all: the node would not take the array.
@@ -154,7 +162,8 @@ impl Answer {
         let mut found: SmallVec<[Option<Option<ReplyMembers>>; 8]> = SmallVec::from_elem(None, places.len());
         if let Content::Replies(Replies::Many(many)) = &self.content {
             for reply in many {
-                let place = reply.id.and_then(|id| parse_index(id.of(&self.body)));
+                let number = reply.id.and_then(|id| parse_index(id.of(&self.body)));
+                let place = number.and_then(|number| number.checked_sub(base));
                 let Some(at) = place.and_then(|place| places.binary_search(&place).ok()) else { continue };
                 // Two answers to one call: nobody knows which of them is meant.
                 found[at] = Some(if found[at].is_none() { Some(*reply) } else { None });
@@ -179,6 +188,28 @@ impl Answer {
     }
 }
 
+/// Whether an answer under the id `answered` is the answer to a call that was sent under `own` or `number`. Nodes may
+/// write an id in another way (`"1"` for `1`, `1` for `1.0`, null where they could not read it), and nobody knows what
+/// they make of one that is no plain text or number; but the answer to another call must not pass for this one's.
+fn is_answered(answered: Option<&[u8]>, own: Option<&[u8]>, number: usize) -> bool {
+    fn bare(id: &[u8]) -> &[u8] {
+        id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id)
+    }
+    fn value(id: &[u8]) -> Option<f64> {
+        std::str::from_utf8(bare(id)).ok()?.parse().ok()
+    }
+    let answered = match answered {
+        None | Some(b"null") => return true,
+        Some(answered) => answered,
+    };
+    if parse_index(bare(answered)) == Some(number) {
+        return true;
+    }
+    let Some(own) = own else { return false };
+    let strange = matches!(own.first(), Some(b'{' | b'[' | b't' | b'f')) || own.contains(&b'\\');
+    strange || bare(answered) == bare(own) || value(own).is_some_and(|own| value(answered) == Some(own))
+}
+
 fn inner(body: &Bytes, reply: &ReplyMembers) -> Result<Result<Bytes, Bytes>, Fault> {
     match (reply.error, reply.result) {
         (Some(error), _) => Ok(Err(body.slice(error.range()))),
@@ -188,7 +219,7 @@ fn inner(body: &Bytes, reply: &ReplyMembers) -> Result<Result<Bytes, Bytes>, Fau
 }
 
 /// Leaves only the headers that a client may see.
-fn clean(headers: &mut http::HeaderMap) {
+fn clean(headers: &mut HeaderMap) {
     let behind: SmallVec<[_; 8]> = headers.keys().filter(|name| stays_behind(name)).cloned().collect();
     for name in behind {
         headers.remove(name);
@@ -240,5 +271,35 @@ fn form(inner: Result<Bytes, Bytes>, status: StatusCode) -> Form {
     match inner {
         Ok(result) => Form::Result(result),
         Err(error) => Form::Error(error, status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_to_its_own_call_however_its_id_is_written() {
+        let own = |own: &'static str, answered: &'static str| {
+            is_answered(Some(answered.as_bytes()), Some(own.as_bytes()), 640)
+        };
+        for (id, answered) in [
+            ("1", "1"),
+            ("1", "\"1\""),
+            ("\"1\"", "1"),
+            ("1.0", "1"),
+            ("\"a\"", "\"a\""),
+            ("7", "640"),
+            ("7", "\"640\""),
+            ("7", "null"),
+            ("{\"a\":1}", "{\"a\": 1}"),
+            ("\"\\u0061\"", "\"a\""),
+        ] {
+            assert!(own(id, answered), "{id} {answered}");
+        }
+        for (id, answered) in [("1", "2"), ("\"a\"", "\"b\""), ("7", "641"), ("7", "\"x\""), ("null", "3")] {
+            assert!(!own(id, answered), "{id} {answered}");
+        }
+        assert!(is_answered(None, None, 0) && !is_answered(Some(b"3"), None, 0));
     }
 }

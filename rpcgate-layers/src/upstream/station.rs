@@ -190,10 +190,17 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
             }
             Ok(answer) if alone => {
                 let place = places[0];
+                let number = base(tally) + place;
                 let entry = &mut tally.entries[place];
                 let id = entry.call.id(&body);
-                entry.state = match answer.one(&chain, id, whole, entry.call.is_notification(&body)) {
-                    Ok(form) => State::Answered(Reply { form, from: Source::Node }),
+                entry.state = match answer.one(&chain, (id, number), whole, entry.call.is_notification(&body))
+                {
+                    Ok((form, headers)) => {
+                        if whole {
+                            tally.passing = headers;
+                        }
+                        State::Answered(Reply { form, from: Source::Node })
+                    }
                     Err(fault) => State::Failed(fault),
                 };
             }
@@ -218,7 +225,12 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
         if broadcast || !together || !tally.batch {
             let mut body = Vec::with_capacity(entry.call.len() + 32);
             let silent = tally.batch && entry.call.id(&tally.body).is_none();
-            write(tally, place, if silent { WireId::Index(place) } else { WireId::Own }, &mut body);
+            write(
+                tally,
+                place,
+                if silent { WireId::Index(base(tally) + place) } else { WireId::Own },
+                &mut body,
+            );
             // Others may wait for what can be cached, and nobody can wait for a stream.
             let held = tally.batch || entry.call.rule.cache.is_cached();
             loads.push(Load { places: SmallVec::from_buf([place]), body, broadcast, alone: true, held });
@@ -235,7 +247,7 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
             held: true,
         });
         load.body.push(if load.places.is_empty() { b'[' } else { b',' });
-        write(tally, place, WireId::Index(place), &mut load.body);
+        write(tally, place, WireId::Index(base(tally) + place), &mut load.body);
         load.places.push(place);
     }
     loads.extend(array);
@@ -244,13 +256,20 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
             // Nodes answer a lone call faster than an array of one, and some tell more in its HTTP status.
             load.alone = true;
             load.body.clear();
-            write(tally, place, WireId::Index(place), &mut load.body);
+            write(tally, place, WireId::Index(base(tally) + place), &mut load.body);
         } else {
             load.body.push(b']');
         }
     }
     debug_assert_eq!(open, loads.iter().map(|load| load.places.len()).sum::<usize>());
     loads
+}
+
+/// The number under which the call at place 0 of a set is sent when it is not sent under its own id: another for every
+/// set, so that an answer that a node meant for an earlier call on the same connection is not taken for this one's.
+pub(super) fn base(tally: &Tally) -> usize {
+    const PLACES: usize = 128;
+    (tally.request.0 as u32 as usize) * PLACES
 }
 
 /// Writes the call at `place` for a node.
@@ -262,7 +281,7 @@ fn write(tally: &Tally, place: usize, id: WireId<'_>, out: &mut Vec<u8>) {
             Dialect::Utxo => "\"1.0\"",
             _ => "\"2.0\"",
         };
-        envelope.write_anonymous(&tally.body, version, place, out);
+        envelope.write_anonymous(&tally.body, version, base(tally) + place, out);
     } else {
         envelope.write(&tally.body, id, out);
     }

@@ -119,22 +119,28 @@ async fn a_node_that_takes_fewer_at_a_time_gets_fewer() {
 async fn what_a_node_leaves_out_or_answers_twice_fails_alone() {
     let (node, gateway, client) = evm().await;
     let item = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"ok"}}"#);
-    let (a, b, c) = (item("0"), item("1"), item("2"));
+    // @1 stands for the number that the second call of the set came under.
+    let (a, b, c) = (item("@0"), item("@1"), item("@2"));
     let rows = [
         (format!("[{a},{c}]"), [0, -32603, 0]),
         (format!("[{b},{c},{b},{a}]"), [0, -32603, 0]),
-        (format!("[{c},{b},{a},{}]", item("3")), [0, 0, 0]),
-        (format!("[{a},{},{c}]", item("\"1\"")), [0, -32603, 0]),
-        (format!("[{a},{},{c}]", item("1.0")), [0, -32603, 0]),
+        (format!("[{c},{b},{a},{}]", item("@3")), [0, 0, 0]),
+        (format!("[{a},{},{c}]", item("\"@1\"")), [0, -32603, 0]),
+        (format!("[{a},{},{c}]", item("@1.0")), [0, -32603, 0]),
         (format!("[{a},{b},5]"), [-32603; 3]),
         ("[]".into(), [-32603; 3]),
         (a.clone(), [-32603; 3]),
         (format!("[{a},{b},{c}"), [-32603; 3]),
-        (format!(r#"[{a},{{"jsonrpc":"2.0","id":1}},{c}]"#), [0, -32603, 0]),
+        (format!(r#"[{a},{{"jsonrpc":"2.0","id":@1}},{c}]"#), [0, -32603, 0]),
         (r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no batches"}}"#.into(), [-32000; 3]),
     ];
     for (answer, codes) in rows {
-        node.always(Raw::json(200, answer.clone()));
+        let template = answer.clone();
+        node.whole(move |seen| {
+            let base: u64 = seen.calls[0].id.clone()?.parse().ok()?;
+            let numbered = |text: String, n: u64| text.replace(&format!("@{n}"), &(base + n).to_string());
+            Some(Raw::json(200, (0..4).fold(template.clone(), numbered)))
+        });
         let reply = client.batch("eth", &[("eth_getBalance", "[]"); 3]).await;
         assert_eq!((reply.status, reply.codes()), (200, codes.to_vec()), "{answer}");
         let answered = codes.iter().filter(|code| **code != -32603).count() as u64;

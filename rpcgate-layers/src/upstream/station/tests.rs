@@ -275,8 +275,30 @@ async fn a_nodes_answer_to_a_single_call_passes_untouched() {
 }
 
 #[tokio::test]
-async fn an_answer_under_another_id_is_written_anew_under_the_clients() {
-    for id in ["7.0", "\"7\"", "null", "8"] {
+async fn the_answer_to_another_call_is_no_answer() {
+    for id in ["8", "\"x\"", "77", "[7]"] {
+        let node = Script::always(answer(&format!(r#"{{"id":{id},"result":1}}"#))).await;
+        let site = Site::new(&[&node]);
+        let (_, body) = site.send(r#"{"id":7,"method":"toy_read"}"#).await;
+        assert!(body.contains("-32603"), "{id}: {body}");
+        assert_eq!(site.lines()[0].1, 200);
+    }
+}
+
+#[tokio::test]
+async fn numbers_towards_nodes_differ_from_set_to_set() {
+    let desk = crate::testing::Desk::new();
+    let tally = |request| {
+        let mut tally = desk.tally();
+        tally.request = rpcgate_core::caller::RequestId(request);
+        super::base(&tally)
+    };
+    assert_eq!((tally(0), tally(1), tally(2)), (0, 128, 256), "a set has 100 places");
+}
+
+#[tokio::test]
+async fn an_answer_under_another_writing_of_the_id_is_written_anew_under_the_clients() {
+    for id in ["7.0", "\"7\"", "null"] {
         for (content, rebuilt) in [
             (r#""result":[1.0]"#, r#"{"jsonrpc":"2.0","id":7,"result":[1.0]}"#),
             (r#""error":{"code":3}"#, r#"{"jsonrpc":"2.0","id":7,"error":{"code":3}}"#),
@@ -297,9 +319,9 @@ async fn utxo_nodes_speak_by_status_to_single_calls_only() {
         assert_eq!(site.send(r#"{"id":1,"method":"a"}"#).await, (code, body.to_owned()));
         let (status, answer) = site.send(r#"[{"id":1,"method":"a"}]"#).await;
         assert_eq!((status, answer), (200, format!("[{body}]")));
-        let rebuilt = r#"{"result":null,"error":{"code":-32601},"id":"x"}"#;
+        let rebuilt = r#"{"result":null,"error":{"code":-32601},"id":"1"}"#;
         assert_eq!(
-            site.send(r#"{"id":"x","method":"a"}"#).await,
+            site.send(r#"{"id":"1","method":"a"}"#).await,
             (code, rebuilt.to_owned()),
             "also when rebuilt"
         );
