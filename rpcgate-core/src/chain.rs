@@ -46,6 +46,16 @@ pub enum Dialect {
     Utxo,
 }
 
+impl Dialect {
+    /// The version that the gateway gives its own calls: the JSON text of their `jsonrpc`.
+    pub const fn version(self) -> &'static str {
+        match self {
+            Dialect::JsonRpc2 => "\"2.0\"",
+            Dialect::Utxo => "\"1.0\"",
+        }
+    }
+}
+
 /// What is fixed about a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {

@@ -5,7 +5,7 @@ use super::ask::Ask;
 use super::node::NodeIndex;
 use super::pool::Pool;
 use futures_util::future::join_all;
-use rpcgate_core::chain::{Chain, Dialect};
+use rpcgate_core::chain::Chain;
 use rpcgate_core::envelope::{Replies, replies};
 use rpcgate_core::json::DEEPEST;
 use std::sync::Arc;
@@ -55,12 +55,9 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
 
 fn question(chain: &Chain) -> Ask {
     let probe = chain.adapter().probe();
-    let version = match chain.facts().dialect {
-        Dialect::Utxo => "1.0",
-        _ => "2.0",
-    };
+    let version = chain.facts().dialect.version();
     let (method, params) = (probe.method, probe.params);
-    let call = format!(r#"{{"jsonrpc":"{version}","id":1,"method":"{method}","params":{params}}}"#);
+    let call = format!(r#"{{"jsonrpc":{version},"id":1,"method":"{method}","params":{params}}}"#);
     Ask::json_rpc(call.into())
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use rpcgate_core::call::State;
-use rpcgate_core::chain::{Chain, Dialect};
+use rpcgate_core::chain::Dialect;
 use rpcgate_core::envelope::{Head, Replies, ReplyMembers, parse_index, replies, reply_head};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
@@ -100,7 +100,7 @@ impl Answer {
     /// written anew, the headers that pass all the same.
     pub(super) fn one(
         mut self,
-        chain: &Chain,
+        dialect: Dialect,
         (id, number): (Option<&[u8]>, usize),
         whole: bool,
         notification: bool,
@@ -108,7 +108,7 @@ impl Answer {
         if notification {
             return Ok((Form::Nothing, HeaderMap::new()));
         }
-        let status = match chain.facts().dialect {
+        let status = match dialect {
             Dialect::Utxo => self.status,
             _ => StatusCode::OK,
         };

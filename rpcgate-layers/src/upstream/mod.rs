@@ -11,7 +11,8 @@
 //!   body is given out only whole, marked by [`NodeAnswer::framed`], and refused beyond [`Ask::collect`].
 //! - A connection is used again only after an answer that was read to its very end. Bytes that follow an answer close
 //!   the connection. Those that come in the very moment in which the next call is written cannot be told from its
-//!   answer here; the [`Upstream`] station tells them by their id.
+//!   answer here. The [`Upstream`] station tells them by their id, which is another for every set, save for a lone call
+//!   under its client's own id: there it takes a client that repeats its ids.
 //! - A call that only reads is sent once more when its connection broke, and once to another node, as far as the
 //!   pool's reserve of retries reaches. A broadcast is sent again only if no byte of it was written.
 //! - A node that cannot be reached is put aside, for 1 s at first and at most 30 s. When all are aside, the one whose

@@ -662,11 +662,9 @@ mod tests {
         assert_eq!(desk.read().await.unwrap(), "good");
     }
 
-    /// A node that ends its first connection by `end` after an answer to it, and a channel that tells when it did. It
-    /// has a thread of its own, so that the pool's can be held up until then.
-    fn ending(
-        end: impl FnOnce(std::net::TcpStream) -> Option<std::net::TcpStream> + Send + 'static,
-    ) -> (String, std::sync::mpsc::Receiver<String>) {
+    /// A node that closes its first connection after an answer on it, and a channel that tells when it did. It has a
+    /// thread of its own, so that the pool's can be held up until then.
+    fn ending() -> (String, std::sync::mpsc::Receiver<String>) {
         use std::io::{BufRead, BufReader, Read, Write};
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -683,7 +681,7 @@ mod tests {
                 (stream, format!("{} {}", head.len(), String::from_utf8_lossy(&body)))
             };
             let (stream, seen) = serve("first");
-            let _open = end(stream);
+            drop(stream);
             tell.send(seen).unwrap();
             let (_stream, seen) = serve("second");
             tell.send(seen).unwrap();
@@ -693,10 +691,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_broadcast_on_a_connection_that_has_just_ended_is_sent_on_another() {
-        let (url, told) = ending(|stream| {
-            drop(stream);
-            None
-        });
+        let (url, told) = ending();
         let desk = Desk::with(&[url], PoolLimits::default());
         assert_eq!(desk.broadcast().await.unwrap(), "first");
         // The thread waits, so the pool cannot notice before its next call.

@@ -24,7 +24,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use futures_util::future::{Either, join_all};
 use rpcgate_core::call::{Before, Calls, Payload, Settled, State};
-use rpcgate_core::chain::{ChainName, Dialect, Flags};
+use rpcgate_core::chain::{ChainName, Flags};
 use rpcgate_core::envelope::WireId;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
@@ -160,7 +160,7 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
         tally.entries[*place].state = State::Sent;
     }
     let whole = !tally.batch;
-    let (chain, body) = (tally.chain.clone(), tally.body.clone());
+    let dialect = tally.chain.facts().dialect;
     let room = tally.room.sibling();
     let wanted: SmallVec<[Wanted; 1]> = loads.iter().map(|load| load.wanted(tally)).collect();
     let mut answers = loads.into_iter().zip(wanted).map(|(load, wanted)| {
@@ -191,13 +191,14 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
             Ok(answer) if alone => {
                 let place = places[0];
                 let number = base(tally) + place;
-                let entry = &mut tally.entries[place];
-                let id = entry.call.id(&body);
-                entry.state = match answer.one(&chain, (id, number), whole, entry.call.is_notification(&body))
-                {
+                let Tally { entries, body, passing, .. } = &mut *tally;
+                let entry = &mut entries[place];
+                let id = entry.call.id(body);
+                let silent = entry.call.is_notification(body);
+                entry.state = match answer.one(dialect, (id, number), whole, silent) {
                     Ok((form, headers)) => {
                         if whole {
-                            tally.passing = headers;
+                            *passing = headers;
                         }
                         State::Answered(Reply { form, from: Source::Node })
                     }
@@ -277,10 +278,7 @@ fn write(tally: &Tally, place: usize, id: WireId<'_>, out: &mut Vec<u8>) {
     let call = &tally.entries[place].call;
     let Payload::JsonRpc(envelope) = &call.payload else { return };
     if call.rule.cache.is_cached() && !envelope.is_notification(&tally.body) {
-        let version = match tally.chain.facts().dialect {
-            Dialect::Utxo => "\"1.0\"",
-            _ => "\"2.0\"",
-        };
+        let version = tally.chain.facts().dialect.version();
         envelope.write_anonymous(&tally.body, version, base(tally) + place, out);
     } else {
         envelope.write(&tally.body, id, out);

@@ -2,6 +2,7 @@
 
 use super::flight::Landing;
 use super::{Plan, Shelf};
+use parking_lot::Mutex;
 use rpcgate_core::adapter::Settled as Permanence;
 use rpcgate_core::cache_rule::{CacheRule, Keep};
 use rpcgate_core::call::{Cached, Calls, Settled, State};
@@ -13,7 +14,6 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use tower_service::Service;
 
@@ -22,16 +22,12 @@ type Going = Pin<Box<dyn Future<Output = Result<Calls<Settled>, Infallible>> + S
 /// A set's way to its answers. Dropped half-way while others follow it, it goes on by itself.
 pub struct Journey {
     going: Option<Going>,
-    /// Whether the set still leads something that somebody follows, as far as this set knows.
+    /// What the set leads at the moment.
     leading: Arc<Leading>,
 }
 
 /// Told by the traveller, read when the journey is dropped.
-#[derive(Debug, Default)]
-struct Leading {
-    plan: parking_lot::Mutex<Plan>,
-    over: AtomicBool,
-}
+type Leading = Mutex<Plan>;
 
 impl fmt::Debug for Journey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,7 +63,7 @@ impl Future for Journey {
 impl Drop for Journey {
     fn drop(&mut self) {
         let Some(going) = self.going.take() else { return };
-        let followed = !self.leading.over.load(Relaxed) && self.leading.plan.lock().is_followed();
+        let followed = self.leading.lock().is_followed();
         if followed && let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(going);
         }
@@ -90,12 +86,11 @@ where
         let Travel { shelf, mut inner, mut calls, mut plan } = self;
         loop {
             let follows = std::mem::take(&mut plan.follows);
-            *leading.plan.lock() = plan;
-            leading.over.store(false, Relaxed);
+            *leading.lock() = plan;
             let mut settled = inner.call(calls).await?;
             // Everybody else's calls are answered before this set waits for anybody.
-            leading.over.store(true, Relaxed);
-            for (place, lead) in std::mem::take(&mut leading.plan.lock().leads) {
+            let leads = std::mem::take(&mut leading.lock().leads);
+            for (place, lead) in leads {
                 let landing = landing(settled.tally(), place);
                 if let Landing::Answered(form) = &landing
                     && let Some(result) = form.result()
@@ -135,7 +130,7 @@ where
 fn landing(tally: &Tally, place: usize) -> Landing {
     match tally.entries.get(place).map(|entry| &entry.state) {
         Some(State::Answered(reply)) if reply.from == Source::NodeForAll => Landing::Lost,
-        Some(State::Failed(_)) if tally.entries.len() > 1 => Landing::Lost,
+        Some(State::Failed(_) | State::Refused(_)) if tally.entries.len() > 1 => Landing::Lost,
         Some(State::Answered(reply)) => Landing::Answered(reply.form.shared()),
         Some(State::Failed(fault)) => Landing::Failed(*fault),
         Some(State::Refused(refusal)) => Landing::Refused(*refusal),

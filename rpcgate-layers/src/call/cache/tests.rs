@@ -505,7 +505,8 @@ async fn what_befalls_a_batch_is_not_passed_on_to_those_who_follow_one_of_its_ca
         State::Answered(Reply { form, from: Source::NodeForAll })
     };
     let failed = || State::Failed(Fault::sent(Cause::Timeout));
-    let ends: [Ending; 2] = [for_all, failed];
+    let refused = || State::Refused(Refusal::Overloaded);
+    let ends: [Ending; 3] = [for_all, failed, refused];
     for end in ends {
         let site = Site::held(Desk::new());
         let first = site.under_way(many(&[read(1), one("2", "toy_scan", "[]")]));
