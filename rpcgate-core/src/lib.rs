@@ -13,6 +13,8 @@ pub mod clock;
 pub mod config;
 pub mod envelope;
 pub mod fault;
+#[cfg(feature = "journal")]
+pub mod journal;
 pub mod json;
 pub mod plan;
 pub mod quota;

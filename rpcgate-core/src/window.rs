@@ -147,7 +147,14 @@ impl KeyWindows {
         (self.peek(plan, now), Ok(()))
     }
 
-    /// Counts without asking: for restoring a past.
+    /// Puts back what was counted in the windows of `now` (minute, hour, day) before a restart.
+    pub const fn restore(&mut self, used: [u64; 3], now: Time) {
+        self.minute.add(used[0], now);
+        self.hour.add(used[1], now);
+        self.day.add(used[2], now);
+    }
+
+    /// Counts without asking.
     pub const fn add(&mut self, weight: u64, now: Time) {
         self.minute.add(weight, now);
         self.hour.add(weight, now);

@@ -40,6 +40,15 @@ impl Plans {
             Tier::Enterprise => self.enterprise,
         }
     }
+
+    pub(super) const fn of_mut(&mut self, tier: Tier) -> &mut Plan {
+        match tier {
+            Tier::Free => &mut self.free,
+            Tier::Standard => &mut self.standard,
+            Tier::Premium => &mut self.premium,
+            Tier::Enterprise => &mut self.enterprise,
+        }
+    }
 }
 
 impl Table for Plans {

@@ -34,6 +34,17 @@ pub trait Counters: Send + Sync + Debug {
     fn refund(&self, project: ProjectId, hour: u64, units: u64);
 }
 
+/// What was counted before a restart and still matters.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Restored {
+    /// The moment it is told for.
+    pub now: Time,
+    /// By key: requests counted in the minute, the hour and the day of that moment.
+    pub windows: Vec<(KeyId, [u64; 3])>,
+    /// By project: number of a UTC hour, no more than 23 back, and the Compute Units charged in it.
+    pub units: Vec<(ProjectId, u64, u64)>,
+}
+
 /// Counters of one process.
 #[derive(Debug, Default)]
 pub struct MemoryCounters {
@@ -48,6 +59,17 @@ impl MemoryCounters {
         self.keys.retain(|windows| !windows.is_over(now));
         self.seconds.retain(|second| !second.is_over(now));
         self.units.retain(|units| !units.is_over(now));
+    }
+
+    /// Adds what was counted before a restart.
+    pub fn restore(&self, restored: &Restored) {
+        for (key, used) in &restored.windows {
+            self.keys.with(*key, |windows| windows.restore(*used, restored.now));
+        }
+        for (project, hour, units) in &restored.units {
+            let at = Time::from_secs(hour.saturating_mul(3_600));
+            self.units.with(*project, |rolling| rolling.add(*units, at));
+        }
     }
 
     /// Compute Units of a project in the 24 hours up to `now`.
@@ -106,6 +128,29 @@ mod tests {
     #[test]
     fn memory_keeps_the_counters_suite() {
         suite::counters(|| std::sync::Arc::new(MemoryCounters::default()));
+    }
+
+    #[test]
+    fn what_was_counted_before_a_restart_is_counted_again() {
+        let caller = suite::caller(1);
+        let now = Time::from_secs(100 * 86_400 + 5 * 3_600 + 90);
+        let restored = Restored {
+            now,
+            windows: vec![(caller.key, [2, 30, 400])],
+            // The newest hour first: an hour's place in the ring does not depend on the order of telling.
+            units: vec![
+                (caller.project, now.hour(), 7),
+                (caller.project, now.hour() - 23, 5),
+                (caller.project, now.hour() - 24, 1_000),
+            ],
+        };
+        let counters = MemoryCounters::default();
+        counters.restore(&restored);
+        let windows = counters.peek(&caller, now);
+        let used = [windows.minute, windows.hour, windows.day].map(|w| w.limit - w.remaining);
+        assert_eq!(used, [2, 30, 400]);
+        assert_eq!(counters.used(caller.project, now), 12);
+        assert_eq!(counters.used(caller.project, Time::from_secs(now.secs() + 3_600)), 7);
     }
 
     #[test]

@@ -52,13 +52,15 @@ pub struct Record<'a> {
 }
 
 /// What part of a life a record tells.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Phase {
     /// All of it.
     Whole,
     /// A stream, or a long call, has begun.
     Begin,
-    /// It has ended.
+    /// A stream has pushed something to its client.
+    Pushed,
+    /// It has ended; its line holds the totals.
     End,
 }
 

@@ -1,0 +1,1 @@
+//! The database. Only here is SQL spoken.

@@ -1,0 +1,1 @@
+//! Usage: from records to rollups.

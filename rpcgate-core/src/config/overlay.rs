@@ -1,0 +1,97 @@
+//! What operators set through the API: it beats the file.
+
+use super::Config;
+use crate::plan::{Plan, Price, Tier};
+use std::collections::BTreeMap;
+
+/// The fields of a plan that were set; the others are those of the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PlanChange {
+    /// Requests a key may make in a UTC minute.
+    pub per_minute: Option<u64>,
+    /// Requests a key may make in a UTC hour.
+    pub per_hour: Option<u64>,
+    /// Requests a key may make in a UTC day.
+    pub per_day: Option<u64>,
+    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    pub heavy_per_minute: Option<u64>,
+    /// Price of a Compute Unit.
+    pub price: Option<Price>,
+}
+
+impl PlanChange {
+    fn apply(&self, plan: &mut Plan) {
+        plan.per_minute = self.per_minute.unwrap_or(plan.per_minute);
+        plan.per_hour = self.per_hour.unwrap_or(plan.per_hour);
+        plan.per_day = self.per_day.unwrap_or(plan.per_day);
+        plan.heavy_per_minute = self.heavy_per_minute.unwrap_or(plan.heavy_per_minute);
+        plan.price = self.price.unwrap_or(plan.price);
+    }
+}
+
+/// Everything that was set, over a configuration.
+///
+/// ```
+/// use rpcgate_core::config::{Config, Overlay, PlanChange};
+/// use rpcgate_core::plan::Tier;
+///
+/// let mut overlay = Overlay::default();
+/// overlay.plans.insert(Tier::Free, PlanChange { per_minute: Some(20), ..PlanChange::default() });
+/// let config = overlay.over(&Config::default());
+/// assert_eq!((config.plans.free.per_minute, config.plans.free.per_hour), (20, 500));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Overlay {
+    /// Plans by tier.
+    pub plans: BTreeMap<Tier, PlanChange>,
+    /// Compute Units by chain and method.
+    pub weights: BTreeMap<String, BTreeMap<String, u32>>,
+    /// Whether a chain is on. One is served only if file and operator both say so.
+    pub chains: BTreeMap<String, bool>,
+}
+
+impl Overlay {
+    /// `config` with all this in force. A chain that does not exist is left out.
+    pub fn over(&self, config: &Config) -> Config {
+        let mut config = config.clone();
+        for (tier, change) in &self.plans {
+            change.apply(config.plans.of_mut(*tier));
+        }
+        for (name, weights) in &self.weights {
+            if let Some(chain) = config.chains.get_mut(name) {
+                chain.cu.extend(weights.iter().map(|(method, cu)| (method.clone(), *cu)));
+            }
+        }
+        for (name, on) in &self.chains {
+            if let Some(chain) = config.chains.get_mut(name) {
+                chain.enabled &= on;
+            }
+        }
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Input;
+
+    #[test]
+    fn what_operators_set_beats_the_file_and_neither_alone_switches_a_chain_on() {
+        let text = "[chains.eth]\ncu = { a = 1, b = 2 }\n[chains.btc]\nenabled = false\n";
+        let input = Input { chains: &["eth", "btc", "ltc"], file: Some(("f", text)), ..Input::default() };
+        let config = Config::read(&input).unwrap();
+        let weights = BTreeMap::from([("b".to_owned(), 9), ("c".to_owned(), 3)]);
+        let overlay = Overlay {
+            weights: BTreeMap::from([("eth".into(), weights), ("gone".into(), BTreeMap::new())]),
+            chains: BTreeMap::from([("btc".into(), true), ("ltc".into(), false), ("gone".into(), true)]),
+            ..Overlay::default()
+        };
+        let over = overlay.over(&config);
+        let cu: Vec<_> = over.chains["eth"].cu.iter().map(|(method, cu)| (method.as_str(), *cu)).collect();
+        assert_eq!(cu, [("a", 1), ("b", 9), ("c", 3)]);
+        let on: Vec<_> = over.chains.iter().map(|(name, chain)| (name.as_str(), chain.enabled)).collect();
+        assert_eq!(on, [("btc", false), ("eth", true), ("ltc", false)]);
+        assert_eq!(Overlay::default().over(&config), config);
+    }
+}

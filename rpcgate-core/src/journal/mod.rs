@@ -1,0 +1,1 @@
+//! The byte form of records.
