@@ -55,14 +55,12 @@ id! {
 /// The 36 characters of a UUID in its hyphenated form.
 pub(crate) fn uuid_text(id: u128) -> [u8; 36] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
+    /// Where each byte's two digits stand between the hyphens.
+    const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
     let mut text = [b'-'; 36];
-    let mut at = 0;
-    for nibble in 0..32 {
-        if matches!(nibble, 8 | 12 | 16 | 20) {
-            at += 1;
-        }
-        text[at] = HEX[(id >> (124 - 4 * nibble)) as usize & 15];
-        at += 1;
+    for (byte, place) in id.to_be_bytes().into_iter().zip(PLACES) {
+        text[place] = HEX[usize::from(byte >> 4)];
+        text[place + 1] = HEX[usize::from(byte & 15)];
     }
     text
 }

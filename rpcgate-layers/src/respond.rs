@@ -12,11 +12,12 @@
 //! assert_eq!((id.len(), &id[14..15]), (36, "7"));
 //! ```
 
-use crate::headers::{self, write_rates};
+use crate::headers::{self, Metered};
 use crate::reply_body::ReplyBody;
 use crate::request::travel::{Departure, Stamped};
 use http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CONNECTION, HeaderValue, RETRY_AFTER,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CONNECTION, HeaderMap, HeaderValue,
+    RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
 use http::{Request, Response};
@@ -101,30 +102,31 @@ where
     }
 }
 
-fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
-    let Departure { status, mut headers, body, flow, tally, rated, refusal } = departure;
-    headers.reserve(16);
+fn unmetered(id: RequestId, mut headers: HeaderMap) -> HeaderMap {
+    headers.reserve(8);
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, headers::EXPOSED);
     if let Ok(id) = HeaderValue::from_bytes(&id.text()) {
         headers.insert(headers::REQUEST_ID, id);
     }
-    let mut cache = HeaderValue::from_static("MISS");
-    if let Some(tally) = &tally {
-        if rated {
-            write_rates(&tally.windows_now(), &mut headers);
+    headers.insert(headers::CACHE, HeaderValue::from_static("MISS"));
+    headers
+}
+
+fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
+    let Departure { status, headers, body, flow, tally, rated, refusal } = departure;
+    let mut headers = match &tally {
+        Some(tally) => {
+            let windows = rated.then(|| tally.windows_now());
+            Metered { id, windows, units: tally.charged(), hit: tally.is_hit() }.headers(headers)
         }
-        headers.insert(headers::COMPUTE_UNITS, HeaderValue::from(tally.charged()));
-        if tally.is_hit() {
-            cache = HeaderValue::from_static("HIT");
-        }
-    }
+        None => unmetered(id, headers),
+    };
     let body = match flow {
         Some(flow) => ReplyBody::flowing(flow, tally),
         // The account closes here: its record is in the ledger before a byte of the answer is on the wire.
         None => ReplyBody::whole(body),
     };
-    headers.insert(headers::CACHE, cache);
     if let Some(refusal) = refusal {
         if let Some(seconds) = refusal.retry_after() {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));

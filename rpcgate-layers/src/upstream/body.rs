@@ -103,10 +103,8 @@ impl Body for NodeBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let this = self.get_mut();
         loop {
-            if this.open.is_none() {
-                return Poll::Ready(None);
-            }
-            match Pin::new(&mut this.incoming).poll_frame(cx) {
+            let Some(open) = &mut this.open else { return Poll::Ready(None) };
+            match open.conn.poll_frame(&mut this.incoming, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     this.waiting = false;
                     if !frame.is_data() {

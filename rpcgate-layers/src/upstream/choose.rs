@@ -16,12 +16,13 @@ impl Rotation {
         &self,
         nodes: &'a [Arc<Node>],
         avoid: [Option<NodeIndex>; 2],
-        now: Duration,
+        now: impl Fn() -> Duration,
     ) -> Option<&'a Arc<Node>> {
         let allowed = |node: &&Arc<Node>| !avoid.contains(&Some(node.index));
         if let [only] = nodes {
             return Some(only).filter(allowed);
         }
+        let now = now();
         let usable =
             |node: &&Arc<Node>| allowed(node) && (!node.aside.is_set() || node.aside.left(now).is_zero());
         let turn = self.0.fetch_add(1, Relaxed);
@@ -66,7 +67,7 @@ mod tests {
     fn counts(rotation: &Rotation, nodes: &[Arc<Node>], turns: usize) -> Vec<usize> {
         let mut counts = vec![0; nodes.len()];
         for _ in 0..turns {
-            let node = rotation.choose(nodes, [None, None], Duration::ZERO).unwrap();
+            let node = rotation.choose(nodes, [None, None], || Duration::ZERO).unwrap();
             counts[node.index.get()] += 1;
         }
         counts
@@ -95,7 +96,7 @@ mod tests {
         nodes[1].aside.put(Duration::ZERO);
         let rotation = Rotation::default();
         let asked =
-            |now| (0..30).any(|_| rotation.choose(&nodes, [None, None], now).unwrap().index.get() == 1);
+            |now| (0..30).any(|_| rotation.choose(&nodes, [None, None], || now).unwrap().index.get() == 1);
         assert!(!asked(Duration::from_millis(999)));
         assert!(asked(Duration::from_secs(1)));
     }
@@ -107,7 +108,7 @@ mod tests {
             node.aside.put(Duration::from_millis(at));
         }
         let choice = |avoid| {
-            Rotation::default().choose(&nodes, avoid, Duration::from_millis(30)).map(|node| node.index.get())
+            Rotation::default().choose(&nodes, avoid, || Duration::from_millis(30)).map(|node| node.index.get())
         };
         assert_eq!(choice([None, None]), Some(1));
         assert_eq!(choice([Some(NodeIndex(1)), None]), Some(2));
@@ -117,15 +118,15 @@ mod tests {
     fn an_avoided_node_is_never_asked() {
         let two = nodes(2);
         for _ in 0..10 {
-            let choice = Rotation::default().choose(&two, [Some(NodeIndex(0)), None], Duration::ZERO);
+            let choice = Rotation::default().choose(&two, [Some(NodeIndex(0)), None], || Duration::ZERO);
             assert_eq!(choice.map(|node| node.index.get()), Some(1));
         }
         assert!(
             Rotation::default()
-                .choose(&two, [Some(NodeIndex(0)), Some(NodeIndex(1))], Duration::ZERO)
+                .choose(&two, [Some(NodeIndex(0)), Some(NodeIndex(1))], || Duration::ZERO)
                 .is_none()
         );
-        assert!(Rotation::default().choose(&nodes(1), [None, Some(NodeIndex(0))], Duration::ZERO).is_none());
-        assert!(Rotation::default().choose(&[], [None, None], Duration::ZERO).is_none());
+        assert!(Rotation::default().choose(&nodes(1), [None, Some(NodeIndex(0))], || Duration::ZERO).is_none());
+        assert!(Rotation::default().choose(&[], [None, None], || Duration::ZERO).is_none());
     }
 }

@@ -1,12 +1,13 @@
 //! Reading an answer into memory.
 
 use super::ask::AskError;
+use super::connect::Conn;
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::room::Held;
+use std::future::poll_fn;
 
 /// What was read of a body.
 pub(super) enum Collected {
@@ -19,8 +20,9 @@ pub(super) enum Collected {
 /// Enough of a long answer to tell what it is. More would only be copied twice.
 const PREFIX: usize = 16 << 10;
 
-/// Reads `body` up to `limit` bytes. What is read takes its place in `room` as it comes.
+/// Reads `body`, which comes on `conn`, up to `limit` bytes. What is read takes its place in `room` as it comes.
 pub(super) async fn collect(
+    conn: &mut Conn,
     body: &mut Incoming,
     limit: usize,
     room: &mut Held,
@@ -35,7 +37,7 @@ pub(super) async fn collect(
         if body.is_end_stream() {
             return Ok(Collected::Whole(read.join()));
         }
-        let Some(frame) = body.frame().await else {
+        let Some(frame) = poll_fn(|cx| conn.poll_frame(body, cx)).await else {
             return Ok(Collected::Whole(read.join()));
         };
         let frame = frame.map_err(|_| Fault::sent(Cause::Broken))?;

@@ -1,8 +1,10 @@
 //! Making a connection, and what one is.
 
+use super::drive::Driver;
 use super::node::NodeConfig;
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body::{Body, Frame};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
@@ -10,20 +12,22 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore, version};
 use rustls_pki_types::ServerName;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
 /// An open connection to a node. Dropping it closes the socket at once, whatever is under way on it.
 pub(super) struct Conn {
     send: SendRequest<Full<Bytes>>,
-    driver: AbortHandle,
+    driver: Driver,
     /// How long the node says it keeps the connection without a request.
     kept: Option<Duration>,
 }
@@ -34,15 +38,30 @@ impl Conn {
         &mut self,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
-        self.send.try_send_request(request).await
+        let mut answer = pin!(self.send.try_send_request(request));
+        let driver = &mut self.driver;
+        poll_fn(|cx| driver.poll(cx, |cx| answer.as_mut().poll(cx))).await
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.send.is_closed()
+    /// The next piece of an answer that came on this connection.
+    pub(super) fn poll_frame(
+        &mut self,
+        body: &mut Incoming,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        self.driver.poll(cx, |cx| Pin::new(&mut *body).poll_frame(cx))
     }
 
-    pub(super) fn is_ready(&self) -> bool {
-        self.send.is_ready()
+    /// Whether it can take a request now. One that rests is looked at: the node may have closed it, or have sent what
+    /// nobody asked for, which ends it too. One whose last request is not all written yet cannot; waiting for it could
+    /// take for ever.
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.driver.look();
+        !self.is_closed() && self.send.is_ready()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.driver.is_over() || self.send.is_closed()
     }
 
     /// How long it may wait for a request: `longest`, or less if the node closes it earlier.
@@ -53,12 +72,6 @@ impl Conn {
     /// The node said how long it keeps the connection. Half a second of it is left for the way there.
     pub(super) fn kept_for(&mut self, node: Duration) {
         self.kept = Some(node.saturating_sub(Duration::from_millis(500)));
-    }
-}
-
-impl Drop for Conn {
-    fn drop(&mut self) {
-        self.driver.abort();
     }
 }
 
@@ -119,9 +132,9 @@ impl Dial {
 }
 
 async fn drive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: T) -> io::Result<Conn> {
-    let (send, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
-    // What ends a connection is seen by the call on it; one that ends while idle is nobody's trouble.
-    let driver = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+    let (mut send, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
+    let mut driver = Driver::new(connection);
+    poll_fn(|cx| driver.poll(cx, |cx| send.poll_ready(cx))).await.map_err(io::Error::other)?;
     Ok(Conn { send, driver, kept: None })
 }
 

@@ -25,30 +25,25 @@ impl Idle {
     }
 
     /// A connection that can take a request now and has waited for less than `younger`.
-    ///
-    /// One whose driver has not come to rest yet is passed over and stays: it may still have its last request to
-    /// write, and waiting for it could take for ever.
     pub(super) fn take(&self, now: Duration, younger: Duration) -> Option<Conn> {
-        let mut waiting = self.waiting.lock();
-        let mut place = waiting.len();
-        while let Some(below) = place.checked_sub(1) {
-            place = below;
-            let top = waiting.get(place)?;
-            let age = now.saturating_sub(top.since);
-            if top.conn.is_closed() || age >= top.conn.keep(self.longest) {
-                drop(waiting.remove(place));
-            } else if age >= younger {
-                return None;
-            } else if top.conn.is_ready() {
-                return waiting.remove(place).map(|waiting| waiting.conn);
+        loop {
+            let Waiting { mut conn, since } = {
+                let mut waiting = self.waiting.lock();
+                let age = now.saturating_sub(waiting.back()?.since);
+                if age >= younger && age < waiting.back()?.conn.keep(self.longest) {
+                    return None;
+                }
+                waiting.pop_back()?
+            };
+            if now.saturating_sub(since) < conn.keep(self.longest) && conn.is_ready() {
+                return Some(conn);
             }
         }
-        None
     }
 
     /// Keeps a connection whose last answer was read to its end.
     pub(super) fn put(&self, conn: Conn, now: Duration) {
-        if conn.is_closed() || self.most == 0 {
+        if self.most == 0 {
             return;
         }
         // What is given up is dropped after the lock: closing a socket is a system call.
@@ -64,12 +59,18 @@ impl Idle {
 
     /// Closes what has waited too long and forgets what the node closed.
     pub(super) fn sweep(&self, now: Duration) {
-        let over: VecDeque<Waiting> = {
-            let mut waiting = self.waiting.lock();
-            let (over, kept) = waiting.drain(..).partition(|waiting| waiting.is_over(now, self.longest));
-            *waiting = kept;
-            over
-        };
+        let mut over = Vec::new();
+        let mut waiting = self.waiting.lock();
+        for _ in 0..waiting.len() {
+            let Some(mut oldest) = waiting.pop_front() else { break };
+            if oldest.is_over(now, self.longest) || !oldest.conn.is_ready() {
+                over.push(oldest);
+            } else {
+                waiting.push_back(oldest);
+            }
+        }
+        // Closing a socket is a system call, so it is done after the lock.
+        drop(waiting);
         drop(over);
     }
 
@@ -80,7 +81,7 @@ impl Idle {
 
 impl Waiting {
     fn is_over(&self, now: Duration, longest: Duration) -> bool {
-        self.conn.is_closed() || now.saturating_sub(self.since) >= self.conn.keep(longest)
+        now.saturating_sub(self.since) >= self.conn.keep(longest)
     }
 }
 

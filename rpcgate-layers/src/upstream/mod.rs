@@ -29,6 +29,7 @@ mod choose;
 mod collect;
 mod connect;
 mod decode;
+mod drive;
 mod health;
 mod idle;
 mod judge;
@@ -36,6 +37,7 @@ mod node;
 mod pool;
 mod retry;
 mod station;
+mod timers;
 mod url;
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::decode::{Coding, decode};
 use super::idle::Idle;
 use super::node::{Node, NodeConfig, NodeIndex, NodeView};
 use super::retry::Budget;
+use super::timers::Timers;
 use http::{Method, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -18,6 +19,7 @@ use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::room::Held;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -84,7 +86,10 @@ pub struct Pool {
     clock: Arc<dyn Clock>,
     rotation: Rotation,
     budget: Budget,
+    timers: Timers,
     in_flight: Arc<AtomicUsize>,
+    /// Calls that every node takes in one array.
+    max_batch: usize,
 }
 
 /// How far a call got.
@@ -129,8 +134,11 @@ impl Pool {
         let node = |(index, config)| {
             Arc::new(Node::new(index, config, Idle::new(limits.idle_per_node, limits.idle_time)))
         };
+        let max_batch = nodes.iter().filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
         Arc::new(Pool {
             chain,
+            max_batch,
+            timers: Timers::default(),
             nodes: nodes.into_iter().enumerate().map(node).collect(),
             limits,
             rotation: Rotation::default(),
@@ -149,6 +157,11 @@ impl Pool {
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
         let now = self.clock.elapsed();
         self.nodes.iter().map(move |node| node.view(now))
+    }
+
+    /// Calls that may be sent to any of the nodes in one array.
+    pub(super) fn max_batch(&self) -> usize {
+        self.max_batch
     }
 
     /// Calls under way, streamed answers included.
@@ -172,10 +185,11 @@ impl Pool {
         let _under = Under::limited(&self.in_flight, self.limits.in_flight).ok_or(AskError::Busy)?;
         self.budget.earn();
         let mut trip = Trip::default();
-        let result = match tokio::time::timeout(self.limits.timeout, self.run(&ask, room, &mut trip)).await {
-            Ok(result) => result,
-            Err(_) => Err(Fault::unsent(Cause::Timeout).into()),
+        let result = {
+            let run = pin!(self.run(&ask, room, &mut trip));
+            self.timers.within(self.limits.timeout, run).await
         };
+        let result = result.unwrap_or(Err(Fault::unsent(Cause::Timeout).into()));
         result.map_err(|error| match error {
             AskError::Fault(fault) => AskError::Fault(Fault { sent: fault.sent || trip.sent, ..fault }),
             AskError::Busy => AskError::Busy,
@@ -215,7 +229,7 @@ impl Pool {
     }
 
     async fn run(&self, ask: &Ask, room: &mut Held, trip: &mut Trip) -> Result<NodeAnswer, AskError> {
-        let choose = |failed| self.rotation.choose(&self.nodes, [ask.avoid, failed], self.clock.elapsed());
+        let choose = |failed| self.rotation.choose(&self.nodes, [ask.avoid, failed], || self.clock.elapsed());
         let mut node = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
         let (mut renewed, mut moved) = (false, false);
         loop {
@@ -327,7 +341,7 @@ impl Pool {
             conn.kept_for(kept);
         }
         let limit = if coding == Coding::Identity { ask.collect } else { ask.largest };
-        let body = match collect(&mut incoming, limit, room).await? {
+        let body = match collect(&mut conn, &mut incoming, limit, room).await? {
             Collected::Whole(body) => {
                 node.idle.put(conn, self.clock.elapsed());
                 AnswerBody::Whole(decode(coding, body, ask.largest, room).await?)

@@ -212,7 +212,7 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
 
 /// Parts the open calls into requests to a node.
 fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
-    let largest = pool.nodes().filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
+    let largest = pool.max_batch();
     let together = tally.chain.facts().batch && largest > 1;
     let mut loads: SmallVec<[Load; 1]> = SmallVec::new();
     let mut open = 0;

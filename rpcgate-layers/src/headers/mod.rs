@@ -1,8 +1,11 @@
 //! Names and values of the headers that the gateway writes.
 
+mod metered;
+
+pub use metered::Metered;
+
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use rpcgate_core::window::Windows;
-use std::cell::RefCell;
 
 /// The request's id.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -30,10 +33,11 @@ pub const EXPOSED: HeaderValue = HeaderValue::from_static(
      ratelimit-limit, ratelimit-remaining, ratelimit-reset",
 );
 
-/// Writes the nine rate headers (specification, "Plans"; the three short ones speak of the tightest window).
-pub fn write_rates(windows: &Windows, headers: &mut HeaderMap) {
+/// The numbers of the nine rate headers, in their order (specification, "Plans"; the three short ones speak of the
+/// tightest window).
+fn rates(windows: &Windows) -> [u64; 9] {
     let tightest = windows.tightest();
-    let values = [
+    [
         windows.minute.limit,
         windows.minute.remaining,
         windows.hour.limit,
@@ -43,22 +47,14 @@ pub fn write_rates(windows: &Windows, headers: &mut HeaderMap) {
         tightest.limit,
         tightest.remaining,
         tightest.reset,
-    ];
-    WRITTEN.with_borrow_mut(|written| {
-        for ((name, value), written) in RATE.into_iter().zip(values).zip(written) {
-            if !matches!(written, Some((number, _)) if *number == value) {
-                *written = Some((value, HeaderValue::from(value)));
-            }
-            if let Some((_, text)) = written {
-                headers.insert(name, text.clone());
-            }
-        }
-    });
+    ]
 }
 
-thread_local! {
-    /// What was written last in each place. Most of it is the same in the next answer, and a clone costs no allocation.
-    static WRITTEN: RefCell<[Option<(u64, HeaderValue)>; 9]> = const { RefCell::new([const { None }; 9]) };
+/// Writes the nine rate headers.
+pub fn write_rates(windows: &Windows, headers: &mut HeaderMap) {
+    for (name, number) in RATE.into_iter().zip(rates(windows)) {
+        headers.insert(name, HeaderValue::from(number));
+    }
 }
 
 /// Whether a node's header stays behind: those of one connection (RFC 9110, section 7.6.1), those that are between a

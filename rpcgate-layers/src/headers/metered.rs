@@ -1,0 +1,236 @@
+//! The headers of an answer to a known caller, written in one go.
+//!
+//! Every such answer carries the same fifteen names, and finding places for them in an empty table costs more than
+//! the values do. So the table is copied from one that is filled already, and only values are put into it.
+
+use super::{CACHE, COMPUTE_UNITS, EXPOSED, RATE, REQUEST_ID, rates};
+use bytes::Bytes;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_TYPE, HeaderMap, HeaderName,
+    HeaderValue,
+};
+use rpcgate_core::caller::RequestId;
+use rpcgate_core::window::Windows;
+use std::cell::RefCell;
+use std::sync::LazyLock;
+
+/// What an answer says of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Metered {
+    /// Its request.
+    pub id: RequestId,
+    /// How its caller's windows stand, where the rate headers are due.
+    pub windows: Option<Windows>,
+    /// Compute Units charged.
+    pub units: u64,
+    /// Whether all of it was stored before the request came.
+    pub hit: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Field {
+    Same,
+    Id,
+    Units,
+    Cache,
+    ContentType,
+    Rate(usize),
+}
+
+/// A filled table, and what stands in each of its places.
+static SHEET: LazyLock<(HeaderMap, Vec<Field>)> = LazyLock::new(|| {
+    let mut headers = HeaderMap::with_capacity(32);
+    let blank = HeaderValue::from_static("");
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    for name in [REQUEST_ID, COMPUTE_UNITS, CACHE, CONTENT_TYPE].into_iter().chain(RATE) {
+        headers.insert(name, blank.clone());
+    }
+    let field = |name: &HeaderName| match name {
+        name if *name == REQUEST_ID => Field::Id,
+        name if *name == COMPUTE_UNITS => Field::Units,
+        name if *name == CACHE => Field::Cache,
+        name if *name == CONTENT_TYPE => Field::ContentType,
+        name => RATE.iter().position(|rate| rate == name).map_or(Field::Same, Field::Rate),
+    };
+    let fields = headers.keys().map(field).collect();
+    (headers, fields)
+});
+
+impl Metered {
+    /// The headers of the answer: `own`, which holds none of the names that are written here except the content's
+    /// type, and those.
+    pub fn headers(&self, own: HeaderMap) -> HeaderMap {
+        let (sheet, fields) = &*SHEET;
+        let Some(windows) = &self.windows else { return self.unrated(own) };
+        let numbers = rates(windows);
+        let mut headers = sheet.clone();
+        let mut content_type = None;
+        let mut others = None;
+        let mut last = None;
+        for (name, value) in own {
+            // A name that repeats the one before is not told again.
+            if name.is_some() {
+                last = name;
+            }
+            match &last {
+                Some(name) if *name == CONTENT_TYPE => content_type = Some(value),
+                Some(name) => others.get_or_insert_with(Vec::new).push((name.clone(), value)),
+                None => {}
+            }
+        }
+        let typed = content_type.is_some();
+        LIMITS.with_borrow_mut(|limits| {
+            for (field, value) in fields.iter().zip(headers.values_mut()) {
+                match field {
+                    Field::Same => {}
+                    Field::Id => *value = self.id_value(),
+                    Field::Units => *value = number(self.units),
+                    Field::Cache => *value = self.cache_value(),
+                    Field::ContentType => {
+                        if let Some(content_type) = content_type.take() {
+                            *value = content_type;
+                        }
+                    }
+                    Field::Rate(place) => {
+                        let Some(n) = numbers.get(*place) else { continue };
+                        *value = match limits.get_mut(*place) {
+                            // The limits stand in the even places. They are the same for many answers.
+                            Some(limit) if place % 2 == 0 => limit.value(*n),
+                            _ => number(*n),
+                        };
+                    }
+                }
+            }
+        });
+        if !typed {
+            headers.remove(CONTENT_TYPE);
+        }
+        for (name, value) in others.into_iter().flatten() {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    fn unrated(&self, mut headers: HeaderMap) -> HeaderMap {
+        headers.reserve(8);
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        headers.insert(REQUEST_ID, self.id_value());
+        headers.insert(COMPUTE_UNITS, number(self.units));
+        headers.insert(CACHE, self.cache_value());
+        headers
+    }
+
+    fn id_value(&self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.id.text()).unwrap_or_else(|_| HeaderValue::from_static(""))
+    }
+
+    fn cache_value(&self) -> HeaderValue {
+        HeaderValue::from_static(if self.hit { "HIT" } else { "MISS" })
+    }
+}
+
+/// The number that was written last in a place.
+struct Memory(Option<(u64, HeaderValue)>);
+
+impl Memory {
+    fn value(&mut self, number: u64) -> HeaderValue {
+        if number < COMMON {
+            return self::number(number);
+        }
+        match &self.0 {
+            Some((known, value)) if *known == number => value.clone(),
+            _ => self.0.insert((number, HeaderValue::from(number))).1.clone(),
+        }
+    }
+}
+
+thread_local! {
+    static LIMITS: RefCell<[Memory; 7]> = const { RefCell::new([const { Memory(None) }; 7]) };
+}
+
+/// Below it, a number's text is there already.
+const COMMON: u64 = 10_000;
+const DIGITS: usize = 4;
+
+static TEXTS: [u8; COMMON as usize * DIGITS] = {
+    let mut texts = [0; COMMON as usize * DIGITS];
+    let mut number = 0;
+    while number < COMMON as usize {
+        let (mut left, mut digit) = (number, DIGITS);
+        while digit > 0 {
+            digit -= 1;
+            texts[number * DIGITS + digit] = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        number += 1;
+    }
+    texts
+};
+
+/// A number as the value of a header.
+fn number(number: u64) -> HeaderValue {
+    let leading = match number {
+        0..10 => 3,
+        10..100 => 2,
+        100..1_000 => 1,
+        1_000..COMMON => 0,
+        _ => return HeaderValue::from(number),
+    };
+    let end = (number as usize + 1) * DIGITS;
+    let text = TEXTS.get(end - DIGITS + leading..end).unwrap_or_default();
+    HeaderValue::from_maybe_shared(Bytes::from_static(text)).unwrap_or_else(|_| HeaderValue::from(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::headers::write_rates;
+    use rpcgate_core::clock::Time;
+    use rpcgate_core::plan::{Plan, Tier};
+
+    #[test]
+    fn numbers_are_written_without_leading_zeros() {
+        for n in (0..20_000).chain([u64::MAX]) {
+            assert_eq!(number(n).to_str().unwrap(), n.to_string());
+        }
+    }
+
+    #[test]
+    fn a_metered_answer_carries_what_it_brought_and_the_fifteen() {
+        let plan = Plan::of(Tier::Enterprise);
+        for (used, hit) in [(0, false), (1, true), (2, true), (400_000, false), (1, false)] {
+            let windows = Windows::of(&plan, [used.min(900), used.min(40_000), used], Time::from_secs(70));
+            let id = RequestId::new(Time::from_secs(70));
+            let mut own = HeaderMap::new();
+            own.insert(CONTENT_TYPE, HeaderValue::from_static("a/b"));
+            own.append("x-node", HeaderValue::from_static("1"));
+            own.append("x-node", HeaderValue::from_static("2"));
+            let headers = Metered { id, windows: Some(windows), units: 75, hit }.headers(own);
+            let mut expected = HeaderMap::new();
+            write_rates(&windows, &mut expected);
+            for (name, value) in &expected {
+                assert_eq!(headers.get_all(name).iter().collect::<Vec<_>>(), [value], "{name}");
+            }
+            assert_eq!(headers[REQUEST_ID], id.to_string());
+            assert_eq!(headers[COMPUTE_UNITS], "75");
+            assert_eq!(headers[CACHE], if hit { "HIT" } else { "MISS" });
+            assert_eq!(headers[CONTENT_TYPE], "a/b");
+            assert_eq!(headers.get_all("x-node").iter().collect::<Vec<_>>(), ["1", "2"]);
+            assert_eq!(headers.len(), 17);
+        }
+    }
+
+    #[test]
+    fn an_answer_without_a_body_has_no_type_and_one_without_rates_has_none() {
+        let id = RequestId::new(Time::from_secs(70));
+        let windows = Windows::of(&Plan::of(Tier::Free), [0; 3], Time::from_secs(70));
+        let headers = Metered { id, windows: Some(windows), units: 0, hit: false }.headers(HeaderMap::new());
+        assert_eq!((headers.len(), headers.contains_key(CONTENT_TYPE)), (14, false));
+        let mut own = HeaderMap::new();
+        own.insert(CONTENT_TYPE, HeaderValue::from_static("a/b"));
+        let headers = Metered { id, windows: None, units: 0, hit: false }.headers(own);
+        assert_eq!((headers.len(), headers.contains_key(&RATE[0])), (6, false));
+    }
+}

@@ -1,0 +1,78 @@
+//! Timers that are used again.
+//!
+//! Hardly any call runs into its time limit, but each needs one. To enter a timer with the runtime and to take it out
+//! again costs several times as much as to move one that is entered already to a later time.
+
+use parking_lot::Mutex;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+
+/// Timers that are not needed at the moment.
+#[derive(Debug, Default)]
+pub(super) struct Timers(Mutex<Vec<Pin<Box<Sleep>>>>);
+
+/// More than so many are not kept.
+const KEPT: usize = 256;
+
+impl Timers {
+    /// What comes of `future`, unless that takes longer than `limit`.
+    pub(super) async fn within<T>(&self, limit: Duration, mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        let spare = self.0.lock().pop();
+        let mut timer = match spare {
+            Some(mut timer) => {
+                timer.as_mut().reset(Instant::now() + limit);
+                timer
+            }
+            None => Box::pin(tokio::time::sleep(limit)),
+        };
+        let done = poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+        })
+        .await;
+        let mut spares = self.0.lock();
+        if spares.len() < KEPT {
+            spares.push(timer);
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{pending, ready};
+    use std::pin::pin;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_that_was_used_before_measures_its_own_time() {
+        let timers = Timers::default();
+        let second = Duration::from_secs(1);
+        for (limit, lasts) in [(5, 1), (1, 2), (30, 29), (2, 60), (60, 59)] {
+            let start = Instant::now();
+            let work = pin!(tokio::time::sleep(second * lasts));
+            let done = timers.within(second * limit, work).await;
+            assert_eq!(done.is_some(), lasts < limit);
+            assert_eq!(start.elapsed().as_secs(), u64::from(limit.min(lasts)));
+            assert_eq!(timers.0.lock().len(), 1);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_given_up_takes_its_timer_along_and_no_more_than_so_many_are_kept() {
+        let timers = Timers::default();
+        let given_up = async { timers.within(Duration::from_secs(9), pin!(pending::<()>())).await };
+        assert!(tokio::time::timeout(Duration::from_secs(1), given_up).await.is_err());
+        assert!(timers.0.lock().is_empty());
+        let many = (0..KEPT + 9).map(|_| async {
+            let work = pin!(async { tokio::task::yield_now().await });
+            timers.within(Duration::from_secs(9), work).await
+        });
+        futures_util::future::join_all(many).await;
+        assert_eq!(timers.0.lock().len(), KEPT);
+        assert_eq!(timers.within(Duration::from_secs(9), pin!(ready(7))).await, Some(7));
+    }
+}
