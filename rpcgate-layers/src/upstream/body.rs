@@ -153,7 +153,7 @@ mod tests {
 
     async fn larger(desk: &Desk) -> (Bytes, NodeBody) {
         let ask = Ask { collect: COLLECT, ..call("a") };
-        match desk.pool.ask(ask, &mut Held::default()).await.unwrap().body {
+        match desk.pool.ask(&ask, &mut Held::default()).await.unwrap().body {
             AnswerBody::Larger { prefix, rest } => (prefix, rest),
             AnswerBody::Whole(body) => panic!("{} bytes, whole", body.len()),
         }
@@ -262,7 +262,7 @@ mod tests {
         let desk = Desk::new(&[&desk_node]);
         let room = Room::new(usize::MAX);
         let mut held = Held::of(room.clone());
-        let answer = desk.pool.ask(Ask { collect: COLLECT, ..call("a") }, &mut held).await.unwrap();
+        let answer = desk.pool.ask(&Ask { collect: COLLECT, ..call("a") }, &mut held).await.unwrap();
         let AnswerBody::Larger { prefix, rest } = answer.body else { panic!("whole") };
         rest.collect().await.unwrap();
         assert_eq!(room.held(), prefix.len());

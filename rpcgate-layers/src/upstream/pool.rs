@@ -74,7 +74,7 @@ const FRESH_FOR_BROADCAST: Duration = Duration::from_secs(2);
 /// let node = NodeConfig::new("http://127.0.0.1:1".parse()?);
 /// let pool = Pool::new(ChainName::new("eth"), vec![node], PoolLimits::default(), Arc::new(SystemClock::new()));
 /// let call = Ask::json_rpc(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#));
-/// let answer = pool.ask(call, &mut Held::default()).await;
+/// let answer = pool.ask(&call, &mut Held::default()).await;
 /// assert_eq!(answer.err(), Some(AskError::Fault(Fault::unsent(Cause::Connect))));
 /// # Ok(())
 /// # }
@@ -181,12 +181,12 @@ impl Pool {
     /// # Errors
     /// [`AskError::Busy`] beyond [`PoolLimits::in_flight`] or if `room` is full, else the [`Fault`] of the last try;
     /// it says `sent` if a byte may have reached a node in any of them.
-    pub async fn ask(&self, ask: Ask, room: &mut Held) -> Result<NodeAnswer, AskError> {
+    pub async fn ask(&self, ask: &Ask, room: &mut Held) -> Result<NodeAnswer, AskError> {
         let _under = Under::limited(&self.in_flight, self.limits.in_flight).ok_or(AskError::Busy)?;
         self.budget.earn();
         let mut trip = Trip::default();
         let result = {
-            let run = pin!(self.run(&ask, room, &mut trip));
+            let run = pin!(self.run(ask, room, &mut trip));
             self.timers.within(self.limits.timeout, run).await
         };
         let result = result.unwrap_or(Err(Fault::unsent(Cause::Timeout).into()));
@@ -531,7 +531,7 @@ mod tests {
             tokio::spawn(async move {
                 for n in 0..50 {
                     let body = Bytes::from(format!("{task} {n}"));
-                    let answer = pool.ask(Ask::json_rpc(body.clone()), &mut Held::default()).await.unwrap();
+                    let answer = pool.ask(&Ask::json_rpc(body.clone()), &mut Held::default()).await.unwrap();
                     assert!(
                         matches!(answer.body, AnswerBody::Whole(ref answer) if *answer == body),
                         "{body:?}"
@@ -633,7 +633,7 @@ mod tests {
         .await;
         let desk = Desk::new(&[&node]);
         let large = Ask { broadcast: true, ..Ask::json_rpc(Bytes::from(vec![b' '; 32 << 20])) };
-        let early = desk.pool.ask(large, &mut Held::default()).await.unwrap();
+        let early = desk.pool.ask(&large, &mut Held::default()).await.unwrap();
         assert_eq!(early.status, StatusCode::PAYLOAD_TOO_LARGE);
         assert_eq!(desk.broadcast().await.unwrap(), "next");
         assert_eq!(node.conns(), 2);
@@ -763,7 +763,7 @@ mod tests {
         .await;
         let desk = Desk::new(&[&node]);
         for _ in 0..2 {
-            let answer = desk.pool.ask(call("a"), &mut Held::default()).await.unwrap();
+            let answer = desk.pool.ask(&call("a"), &mut Held::default()).await.unwrap();
             assert!(answer.framed && answer.headers.is_empty(), "{answer:?}");
         }
         assert_eq!(node.conns(), 1);
@@ -786,7 +786,7 @@ mod tests {
         let node =
             failing(0, async |mut wire| wire.write("HTTP/1.0 200 OK\r\n\r\n{\"result\":1}").await).await;
         let desk = Desk::new(&[&node]);
-        let answer = desk.pool.ask(call("a"), &mut Held::default()).await.unwrap();
+        let answer = desk.pool.ask(&call("a"), &mut Held::default()).await.unwrap();
         assert!(
             !answer.framed && matches!(answer.body, AnswerBody::Whole(ref body) if body == "{\"result\":1}")
         );
@@ -826,7 +826,8 @@ mod tests {
         let desk = Desk::new(&[&node]);
         {
             let mut room = Held::default();
-            let mut ask = Box::pin(desk.pool.ask(call("a"), &mut room));
+            let call = call("a");
+            let mut ask = Box::pin(desk.pool.ask(&call, &mut room));
             let seen = desk.until(|_| !node.seen().is_empty());
             tokio::select! { _ = &mut ask => panic!("no answer was sent"), () = seen => {} }
         }
@@ -845,7 +846,7 @@ mod tests {
         let node = Script::always([head.as_bytes(), &body].concat()).await;
         let desk = Desk::new(&[&node]);
         let ask = Ask { collect: 10, largest: text.len(), ..call("a") };
-        let answer = desk.pool.ask(ask.clone(), &mut Held::default()).await.unwrap();
+        let answer = desk.pool.ask(&ask.clone(), &mut Held::default()).await.unwrap();
         assert!(
             answer.headers.is_empty() && matches!(answer.body, AnswerBody::Whole(ref body) if *body == text)
         );
@@ -876,10 +877,10 @@ mod tests {
         let node = Script::always(answer(&"x".repeat(100))).await;
         let desk = Desk::new(&[&node]);
         let room = Room::new(100);
-        assert!(desk.pool.ask(call("a"), &mut Held::of(room.clone())).await.is_ok());
+        assert!(desk.pool.ask(&call("a"), &mut Held::of(room.clone())).await.is_ok());
         let mut held = Held::of(room.clone());
         held.take(1).unwrap();
-        assert_eq!(desk.pool.ask(call("a"), &mut held).await.err(), Some(AskError::Busy));
+        assert_eq!(desk.pool.ask(&call("a"), &mut held).await.err(), Some(AskError::Busy));
         assert_eq!(node.seen().len(), 2);
     }
 
@@ -897,9 +898,9 @@ mod tests {
     async fn a_node_to_avoid_is_not_asked() {
         let (one, two) = (Script::always(answer("1")).await, Script::always(answer("2")).await);
         let desk = Desk::new(&[&one, &two]);
-        let first = desk.pool.ask(call("a"), &mut Held::default()).await.unwrap().node;
+        let first = desk.pool.ask(&call("a"), &mut Held::default()).await.unwrap().node;
         let ask = Ask { avoid: Some(first), ..call("a") };
-        assert_ne!(desk.pool.ask(ask.clone(), &mut Held::default()).await.unwrap().node, first);
+        assert_ne!(desk.pool.ask(&ask.clone(), &mut Held::default()).await.unwrap().node, first);
         let no_node = Err(Fault::unsent(Cause::NoNode).into());
         assert_eq!(Desk::new(&[&one]).whole(Ask { avoid: Some(NodeIndex(0)), ..ask }).await, no_node);
         assert_eq!(Desk::new(&[]).read().await, no_node);
@@ -930,6 +931,6 @@ mod tests {
         fn send<T: Send>(_: T) {}
         let desk = Desk::new(&[]);
         let pool = desk.pool.clone();
-        send(async move { pool.ask(call("a"), &mut Held::default()).await });
+        send(async move { pool.ask(&call("a"), &mut Held::default()).await });
     }
 }

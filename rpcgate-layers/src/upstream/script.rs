@@ -156,7 +156,7 @@ impl Desk {
 
     /// The body of the answer to `ask`, which must be whole.
     pub(super) async fn whole(&self, ask: Ask) -> Result<String, AskError> {
-        match self.pool.ask(ask, &mut Held::default()).await?.body {
+        match self.pool.ask(&ask, &mut Held::default()).await?.body {
             AnswerBody::Whole(body) => Ok(String::from_utf8(body.to_vec()).unwrap()),
             AnswerBody::Larger { .. } => panic!("larger than collected"),
         }

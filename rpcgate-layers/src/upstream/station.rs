@@ -19,7 +19,7 @@
 //! ```
 
 use super::judge::{Answer, Wanted};
-use super::{Ask, AskError, NodeIndex, Pool};
+use super::{Ask, AskError, Pool};
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use futures_util::future::{Either, join_all};
@@ -155,58 +155,77 @@ impl Load {
 }
 
 async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
-    let loads = loads(pool, tally);
+    let mut loads = loads(pool, tally);
     for place in loads.iter().flat_map(|load| &load.places) {
         tally.entries[*place].state = State::Sent;
     }
-    let whole = !tally.batch;
-    let dialect = tally.chain.facts().dialect;
+    match loads.pop() {
+        // One request, the rule, needs no list of futures.
+        Some(load) if loads.is_empty() => {
+            let (mut room, wanted) = (tally.room.sibling(), load.wanted(tally));
+            let ask = ask(load.body, load.broadcast, load.held, limits);
+            let answer = ask_judged(pool, ask, wanted, &mut room).await;
+            tally.room.absorb(room);
+            settle(tally, &load.places, load.alone, answer);
+        }
+        Some(last) => {
+            loads.push(last);
+            Box::pin(forward_all(pool, tally, loads, limits)).await;
+        }
+        None => {}
+    }
+}
+
+async fn forward_all(pool: &Pool, tally: &mut Tally, loads: SmallVec<[Load; 1]>, limits: ReplyLimits) {
     let room = tally.room.sibling();
-    let wanted: SmallVec<[Wanted; 1]> = loads.iter().map(|load| load.wanted(tally)).collect();
-    let mut answers = loads.into_iter().zip(wanted).map(|(load, wanted)| {
+    let wanted: SmallVec<[Wanted; 8]> = loads.iter().map(|load| load.wanted(tally)).collect();
+    let answers = loads.into_iter().zip(wanted).map(|(load, wanted)| {
         let mut room = room.sibling();
         async move {
             let Load { places, body, broadcast, alone, held } = load;
-            let collect = if held { limits.max } else { limits.buffer };
-            let ask = Ask { broadcast, collect, largest: limits.max, ..Ask::json_rpc(body.into()) };
+            let ask = ask(body, broadcast, held, limits);
             (places, alone, ask_judged(pool, ask, wanted, &mut room).await, room)
         }
     });
-    // A set of one, the rule, needs no list of futures.
-    let answers: SmallVec<[_; 1]> = match answers.len() {
-        1 => match answers.next() {
-            Some(answer) => SmallVec::from_buf([answer.await]),
-            None => SmallVec::new(),
-        },
-        _ => join_all(answers).await.into(),
-    };
-    for (places, alone, answer, room) in answers {
+    for (places, alone, answer, room) in join_all(answers).await {
         tally.room.absorb(room);
-        match answer {
-            Err(state) => {
-                for place in places {
-                    tally.entries[place].state = state.state();
-                }
+        settle(tally, &places, alone, answer);
+    }
+}
+
+fn ask(body: Vec<u8>, broadcast: bool, held: bool, limits: ReplyLimits) -> Ask {
+    let collect = if held { limits.max } else { limits.buffer };
+    Ask { broadcast, collect, largest: limits.max, ..Ask::json_rpc(body.into()) }
+}
+
+/// Settles the calls at `places` with what came of their request.
+fn settle(tally: &mut Tally, places: &[usize], alone: bool, answer: Result<Answer, Nothing>) {
+    let whole = !tally.batch;
+    let dialect = tally.chain.facts().dialect;
+    match answer {
+        Err(nothing) => {
+            for place in places {
+                tally.entries[*place].state = nothing.state();
             }
-            Ok(answer) if alone => {
-                let place = places[0];
-                let number = base(tally) + place;
-                let Tally { entries, body, passing, .. } = &mut *tally;
-                let entry = &mut entries[place];
-                let id = entry.call.id(body);
-                let silent = entry.call.is_notification(body);
-                entry.state = match answer.one(dialect, (id, number), whole, silent) {
-                    Ok((form, headers)) => {
-                        if whole {
-                            *passing = headers;
-                        }
-                        State::Answered(Reply { form, from: Source::Node })
-                    }
-                    Err(fault) => State::Failed(fault),
-                };
-            }
-            Ok(answer) => answer.many(tally, &places),
         }
+        Ok(answer) if alone => {
+            let place = places[0];
+            let number = base(tally) + place;
+            let Tally { entries, body, passing, .. } = tally;
+            let entry = &mut entries[place];
+            let id = entry.call.id(body);
+            let silent = entry.call.is_notification(body);
+            entry.state = match answer.one(dialect, (id, number), whole, silent) {
+                Ok((form, headers)) => {
+                    if whole {
+                        *passing = headers;
+                    }
+                    State::Answered(Reply { form, from: Source::Node })
+                }
+                Err(fault) => State::Failed(fault),
+            };
+        }
+        Ok(answer) => answer.many(tally, places),
     }
 }
 
@@ -302,41 +321,33 @@ impl Nothing {
 }
 
 /// Asks a node, and once another one when what came is no answer and the call may be repeated.
-async fn ask_judged(pool: &Pool, ask: Ask, wanted: Wanted, room: &mut Held) -> Result<Answer, Nothing> {
-    let again = (!ask.broadcast && pool.nodes().len() > 1).then(|| ask.clone());
-    let (fault, node) = match ask_once(pool, ask, wanted, room).await {
-        Ok(answer) => return Ok(answer),
-        Err((nothing, None)) => return Err(nothing),
-        Err((Nothing::Busy, _)) => return Err(Nothing::Busy),
-        Err((Nothing::Fault(fault), Some(node))) => (fault, node),
-    };
-    tracing::debug!(chain = %pool.chain(), %fault, "a node's answer is no answer");
-    match again {
-        Some(ask) if fault.may_retry(true) => {
-            let ask = Ask { avoid: Some(node), ..ask };
-            ask_once(pool, ask, wanted, room).await.map_err(|_| Nothing::Fault(fault))
+async fn ask_judged(pool: &Pool, mut ask: Ask, wanted: Wanted, room: &mut Held) -> Result<Answer, Nothing> {
+    let mut first: Option<Fault> = None;
+    loop {
+        let answer = match pool.ask(&ask, room).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::debug!(chain = %pool.chain(), %error, "no answer from a node");
+                return Err(match (first, error) {
+                    // What the first node made of it says more than that there was no second.
+                    (Some(fault), _) | (None, AskError::Fault(fault)) => Nothing::Fault(fault),
+                    (None, AskError::Busy) => Nothing::Busy,
+                });
+            }
+        };
+        let node = answer.node;
+        match Answer::judge(answer, wanted, ask.collect >= ask.largest) {
+            Ok(answer) => return Ok(answer),
+            Err(fault) => {
+                tracing::debug!(chain = %pool.chain(), %fault, "a node's answer is no answer");
+                let others = pool.nodes().len() > 1;
+                if first.is_some() || ask.broadcast || !others || !fault.may_retry(true) {
+                    return Err(Nothing::Fault(first.unwrap_or(fault)));
+                }
+                first = Some(fault);
+                ask.avoid = Some(node);
+            }
         }
-        _ => Err(Nothing::Fault(fault)),
-    }
-}
-
-async fn ask_once(
-    pool: &Pool,
-    ask: Ask,
-    wanted: Wanted,
-    room: &mut Held,
-) -> Result<Answer, (Nothing, Option<NodeIndex>)> {
-    let held = ask.collect >= ask.largest;
-    match pool.ask(ask, room).await {
-        Ok(answer) => {
-            let node = answer.node;
-            Answer::judge(answer, wanted, held).map_err(|fault| (Nothing::Fault(fault), Some(node)))
-        }
-        Err(AskError::Fault(fault)) => {
-            tracing::debug!(chain = %pool.chain(), %fault, "no answer from a node");
-            Err((Nothing::Fault(fault), None))
-        }
-        Err(AskError::Busy) => Err((Nothing::Busy, None)),
     }
 }
 
