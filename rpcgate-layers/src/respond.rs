@@ -17,8 +17,7 @@ use crate::reply_body::ReplyBody;
 use crate::request::travel::{Departure, Stamped};
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CONNECTION, HeaderMap, HeaderValue,
-    RETRY_AFTER,
-    WWW_AUTHENTICATE,
+    RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{Request, Response};
 use pin_project_lite::pin_project;
@@ -75,6 +74,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (arrival, started) = (self.clock.now(), self.clock.elapsed());
         let id = RequestId::new(arrival);
+        let request = Box::new(request);
         RespondFuture { inner: self.inner.call(Stamped { request, id, arrival, started }), id }
     }
 }

@@ -245,7 +245,8 @@ mod tests {
     use rpcgate_core::seam::ledger::Outcome;
 
     async fn send(desk: &Desk, body: impl Into<Bytes>) -> (u16, String) {
-        let known = Known { request: http::Request::new(Full::new(body.into())), tally: desk.tally() };
+        let known =
+            Known { request: Box::new(http::Request::new(Full::new(body.into()))), tally: desk.tally() };
         let Ok(departure) = BatchLayer::new().layer(End).call(known).await;
         (departure.status.as_u16(), String::from_utf8(departure.body.to_vec()).unwrap())
     }
@@ -309,7 +310,7 @@ mod tests {
         let limits = BodyLimits { bytes: 10, ..BodyLimits::default() };
         let request = http::Request::new(Full::new(Bytes::from_static(b"{\"id\":1,\"method\":\"a\"}")));
         let mut batch = BatchLayer::new().with_body(limits).layer(End);
-        let Ok(departure) = batch.call(Known { request, tally: desk.tally() }).await;
+        let Ok(departure) = batch.call(Known { request: Box::new(request), tally: desk.tally() }).await;
         assert_eq!((departure.status.as_u16(), departure.refusal), (413, Some(Refusal::BodyTooLarge)));
     }
 
@@ -320,7 +321,7 @@ mod tests {
             Result<http_body::Frame<Bytes>, Infallible>,
         >());
         let mut batch = BatchLayer::new().layer(End);
-        let future = batch.call(Known { request: http::Request::new(body), tally: desk.tally() });
+        let future = batch.call(Known { request: Box::new(http::Request::new(body)), tally: desk.tally() });
         assert!(futures_util::FutureExt::now_or_never(future).is_none());
         assert!(desk.ledger.records().is_empty());
     }

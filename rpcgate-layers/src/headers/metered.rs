@@ -141,7 +141,7 @@ impl Memory {
         }
         match &self.0 {
             Some((known, value)) if *known == number => value.clone(),
-            _ => self.0.insert((number, HeaderValue::from(number))).1.clone(),
+            _ => self.0.insert((number, large(number))).1.clone(),
         }
     }
 }
@@ -176,11 +176,27 @@ fn number(number: u64) -> HeaderValue {
         10..100 => 2,
         100..1_000 => 1,
         1_000..COMMON => 0,
-        _ => return HeaderValue::from(number),
+        _ => return large(number),
     };
     let end = (number as usize + 1) * DIGITS;
     let text = TEXTS.get(end - DIGITS + leading..end).unwrap_or_default();
-    HeaderValue::from_maybe_shared(Bytes::from_static(text)).unwrap_or_else(|_| HeaderValue::from(number))
+    HeaderValue::from_maybe_shared(Bytes::from_static(text)).unwrap_or_else(|_| large(number))
+}
+
+/// The text of a number, in an allocation of just its length.
+fn large(number: u64) -> HeaderValue {
+    let mut text = [b'0'; 20];
+    let (mut left, mut at) = (number, text.len());
+    while left > 0 {
+        at -= DIGITS;
+        let four = (left % COMMON) as usize * DIGITS;
+        text[at..at + DIGITS].copy_from_slice(&TEXTS[four..four + DIGITS]);
+        left /= COMMON;
+    }
+    while at < text.len() - 1 && text[at] == b'0' {
+        at += 1;
+    }
+    HeaderValue::from_bytes(&text[at..]).unwrap_or_else(|_| HeaderValue::from(number))
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ mod tests {
             request.headers_mut().insert("apikey", key.parse().unwrap());
         }
         let stamped = Stamped {
-            request,
+            request: Box::new(request),
             id: RequestId::new(desk.now()),
             arrival: desk.now(),
             started: desk.clock.elapsed(),

@@ -200,8 +200,12 @@ mod tests {
             departure.body = Bytes::from_static(routed.chain.name().as_str().as_bytes());
             Ok::<_, Infallible>(departure)
         });
-        let stamped =
-            Stamped { request, id: RequestId::default(), arrival: Time::default(), started: Duration::ZERO };
+        let stamped = Stamped {
+            request: Box::new(request),
+            id: RequestId::default(),
+            arrival: Time::default(),
+            started: Duration::ZERO,
+        };
         let Ok(departure) = RouteLayer::new(chains).layer(inner).call(stamped).await;
         departure
     }

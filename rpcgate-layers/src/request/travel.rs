@@ -17,8 +17,8 @@ use std::time::Duration;
 /// A request with its id and the moment it came.
 #[derive(Debug)]
 pub struct Stamped<B> {
-    /// The request.
-    pub request: Request<B>,
+    /// The request; boxed, because it is handed from station to station.
+    pub request: Box<Request<B>>,
     /// Its id.
     pub id: RequestId,
     /// When it came, on the wall clock.
@@ -42,7 +42,7 @@ pub struct Routed<B> {
 #[derive(Debug)]
 pub struct Known<B> {
     /// The request.
-    pub request: Request<B>,
+    pub request: Box<Request<B>>,
     /// Its account.
     pub tally: Box<Tally>,
 }

@@ -108,7 +108,9 @@ mod tests {
             node.aside.put(Duration::from_millis(at));
         }
         let choice = |avoid| {
-            Rotation::default().choose(&nodes, avoid, || Duration::from_millis(30)).map(|node| node.index.get())
+            Rotation::default()
+                .choose(&nodes, avoid, || Duration::from_millis(30))
+                .map(|node| node.index.get())
         };
         assert_eq!(choice([None, None]), Some(1));
         assert_eq!(choice([Some(NodeIndex(1)), None]), Some(2));
@@ -126,7 +128,9 @@ mod tests {
                 .choose(&two, [Some(NodeIndex(0)), Some(NodeIndex(1))], || Duration::ZERO)
                 .is_none()
         );
-        assert!(Rotation::default().choose(&nodes(1), [None, Some(NodeIndex(0))], || Duration::ZERO).is_none());
+        assert!(
+            Rotation::default().choose(&nodes(1), [None, Some(NodeIndex(0))], || Duration::ZERO).is_none()
+        );
         assert!(Rotation::default().choose(&[], [None, None], || Duration::ZERO).is_none());
     }
 }

@@ -12,7 +12,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore, version};
 use rustls_pki_types::ServerName;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -34,13 +34,17 @@ pub(super) struct Conn {
 
 impl Conn {
     /// Sends a request. The error holds the request again if, and only if, no byte of it was written.
-    pub(super) async fn send(
+    pub(super) fn send(
         &mut self,
         request: Request<Full<Bytes>>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
-        let mut answer = pin!(self.send.try_send_request(request));
-        let driver = &mut self.driver;
-        poll_fn(|cx| driver.poll(cx, |cx| answer.as_mut().poll(cx))).await
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>>> {
+        let Conn { send, driver, .. } = self;
+        // Handed over here and not when first polled, so that the future has no room for a request of its own.
+        let answer = send.try_send_request(request);
+        async move {
+            let mut answer = pin!(answer);
+            poll_fn(|cx| driver.poll(cx, |cx| answer.as_mut().poll(cx))).await
+        }
     }
 
     /// The next piece of an answer that came on this connection.

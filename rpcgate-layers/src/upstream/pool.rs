@@ -19,7 +19,6 @@ use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::room::Held;
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -186,8 +185,9 @@ impl Pool {
         self.budget.earn();
         let mut trip = Trip::default();
         let result = {
-            let run = pin!(self.run(ask, room, &mut trip));
-            self.timers.within(self.limits.timeout, run).await
+            // In a box of its own: two small ones are sooner got and filled than one large one.
+            let mut run = Box::pin(self.run(ask, room, &mut trip));
+            self.timers.within(self.limits.timeout, run.as_mut()).await
         };
         let result = result.unwrap_or(Err(Fault::unsent(Cause::Timeout).into()));
         result.map_err(|error| match error {
@@ -273,7 +273,6 @@ impl Pool {
         trip: &mut Trip,
     ) -> Result<NodeAnswer, AskError> {
         trip.stale = false;
-        let request = node.request(ask).ok_or(Fault::unsent(Cause::Undecodable))?;
         let _under = Under::way(&node.in_flight);
         let younger = if ask.broadcast { FRESH_FOR_BROADCAST } else { Duration::MAX };
         let idle = if fresh { None } else { node.idle.take(self.clock.elapsed(), younger) };
@@ -285,8 +284,10 @@ impl Pool {
             // Boxed, because connecting is rare and its state would make every call's larger.
             None => Box::pin(self.connect(node)).await?,
         };
+        let request = node.request(ask).ok_or(Fault::unsent(Cause::Undecodable))?;
         let before = std::mem::replace(&mut trip.sent, true);
-        let response = match conn.send(request).await {
+        let sent = conn.send(request);
+        let response = match sent.await {
             Ok(response) => response,
             Err(mut error) => {
                 if error.take_message().is_some() {
@@ -344,7 +345,11 @@ impl Pool {
         let body = match collect(&mut conn, &mut incoming, limit, room).await? {
             Collected::Whole(body) => {
                 node.idle.put(conn, self.clock.elapsed());
-                AnswerBody::Whole(decode(coding, body, ask.largest, room).await?)
+                AnswerBody::Whole(match coding {
+                    Coding::Identity => body,
+                    // Boxed, because nodes are asked for no coding.
+                    coding => Box::pin(decode(coding, body, ask.largest, room)).await?,
+                })
             }
             Collected::Prefix(_) if coding != Coding::Identity => {
                 return Err(Fault::sent(Cause::Oversize).into());

@@ -19,7 +19,11 @@ const KEPT: usize = 256;
 
 impl Timers {
     /// What comes of `future`, unless that takes longer than `limit`.
-    pub(super) async fn within<T>(&self, limit: Duration, mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    pub(super) async fn within<T>(
+        &self,
+        limit: Duration,
+        mut future: Pin<&mut impl Future<Output = T>>,
+    ) -> Option<T> {
         let spare = self.0.lock().pop();
         let mut timer = match spare {
             Some(mut timer) => {

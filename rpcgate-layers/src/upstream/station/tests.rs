@@ -832,7 +832,7 @@ fn every_item_of_a_batch_is_answered_in_its_place_with_what_belongs_to_it() {
             let mut road = BatchLayer::new().layer(ClosedLayer::new().layer(cache.layer(site.upstream.clone())));
             let mut send = async || {
                 let request = http::Request::new(http_body_util::Full::new(bytes::Bytes::from(body.clone())));
-                let Ok(departure) = road.call(Known { request, tally: site.desk.tally() }).await;
+                let Ok(departure) = road.call(Known { request: Box::new(request), tally: site.desk.tally() }).await;
                 text(&departure)
             };
             (send().await, send().await, site.lines().len())
