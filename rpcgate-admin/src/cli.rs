@@ -17,6 +17,8 @@ pub struct Cli {
 pub enum Command {
     /// Read and check the configuration, and print what is in force with its secrets masked
     Check(FileArgs),
+    /// Bring the schema of the database up to date
+    Migrate(FileArgs),
 }
 
 /// Where the configuration is.
@@ -38,10 +40,14 @@ mod tests {
     }
 
     #[test]
-    fn check_takes_a_file() {
+    fn commands_take_a_file() {
         let parse = |line: &str| Cli::try_parse_from(line.split_whitespace());
         let file = FileArgs { config: "a.toml".into() };
-        assert_eq!(parse("rpcgate-admin check --config a.toml").unwrap().command, Command::Check(file));
+        assert_eq!(
+            parse("rpcgate-admin check --config a.toml").unwrap().command,
+            Command::Check(file.clone())
+        );
+        assert_eq!(parse("rpcgate-admin migrate --config a.toml").unwrap().command, Command::Migrate(file));
         for wrong in ["rpcgate-admin", "rpcgate-admin serve", "rpcgate-admin check --config"] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }

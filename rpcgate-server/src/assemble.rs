@@ -62,6 +62,7 @@ pub(crate) struct Seams {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) counters: Arc<MemoryCounters>,
 }
 
 /// Everything the road is built of.
@@ -73,7 +74,7 @@ pub(crate) fn parts(
 ) -> (Parts, Swept) {
     let limits = &config.gateway.limits;
     let swept = Swept {
-        counters: Arc::default(),
+        counters: seams.counters,
         heavy: Arc::default(),
         pace: Arc::default(),
         clock: seams.clock.clone(),

@@ -52,9 +52,10 @@ pub struct DemoArgs {
     /// A real node in the place of a simulated one; CHAIN.ws and CHAIN.grpc replace only that part. Repeatable
     #[arg(long = "node", value_name = "CHAIN=URL")]
     pub nodes: Vec<String>,
-    /// Plan of the demo's account: free, standard, premium or enterprise
-    #[arg(long, value_name = "TIER", default_value = "enterprise")]
-    pub plan: Tier,
+    /// Plan of the demo's account from now on: free, standard, premium or enterprise [default: as it is; enterprise at
+    /// the first start]
+    #[arg(long, value_name = "TIER")]
+    pub plan: Option<Tier>,
     /// A configuration file beside the demo's own settings
     #[arg(long, value_name = "FILE", env = "RPCGATE_CONFIG")]
     pub config: Option<PathBuf>,
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(options.gateway.to_string(), "127.0.0.1:8080");
         assert_eq!(options.admin.to_string(), "127.0.0.1:8081");
         assert_eq!(options.grpc.to_string(), "127.0.0.1:8443");
-        assert_eq!((options.plan, options.nodes, options.config), (Tier::Enterprise, vec![], None));
+        assert_eq!((options.plan, options.nodes, options.config), (None, vec![], None));
     }
 
     #[test]
@@ -128,7 +129,7 @@ mod tests {
                 node("btc", "grpc", "grpc://h"),
             ]
         );
-        assert_eq!((options.plan, options.config), (Tier::Free, Some("c.toml".into())));
+        assert_eq!((options.plan, options.config), (Some(Tier::Free), Some("c.toml".into())));
     }
 
     #[test]

@@ -1,15 +1,18 @@
 //! A gateway that runs: started, reloaded, drained.
 
 use crate::access::AccessLog;
-use crate::assemble::{self, FileDirectory, Seams};
+use crate::assemble::{self, Seams};
+use crate::journal::JournalError;
 use crate::listen::Hall;
 use crate::listen::http::{Bounds, Listener};
 use crate::listen::tls::{self, BadCertificate};
 use crate::live::Live;
 use crate::nodes;
+use crate::state::{Keys, State};
 use parking_lot::Mutex;
 use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::config::Config;
+use rpcgate_core::config::{Config, Overlay};
+use rpcgate_core::seam::counters::MemoryCounters;
 use rpcgate_core::seam::directory::Directory;
 use rpcgate_core::seam::ledger::{Ledger, MemoryLedger};
 use rpcgate_layers::stack::road;
@@ -27,10 +30,16 @@ const SWEEP: Duration = Duration::from_secs(30);
 pub struct StartOptions {
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Where records go; if absent, nowhere, and the log says so.
+    /// What outlives the process: its journal, its counters, and the keys of the management database behind those of
+    /// the configuration. The gateway is ready once it is, and closes it at the end of its drain. If absent, nothing
+    /// outlives the process but what the next three take elsewhere.
+    pub state: Option<Arc<State>>,
+    /// Where records go; if absent, to the journal of `state`; without one nowhere, and the log says so.
     pub ledger: Option<Arc<dyn Ledger>>,
-    /// Who may call; if absent, the keys of the configuration, which a reload replaces.
+    /// Who may call; if absent, the keys of the configuration, which a reload replaces, and those of `state`.
     pub directory: Option<Arc<dyn Directory>>,
+    /// What is counted already; if absent, what `state` has counted; without one, nothing.
+    pub counters: Option<Arc<MemoryCounters>>,
     /// Client connections that may be open at a time; one more is answered 503 and closed.
     pub connections: usize,
 }
@@ -40,8 +49,10 @@ impl Default for StartOptions {
     fn default() -> Self {
         StartOptions {
             clock: Arc::new(SystemClock::new()),
+            state: None,
             ledger: None,
             directory: None,
+            counters: None,
             connections: 32_768,
         }
     }
@@ -70,12 +81,34 @@ pub enum StartError {
         /// What is wrong.
         why: String,
     },
+    /// The journal cannot be opened.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// There can be no journal there.
+    #[error("journal.dir {path}: {why}")]
+    Folder {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There can be no database at this URL.
+    #[error("{0}")]
+    Database(String),
 }
 
 impl StartError {
     /// Whether the configuration must be mended, rather than the machine.
     pub const fn is_configuration(&self) -> bool {
-        !matches!(self, StartError::Listen { .. })
+        match self {
+            StartError::Listen { .. }
+            | StartError::Journal(JournalError::InUse { .. } | JournalError::Thread(_)) => false,
+            StartError::Certificate(_)
+            | StartError::Node { .. }
+            | StartError::Folder { .. }
+            | StartError::Database(_)
+            | StartError::Journal(_) => true,
+        }
     }
 }
 
@@ -87,6 +120,7 @@ pub fn dry_run(config: &Config) -> Result<(), StartError> {
     if let Some(pair) = config.gateway.tls.pair() {
         tls::config(pair)?;
     }
+    State::check(config)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     for adapter in rpcgate_chains::catalog() {
         let name = adapter.facts().name;
@@ -108,6 +142,7 @@ pub struct Drained {
 pub struct Gateway {
     addr: SocketAddr,
     live: Arc<Live>,
+    state: Option<Arc<State>>,
     hall: Arc<Hall>,
     accepting: Mutex<Option<JoinHandle<()>>>,
     sweeping: AbortHandle,
@@ -125,21 +160,22 @@ impl Gateway {
     /// # Errors
     /// [`StartError`]; then nothing runs.
     pub async fn start(config: Config, options: StartOptions) -> Result<Gateway, StartError> {
-        let StartOptions { clock, ledger, directory, connections } = options;
+        let StartOptions { clock, state, ledger, directory, counters, connections } = options;
         let (keys, directory) = match directory {
             Some(directory) => (None, directory),
             None => {
-                let keys = Arc::new(FileDirectory::new(&config));
+                let keys = Arc::new(Keys::new(&config, state.as_ref().map(|state| state.directory())));
                 (Some(keys.clone()), keys as Arc<dyn Directory>)
             }
         };
-        let ledger = ledger.unwrap_or_else(|| {
-            tracing::warn!("usage is metered but not kept: this version has no store for it");
+        let ledger = ledger.or_else(|| Some(state.as_ref()?.ledger())).unwrap_or_else(|| {
+            tracing::warn!("usage is metered but not kept: nobody said where");
             // Nothing in this process could read records, so none are held.
             Arc::new(MemoryLedger::bounded(0))
         });
+        let counters = counters.or_else(|| Some(state.as_ref()?.counters())).unwrap_or_default();
         let ledger: Arc<dyn Ledger> = Arc::new(AccessLog::new(ledger));
-        for setting in without_effect(&config) {
+        for setting in without_effect(&config, state.is_some()) {
             tracing::warn!(setting, "this setting has no effect in this version");
         }
         let listen = config.gateway.listen;
@@ -147,10 +183,14 @@ impl Gateway {
         let listener =
             Listener::bind(listen).map_err(|source| StartError::Listen { addr: listen, source })?;
         let addr = listener.addr();
-        let live = Arc::new(Live::new(config.clone(), clock.clone(), keys)?);
-        let seams = Seams { clock, ledger: ledger.clone(), directory };
+        let live = Arc::new(Live::new(config.clone(), clock.clone(), keys, state.clone())?);
+        if let Some(state) = &state {
+            let live = Arc::downgrade(&live);
+            state.attach(move |overlay| live.upgrade().map_or(Ok(()), |live| live.overlay(overlay)));
+        }
+        let seams = Seams { clock, ledger: ledger.clone(), directory, counters };
         let (parts, swept) = assemble::parts(&config, seams, live.chains.clone(), live.pools.clone());
-        let hall = Hall::new(ledger);
+        let hall = Hall::behind(ledger, state.clone());
         let accepting =
             tokio::spawn(listener.serve(road(parts), bounds, live.certificate.clone(), hall.clone()));
         let sweeping = tokio::spawn(async move {
@@ -172,6 +212,7 @@ impl Gateway {
         Ok(Gateway {
             addr,
             live,
+            state,
             hall,
             accepting: Mutex::new(Some(accepting)),
             sweeping: sweeping.abort_handle(),
@@ -209,8 +250,18 @@ impl Gateway {
         self.live.replace(config)
     }
 
+    /// Puts what operators set over the configuration, in the place of what they had set before. It stays over what a
+    /// [`reload`](Gateway::reload) brings. A gateway with a state does this by itself.
+    ///
+    /// # Errors
+    /// [`StartError`]; then all is as it was before.
+    pub fn overlay(&self, overlay: &Overlay) -> Result<(), StartError> {
+        self.live.overlay(overlay)
+    }
+
     /// Ends it with good manners: readiness is gone, nothing is accepted any more, connections without a call are
-    /// closed, calls in flight are finished; what is not done after `shutdown.grace` is cut.
+    /// closed, calls in flight are finished; what is not done after `shutdown.grace` is cut. Then what was recorded is
+    /// shipped, and its state is closed.
     pub async fn drain(&self) -> Drained {
         self.hall.close();
         let accepting = self.accepting.lock().take();
@@ -220,6 +271,9 @@ impl Gateway {
         }
         let cut = self.hall.wait(self.live.grace()).await;
         self.stop();
+        if let Some(state) = &self.state {
+            state.close().await;
+        }
         Drained { cut }
     }
 
@@ -237,15 +291,15 @@ impl Drop for Gateway {
     }
 }
 
-/// Settings that somebody gave and that this version does not act on.
-fn without_effect(config: &Config) -> Vec<&'static str> {
+/// Settings that somebody gave and that nothing here acts on.
+fn without_effect(config: &Config, has_state: bool) -> Vec<&'static str> {
     let nodes = || config.chains.values().flat_map(|chain| &chain.nodes);
     let settings = [
         ("gateway.ws", config.gateway.ws != Default::default()),
         ("admin", config.admin != Default::default()),
-        ("database", config.database != Default::default()),
-        ("journal", config.journal != Default::default()),
-        ("retention", config.retention != Default::default()),
+        ("database", !has_state && config.database != Default::default()),
+        ("journal", !has_state && config.journal != Default::default()),
+        ("retention", !has_state && config.retention != Default::default()),
         ("webhooks", config.webhooks != Default::default()),
         ("gateway.grpc_listen", config.gateway.grpc_listen.is_some()),
         ("redis.url", config.redis.url.is_some()),
@@ -259,7 +313,7 @@ fn without_effect(config: &Config) -> Vec<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::command::{load, run};
     use crate::telemetry::tests::Lines;
@@ -269,18 +323,18 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::Semaphore;
 
-    const KEY: &str = "rpcg_ABCDEFGsecretsecretsecret";
+    pub(crate) const KEY: &str = "rpcg_ABCDEFGsecretsecretsecret";
     const OTHER: &str = "rpcg_HIJKLMNsecretsecretsecret";
 
     /// A node that answers `"0x10"` to everything; a call named `held` waits for a permit.
-    struct Node {
-        addr: SocketAddr,
+    pub(crate) struct Node {
+        pub(crate) addr: SocketAddr,
         permits: Arc<Semaphore>,
         asked: Arc<Semaphore>,
     }
 
     impl Node {
-        async fn start() -> Node {
+        pub(crate) async fn start() -> Node {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let addr = listener.local_addr().unwrap();
             let node =
@@ -341,9 +395,7 @@ mod tests {
         }
 
         async fn send(&self, request: &str) -> String {
-            let mut client = TcpStream::connect(self.gateway.addr()).await.unwrap();
-            client.write_all(request.as_bytes()).await.unwrap();
-            read(&mut client).await
+            send(self.gateway.addr(), request).await
         }
 
         async fn call(&self, key: &str, method: &str) -> String {
@@ -359,7 +411,7 @@ mod tests {
         )
     }
 
-    fn post(path: &str, key: &str, method: &str) -> String {
+    pub(crate) fn post(path: &str, key: &str, method: &str) -> String {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":[]}}"#);
         format!(
             "POST {path} HTTP/1.1\r\nhost: x\r\napikey: {key}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
@@ -367,18 +419,25 @@ mod tests {
         )
     }
 
-    async fn read(client: &mut TcpStream) -> String {
+    /// Sends a request over a connection of its own.
+    pub(crate) async fn send(addr: SocketAddr, request: &str) -> String {
+        let mut client = TcpStream::connect(addr).await.unwrap();
+        client.write_all(request.as_bytes()).await.unwrap();
+        read(&mut client).await
+    }
+
+    pub(crate) async fn read(client: &mut TcpStream) -> String {
         let mut text = Vec::new();
         // A connection that is reset says no more than one that is closed.
         let _ = client.read_to_end(&mut text).await;
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    fn is_served(answer: &str) -> bool {
+    pub(crate) fn is_served(answer: &str) -> bool {
         answer.starts_with("HTTP/1.1 200 ") && answer.ends_with(r#""result":"0x10"}"#)
     }
 
-    fn units(answer: &str) -> &str {
+    pub(crate) fn units(answer: &str) -> &str {
         answer.split("x-compute-units: ").nth(1).and_then(|rest| rest.split("\r\n").next()).unwrap_or("none")
     }
 
@@ -488,6 +547,41 @@ mod tests {
             assert_eq!(desk.gateway.reload(config.clone()).unwrap(), ["gateway", "cache"]);
         }
         assert_eq!(desk.gateway.live.grace(), Duration::ZERO, "the grace is live");
+    }
+
+    #[tokio::test]
+    async fn what_is_laid_over_the_configuration_stays_over_a_reload_until_it_is_replaced() {
+        let desk = Desk::new("cu = { some_method = 3 }\n").await;
+        let weights = [("eth".to_owned(), [("some_method".to_owned(), 7)].into())].into();
+        desk.gateway.overlay(&Overlay { weights, ..Overlay::default() }).unwrap();
+        assert_eq!(units(&desk.call(KEY, "some_method").await), "7");
+        desk.reload("cu = { some_method = 4, other = 5 }\n");
+        assert_eq!(units(&desk.call(KEY, "some_method").await), "7");
+        assert_eq!(units(&desk.call(KEY, "other").await), "5");
+        let chains = [("eth".to_owned(), false)].into();
+        desk.gateway.overlay(&Overlay { chains, ..Overlay::default() }).unwrap();
+        assert!(desk.call(KEY, "some_method").await.contains("chain not available"));
+        desk.reload("enabled = true\n");
+        assert!(desk.call(KEY, "some_method").await.contains("chain not available"), "both must enable it");
+        desk.gateway.overlay(&Overlay::default()).unwrap();
+        assert_eq!(units(&desk.call(KEY, "some_method").await), "1");
+    }
+
+    #[tokio::test]
+    async fn counters_that_are_brought_along_are_counted_on() {
+        let desk = Desk::new("").await;
+        let config = config(&desk.file);
+        let counters = Arc::new(MemoryCounters::default());
+        let clock =
+            Arc::new(rpcgate_core::clock::ManualClock::at(rpcgate_core::clock::Time::from_secs(1_000_000)));
+        let used = [("k", [7, 8, 9])].map(|(name, used)| (config.keys[name].id, used)).to_vec();
+        let restored =
+            rpcgate_core::seam::counters::Restored { now: clock.now(), windows: used, units: Vec::new() };
+        counters.restore(&restored);
+        let options = StartOptions { clock, counters: Some(counters), ..StartOptions::default() };
+        let gateway = Gateway::start(config, options).await.unwrap();
+        let answer = send(gateway.addr(), &post("/eth", KEY, "some_method")).await;
+        assert!(answer.contains("x-ratelimit-remaining-minute: 992\r\n"), "{answer}");
     }
 
     #[tokio::test]

@@ -10,9 +10,11 @@ pub mod command;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod gateway;
+pub mod journal;
 pub mod listen;
 mod live;
 mod nodes;
+pub mod state;
 pub mod telemetry;
 
 pub use gateway::{Drained, Gateway, StartError, StartOptions};

@@ -1,14 +1,15 @@
 //! What may change while the gateway runs: chains, their nodes and weights, plans, keys, the certificate.
 
-use crate::assemble::{self, FileDirectory, PoolMap};
+use crate::assemble::{self, PoolMap};
 use crate::gateway::StartError;
 use crate::listen::tls::{self, Certificate};
 use crate::nodes;
+use crate::state::{Keys, State};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::{Config, Tls};
+use rpcgate_core::config::{Config, Overlay, Tls};
 use rpcgate_layers::upstream::{Pools, watch_head};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,17 +21,24 @@ pub(crate) struct Live {
     clock: Arc<dyn Clock>,
     pub(crate) chains: Arc<ArcSwap<Chains>>,
     pub(crate) pools: Arc<ArcSwap<Pools>>,
-    keys: Option<Arc<FileDirectory>>,
+    keys: Option<Arc<Keys>>,
+    state: Option<Arc<State>>,
     pub(crate) certificate: Option<Arc<Certificate>>,
-    state: Mutex<State>,
+    in_force: Mutex<InForce>,
 }
 
-struct State {
+struct InForce {
+    /// The configuration with what operators set.
     config: Config,
+    /// The configuration without it.
+    base: Config,
+    overlay: Overlay,
     /// The tables that are not live are still those of the start.
     started: Config,
     pools: PoolMap,
     watches: HashMap<&'static str, Watch>,
+    /// Nothing is put in force any more.
+    stopped: bool,
 }
 
 /// The task that follows a chain's head; ends with its owner.
@@ -50,7 +58,8 @@ impl Live {
     pub(crate) fn new(
         config: Config,
         clock: Arc<dyn Clock>,
-        keys: Option<Arc<FileDirectory>>,
+        keys: Option<Arc<Keys>>,
+        state: Option<Arc<State>>,
     ) -> Result<Self, StartError> {
         let certificate =
             config.gateway.tls.pair().map(|pair| Certificate::load(pair).map(Arc::new)).transpose()?;
@@ -59,53 +68,79 @@ impl Live {
             chains: Arc::default(),
             pools: Arc::new(ArcSwap::from_pointee(Pools::from_iter([]))),
             keys,
+            state,
             certificate,
-            state: Mutex::new(State {
+            in_force: Mutex::new(InForce {
                 config: Config::default(),
+                base: config.clone(),
+                overlay: Overlay::default(),
                 started: config.clone(),
                 pools: PoolMap::new(),
                 watches: HashMap::new(),
+                stopped: false,
             }),
         };
-        live.replace_chains(&mut live.state.lock(), &config)?;
-        live.state.lock().config = config;
+        live.put(&mut live.in_force.lock(), config)?;
         Ok(live)
     }
 
     /// How long a drain may take.
     pub(crate) fn grace(&self) -> Duration {
-        self.state.lock().config.shutdown.grace
+        self.in_force.lock().config.shutdown.grace
     }
 
-    /// Puts `config` in the place of what is in force; what that needs a restart for, by table, stays as it was and is
-    /// given back. On an error nothing has changed.
+    /// Puts `config` in the place of the former one, below what operators set; what that needs a restart for, by table,
+    /// stays as it was and is given back. On an error nothing has changed.
     pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
-        let mut state = self.state.lock();
+        let mut in_force = self.in_force.lock();
         let renewed = match (&self.certificate, config.gateway.tls.pair()) {
             (Some(current), Some(pair)) => Some((current, tls::config(pair)?)),
             _ => None,
         };
-        self.replace_chains(&mut state, &config)?;
+        let whole = in_force.overlay.over(&config);
+        self.put(&mut in_force, whole)?;
         if let Some((certificate, config)) = renewed {
             certificate.replace(config);
         }
-        if let Some(keys) = &self.keys {
-            keys.replace(&config);
-        }
-        let asleep = needs_restart(&state.started, &config);
-        state.config = config;
+        let asleep = needs_restart(&in_force.started, &config);
+        in_force.base = config;
         Ok(asleep)
     }
 
-    fn replace_chains(&self, state: &mut State, config: &Config) -> Result<(), StartError> {
+    /// Puts what operators set over the configuration, in the place of what they had set before. On an error nothing
+    /// has changed.
+    pub(crate) fn overlay(&self, overlay: &Overlay) -> Result<(), StartError> {
+        let mut in_force = self.in_force.lock();
+        let whole = overlay.over(&in_force.base);
+        self.put(&mut in_force, whole)?;
+        in_force.overlay = overlay.clone();
+        Ok(())
+    }
+
+    fn put(&self, in_force: &mut InForce, config: Config) -> Result<(), StartError> {
+        if in_force.stopped {
+            return Ok(());
+        }
+        self.replace_chains(in_force, &config)?;
+        if let Some(keys) = &self.keys {
+            keys.replace(&config);
+        }
+        if let Some(state) = &self.state {
+            state.keep_for(&config.retention);
+        }
+        in_force.config = config;
+        Ok(())
+    }
+
+    fn replace_chains(&self, in_force: &mut InForce, config: &Config) -> Result<(), StartError> {
         let before = self.chains.load_full();
         let mut pools = PoolMap::new();
         for adapter in rpcgate_chains::catalog() {
             let name = adapter.facts().name;
             let Some(chain) = config.chains.get(name.as_str()) else { continue };
             let kept =
-                state.config.chains.get(name.as_str()).is_some_and(|old| nodes::is_same_pool(old, chain));
-            let pool = match state.pools.get(name.as_str()).filter(|_| kept) {
+                in_force.config.chains.get(name.as_str()).is_some_and(|old| nodes::is_same_pool(old, chain));
+            let pool = match in_force.pools.get(name.as_str()).filter(|_| kept) {
                 Some(pool) => Some(pool.clone()),
                 None => nodes::pool(name, chain, &self.clock)
                     .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
@@ -114,7 +149,7 @@ impl Live {
         }
         let chains = assemble::chains(config, &pools, &before);
         // Between the first and the last of these lines whoever finds a chain served also finds its pool.
-        let union: HashMap<_, _> = state.pools.iter().chain(&pools).collect();
+        let union: HashMap<_, _> = in_force.pools.iter().chain(&pools).collect();
         self.pools.store(Arc::new(union.into_values().cloned().collect()));
         self.chains.store(Arc::new(chains));
         self.pools.store(Arc::new(pools.values().cloned().collect()));
@@ -126,8 +161,8 @@ impl Live {
                 continue;
             };
             let every = settings.probe_interval;
-            let same = state.pools.get(name).is_some_and(|old| Arc::ptr_eq(old, pool));
-            let watch = match state.watches.remove(name).filter(|watch| same && watch.every == every) {
+            let same = in_force.pools.get(name).is_some_and(|old| Arc::ptr_eq(old, pool));
+            let watch = match in_force.watches.remove(name).filter(|watch| same && watch.every == every) {
                 Some(watch) => watch,
                 None => {
                     Watch { every, task: tokio::spawn(watch_head(pool.clone(), chain, every)).abort_handle() }
@@ -135,14 +170,16 @@ impl Live {
             };
             watches.insert(*name, watch);
         }
-        state.watches = watches;
-        state.pools = pools;
+        in_force.watches = watches;
+        in_force.pools = pools;
         Ok(())
     }
 
     /// Ends what runs beside the calls.
     pub(crate) fn stop(&self) {
-        self.state.lock().watches.clear();
+        let mut in_force = self.in_force.lock();
+        in_force.stopped = true;
+        in_force.watches.clear();
     }
 }
 

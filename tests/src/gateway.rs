@@ -93,11 +93,8 @@ impl Setup {
         self
     }
 
-    /// The configuration it comes to.
-    ///
-    /// # Panics
-    /// When something in it is wrong.
-    pub fn config(&self) -> Config {
+    /// The text of its configuration file.
+    pub fn text(&self) -> String {
         let mut tables = self.tables.clone();
         tables.entry("tenants.default".into()).or_default().push(format!("plan = \"{}\"", self.plan));
         for (chain, nodes) in &self.nodes {
@@ -111,6 +108,15 @@ impl Setup {
         for (table, lines) in tables {
             text += &format!("[{table}]\n{}\n", lines.join("\n"));
         }
+        text
+    }
+
+    /// The configuration it comes to.
+    ///
+    /// # Panics
+    /// When something in it is wrong.
+    pub fn config(&self) -> Config {
+        let text = self.text();
         let facts: Vec<_> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
         let chains: Vec<_> = facts.iter().map(|facts| facts.name.as_str()).collect();
         let aliases: Vec<_> = facts

@@ -3,11 +3,17 @@
 //! A test starts [`Node`](node::Node)s that do as they are told, a gateway in front of them with a clock of its own
 //! ([`Setup`](gateway::Setup)), and speaks to it with a [`Client`](client::Client). All sockets are real, on the
 //! loopback interface; time passes only when the test lets it.
+//!
+//! Where a gateway must die, a [`Site`](process::Site) runs it as a process of its own, [`load`] calls it and remembers
+//! what it was answered, and [`Books`](books::Books) read what is left in its databases.
 
+pub mod books;
 pub mod client;
 pub mod fault;
 pub mod gateway;
+pub mod load;
 pub mod node;
+pub mod process;
 
 use std::time::Duration;
 

@@ -1,30 +1,8 @@
 //! `rpcgate-admin check`: what a configuration comes to.
 
-use rpcgate_core::chain::Facts;
-use rpcgate_core::config::{LoadError, Sources};
+use super::{Failure, configuration};
 use std::io::Write;
 use std::path::Path;
-use std::{fmt, io};
-
-/// Why a check came to no good end.
-#[derive(Debug)]
-pub enum Failure {
-    /// The configuration cannot be used.
-    Configuration(LoadError),
-    /// What is in force could not be written.
-    Output(io::Error),
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Configuration(error) => error.fmt(f),
-            Failure::Output(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// Reads and checks the configuration in `file` and the environment, and writes what is in force to `out`, secrets
 /// masked.
@@ -32,17 +10,9 @@ impl std::error::Error for Failure {}
 /// # Errors
 /// [`Failure::Configuration`], displayed as one line for each fault.
 pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
-    let env: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
-    let chains: Vec<&Facts> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
-    let read = |name: &str| std::fs::read_to_string(name).map_err(|error| error.to_string());
-    let name = file.to_string_lossy();
-    let sources =
-        Sources { file: Some(&name), chains: &chains, base: &[], env: &env, flags: &[], read: &read };
-    let config = sources.load().map_err(Failure::Configuration)?;
-    let written = out.write_all(config.to_toml_masked().as_bytes()).and_then(|()| out.flush());
-    written.map_err(Failure::Output)
+    let config = configuration(file)?;
+    out.write_all(config.to_toml_masked().as_bytes())?;
+    Ok(out.flush()?)
 }
 
 #[cfg(test)]

@@ -1,22 +1,84 @@
 //! What the binary does when it is called. Only here something is written to standard output.
 
 pub mod check;
+pub mod migrate;
 
 use crate::cli::{Cli, Command};
-use check::Failure;
+use crate::store::StoreError;
+use rpcgate_core::chain::Facts;
+use rpcgate_core::config::{Config, LoadError, Sources};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
+
+/// Why a command ended early. Displayed as one line, or, for a configuration, one line for each fault.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The configuration cannot be used: exit code 2.
+    #[error("{0}")]
+    Configuration(String),
+    /// Anything else: exit code 1.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Failure {
+    /// The process's exit code.
+    pub const fn code(&self) -> u8 {
+        match self {
+            Failure::Configuration(_) => 2,
+            Failure::Other(_) => 1,
+        }
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        Failure::Configuration(error.to_string())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Url(_) => Failure::Configuration(error.to_string()),
+            error => Failure::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Other(error.to_string())
+    }
+}
 
 /// Does what `cli` says; the exit code is 0, 2 for a configuration that cannot be used, 1 for anything else.
 pub fn execute(cli: &Cli) -> ExitCode {
     let done = match &cli.command {
         Command::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),
+        Command::Migrate(file) => {
+            runtime().and_then(|runtime| runtime.block_on(migrate::execute(&file.config, &mut io::stdout())))
+        }
     };
     let Err(failure) = done else { return ExitCode::SUCCESS };
     // Nobody is left to hear that nobody can be told.
     let _ = writeln!(io::stderr().lock(), "{failure}");
-    ExitCode::from(match failure {
-        Failure::Configuration(_) => 2,
-        Failure::Output(_) => 1,
-    })
+    ExitCode::from(failure.code())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// The configuration in `file` and the environment.
+fn configuration(file: &Path) -> Result<Config, LoadError> {
+    let env: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let chains: Vec<&Facts> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
+    let read = |name: &str| std::fs::read_to_string(name).map_err(|error| error.to_string());
+    let name = file.to_string_lossy();
+    Sources { file: Some(&name), chains: &chains, base: &[], env: &env, flags: &[], read: &read }.load()
 }

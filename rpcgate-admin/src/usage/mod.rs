@@ -1,1 +1,42 @@
-//! Usage: from records to rollups.
+//! Usage: from the journal's records to what `GET /usage` shows. Nothing here knows SQL or reads a clock.
+//!
+//! Whoever ships reads frames and hands each event to a [`Fold`], which sums them by the hour, and to [`Blocks`], which
+//! keep them one by one; takes both; and gives the [`Shipment`] to the usage store, which takes all of it or nothing.
+//!
+//! ```
+//! use rpcgate_admin::usage::{Blocks, Fold};
+//! use rpcgate_core::journal::{Reader, Torn};
+//!
+//! fn read(mut frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) -> Result<(), Torn> {
+//!     let mut reader = Reader::new();
+//!     while let Some((length, event)) = reader.frame(frames)? {
+//!         fold.add(&reader, &event);
+//!         blocks.add(&reader, &event);
+//!         frames = &frames[length..];
+//!     }
+//!     Ok(())
+//! }
+//! # assert!(read(&[], &mut Fold::new(), &mut Blocks::new()).is_ok());
+//! ```
+
+pub mod ask;
+pub mod block;
+pub mod event;
+pub mod fold;
+pub mod method;
+pub mod rollup;
+#[cfg(test)]
+pub(crate) mod sample;
+pub mod shipment;
+pub mod view;
+pub mod window;
+
+pub use ask::{AskError, Group, Only, Params, UsageAsk};
+pub use block::{Block, BlockKey, Blocks};
+pub use event::{StoredEvent, StoredLine};
+pub use fold::{Fold, Folded};
+pub use rollup::{Metrics, Rollup, Stream};
+pub use rpcgate_core::seam::counters::Restored;
+pub use shipment::{Mark, Shipment};
+pub use view::{Cell, UsageRow, UsageView};
+pub use window::{Period, Window};

@@ -63,6 +63,21 @@ mod tests {
     }
 
     #[test]
+    fn a_database_and_a_journal_that_there_cannot_be_are_faults() {
+        let failure = check("[database]\nurl = \"postgres://u:hunter2@h/db\"\n").unwrap_err();
+        let text = failure.to_string();
+        assert!(failure.code() == 2 && text.starts_with("database.url: postgres://"), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+        let failure = check("[journal]\ndir = \"/dev/null\"\n").unwrap_err();
+        assert_eq!(
+            (failure.code(), failure.to_string()),
+            (2, "journal.dir /dev/null: is not a folder".to_owned())
+        );
+        check("[journal]\ndir = \"/nowhere/yet\"\n").unwrap();
+        assert!(!Path::new("/nowhere").exists(), "a check makes nothing");
+    }
+
+    #[test]
     fn certificates_are_looked_at() {
         let failure =
             check("[gateway.tls]\ncert = \"/nowhere/c.pem\"\nkey = \"/nowhere/k.pem\"\n").unwrap_err();

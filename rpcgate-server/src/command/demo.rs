@@ -18,8 +18,8 @@ pub struct DemoOptions {
     pub grpc: SocketAddr,
     /// Real nodes: chain, part (`url`, `ws` or `grpc`), URL. Several for one chain make its pool.
     pub nodes: Vec<(String, String, String)>,
-    /// Plan of its account.
-    pub plan: Tier,
+    /// Plan of its account from now on. If absent, it stays as it is: `enterprise` after the first start.
+    pub plan: Option<Tier>,
     /// A configuration file beside its own settings.
     pub config: Option<PathBuf>,
 }
@@ -36,6 +36,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     use crate::telemetry;
     use rpcgate_core::config::{LogFormat, Telemetry};
     use std::io::Write;
+    use std::pin::pin;
 
     let prepared = Prepared::new(&options).await?;
     let configured = &prepared.config().telemetry;
@@ -43,7 +44,17 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     let quiet = Telemetry { log_filter: "warn".into(), log_format: LogFormat::Text, ..Telemetry::default() };
     telemetry::install(if *configured == Telemetry::default() { &quiet } else { configured })?;
     let mut signals = Signals::listen()?;
-    let demo = prepared.start(StartOptions::default()).await?;
+    let mut starting = pin!(prepared.start(StartOptions::default()));
+    let demo = loop {
+        tokio::select! {
+            started = &mut starting => break started?,
+            told = signals.next() => match told {
+                // No call was admitted: what is cut off here is taken up by the next start.
+                Told::Stop => return Ok(()),
+                Told::Reload => tracing::warn!("not ready yet: the configuration is not read again"),
+            },
+        }
+    };
     {
         let mut out = std::io::stdout().lock();
         out.write_all(demo.welcome().as_bytes())?;

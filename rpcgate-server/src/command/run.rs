@@ -2,9 +2,12 @@
 
 use super::{Failure, load};
 use crate::gateway::{Drained, Gateway, StartOptions};
+use crate::state::State;
 use crate::telemetry;
+use rpcgate_core::clock::{Clock, SystemClock};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Serves what `file` says. SIGTERM and SIGINT drain, SIGHUP reads the file again.
@@ -15,7 +18,10 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
     let config = load(Some(file), &[], &[])?;
     telemetry::install(&config.telemetry)?;
     let mut signals = Signals::listen()?;
-    let gateway = Gateway::start(config, StartOptions::default()).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let state = Arc::new(State::open(&config, clock.clone())?);
+    let options = StartOptions { clock, state: Some(state), ..StartOptions::default() };
+    let gateway = Gateway::start(config, options).await?;
     while let Told::Reload = signals.next().await {
         reload(&gateway, file);
     }

@@ -37,6 +37,9 @@ pub enum DirError {
         /// What the system says.
         source: io::Error,
     },
+    /// Its name is not UTF-8, which settings and URLs are.
+    #[error("--dir {0}: the name is not UTF-8: name another folder")]
+    NotText(String),
 }
 
 fn holder(pid: Option<u32>) -> String {
@@ -83,6 +86,13 @@ impl Dir {
     /// Where a file of this name is, or would be.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+
+    /// The same, from the root on: good wherever somebody is who reads it.
+    pub(super) fn absolute(&self, name: &str) -> Result<String, DirError> {
+        let path = std::path::absolute(self.file(name)).map_err(|error| self.failed(name, error))?;
+        let text = path.into_os_string().into_string();
+        text.map_err(|_| DirError::NotText(self.path.display().to_string()))
     }
 
     /// The text of a file; `None` if there is no such file.

@@ -1,10 +1,12 @@
 //! The demo: a gateway, a simulated node for every chain that has no real one, and a key, in one process.
 //!
-//! Everything that a second start needs is kept in one folder, so that key, ids and blocks stay the same: `state.json`
-//! with the seed and the secrets, and a file for each chain on which a client submitted something, so that the
-//! transactions, what came of them and what still waits are there again. What a program needs to use the demo stands
-//! in `demo.json` there, which is written once everything is ready.
+//! Everything that a second start needs is kept in one folder, so that key, ids, usage and blocks stay the same:
+//! `state.json` with the seed and the secrets; the databases of accounts and usage, and the journal; and a file for
+//! each chain on which a client submitted something, so that the transactions, what came of them and what still waits
+//! are there again. What a program needs to use the demo stands in `demo.json` there, which is written once everything
+//! is ready.
 
+mod account;
 mod chosen;
 mod dir;
 mod node;
@@ -25,25 +27,30 @@ pub use state::StateError;
 use crate::command::Failure;
 use crate::command::demo::DemoOptions;
 use crate::gateway::{Drained, Gateway, StartError, StartOptions};
+use account::Enrolment;
 use chosen::ChosenNode;
+use rpcgate_admin::store::StoreError;
 use rpcgate_chains::simulate::{self, Dial};
 use rpcgate_core::config::{Config, ConfigErrors, LoadError};
-use settings::{Settings, fit_key};
+use rpcgate_core::plan::Tier;
+use settings::Settings;
 use sheet::Sheet;
 use state::State;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use submissions::Submissions;
 
-/// The name of the demo's tenant, project and key in the configuration.
+/// The name of the demo's tenant and project, and what its key says of itself.
 const NAME: &str = "demo";
 
 /// A demo that is about to start: its folder is locked, its configuration read.
 #[derive(Debug)]
 pub struct Prepared {
     dir: Dir,
-    seed: u64,
+    state: State,
+    plan: Option<Tier>,
     seats: Vec<(&'static str, Seat)>,
     settings: Settings,
     config: Config,
@@ -54,7 +61,7 @@ pub struct Prepared {
 pub struct Demo {
     gateway: Gateway,
     sheet: Sheet,
-    plan: &'static str,
+    tier: Tier,
     settings: Settings,
     nodes: Vec<NodeServer>,
     dir: Dir,
@@ -79,15 +86,18 @@ pub enum DemoError {
     /// A `--node` that the configuration does not take.
     #[error(transparent)]
     Part(#[from] ConfigErrors),
-    /// The configuration took the demo's key away.
-    #[error("keys.demo: the demo needs a key in the clear")]
-    NoKey,
+    /// The database, which its account is made in.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// No socket for a simulated node.
     #[error("no port for a simulated node: {0}")]
     Seat(io::Error),
     /// The gateway.
     #[error("{0}{hint}", hint = hint(.0))]
     Start(#[from] StartError),
+    /// It was told to end before calls could come, or what it has to do until then was cut off: the log says why.
+    #[error("the demo ended before it was ready")]
+    Unready,
 }
 
 fn hint(error: &StartError) -> &'static str {
@@ -101,9 +111,10 @@ impl From<DemoError> for Failure {
     fn from(error: DemoError) -> Self {
         let text = error.to_string();
         match error {
-            DemoError::Node(_) | DemoError::Load(_) | DemoError::Part(_) | DemoError::NoKey => {
-                Failure::Configuration(text)
-            }
+            DemoError::Node(_)
+            | DemoError::Load(_)
+            | DemoError::Part(_)
+            | DemoError::Store(StoreError::Url(_)) => Failure::Configuration(text),
             DemoError::Start(error) if error.is_configuration() => Failure::Configuration(text),
             _ => Failure::Other(text),
         }
@@ -120,7 +131,7 @@ impl Prepared {
         let dir = Dir::open(&options.dir)?;
         // The last start's would say that this one is ready.
         dir.remove(FILE)?;
-        let mut state = State::open(&dir)?;
+        let state = State::open(&dir)?;
         let mut seats = Vec::new();
         for adapter in rpcgate_chains::catalog() {
             let chain = adapter.facts().name.as_str();
@@ -129,12 +140,9 @@ impl Prepared {
             }
         }
         let urls: Vec<_> = seats.iter().map(|(chain, seat)| (*chain, seat.url())).collect();
-        let mut settings = Settings::new(options, chosen.clone(), &state, &urls);
-        let mut config = settings.read()?;
-        if fit_key(&mut config, &mut state, &dir)? {
-            settings = Settings::new(options, chosen, &state, &urls);
-        }
-        Ok(Prepared { dir, seed: state.seed, seats, settings, config })
+        let settings = Settings::new(options, chosen, &dir, &state.key_secret, &urls)?;
+        let config = settings.read()?;
+        Ok(Prepared { dir, state, plan: options.plan, seats, settings, config })
     }
 
     /// The configuration that it will start with.
@@ -142,33 +150,50 @@ impl Prepared {
         &self.config
     }
 
-    /// Starts the nodes and the gateway, all by the clock of `options`, and writes `demo.json`.
+    /// Starts the nodes, makes the account where it is missing, starts the gateway, all by the clock of `options`, and
+    /// writes `demo.json` once calls are admitted. A state in `options` is not used: the demo has its own.
     ///
     /// # Errors
     /// [`DemoError`]; nothing is left running then.
     pub async fn start(self, options: StartOptions) -> Result<Demo, DemoError> {
-        let Prepared { dir, seed, seats, settings, config } = self;
+        let Prepared { dir, mut state, plan, seats, settings, config } = self;
         let clock = options.clock.clone();
         let mut nodes = Vec::new();
         for (chain, seat) in seats {
-            if let Some(mut node) = simulate::node(chain, seed) {
-                let (submissions, past) = Submissions::open(&dir, chain, seed)?;
+            if let Some(mut node) = simulate::node(chain, state.seed) {
+                let (submissions, past) = Submissions::open(&dir, chain, state.seed)?;
                 node.replay(&past);
-                nodes.push(seat.serve_kept(node, submissions, Dial::new(seed), clock.clone()));
+                nodes.push(seat.serve_kept(node, submissions, Dial::new(state.seed), clock.clone()));
             }
         }
-        let plan = plan(&config).ok_or(DemoError::NoKey)?;
-        let gateway = Gateway::start(config.clone(), options).await?;
-        let sheet = Sheet::new(&config, gateway.addr(), NAME).ok_or(DemoError::NoKey)?;
-        sheet.publish(&dir)?;
-        Ok(Demo { gateway, sheet, plan, settings, nodes, dir })
+        let enrolment = Enrolment { config: &config, dir: &dir, state: &mut state, plan, now: clock.now() };
+        let account = enrolment.finish().await?;
+        let gateway = serve(&config, options).await?;
+        let sheet = Sheet::new(&config, gateway.addr(), &account);
+        if let Err(error) = sheet.publish(&dir) {
+            gateway.drain().await;
+            return Err(error.into());
+        }
+        Ok(Demo { gateway, sheet, tier: account.tier, settings, nodes, dir })
     }
 }
 
-/// The plan that the demo's key has in the end.
-fn plan(config: &Config) -> Option<&'static str> {
-    let project = config.projects.get(&config.keys.get(NAME)?.project)?;
-    Some(config.tenants.get(&project.tenant)?.plan.name())
+/// A gateway that admits calls.
+async fn serve(config: &Config, options: StartOptions) -> Result<Gateway, DemoError> {
+    let kept = Arc::new(crate::state::State::open(config, options.clock.clone())?);
+    let options = StartOptions { state: Some(kept.clone()), ..options };
+    let gateway = match Gateway::start(config.clone(), options).await {
+        Ok(gateway) => gateway,
+        Err(error) => {
+            kept.close().await;
+            return Err(error.into());
+        }
+    };
+    if !kept.ready().await {
+        gateway.drain().await;
+        return Err(DemoError::Unready);
+    }
+    Ok(gateway)
 }
 
 impl Demo {
@@ -197,7 +222,7 @@ impl Demo {
 
     /// Lines to paste into a shell, and what else a newcomer should know.
     pub fn welcome(&self) -> String {
-        welcome::text(&self.sheet, self.plan, &self.file())
+        welcome::text(&self.sheet, self.tier.name(), &self.file())
     }
 
     /// The configuration as it is now, the file read again: for [`Gateway::reload`].
@@ -208,7 +233,8 @@ impl Demo {
         self.settings.read()
     }
 
-    /// Finishes the calls in flight, then stops the gateway and the nodes. `demo.json` stays.
+    /// Finishes the calls in flight, puts what was recorded of them into the usage database, then stops the gateway and
+    /// the nodes. `demo.json` stays.
     pub async fn stop(self) -> Drained {
         let drained = self.gateway.drain().await;
         drop(self.nodes);

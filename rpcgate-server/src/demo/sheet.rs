@@ -1,5 +1,6 @@
 //! `demo.json`: what a program must know to use a demo that is ready.
 
+use super::account::Account;
 use super::dir::{Dir, DirError};
 use rpcgate_core::config::{Config, Node};
 use serde_json::{Map, Value, json};
@@ -30,24 +31,20 @@ impl std::fmt::Debug for Sheet {
 }
 
 impl Sheet {
-    /// What to say of a gateway that serves `config` at `addr`, to the holder of its key `name`; `None` if the
-    /// configuration has no such key in the clear.
-    pub(super) fn new(config: &Config, addr: SocketAddr, name: &str) -> Option<Sheet> {
-        let key = config.keys.get(name)?;
-        let project = config.projects.get(&key.project)?;
-        let tenant = config.tenants.get(&project.tenant)?;
+    /// What to say of a gateway that serves `config` at `addr`, to the holder of `account`.
+    pub(super) fn new(config: &Config, addr: SocketAddr, account: &Account) -> Sheet {
         let scheme = if config.gateway.tls.pair().is_some() { "https" } else { "http" };
         let nodes = config.chains.iter().filter(|(_, chain)| chain.enabled);
-        Some(Sheet {
+        Sheet {
             gateway: format!("{scheme}://{}", reachable(addr)),
-            tenant_id: tenant.id.to_string(),
-            project_id: project.id.to_string(),
-            key_id: key.id.to_string(),
-            api_key: key.key.as_ref()?.expose().to_owned(),
+            tenant_id: account.tenant.to_string(),
+            project_id: account.project.to_string(),
+            key_id: account.key.to_string(),
+            api_key: account.api_key.clone(),
             nodes: nodes
                 .filter_map(|(name, chain)| Some((name.clone(), chain.nodes.iter().find_map(usable)?)))
                 .collect(),
-        })
+        }
     }
 
     /// Writes it to `dir`. Whoever sees the file may begin to call.
@@ -118,7 +115,9 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
     use rpcgate_core::config::{Input, Setting};
+    use rpcgate_core::plan::Tier;
 
     fn config(settings: &[(&str, &str)]) -> Config {
         let base: Vec<_> = settings.iter().map(|(path, value)| Setting::new("test", *path, *value)).collect();
@@ -128,13 +127,19 @@ mod tests {
     #[test]
     fn every_field_is_there_and_what_is_not_served_is_null() {
         let config = config(&[
-            ("keys.demo.key", "a-key-of-some-length"),
             ("chains.eth.nodes", "http://h:1"),
             ("chains.btc.nodes", "http://us%20er:p%40ss@h:2/wallet,http://h:3"),
             ("chains.bsc.nodes", "http://h:4"),
             ("chains.bsc.enabled", "false"),
         ]);
-        let sheet = Sheet::new(&config, "0.0.0.0:80".parse().unwrap(), "demo").unwrap().json();
+        let account = Account {
+            tenant: TenantId(1),
+            project: ProjectId(2),
+            key: KeyId(3),
+            api_key: "a-key".into(),
+            tier: Tier::Free,
+        };
+        let sheet = Sheet::new(&config, "0.0.0.0:80".parse().unwrap(), &account).json();
         let names: Vec<_> = sheet.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(
             names,
@@ -158,10 +163,10 @@ mod tests {
             ]
         );
         assert_eq!(sheet["gateway"], "http://127.0.0.1:80");
-        assert_eq!(sheet["api_key"], "a-key-of-some-length");
-        assert_eq!(sheet["key_id"], config.keys["demo"].id.to_string());
-        assert_eq!(sheet["project_id"], config.projects["default"].id.to_string());
-        assert_eq!(sheet["tenant_id"], config.tenants["default"].id.to_string());
+        assert_eq!(sheet["api_key"], "a-key");
+        for (name, number) in [("tenant_id", 1), ("project_id", 2), ("key_id", 3)] {
+            assert_eq!(sheet[name], format!("00000000-0000-0000-0000-00000000000{number}"));
+        }
         assert_eq!(sheet["pid"], std::process::id());
         let nodes = json!({ "eth": "http://h:1", "btc": "http://us%20er:p%40ss@h:2/wallet" });
         assert_eq!(sheet["nodes"], nodes);
@@ -169,13 +174,6 @@ mod tests {
         {
             assert!(sheet[null].is_null(), "{null}");
         }
-    }
-
-    #[test]
-    fn a_key_known_by_its_digest_alone_cannot_be_told() {
-        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        let config = config(&[("keys.demo.sha256", digest)]);
-        assert_eq!(Sheet::new(&config, "127.0.0.1:80".parse().unwrap(), "demo"), None);
     }
 
     #[test]

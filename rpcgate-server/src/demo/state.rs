@@ -19,6 +19,7 @@ pub(super) struct State {
     pub(super) key_secret: String,
     /// The API key.
     pub(super) api_key: String,
+    // Identifiers that the account is made with.
     pub(super) tenant: TenantId,
     pub(super) project: ProjectId,
     pub(super) key: KeyId,
@@ -76,6 +77,18 @@ impl State {
         Ok(dir.write(FILE, &format!("{value:#}\n"))?)
     }
 
+    /// Puts another API key in the place of the one that there is, under an identifier of its own.
+    pub(super) fn renew(&mut self, forge: &KeyForge) -> Result<(), StateError> {
+        self.api_key = forge.make()?;
+        self.renumber()
+    }
+
+    /// Gives the API key another identifier.
+    pub(super) fn renumber(&mut self) -> Result<(), StateError> {
+        self.key = KeyId(uuid()?);
+        Ok(())
+    }
+
     fn make() -> Result<State, NoRandomness> {
         let mut key_secret = String::new();
         random_text(SECRET_LENGTH, &mut key_secret)?;
@@ -90,7 +103,7 @@ impl State {
     }
 
     /// The error says what is wrong and repeats no value.
-    fn read(text: &str) -> Result<State, String> {
+    pub(super) fn read(text: &str) -> Result<State, String> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| format!("line {}: not JSON", error.line()))?;
         let text = |name: &str| {
@@ -134,6 +147,17 @@ mod tests {
         assert!(KeyForge::new(first.key_secret.as_bytes()).is_genuine(&first.api_key));
         let other = tempfile::tempdir().unwrap();
         assert_ne!(State::open(&Dir::open(other.path()).unwrap()).unwrap(), first);
+    }
+
+    #[test]
+    fn another_key_has_another_identifier_and_all_else_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let first = State::open(&Dir::open(home.path()).unwrap()).unwrap();
+        let mut renewed = first.clone();
+        renewed.renew(&KeyForge::new(b"another secret")).unwrap();
+        assert!(KeyForge::new(b"another secret").is_genuine(&renewed.api_key) && renewed.key != first.key);
+        let State { api_key, key, .. } = first.clone();
+        assert_eq!(State { api_key, key, ..renewed }, first);
     }
 
     #[test]

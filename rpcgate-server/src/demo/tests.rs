@@ -1,13 +1,16 @@
 //! The demo as its user meets it: started, asked through its gateway, stopped, started again.
 
+mod account;
+mod process;
+mod usage;
+
 use super::*;
+use crate::journal::JournalError;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use rpcgate_core::clock::{ManualClock, Time};
-use rpcgate_core::plan::Tier;
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
@@ -21,9 +24,26 @@ fn options(dir: &Path) -> DemoOptions {
         admin: free,
         grpc: free,
         nodes: Vec::new(),
-        plan: Tier::Enterprise,
+        plan: None,
         config: None,
     }
+}
+
+/// With a configuration file of this text.
+fn with_file(options: DemoOptions, home: &tempfile::TempDir, text: &str) -> DemoOptions {
+    let file = home.path().join("rpcgate.toml");
+    std::fs::write(&file, text).unwrap();
+    DemoOptions { config: Some(file), ..options }
+}
+
+/// Waits until `so`, looking again and again.
+async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(30), wait).await.is_ok(), "never happened: {what}");
 }
 
 async fn start(options: &DemoOptions) -> Demo {
@@ -31,12 +51,19 @@ async fn start(options: &DemoOptions) -> Demo {
 }
 
 async fn start_at(options: &DemoOptions, clock: Arc<ManualClock>) -> Demo {
-    Prepared::new(options)
-        .await
-        .unwrap()
-        .start(StartOptions { clock, ..StartOptions::default() })
-        .await
-        .unwrap()
+    let mut started = None;
+    until("it starts", async || {
+        let start = StartOptions { clock: clock.clone(), ..StartOptions::default() };
+        started = match Prepared::new(options).await.unwrap().start(start).await {
+            Ok(demo) => Some(demo),
+            // One that was dropped a moment ago is about to let go of it.
+            Err(DemoError::Start(StartError::Journal(JournalError::InUse { .. }))) => None,
+            Err(error) => panic!("{error}"),
+        };
+        started.is_some()
+    })
+    .await;
+    started.unwrap()
 }
 
 fn sheet(demo: &Demo) -> Value {
@@ -45,27 +72,39 @@ fn sheet(demo: &Demo) -> Value {
 
 /// Sends one POST to `url`, which is the gateway's or a node's.
 async fn post(url: &str, headers: &[(String, String)], body: &str) -> http::Response<Value> {
+    try_post(url, headers, body).await.unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+/// As [`post`], where somebody may be gone.
+async fn try_post(
+    url: &str,
+    headers: &[(String, String)],
+    body: &str,
+) -> Result<http::Response<Value>, Box<dyn std::error::Error + Send + Sync>> {
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap_or((&url[7..], ""));
-    let stream = TcpStream::connect(address).await.unwrap();
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let stream = TcpStream::connect(address).await?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let driver = tokio::spawn(connection);
     let mut request = http::Request::post(format!("/{path}")).header("host", address);
     for (name, value) in headers {
         request = request.header(name, value);
     }
-    let request = request.body(Full::new(bytes::Bytes::from(body.to_owned()))).unwrap();
-    let (head, body) = sender.send_request(request).await.unwrap().into_parts();
-    let body = body.collect().await.unwrap().to_bytes();
+    let request = request.body(Full::new(bytes::Bytes::from(body.to_owned())))?;
+    let (head, body) = sender.send_request(request).await?.into_parts();
+    let body = body.collect().await?.to_bytes();
     driver.abort();
-    let value = serde_json::from_slice(&body).unwrap_or_else(|error| panic!("{error}: {body:?}"));
-    http::Response::from_parts(head, value)
+    let value = serde_json::from_slice(&body).map_err(|error| format!("{error}: {body:?}"))?;
+    Ok(http::Response::from_parts(head, value))
 }
 
 async fn ask(demo: &Demo, chain: &str, body: &Value) -> Value {
-    let sheet = sheet(demo);
-    let key = ("apikey".to_owned(), sheet["api_key"].as_str().unwrap().to_owned());
-    let url = format!("{}/{chain}", sheet["gateway"].as_str().unwrap());
-    post(&url, &[key], &body.to_string()).await.into_body()
+    ask_as(demo, sheet(demo)["api_key"].as_str().unwrap(), chain, &body.to_string()).await.into_body()
+}
+
+/// The answer to the holder of `key`.
+async fn ask_as(demo: &Demo, key: &str, chain: &str, body: &str) -> http::Response<Value> {
+    let url = format!("http://{}/{chain}", demo.addr());
+    post(&url, &[("apikey".to_owned(), key.to_owned())], body).await
 }
 
 fn call(method: &str, params: &Value) -> Value {
@@ -166,10 +205,33 @@ async fn demo_json_is_there_only_once_the_demo_is_ready() {
     start(&options(home.path())).await.stop().await;
     let file = home.path().join(FILE);
     assert!(file.exists(), "it stays when the demo stops");
-    let prepared = Prepared::new(&options(home.path())).await.unwrap();
+
+    // What usage is kept in cannot be opened for a while.
+    let (database, aside) = (home.path().join("rpcgate-usage.db"), home.path().join("aside"));
+    std::fs::rename(&database, &aside).unwrap();
+    std::fs::create_dir(&database).unwrap();
+    let gateway = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let prepared = Prepared::new(&DemoOptions { gateway, ..options(home.path()) }).await.unwrap();
     assert!(!file.exists(), "the last start's would mislead");
-    let _demo = prepared.start(StartOptions::default()).await.unwrap();
-    assert!(file.exists());
+    let starting = tokio::spawn(prepared.start(StartOptions::default()));
+    until("it accepts", async || TcpStream::connect(gateway).await.is_ok()).await;
+    let body = call("eth_chainId", &json!([])).to_string();
+    let key = ("apikey".to_owned(), State::read(&kept(&home)).unwrap().api_key);
+    let answer = post(&format!("http://{gateway}/eth"), std::slice::from_ref(&key), &body).await;
+    assert_eq!(answer.status(), 503, "{answer:?}");
+    assert!(!file.exists() && !starting.is_finished());
+
+    std::fs::remove_dir(&database).unwrap();
+    std::fs::rename(&aside, &database).unwrap();
+    until("it is ready", async || file.exists()).await;
+    let answer = post(&format!("http://{gateway}/eth"), &[key], &body).await;
+    assert_eq!((answer.status().as_u16(), &answer.body()["result"]), (200, &json!("0x1")));
+    starting.await.unwrap().unwrap().stop().await;
+}
+
+/// The text of `state.json`.
+fn kept(home: &tempfile::TempDir) -> String {
+    std::fs::read_to_string(home.path().join("state.json")).unwrap()
 }
 
 #[tokio::test]
@@ -358,24 +420,6 @@ async fn a_file_of_submissions_that_no_demo_wrote_is_named() {
 }
 
 #[tokio::test]
-async fn the_plan_is_the_one_that_was_asked_for() {
-    let home = tempfile::tempdir().unwrap();
-    let demo = start(&DemoOptions { plan: Tier::Free, ..options(home.path()) }).await;
-    assert!(demo.welcome().contains("plan: free"));
-    for left in (0..10).rev() {
-        let sheet = sheet(&demo);
-        let key = ("apikey".to_owned(), sheet["api_key"].as_str().unwrap().to_owned());
-        let url = format!("{}/eth", sheet["gateway"].as_str().unwrap());
-        let answer = post(&url, &[key], &call("eth_chainId", &json!([])).to_string()).await;
-        assert_eq!(answer.headers()["x-ratelimit-remaining-minute"], left.to_string());
-    }
-    assert_eq!(
-        ask(&demo, "eth", &call("eth_chainId", &json!([]))).await["message"],
-        "API rate limit exceeded"
-    );
-}
-
-#[tokio::test]
 async fn a_folder_in_use_is_refused_and_left_alone() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(home.path())).await;
@@ -409,4 +453,7 @@ async fn what_cannot_be_used_is_told_with_its_option() {
     assert!(text.contains(&gateway.to_string()) && text.contains("--gateway"), "{text}");
     assert_eq!(failure.code(), 1);
     assert!(!home.path().join("demo.json").exists(), "nothing is ready");
+    // Nothing is left running that would be in the way of the next.
+    let prepared = Prepared::new(&options(home.path())).await.unwrap();
+    prepared.start(StartOptions::default()).await.unwrap().stop().await;
 }

@@ -1,6 +1,7 @@
 //! Everybody who is connected, and the word that it is time to go.
 
 use super::guard::Presence;
+use crate::state::State;
 use parking_lot::Mutex;
 use rpcgate_core::seam::ledger::Ledger;
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use tokio_util::task::TaskTracker;
 /// The connections of one gateway.
 pub(crate) struct Hall {
     ledger: Arc<dyn Ledger>,
+    state: Option<Arc<State>>,
     closing: AtomicBool,
     cutting: AtomicBool,
     closed: CancellationToken,
@@ -35,9 +37,16 @@ impl fmt::Debug for Hall {
 }
 
 impl Hall {
+    #[cfg(test)]
     pub(crate) fn new(ledger: Arc<dyn Ledger>) -> Arc<Self> {
+        Hall::behind(ledger, None)
+    }
+
+    /// A hall that wants nobody before `state` is ready.
+    pub(crate) fn behind(ledger: Arc<dyn Ledger>, state: Option<Arc<State>>) -> Arc<Self> {
         Arc::new(Hall {
             ledger,
+            state,
             closing: AtomicBool::new(false),
             cutting: AtomicBool::new(false),
             closed: CancellationToken::new(),
@@ -50,6 +59,8 @@ impl Hall {
     pub(crate) fn unready(&self) -> Option<&'static str> {
         if self.is_closing() {
             Some("draining")
+        } else if self.state.as_ref().is_some_and(|state| !state.is_ready()) {
+            Some("waiting for the database")
         } else if !self.ledger.is_ready() {
             Some("usage cannot be recorded")
         } else {

@@ -1,0 +1,58 @@
+//! `rpcgate-admin migrate`: the schema of the database, brought up to date.
+
+use super::{Failure, configuration};
+use crate::store::{Store, UsageStore};
+use std::io::Write;
+use std::path::Path;
+
+/// Brings the database that the configuration in `file` names up to date, and that of usage which belongs to it,
+/// whatever `database.migrate` says, and says so on `out`.
+///
+/// # Errors
+/// [`Failure::Configuration`] for a configuration that cannot be used, [`Failure::Other`] for a database that cannot.
+pub async fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
+    let database = configuration(file)?.database;
+    Store::open(database.url(), true).await?.close().await;
+    UsageStore::open(database.url(), true).await?.close().await;
+    writeln!(out, "{}: the schema is up to date", database.masked_url())?;
+    Ok(out.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::url_of;
+    use tempfile::TempDir;
+
+    async fn migrate(dir: &TempDir, url: &str) -> Result<String, (u8, String)> {
+        let file = dir.path().join("rpcgate.toml");
+        std::fs::write(&file, format!("[database]\nurl = \"{url}\"\nmigrate = false\n")).unwrap();
+        let mut out = Vec::new();
+        match execute(&file, &mut out).await {
+            Ok(()) => Ok(String::from_utf8(out).unwrap()),
+            Err(failure) => Err((failure.code(), failure.to_string())),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_database_that_was_refused_as_outdated_is_opened_afterwards() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = url_of(&dir.path().join("rpcgate.db"));
+        assert!(Store::open(&url, false).await.is_err());
+        assert!(UsageStore::open(&url, false).await.is_err());
+        for _ in 0..2 {
+            assert_eq!(migrate(&dir, &url).await, Ok(format!("{url}: the schema is up to date\n")));
+        }
+        Store::open(&url, false).await.unwrap();
+        UsageStore::open(&url, false).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_exit_code_tells_a_wrong_configuration_from_a_database_that_cannot_be_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let (code, text) = migrate(&dir, "postgres://u:secret@localhost/db").await.unwrap_err();
+        assert!(code == 2 && text.contains("SQLite only") && !text.contains("secret"), "{text}");
+        let (code, text) = migrate(&dir, &url_of(&dir.path().join("gone/rpcgate.db"))).await.unwrap_err();
+        assert!(code == 1 && text.contains("does not exist"), "{text}");
+    }
+}

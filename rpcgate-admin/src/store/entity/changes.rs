@@ -1,0 +1,18 @@
+//! The change feed. Numbers rise in the order of commits and none is used twice.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "changes")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key)]
+    pub(crate) number: i64,
+    pub(crate) kind: String,
+    pub(crate) subject: String,
+    pub(crate) at: i64,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

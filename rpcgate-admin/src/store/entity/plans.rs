@@ -1,0 +1,21 @@
+//! Figures of plans that operators set; what is null is as configured.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "plans")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) tier: String,
+    pub(crate) per_minute: Option<i64>,
+    pub(crate) per_hour: Option<i64>,
+    pub(crate) per_day: Option<i64>,
+    pub(crate) heavy_per_minute: Option<i64>,
+    /// In 10⁻¹² US dollars.
+    pub(crate) price: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,105 @@
+//! What can go wrong with a database.
+
+use sea_orm::sqlx::Error as SqlxError;
+use sea_orm::{DbErr, RuntimeErr};
+use std::error::Error;
+use std::time::Duration;
+
+/// Why the database did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It did not answer in time, or cannot be read or written at the moment. Asking again later may help. A write
+    /// that ends like this may have been done nevertheless: it can be too late to call it back.
+    #[error("the database cannot be reached now: {0}")]
+    Away(String),
+    /// There is nothing with this identifier, or it is another tenant's.
+    #[error("there is no such {0}")]
+    NotFound(&'static str),
+    /// Something else has this value, which is to be unique.
+    #[error("there is already a {what} with this {value}")]
+    Taken {
+        /// What there is already.
+        what: &'static str,
+        /// What it has in common with the new one.
+        value: &'static str,
+    },
+    /// A number that the database has no room for.
+    #[error("{0} must be at most 9223372036854775807")]
+    TooLarge(&'static str),
+    /// `database.url` names nothing that can be opened. The text does not repeat the URL.
+    #[error("database.url: {0}")]
+    Url(String),
+    /// The file cannot be opened or made.
+    #[error("{file}: {why}")]
+    File {
+        /// The database file.
+        file: String,
+        /// Why not.
+        why: String,
+    },
+    /// The schema is older than this program, and `database.migrate` is off.
+    #[error("{0}: the schema is not up to date: run rpcgate-admin migrate, or set database.migrate = true")]
+    Outdated(String),
+    /// Something is stored that this program cannot have written.
+    #[error("the database holds a {what} that cannot be read: {value:?}")]
+    Unreadable {
+        /// What was looked for.
+        what: &'static str,
+        /// What was found.
+        value: String,
+    },
+    /// Anything else the database reports.
+    #[error("the database reports an error: {0}")]
+    Sql(#[source] Box<dyn Error + Send + Sync>),
+}
+
+impl StoreError {
+    pub(super) fn late(deadline: Duration) -> Self {
+        StoreError::Away(format!("no answer within {deadline:?}"))
+    }
+}
+
+impl From<DbErr> for StoreError {
+    fn from(error: DbErr) -> Self {
+        if is_away(&error) { StoreError::Away(error.to_string()) } else { StoreError::Sql(Box::new(error)) }
+    }
+}
+
+// SQLite's result codes: what stands above the lowest byte only says more of the same.
+const BUSY: u32 = 5;
+const LOCKED: u32 = 6;
+const READ_ONLY: u32 = 8;
+const IO: u32 = 10;
+const FULL: u32 = 13;
+const NO_OPEN: u32 = 14;
+
+/// Whether an error says that somebody else holds a lock.
+pub(super) fn is_busy(error: &DbErr) -> bool {
+    cause(error).and_then(code).is_some_and(|code| matches!(code, BUSY | LOCKED))
+}
+
+/// Whether an error speaks of the way to the database rather than of what was asked.
+fn is_away(error: &DbErr) -> bool {
+    let Some(cause) = cause(error) else { return matches!(error, DbErr::ConnectionAcquire(_)) };
+    match cause {
+        SqlxError::Io(_) | SqlxError::PoolTimedOut | SqlxError::PoolClosed | SqlxError::WorkerCrashed => true,
+        other => {
+            matches!(code(other), Some(BUSY | LOCKED | READ_ONLY | IO | FULL | NO_OPEN))
+        }
+    }
+}
+
+fn cause(error: &DbErr) -> Option<&SqlxError> {
+    match error {
+        DbErr::Conn(RuntimeErr::SqlxError(cause))
+        | DbErr::Exec(RuntimeErr::SqlxError(cause))
+        | DbErr::Query(RuntimeErr::SqlxError(cause)) => Some(cause),
+        _ => None,
+    }
+}
+
+fn code(cause: &SqlxError) -> Option<u32> {
+    let SqlxError::Database(error) = cause else { return None };
+    error.code()?.parse::<u32>().ok().map(|code| code & 0xff)
+}

@@ -1,0 +1,107 @@
+//! From the hash of a key to its caller.
+
+use super::keys::scope;
+use super::value::{count, names, tier, time};
+use crate::store::entity::{keys, projects, quotas, tenants};
+use crate::store::{Store, StoreError};
+use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, Quota, TenantId};
+use rpcgate_core::config::Plans;
+use rpcgate_core::secret::KeyHash;
+use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, JoinType, QueryFilter, QuerySelect, RelationTrait};
+use uuid::Uuid;
+
+/// A key that was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredKey {
+    /// Its caller.
+    pub caller: Caller,
+    /// Whether it was withdrawn. Its caller is told all the same, so that the refusal counts on its project.
+    pub revoked: bool,
+}
+
+/// All that is known of a caller, side by side.
+#[derive(Debug, FromQueryResult)]
+struct Row {
+    key: Uuid,
+    prefix: String,
+    chains: Option<String>,
+    expires_at: Option<i64>,
+    revoked_at: Option<i64>,
+    project: Uuid,
+    allowed_methods: String,
+    blocked_methods: String,
+    tenant: Uuid,
+    tier: String,
+    suspended: bool,
+    cu_per_day: Option<i64>,
+    cu_per_month: Option<i64>,
+    rps_limit: Option<i64>,
+}
+
+impl Store {
+    /// The key that is stored under `hash`, and its caller on one of `plans`.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn caller(&self, hash: KeyHash, plans: &Plans) -> Result<Option<StoredKey>, StoreError> {
+        let row = self
+            .read(async |database| {
+                let found = keys::Entity::find()
+                    .select_only()
+                    .column_as(keys::Column::Id, "key")
+                    .columns([
+                        keys::Column::Prefix,
+                        keys::Column::Chains,
+                        keys::Column::ExpiresAt,
+                        keys::Column::RevokedAt,
+                    ])
+                    .column_as(projects::Column::Id, "project")
+                    .columns([projects::Column::AllowedMethods, projects::Column::BlockedMethods])
+                    .column_as(tenants::Column::Id, "tenant")
+                    .columns([tenants::Column::Tier, tenants::Column::Suspended])
+                    .columns([quotas::Column::CuPerDay, quotas::Column::CuPerMonth, quotas::Column::RpsLimit])
+                    .join(JoinType::InnerJoin, keys::Relation::Project.def())
+                    .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
+                    .join(JoinType::LeftJoin, projects::Relation::Quota.def())
+                    .filter(keys::Column::Hash.eq(hash.0.to_vec()));
+                Ok(found.into_model::<Row>().one(database).await?)
+            })
+            .await?;
+        row.map(|row| stored(row, plans)).transpose()
+    }
+}
+
+fn stored(row: Row, plans: &Plans) -> Result<StoredKey, StoreError> {
+    let methods = |stored: &str| -> Result<_, StoreError> {
+        let names = names("method list", stored)?;
+        Ok(names.into_iter().map(|name| name.into_bytes().into_boxed_slice()).collect())
+    };
+    let figure = |stored: Option<i64>| stored.map(|stored| count("quota", stored)).transpose();
+    let quota = match figure(row.cu_per_day)? {
+        Some(cu_per_day) => Quota {
+            cu_per_day,
+            cu_per_month: figure(row.cu_per_month)?,
+            rps_limit: figure(row.rps_limit)?,
+            has_row: true,
+        },
+        None => Quota::default(),
+    };
+    let caller = Caller {
+        prefix: row.prefix.into(),
+        suspended: row.suspended,
+        scope: scope(row.chains.as_deref())?,
+        lists: MethodLists {
+            allowed: methods(&row.allowed_methods)?,
+            blocked: methods(&row.blocked_methods)?,
+        },
+        quota,
+        expires_at: row.expires_at.map(time),
+        ..Caller::new(
+            KeyId(row.key.as_u128()),
+            ProjectId(row.project.as_u128()),
+            TenantId(row.tenant.as_u128()),
+            plans.of(tier(&row.tier)?),
+        )
+    };
+    Ok(StoredKey { caller, revoked: row.revoked_at.is_some() })
+}

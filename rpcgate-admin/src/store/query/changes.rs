@@ -1,0 +1,100 @@
+//! The change feed.
+
+use super::value::{moment, unreadable};
+use crate::store::entity::changes::{ActiveModel, Column, Entity, Model};
+use crate::store::{Store, StoreError};
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use rpcgate_core::seam::changes::{Change, Changes, Numbered};
+use rpcgate_core::seam::{Away, Later};
+use sea_orm::ActiveValue::{NotSet, Set};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+
+const KEY: &str = "key";
+const PROJECT: &str = "project";
+const TENANT: &str = "tenant";
+const PLAN: &str = "plan";
+const CHAIN: &str = "chain";
+
+/// What a write tells the gateways.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum News<'n> {
+    Key(KeyId),
+    Project(ProjectId),
+    Tenant(TenantId),
+    Plan(Tier),
+    Chain(&'n str),
+}
+
+/// Appends to the feed, in the transaction of the write itself.
+pub(super) async fn tell(
+    transaction: &DatabaseTransaction,
+    news: News<'_>,
+    now: Time,
+) -> Result<(), StoreError> {
+    let (kind, subject) = match news {
+        News::Key(id) => (KEY, id.to_string()),
+        News::Project(id) => (PROJECT, id.to_string()),
+        News::Tenant(id) => (TENANT, id.to_string()),
+        News::Plan(tier) => (PLAN, tier.name().to_owned()),
+        News::Chain(name) => (CHAIN, name.to_owned()),
+    };
+    let row =
+        ActiveModel { number: NotSet, kind: Set(kind.into()), subject: Set(subject), at: Set(moment(now)) };
+    Entity::insert(row).exec_without_returning(transaction).await?;
+    Ok(())
+}
+
+/// `None`: a kind of change that a newer management side writes. This program has nothing to look at anew.
+fn read(row: &Model) -> Result<Option<Change>, StoreError> {
+    let wrong = || unreadable("change", format!("{} {}", row.kind, row.subject));
+    Ok(Some(match row.kind.as_str() {
+        KEY => Change::Key(row.subject.parse().map_err(|_| wrong())?),
+        PROJECT => Change::Project(row.subject.parse().map_err(|_| wrong())?),
+        TENANT => Change::Tenant(row.subject.parse().map_err(|_| wrong())?),
+        PLAN => Change::Plan(row.subject.parse().map_err(|_| wrong())?),
+        CHAIN => Change::Chain(row.subject.clone()),
+        _ => return Ok(None),
+    }))
+}
+
+impl Store {
+    /// The number of the newest change; 0 when there was none yet. Who asks for this first and for the state
+    /// afterwards has missed nothing that comes later.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn newest_change(&self) -> Result<u64, StoreError> {
+        self.read(async |database| {
+            let newest = Entity::find().select_only().column(Column::Number).order_by_desc(Column::Number);
+            let number: Option<i64> = newest.into_tuple().one(database).await?;
+            Ok(number.map_or(0, i64::unsigned_abs))
+        })
+        .await
+    }
+
+    async fn changes_since(&self, number: u64) -> Result<Vec<Numbered>, StoreError> {
+        self.read(async |database| {
+            let above = Column::Number.gt(i64::try_from(number).unwrap_or(i64::MAX));
+            let rows = Entity::find().filter(above).order_by_asc(Column::Number).all(database).await?;
+            let numbered = |row: &Model| {
+                let change = read(row)?;
+                Ok(change.map(|change| Numbered { number: row.number.unsigned_abs(), change }))
+            };
+            rows.iter().filter_map(|row| numbered(row).transpose()).collect()
+        })
+        .await
+    }
+}
+
+impl Changes for Store {
+    fn since(&self, number: u64) -> Later<'_, Result<Vec<Numbered>, Away>> {
+        Box::pin(async move {
+            self.changes_since(number).await.map_err(|error| {
+                tracing::debug!(%error, "the change feed was not read");
+                Away
+            })
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! Single events, out of the blocks they are in.
+
+use super::value::{moment, unreadable};
+use crate::store::entity::block_keys::{Column, Entity};
+use crate::store::entity::blocks;
+use crate::store::{StoreError, UsageStore};
+use crate::usage::event::MOST_LAST;
+use crate::usage::{Block, StoredEvent};
+use rpcgate_core::caller::{KeyId, RequestId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::journal::{Event, Reader};
+use rpcgate_core::seam::ledger::Phase;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::cmp::Reverse;
+use uuid::Uuid;
+
+impl UsageStore {
+    /// What was recorded of a tenant's request that came in the millisecond its id tells. Of a stream that is its
+    /// begin, or its end where that is known under the same moment.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`]; [`StoreError::Unreadable`] for a damaged block.
+    pub async fn event(&self, tenant: TenantId, id: RequestId) -> Result<Option<StoredEvent>, StoreError> {
+        // The first 48 bits of a UUID of version 7 (RFC 9562, section 5.7).
+        let millis = (id.0 >> 80) as u64;
+        let (from, to) = (Time::from_millis(millis), Time::from_millis(millis + 1));
+        // A block ends in the hour in which it begins.
+        let hour_end = Time::from_secs((from.hour() + 1).saturating_mul(3_600));
+        let blocks: Vec<Uuid> = self
+            .read(async |database| {
+                let covering = Entity::find()
+                    .select_only()
+                    .column(Column::Block)
+                    .distinct()
+                    .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+                    .filter(Column::Last.gte(moment(from)))
+                    .filter(Column::Last.lt(moment(hour_end)))
+                    .filter(Column::First.lt(moment(to)));
+                Ok(covering.into_tuple().all(database).await?)
+            })
+            .await?;
+        let mut found = Vec::new();
+        for block in blocks {
+            let is_it = |reader: &Reader, event: &Event| {
+                event.request == id && reader.party(event.party).is_some_and(|party| party.tenant == tenant)
+            };
+            found.extend(self.events_in(block, is_it).await?);
+        }
+        Ok(found.into_iter().max_by_key(|event| match event.phase {
+            Phase::Pushed => 0,
+            Phase::Begin => 1,
+            Phase::End => 2,
+            Phase::Whole => 3,
+        }))
+    }
+
+    /// The last events of a tenant's key by arrival, the newest first: at most `limit`, and at most
+    /// [`MOST_LAST`].
+    ///
+    /// # Errors
+    /// [`StoreError::Away`]; [`StoreError::Unreadable`] for a damaged block.
+    pub async fn last_events(
+        &self,
+        tenant: TenantId,
+        key: KeyId,
+        limit: u64,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let limit = limit.min(MOST_LAST);
+        // Each of these blocks holds an event of the key that is no older than its `last`, so more are not needed.
+        let blocks: Vec<(Uuid, i64)> = self
+            .read(async |database| {
+                let newest = Entity::find()
+                    .select_only()
+                    .columns([Column::Block, Column::Last])
+                    .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+                    .filter(Column::Key.eq(Uuid::from_u128(key.0)))
+                    .order_by_desc(Column::Last)
+                    .order_by_desc(Column::Block)
+                    .limit(limit);
+                Ok(newest.into_tuple().all(database).await?)
+            })
+            .await?;
+        let limit = limit as usize;
+        let mut found: Vec<StoredEvent> = Vec::new();
+        for (block, last) in blocks {
+            if found.len() == limit && found.last().is_some_and(|oldest| moment(oldest.arrival) > last) {
+                break;
+            }
+            let is_its = |reader: &Reader, event: &Event| {
+                let party = reader.party(event.party);
+                party.is_some_and(|party| party.tenant == tenant && party.key == key)
+            };
+            found.extend(self.events_in(block, is_its).await?);
+            found.sort_by_key(|event| Reverse((event.arrival, event.request)));
+            found.truncate(limit);
+        }
+        Ok(found)
+    }
+
+    /// The events of a block that are `wanted`. None if the block is gone by now.
+    async fn events_in(
+        &self,
+        block: Uuid,
+        wanted: impl FnMut(&Reader, &Event) -> bool,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let Some(bytes) = self.bytes_of(block).await? else { return Ok(Vec::new()) };
+        Block::events(&bytes, wanted).map_err(|error| unreadable("block", format!("{block}: {error}")))
+    }
+
+    /// What a block holds. None if it is gone by now.
+    pub(super) async fn bytes_of(&self, block: Uuid) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(async |database| {
+            let bytes = blocks::Entity::find_by_id(block).select_only().column(blocks::Column::Bytes);
+            Ok(bytes.into_tuple().one(database).await?)
+        })
+        .await
+    }
+}

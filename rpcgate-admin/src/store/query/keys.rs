@@ -1,0 +1,127 @@
+//! API keys.
+
+use super::changes::{News, tell};
+use super::value::{insert_error, list, moment, names, time, unreadable};
+use crate::store::entity::keys::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::projects;
+use crate::store::{Store, StoreError};
+use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::secret::KeyHash;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, Select};
+use uuid::Uuid;
+
+/// An API key as it is stored: its text is not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Key {
+    /// Its identifier.
+    pub id: KeyId,
+    /// The project that is metered.
+    pub project: ProjectId,
+    /// What its holder wrote down about it.
+    pub description: String,
+    /// The part of it that may be shown.
+    pub prefix: String,
+    /// What it is looked up under.
+    pub hash: KeyHash,
+    /// The chains it may use.
+    pub scope: Scope,
+    /// When it ends, if it ends.
+    pub expires_at: Option<Time>,
+    /// When it was withdrawn.
+    pub revoked_at: Option<Time>,
+    /// When it was made.
+    pub created_at: Time,
+}
+
+impl TryFrom<Model> for Key {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        let hash = <[u8; 32]>::try_from(row.hash.as_slice());
+        Ok(Key {
+            id: KeyId(row.id.as_u128()),
+            project: ProjectId(row.project_id.as_u128()),
+            description: row.description,
+            prefix: row.prefix,
+            hash: KeyHash(hash.map_err(|_| unreadable("hash of a key", row.id))?),
+            scope: scope(row.chains.as_deref())?,
+            expires_at: row.expires_at.map(time),
+            revoked_at: row.revoked_at.map(time),
+            created_at: time(row.created_at),
+        })
+    }
+}
+
+/// The scope that a column of chains stands for.
+pub(super) fn scope(chains: Option<&str>) -> Result<Scope, StoreError> {
+    let Some(chains) = chains else { return Ok(Scope::All) };
+    Ok(Scope::Only(names("chain list", chains)?.into_iter().map(Box::from).collect()))
+}
+
+/// The keys of a tenant with this id: one or none.
+fn of_tenant(tenant: TenantId, id: KeyId) -> Select<Entity> {
+    Entity::find_by_id(Uuid::from_u128(id.0))
+        .inner_join(projects::Entity)
+        .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+}
+
+impl Store {
+    /// Adds a key. Gateways that have seen it and found it unknown look again.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such project, [`StoreError::Away`].
+    pub async fn create_key(&self, key: &Key, now: Time) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let chains = match &key.scope {
+                Scope::All => None,
+                Scope::Only(chains) => Some(list(chains.iter().map(|chain| &**chain))),
+            };
+            let row = ActiveModel {
+                id: Set(Uuid::from_u128(key.id.0)),
+                project_id: Set(Uuid::from_u128(key.project.0)),
+                description: Set(key.description.clone()),
+                prefix: Set(key.prefix.clone()),
+                hash: Set(key.hash.0.to_vec()),
+                chains: Set(chains),
+                expires_at: Set(key.expires_at.map(moment)),
+                revoked_at: Set(key.revoked_at.map(moment)),
+                created_at: Set(moment(key.created_at)),
+            };
+            let done = Entity::insert(row).exec_without_returning(transaction).await;
+            done.map_err(|error| insert_error(error, "key", "project", Some(("hash", "text"))))?;
+            tell(transaction, News::Key(key.id), now).await
+        })
+        .await
+    }
+
+    /// A key of a tenant, revoked or not.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn key(&self, tenant: TenantId, id: KeyId) -> Result<Option<Key>, StoreError> {
+        self.read(async |database| of_tenant(tenant, id).one(database).await?.map(Key::try_from).transpose())
+            .await
+    }
+
+    /// Withdraws a tenant's key for ever. One that was withdrawn before keeps the moment of it.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Away`].
+    pub async fn revoke_key(&self, tenant: TenantId, id: KeyId, now: Time) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let key = of_tenant(tenant, id).one(transaction).await?.ok_or(StoreError::NotFound("key"))?;
+            let update = Entity::update_many()
+                .col_expr(Column::RevokedAt, Expr::value(moment(now)))
+                .filter(Column::Id.eq(key.id))
+                .filter(Column::RevokedAt.is_null());
+            if update.exec(transaction).await?.rows_affected == 0 {
+                return Ok(());
+            }
+            tell(transaction, News::Key(id), now).await
+        })
+        .await
+    }
+}

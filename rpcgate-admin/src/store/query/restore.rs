@@ -1,0 +1,107 @@
+//! What a gateway must know of the time before it started.
+
+use super::shipment::stored;
+use super::value::{moment, unreadable};
+use crate::store::entity::blocks;
+use crate::store::entity::rollups::{Column, Entity};
+use crate::store::{StoreError, UsageStore};
+use crate::usage::{Block, Restored};
+use rpcgate_core::caller::{KeyId, ProjectId};
+use rpcgate_core::clock::Time;
+use sea_orm::sea_query::ExprTrait;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+const MINUTE: u64 = 60;
+const DAY: u64 = 24;
+
+impl UsageStore {
+    /// What was counted in the plan windows that hold `now`, and in the hours that the quota looks at. Day and hour
+    /// are in the rollups; the minute is counted from the events that came in it.
+    ///
+    /// It is told of what was shipped: ship first, then ask.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`]; [`StoreError::Unreadable`] for a damaged block.
+    pub async fn restore(&self, now: Time) -> Result<Restored, StoreError> {
+        let mut windows: BTreeMap<KeyId, [u64; 3]> = BTreeMap::new();
+        for (key, hour, requests) in self.window_requests(now).await? {
+            let [_, in_hour, in_day] = windows.entry(key).or_default();
+            *in_day = in_day.saturating_add(requests);
+            if hour == now.hour() {
+                *in_hour = in_hour.saturating_add(requests);
+            }
+        }
+        for block in self.blocks_of_minute(now).await? {
+            let Some(bytes) = self.bytes_of(block).await? else { continue };
+            let read = Block::read(&bytes, |reader, event| {
+                let Some(party) = reader.party(event.party) else { return };
+                if event.windowed > 0 && event.arrival.minute() == now.minute() {
+                    let [in_minute, ..] = windows.entry(party.key).or_default();
+                    *in_minute = in_minute.saturating_add(event.windowed.into());
+                }
+            });
+            read.map_err(|error| unreadable("block", format!("{block}: {error}")))?;
+        }
+        Ok(Restored { now, windows: windows.into_iter().collect(), units: self.units(now).await? })
+    }
+
+    /// By key and hour of the day of `now`: requests counted in the plan windows.
+    async fn window_requests(&self, now: Time) -> Result<Vec<(KeyId, u64, u64)>, StoreError> {
+        self.read(async |database| {
+            let first = now.day() * DAY;
+            let sums = Entity::find()
+                .select_only()
+                .columns([Column::Key, Column::Hour])
+                .column_as(Column::WindowRequests.sum().cast_as("bigint"), "requests")
+                .filter(Column::Hour.between(stored(first), stored(first + DAY - 1)))
+                .filter(Column::WindowRequests.gt(0))
+                .group_by(Column::Key)
+                .group_by(Column::Hour);
+            let rows: Vec<(Uuid, i64, i64)> = sums.into_tuple().all(database).await?;
+            let read = |(key, hour, requests): (Uuid, i64, i64)| {
+                (KeyId(key.as_u128()), hour.unsigned_abs(), requests.unsigned_abs())
+            };
+            Ok(rows.into_iter().map(read).collect())
+        })
+        .await
+    }
+
+    /// By project and hour, of the hour of `now` and the 23 before: Compute Units charged.
+    async fn units(&self, now: Time) -> Result<Vec<(ProjectId, u64, u64)>, StoreError> {
+        self.read(async |database| {
+            let last = now.hour();
+            let sums = Entity::find()
+                .select_only()
+                .columns([Column::Project, Column::Hour])
+                .column_as(Column::BillableUnits.sum().cast_as("bigint"), "units")
+                .filter(Column::Hour.between(stored(last.saturating_sub(DAY - 1)), stored(last)))
+                .filter(Column::BillableUnits.gt(0))
+                .group_by(Column::Project)
+                .group_by(Column::Hour)
+                .order_by_asc(Column::Project)
+                .order_by_asc(Column::Hour);
+            let rows: Vec<(Uuid, i64, i64)> = sums.into_tuple().all(database).await?;
+            let read = |(project, hour, units): (Uuid, i64, i64)| {
+                (ProjectId(project.as_u128()), hour.unsigned_abs(), units.unsigned_abs())
+            };
+            Ok(rows.into_iter().map(read).collect())
+        })
+        .await
+    }
+
+    /// The blocks that may hold an event of the minute of `now`.
+    async fn blocks_of_minute(&self, now: Time) -> Result<Vec<Uuid>, StoreError> {
+        self.read(async |database| {
+            let first = now.minute() * MINUTE;
+            let reaching = blocks::Entity::find()
+                .select_only()
+                .column(blocks::Column::Id)
+                .filter(blocks::Column::Last.gte(moment(Time::from_secs(first))))
+                .filter(blocks::Column::First.lt(moment(Time::from_secs(first + MINUTE))));
+            Ok(reaching.into_tuple().all(database).await?)
+        })
+        .await
+    }
+}

@@ -1,0 +1,117 @@
+//! Removing what is old.
+
+use super::shipment::stored;
+use super::value::moment;
+use crate::store::entity::{block_keys, blocks, rollups};
+use crate::store::{Removed, StoreError, UsageStore};
+use rpcgate_core::clock::Time;
+use sea_orm::sea_query::{Condition, Expr, ExprTrait};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
+
+/// Blocks of one step. Each may have a megabyte.
+const BLOCKS: u64 = 16;
+
+/// Rollups of one step.
+const ROLLUPS: u64 = 1_000;
+
+impl UsageStore {
+    /// Removes blocks whose events all came before `events_before`, and rollups of hours that were over by
+    /// `rollups_before`. It goes in small steps, each a transaction of its own, so that shipping hardly waits; what
+    /// is done when it fails stays done.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn retain(&self, events_before: Time, rollups_before: Time) -> Result<Removed, StoreError> {
+        let mut removed = Removed::default();
+        loop {
+            let step = self.remove_blocks(events_before).await?;
+            removed.blocks += step;
+            if step == 0 {
+                break;
+            }
+        }
+        loop {
+            let (step, is_last) = self.remove_rollups(rollups_before).await?;
+            removed.rollups += step;
+            if is_last {
+                break;
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Removes some old blocks: how many.
+    async fn remove_blocks(&self, before: Time) -> Result<u64, StoreError> {
+        self.write(async |transaction| {
+            let oldest = blocks::Entity::find()
+                .select_only()
+                .column(blocks::Column::Id)
+                .filter(blocks::Column::Last.lt(moment(before)))
+                .order_by_asc(blocks::Column::Last)
+                .limit(BLOCKS);
+            let ids: Vec<Uuid> = oldest.into_tuple().all(transaction).await?;
+            if ids.is_empty() {
+                return Ok(0);
+            }
+            let keys = block_keys::Entity::delete_many()
+                .filter(block_keys::Column::Block.is_in(ids.iter().copied()));
+            keys.exec(transaction).await?;
+            let rows = blocks::Entity::delete_many().filter(blocks::Column::Id.is_in(ids));
+            Ok(rows.exec(transaction).await?.rows_affected)
+        })
+        .await
+    }
+
+    /// Removes some old rollups: how many, and whether these were the last.
+    async fn remove_rollups(&self, before: Time) -> Result<(u64, bool), StoreError> {
+        use rollups::{Column, Entity, Model};
+        let is_old = Column::Hour.lt(stored(before.hour()));
+        self.write(async |transaction| {
+            // Up to the row that is so many rows away: a table that is kept in the order of its key has no shorter
+            // name for its rows.
+            let end = Entity::find()
+                .filter(is_old.clone())
+                .order_by_asc(Column::Hour)
+                .order_by_asc(Column::Tenant)
+                .order_by_asc(Column::Project)
+                .order_by_asc(Column::Key)
+                .order_by_asc(Column::Chain)
+                .order_by_asc(Column::Method)
+                .order_by_asc(Column::Transport)
+                .order_by_asc(Column::Status)
+                .order_by_asc(Column::Stream)
+                .offset(ROLLUPS)
+                .limit(1);
+            let end: Option<Model> = end.one(transaction).await?;
+            let up_to = end.as_ref().map(|end| {
+                let row = Expr::tuple([
+                    Expr::col(Column::Hour),
+                    Expr::col(Column::Tenant),
+                    Expr::col(Column::Project),
+                    Expr::col(Column::Key),
+                    Expr::col(Column::Chain),
+                    Expr::col(Column::Method),
+                    Expr::col(Column::Transport),
+                    Expr::col(Column::Status),
+                    Expr::col(Column::Stream),
+                ]);
+                row.lt(Expr::tuple([
+                    end.hour.into(),
+                    end.tenant.into(),
+                    end.project.into(),
+                    end.key.into(),
+                    end.chain.as_str().into(),
+                    end.method.as_str().into(),
+                    end.transport.into(),
+                    end.status.into(),
+                    end.stream.into(),
+                ]))
+            });
+            let old = Condition::all().add(is_old.clone()).add_option(up_to);
+            let deleted = Entity::delete_many().filter(old).exec(transaction).await?;
+            Ok((deleted.rows_affected, end.is_none()))
+        })
+        .await
+    }
+}

@@ -1,0 +1,276 @@
+//! Shipments: rollups, blocks and marks, in one transaction.
+
+use super::value::{count, moment};
+use crate::store::entity::{block_keys, blocks, marks, rollups};
+use crate::store::{ShipError, StoreError, UsageStore};
+use crate::usage::method::{self, Crowd, Room};
+use crate::usage::{Block, Mark, Rollup, Shipment, Stream};
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
+use rpcgate_core::tally::Transport;
+use sea_orm::sea_query::{Alias, Expr, ExprTrait, InsertStatement, OnConflict, Query};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+/// Rows of one statement: few enough that no database runs out of variables (SQLite has 32,766 of them, and a rollup
+/// takes 23), and always as many where there are enough, so that statements are prepared once.
+const ROWS: usize = 256;
+
+impl UsageStore {
+    /// Up to where each segment of a gateway is shipped. One of which nothing was shipped has no mark.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn marks(&self, gateway: GatewayId) -> Result<Vec<(SegmentId, u64)>, StoreError> {
+        self.read(async |database| {
+            let of_gateway = marks::Column::Gateway.eq(Uuid::from_u128(gateway.0));
+            let rows = marks::Entity::find().filter(of_gateway).all(database).await?;
+            rows.into_iter()
+                .map(|row| Ok((SegmentId(row.segment.as_u128()), count("mark", row.position)?)))
+                .collect()
+        })
+        .await
+    }
+
+    /// Takes a shipment: adds its rollups to those that are there, keeps its blocks in place of those with the same
+    /// id, and moves the marks. All of it or nothing.
+    ///
+    /// Of a project's methods in an hour only so many are told apart, those that are in the database first (contract,
+    /// "Usage"); the others are added up under one name.
+    ///
+    /// # Errors
+    /// [`ShipError::Moved`] if a mark does not stand where the shipment begins; what else can happen is a
+    /// [`StoreError`].
+    pub async fn ship(&self, shipment: &Shipment) -> Result<(), ShipError> {
+        let mut strangers = self.known().strangers(&shipment.folded.rollups);
+        let settled = self
+            .write(async |transaction| {
+                for mark in &shipment.marks {
+                    advance(transaction, shipment.gateway, mark).await?;
+                }
+                let (crowd, settled) = self.settle(transaction, std::mem::take(&mut strangers)).await?;
+                let rollups = method::merge(&shipment.folded.rollups, &crowd);
+                for chunk in rollups.chunks(ROWS) {
+                    transaction.execute(&add(chunk)?).await?;
+                }
+                for block in &shipment.blocks {
+                    keep(transaction, block).await?;
+                }
+                forget(transaction, shipment).await?;
+                Ok::<_, ShipError>(settled)
+            })
+            .await?;
+        // Only now: what was rolled back is not there.
+        let mut known = self.known();
+        for (room, names) in settled {
+            known.learn(room, names.iter().map(String::as_str));
+        }
+        Ok(())
+    }
+
+    /// The methods of a project that the database tells apart in an hour.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn methods(
+        &self,
+        tenant: TenantId,
+        project: ProjectId,
+        hour: u64,
+    ) -> Result<BTreeSet<String>, StoreError> {
+        self.read(async |database| methods(database, &(tenant, project, hour)).await).await
+    }
+
+    /// Which of `strangers` are not to be told apart, and which methods of their rooms will be in the database.
+    async fn settle(
+        &self,
+        transaction: &DatabaseTransaction,
+        strangers: Crowd,
+    ) -> Result<(Crowd, Vec<(Room, BTreeSet<String>)>), StoreError> {
+        let (mut crowd, mut settled) = (Crowd::new(), Vec::new());
+        for (room, names) in strangers {
+            if self.known().is_full(&room) {
+                crowd.insert(room, names);
+                continue;
+            }
+            let mut there = methods(transaction, &room).await?;
+            let rest = method::admit(&mut there, names);
+            if !rest.is_empty() {
+                crowd.insert(room, rest);
+            }
+            settled.push((room, there));
+        }
+        Ok((crowd, settled))
+    }
+}
+
+async fn methods(
+    database: &impl ConnectionTrait,
+    (tenant, project, hour): &Room,
+) -> Result<BTreeSet<String>, StoreError> {
+    let names = rollups::Entity::find()
+        .select_only()
+        .column(rollups::Column::Method)
+        .distinct()
+        .filter(rollups::Column::Hour.eq(stored(*hour)))
+        .filter(rollups::Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+        .filter(rollups::Column::Project.eq(Uuid::from_u128(project.0)))
+        .filter(rollups::Column::Stream.eq(i16::from(Stream::Call.code())))
+        .filter(rollups::Column::Method.ne(method::OTHER));
+    Ok(names.into_tuple::<String>().all(database).await?.into_iter().collect())
+}
+
+/// Moves a mark from where it has to stand.
+async fn advance(
+    transaction: &DatabaseTransaction,
+    gateway: GatewayId,
+    mark: &Mark,
+) -> Result<(), ShipError> {
+    let (gateway, segment) = (Uuid::from_u128(gateway.0), Uuid::from_u128(mark.segment.0));
+    if mark.to < mark.from {
+        return Err(ShipError::Moved);
+    }
+    let update = marks::Entity::update_many()
+        .col_expr(marks::Column::Position, Expr::value(stored(mark.to)))
+        .filter(marks::Column::Gateway.eq(gateway))
+        .filter(marks::Column::Segment.eq(segment))
+        .filter(marks::Column::Position.eq(stored(mark.from)));
+    if update.exec(transaction).await?.rows_affected == 1 {
+        return Ok(());
+    }
+    if mark.from > HEAD as u64 {
+        return Err(ShipError::Moved);
+    }
+    let insert = Query::insert()
+        .into_table(marks::Entity)
+        .columns([marks::Column::Gateway, marks::Column::Segment, marks::Column::Position])
+        .values([gateway.into(), segment.into(), stored(mark.to).into()])
+        .map_err(misshapen)?
+        .on_conflict(
+            OnConflict::columns([marks::Column::Gateway, marks::Column::Segment]).do_nothing().to_owned(),
+        )
+        .to_owned();
+    match transaction.execute(&insert).await?.rows_affected() {
+        1 => Ok(()),
+        _ => Err(ShipError::Moved),
+    }
+}
+
+/// The statement that adds rollups, no two of which have the same names.
+fn add(rollups: &[Rollup]) -> Result<InsertStatement, StoreError> {
+    use rollups::{Column, Entity, METRICS};
+    const NAMES: [Column; 9] = [
+        Column::Hour,
+        Column::Tenant,
+        Column::Project,
+        Column::Key,
+        Column::Chain,
+        Column::Method,
+        Column::Transport,
+        Column::Status,
+        Column::Stream,
+    ];
+    let sums = || METRICS.into_iter().chain([Column::WindowRequests]);
+    let mut insert = Query::insert();
+    insert.into_table(Entity).columns(NAMES.into_iter().chain(sums()));
+    for rollup in rollups {
+        let names: [Expr; 9] = [
+            stored(rollup.hour).into(),
+            Uuid::from_u128(rollup.tenant.0).into(),
+            Uuid::from_u128(rollup.project.0).into(),
+            Uuid::from_u128(rollup.key.0).into(),
+            rollup.chain.as_str().into(),
+            rollup.method.as_str().into(),
+            transport_code(rollup.transport).into(),
+            i32::from(rollup.status).into(),
+            i16::from(rollup.stream.code()).into(),
+        ];
+        let values = rollup.metrics.values().into_iter().chain([rollup.window_requests]);
+        let values = names.into_iter().chain(values.map(|value| stored(value).into()));
+        insert.values(values).map_err(misshapen)?;
+    }
+    let there = OnConflict::columns(NAMES)
+        .values(
+            sums().map(|sum| (sum, Expr::col((Entity, sum)).add(Expr::col((Alias::new("excluded"), sum))))),
+        )
+        .to_owned();
+    Ok(insert.on_conflict(there).to_owned())
+}
+
+/// Stores a block in place of one with the same id.
+async fn keep(transaction: &DatabaseTransaction, block: &Block) -> Result<(), StoreError> {
+    use blocks::Column;
+    let id = Uuid::from_u128(block.id);
+    let there = OnConflict::column(Column::Id)
+        .update_columns([Column::First, Column::Last, Column::Events, Column::Bytes])
+        .to_owned();
+    let insert = Query::insert()
+        .into_table(blocks::Entity)
+        .columns([Column::Id, Column::First, Column::Last, Column::Events, Column::Bytes])
+        .values([
+            id.into(),
+            moment(block.from).into(),
+            moment(block.to).into(),
+            i64::from(block.count).into(),
+            block.bytes.clone().into(),
+        ])
+        .map_err(misshapen)?
+        .on_conflict(there)
+        .to_owned();
+    transaction.execute(&insert).await?;
+    for keys in block.keys.chunks(ROWS) {
+        use block_keys::Column;
+        let names = [Column::Block, Column::Tenant, Column::Project, Column::Key];
+        let there = OnConflict::columns(names).update_columns([Column::First, Column::Last]).to_owned();
+        let mut insert = Query::insert();
+        insert.into_table(block_keys::Entity);
+        insert.columns(names.into_iter().chain([Column::First, Column::Last]));
+        for key in keys {
+            insert
+                .values([
+                    id.into(),
+                    Uuid::from_u128(key.tenant.0).into(),
+                    Uuid::from_u128(key.project.0).into(),
+                    Uuid::from_u128(key.key.0).into(),
+                    moment(key.from).into(),
+                    moment(key.to).into(),
+                ])
+                .map_err(misshapen)?;
+        }
+        transaction.execute(insert.on_conflict(there)).await?;
+    }
+    Ok(())
+}
+
+/// Removes the marks of segments whose files are gone.
+async fn forget(transaction: &DatabaseTransaction, shipment: &Shipment) -> Result<(), StoreError> {
+    for segments in shipment.forgotten.chunks(ROWS) {
+        marks::Entity::delete_many()
+            .filter(marks::Column::Gateway.eq(Uuid::from_u128(shipment.gateway.0)))
+            .filter(marks::Column::Segment.is_in(segments.iter().map(|segment| Uuid::from_u128(segment.0))))
+            .exec(transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+/// A sum. Those that a column has no room for (it is 2⁶³ − 1) are not reached in an hour.
+pub(super) fn stored(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Transports as columns hold them. They are written down for good.
+pub(super) const TRANSPORTS: [Transport; 3] = [Transport::Http, Transport::Ws, Transport::Grpc];
+
+pub(super) const fn transport_code(transport: Transport) -> i16 {
+    match transport {
+        Transport::Http => 0,
+        Transport::Ws => 1,
+        Transport::Grpc => 2,
+    }
+}
+
+fn misshapen(error: sea_orm::sea_query::error::Error) -> StoreError {
+    StoreError::Sql(Box::new(error))
+}

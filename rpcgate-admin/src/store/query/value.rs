@@ -1,0 +1,64 @@
+//! Values as columns hold them.
+
+use crate::store::StoreError;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use sea_orm::{DbErr, SqlErr};
+
+/// A moment. What lies beyond the year 294247 becomes the last that a column can hold.
+pub(in crate::store) fn moment(time: Time) -> i64 {
+    i64::try_from(time.micros()).unwrap_or(i64::MAX)
+}
+
+pub(in crate::store) fn time(stored: i64) -> Time {
+    Time::from_micros(u64::try_from(stored).unwrap_or_default())
+}
+
+/// A count. Columns hold no more than 2⁶³ − 1, and a larger one is refused rather than bent.
+pub(in crate::store) fn number(what: &'static str, value: u64) -> Result<i64, StoreError> {
+    i64::try_from(value).map_err(|_| StoreError::TooLarge(what))
+}
+
+pub(in crate::store) fn count(what: &'static str, stored: i64) -> Result<u64, StoreError> {
+    u64::try_from(stored).map_err(|_| unreadable(what, stored))
+}
+
+pub(in crate::store) fn tier(stored: &str) -> Result<Tier, StoreError> {
+    stored.parse().map_err(|_| unreadable("tier", stored))
+}
+
+/// Names, as a JSON array.
+pub(super) fn list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    serde_json::Value::from_iter(names).to_string()
+}
+
+pub(super) fn names(what: &'static str, stored: &str) -> Result<Vec<String>, StoreError> {
+    serde_json::from_str(stored).map_err(|_| unreadable(what, stored))
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what is called when an error is made may take all it gets"
+)]
+pub(super) fn unreadable(what: &'static str, value: impl ToString) -> StoreError {
+    StoreError::Unreadable { what, value: value.to_string() }
+}
+
+/// What an insert that failed means: it points to a `parent` that does not exist, or a `what` with the same id is
+/// there, or one with the same value in `unique`, a column and its name for people.
+pub(super) fn insert_error(
+    error: DbErr,
+    what: &'static str,
+    parent: &'static str,
+    unique: Option<(&str, &'static str)>,
+) -> StoreError {
+    match error.sql_err() {
+        Some(SqlErr::ForeignKeyConstraintViolation(_)) => StoreError::NotFound(parent),
+        // Every database names the column, or an index that is named after it.
+        Some(SqlErr::UniqueConstraintViolation(text)) => {
+            let value = unique.filter(|(column, _)| text.contains(column)).map_or("id", |(_, name)| name);
+            StoreError::Taken { what, value }
+        }
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,42 @@
+//! Weights of methods in Compute Units, as operators set them.
+
+use super::changes::{News, tell};
+use crate::store::entity::weights::{ActiveModel, Column, Entity};
+use crate::store::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::EntityTrait;
+use sea_orm::sea_query::OnConflict;
+
+impl Store {
+    /// Sets what a method of a chain costs.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn put_weight(&self, chain: &str, method: &str, cu: u32, now: Time) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let row =
+                ActiveModel { chain: Set(chain.into()), method: Set(method.into()), cu: Set(cu.into()) };
+            let there =
+                OnConflict::columns([Column::Chain, Column::Method]).update_column(Column::Cu).to_owned();
+            Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
+            tell(transaction, News::Chain(chain), now).await
+        })
+        .await
+    }
+
+    /// Takes a weight away: the method costs what the configuration says.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if none was set, [`StoreError::Away`].
+    pub async fn delete_weight(&self, chain: &str, method: &str, now: Time) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let set = (chain.to_owned(), method.to_owned());
+            if Entity::delete_by_id(set).exec(transaction).await?.rows_affected == 0 {
+                return Err(StoreError::NotFound("weight"));
+            }
+            tell(transaction, News::Chain(chain), now).await
+        })
+        .await
+    }
+}

@@ -1,0 +1,115 @@
+//! The usage database: rollups, single events in blocks, and up to where gateways' journals are in them.
+
+use super::connect::{DEADLINE, Database, Place};
+use super::{StoreError, migration};
+use crate::usage::method::Known;
+use sea_orm::{DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, IsolationLevel, TransactionTrait};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The usage database. Clones share its connections.
+#[derive(Clone, Debug)]
+pub struct UsageStore {
+    pub(super) database: Database,
+    /// Methods that are known to be there: see [`UsageStore::ship`].
+    known: Arc<Mutex<Known>>,
+}
+
+/// Why a shipment was not taken. None of it was.
+#[derive(Debug, thiserror::Error)]
+pub enum ShipError {
+    /// A mark does not stand where the shipment begins: it was shipped before, or another part was. Read the marks
+    /// and begin there.
+    #[error("the journal was shipped up to another place meanwhile")]
+    Moved,
+    /// The database did not take it. With [`StoreError::Away`] it may have done so nevertheless: ship it again, and
+    /// if it had, that is [`ShipError::Moved`].
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<DbErr> for ShipError {
+    fn from(error: DbErr) -> Self {
+        ShipError::Store(error.into())
+    }
+}
+
+/// What was removed because of its age.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Removed {
+    /// Blocks of events.
+    pub blocks: u64,
+    /// Rollups.
+    pub rollups: u64,
+}
+
+impl UsageStore {
+    /// Opens the usage database that belongs to the management database at `url` (`database.url`). For SQLite it is a
+    /// file of its own beside it: usage of `rpcgate.db` is in `rpcgate-usage.db`. With `migrate` the file is made if it
+    /// is missing, and its schema is brought up to date.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`](super::Store::open).
+    pub async fn open(url: &str, migrate: bool) -> Result<Self, StoreError> {
+        Self::open_within(url, migrate, DEADLINE).await
+    }
+
+    pub(super) async fn open_within(
+        url: &str,
+        migrate: bool,
+        deadline: Duration,
+    ) -> Result<Self, StoreError> {
+        let place = Place::parse(url)?.usage();
+        let database = Database::open::<migration::Usage>(&place, migrate, deadline).await?;
+        Ok(UsageStore { database, known: Arc::default() })
+    }
+
+    /// Ends all connections of this store and its clones, which folds SQLite's log into the file.
+    pub async fn close(&self) {
+        self.database.close().await;
+    }
+
+    /// Reads, within the deadline.
+    pub(super) async fn read<T>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseConnection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.database.bounded(work(self.database.reader())).await
+    }
+
+    /// Reads what stood there at one moment, within the deadline.
+    pub(super) async fn look<T>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.read(async |database| {
+            // SQLite shows every transaction the state at its first read, and knows no other level.
+            let isolation = (database.get_database_backend() != DbBackend::Sqlite)
+                .then_some(IsolationLevel::RepeatableRead);
+            work(&database.begin_with_config(isolation, None).await?).await
+        })
+        .await
+    }
+
+    /// Does `work` in one transaction, within the deadline: all of it or nothing.
+    pub(super) async fn write<T, E: From<StoreError> + From<DbErr>>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.database
+            .bounded(async {
+                let transaction = self.database.begin().await?;
+                let done = work(&transaction).await?;
+                transaction.commit().await?;
+                Ok(done)
+            })
+            .await
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

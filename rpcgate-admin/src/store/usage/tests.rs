@@ -1,0 +1,836 @@
+use super::*;
+use crate::store::url_of;
+use crate::usage::ask::{MOST_ROWS, Only};
+use crate::usage::method::{MOST, OTHER};
+use crate::usage::sample::{self, Deed, HOUR, Item, deed, item, recount};
+use crate::usage::{
+    Block, Blocks, Cell, Fold, Group, Mark, Metrics, Period, Restored, Shipment, Stream, UsageAsk, UsageView,
+    Window,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
+use rpcgate_core::seam::ledger::{Outcome, Phase};
+use rpcgate_core::tally::Transport;
+use sea_orm::{ConnectionTrait, DbBackend, Statement};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::ops::Range;
+use std::task::{Context, Waker};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The hour that most of it plays in, four before a midnight.
+const START: u64 = 500_012;
+const GATEWAY: GatewayId = GatewayId(77);
+const OURS: TenantId = TenantId(1);
+const THEIRS: TenantId = TenantId(2);
+
+fn at(hour: u64) -> Time {
+    Time::from_secs(hour * HOUR)
+}
+
+fn later(time: Time, micros: u64) -> Time {
+    Time::from_micros(time.micros() + micros)
+}
+
+/// A usage database, and a gateway that ships to it.
+struct Desk {
+    dir: TempDir,
+    store: UsageStore,
+    fold: Fold,
+    blocks: Blocks,
+    position: u64,
+}
+
+const SEGMENT: SegmentId = SegmentId(5);
+
+impl Desk {
+    async fn new() -> Self {
+        let dir = TempDir::new().unwrap();
+        let store = open(&dir, DEADLINE).await;
+        Desk { dir, store, fold: Fold::new(), blocks: Blocks::new(), position: 0 }
+    }
+
+    /// What the gateway ships when it has recorded `deeds`.
+    fn pack(&mut self, deeds: &[Deed]) -> Shipment {
+        let frames = sample::frames(deeds);
+        sample::take_in(&frames, &mut self.fold, &mut self.blocks);
+        let from = self.position;
+        self.position += frames.len() as u64;
+        Shipment {
+            gateway: GATEWAY,
+            marks: vec![Mark { segment: SEGMENT, from, to: self.position }],
+            folded: self.fold.take(),
+            blocks: self.blocks.take(),
+            forgotten: vec![],
+        }
+    }
+
+    async fn ship(&mut self, deeds: &[Deed]) {
+        let shipment = self.pack(deeds);
+        self.store.ship(&shipment).await.unwrap();
+    }
+
+    async fn number(&self, sql: &str) -> i64 {
+        let query = Statement::from_string(DbBackend::Sqlite, sql);
+        let row = self.store.database.reader().query_one_raw(query).await.unwrap().unwrap();
+        row.try_get_by_index(0).unwrap()
+    }
+
+    /// Everything that is stored, as numbers that change with it.
+    async fn state(&self) -> [i64; 7] {
+        let mut state = [0; 7];
+        for (number, sql) in state.iter_mut().zip([
+            "SELECT count(*) FROM rollups",
+            "SELECT coalesce(sum(requests + ws_messages + window_requests), 0) FROM rollups",
+            "SELECT coalesce(sum(request_bytes + latency_us), 0) FROM rollups",
+            "SELECT coalesce(sum(events), 0) FROM blocks",
+            "SELECT coalesce(sum(length(bytes)), 0) FROM blocks",
+            "SELECT coalesce(sum(last - first) + count(*), 0) FROM block_keys",
+            "SELECT coalesce(sum(position) + count(*), 0) FROM marks",
+        ]) {
+            *number = self.number(sql).await;
+        }
+        state
+    }
+
+    async fn view(&self, ask: UsageAsk) -> UsageView {
+        self.store.usage(&ask).await.unwrap()
+    }
+}
+
+async fn open(dir: &TempDir, deadline: Duration) -> UsageStore {
+    let url = url_of(&dir.path().join("rpcgate.db"));
+    UsageStore::open_within(&url, true, deadline).await.unwrap()
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+fn cases(cases: u32) -> TestRunner {
+    TestRunner::new(Config { cases, failure_persistence: None, max_shrink_iters: 64, ..Config::default() })
+}
+
+/// Every set of at most four names, without those of both hour and day, in some order.
+fn groupings() -> Vec<Vec<Group>> {
+    let sets = (0u32..256).filter(|set| set.count_ones() <= 4 && set & 3 != 3);
+    sets.map(|set| {
+        let mut groups: Vec<_> =
+            Group::ALL.into_iter().enumerate().filter(|(n, _)| set >> n & 1 == 1).map(|(_, g)| g).collect();
+        // Another order for each, so that all names stand at all places.
+        let by = set as usize % groups.len().max(1);
+        groups.rotate_left(by);
+        groups
+    })
+    .collect()
+}
+
+fn window(hours: Range<u64>) -> Window {
+    Window::between(at(hours.start), at(hours.end)).unwrap()
+}
+
+/// The sum of rows as it must equal the totals.
+fn sum<'r>(rows: impl IntoIterator<Item = (&'r Vec<Cell>, &'r Metrics)>) -> Metrics {
+    let mut sum = Metrics::default();
+    for (cells, metrics) in rows {
+        let is_end = cells.iter().any(|cell| matches!(cell, Cell::Method(_, Stream::Disconnect)));
+        let bytes = if is_end { (0, 0) } else { (metrics.request_bytes, metrics.response_bytes) };
+        sum.add(&Metrics { request_bytes: bytes.0, response_bytes: bytes.1, ..*metrics });
+    }
+    sum
+}
+
+async fn check(
+    desk: &Desk,
+    deeds: &[Deed],
+    tenant: TenantId,
+    hours: &Range<u64>,
+    only: &Only,
+    groups: &[Group],
+) {
+    let ask = UsageAsk::new(tenant, window(hours.clone())).only(only.clone());
+    let ask = ask.grouped(groups).unwrap().limited(MOST_ROWS).unwrap();
+    let view = desk.view(ask).await;
+    let context = format!("{tenant} {hours:?} {only:?} {groups:?}");
+    assert!(!view.truncated, "{context}");
+    let rows: Vec<_> = view.rows.into_iter().map(|row| (row.cells, row.metrics)).collect();
+    let counted: Vec<_> = recount(deeds, tenant, hours, only, groups).into_iter().collect();
+    assert_eq!(rows, counted, "{context}");
+    let totals = sum(&recount(deeds, tenant, hours, only, &[]));
+    assert_eq!(view.totals, totals, "{context}");
+    assert_eq!(sum(rows.iter().map(|(cells, metrics)| (cells, metrics))), totals, "{context}");
+}
+
+#[test]
+fn every_view_is_what_a_count_of_the_records_gives() {
+    let groupings = groupings();
+    assert_eq!(groupings.len(), 141);
+    let methods = || prop::sample::select(sample::methods());
+    let only = (
+        prop::option::of(prop::sample::select(vec![11u128, 12, 21, 99])),
+        prop::option::of(prop::sample::select(vec!["toy", "btc", "none"])),
+        prop::option::weighted(0.3, methods()),
+        prop::option::weighted(0.3, prop::sample::select(vec![110u128, 121, 210])),
+        prop::option::weighted(
+            0.3,
+            prop::sample::select(vec![Transport::Http, Transport::Ws, Transport::Grpc]),
+        ),
+    )
+        .prop_map(|(project, chain, method, key, transport)| Only {
+            project: project.map(ProjectId),
+            chain: chain.map(str::to_owned),
+            method: method.map(|method| String::from_utf8_lossy(&method).replace('\0', "\u{fffd}")),
+            key: key.map(KeyId),
+            transport,
+        });
+    let given = (
+        sample::deeds(START..START + 30, 1..300),
+        prop::collection::vec(0usize..300, 0..4),
+        prop::collection::vec(only, 3),
+        (0u64..32, 1u64..32),
+    );
+    cases(6)
+        .run(&given, |(deeds, mut cuts, onlys, (start, length))| {
+            run(async {
+                let mut desk = Desk::new().await;
+                cuts.push(deeds.len());
+                cuts.sort_unstable();
+                let mut rest = deeds.as_slice();
+                for pair in cuts.windows(2) {
+                    let (part, after) = rest.split_at((pair[1] - pair[0]).min(rest.len()));
+                    desk.ship(part).await;
+                    rest = after;
+                }
+                desk.ship(rest).await;
+                let all = START..START + 30;
+                let some = START + start..START + start + length;
+                for (n, groups) in groupings.iter().enumerate() {
+                    check(&desk, &deeds, OURS, &all, &Only::default(), groups).await;
+                    check(&desk, &deeds, [OURS, THEIRS][n % 2], &some, &onlys[n % 3], groups).await;
+                }
+            });
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_shipment_counts_once_however_often_it_is_shipped() {
+    let mut desk = Desk::new().await;
+    let first = desk.pack(&[deed(110, at(START), vec![item("a"), item("b")])]);
+    desk.store.ship(&first).await.unwrap();
+    let state = desk.state().await;
+    for _ in 0..3 {
+        assert!(matches!(desk.store.ship(&first).await, Err(ShipError::Moved)));
+        assert_eq!(desk.state().await, state);
+    }
+    let second = desk.pack(&[deed(110, at(START), vec![item("a")])]);
+    desk.store.ship(&second).await.unwrap();
+    for shipment in [&first, &second] {
+        assert!(matches!(desk.store.ship(shipment).await, Err(ShipError::Moved)));
+    }
+    let view = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await;
+    assert_eq!(view.totals.requests, 3);
+    assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), [(SEGMENT, desk.position)]);
+    assert_eq!(desk.store.marks(GatewayId(78)).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_mark_moves_only_from_where_it_stands() {
+    let mut desk = Desk::new().await;
+    let mut shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
+    let empty = desk.state().await;
+    let mark = |segment, from, to| Mark { segment: SegmentId(segment), from, to };
+    let head = HEAD as u64;
+    for wrong in [
+        vec![mark(1, head + 1, head + 2)],
+        vec![mark(1, 9, 8)],
+        vec![mark(1, 0, 100), mark(2, head + 1, head + 2)],
+        vec![mark(1, 0, 100), mark(1, 0, 100)],
+    ] {
+        shipment.marks = wrong;
+        assert!(matches!(desk.store.ship(&shipment).await, Err(ShipError::Moved)), "{:?}", shipment.marks);
+        assert_eq!(desk.state().await, empty, "{:?}", shipment.marks);
+    }
+    shipment.marks = vec![mark(1, head, 100), mark(2, 0, 90), mark(1, 100, 200), mark(3, head, head)];
+    desk.store.ship(&shipment).await.unwrap();
+    let marks = [(SegmentId(1), 200), (SegmentId(2), 90), (SegmentId(3), head)];
+    assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), marks);
+
+    let other = Shipment { gateway: GatewayId(78), marks: vec![mark(1, 0, 50)], ..shipment.clone() };
+    desk.store.ship(&other).await.unwrap();
+    assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), marks, "a mark is its gateway's");
+
+    shipment.marks = vec![mark(3, head, 300)];
+    shipment.forgotten = vec![SegmentId(1), SegmentId(2), SegmentId(9)];
+    desk.store.ship(&shipment).await.unwrap();
+    assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), [(SegmentId(3), 300)]);
+    assert_eq!(desk.store.marks(GatewayId(78)).await.unwrap(), [(SegmentId(1), 50)]);
+}
+
+#[tokio::test]
+async fn of_two_who_ship_the_same_one_does() {
+    let mut desk = Desk::new().await;
+    let shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
+    let other = open(&desk.dir, DEADLINE).await;
+    let (here, there) = tokio::join!(desk.store.ship(&shipment), other.ship(&shipment));
+    assert!(here.is_ok() != there.is_ok());
+    let view = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await;
+    assert_eq!(view.totals.requests, 1);
+}
+
+#[tokio::test]
+async fn a_shipment_that_is_dropped_half_way_is_taken_wholly_or_not_at_all() {
+    let mut desk = Desk::new().await;
+    let mut taken = 0;
+    for polls in 0..60 {
+        let deeds: Vec<_> =
+            (0..40).map(|n| deed(110 + n % 2, at(START), vec![item(format!("m{n}"))])).collect();
+        let shipment = desk.pack(&deeds);
+        let mut shipping = Box::pin(desk.store.ship(&shipment));
+        let mut done = false;
+        for _ in 0..polls {
+            done = shipping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+            if done {
+                break;
+            }
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
+        drop(shipping);
+        // Whoever writes next waits for what was dropped to be rolled back, or finds it done.
+        let again = desk.store.ship(&shipment).await;
+        assert!(!done || matches!(again, Err(ShipError::Moved)));
+        taken += usize::from(matches!(again, Err(ShipError::Moved)));
+        if let Err(error) = again {
+            assert!(matches!(error, ShipError::Moved), "{error}");
+        }
+        let view = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await;
+        assert_eq!(view.totals.requests, 40 * (polls + 1));
+        assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), [(SEGMENT, desk.position)]);
+    }
+    assert!(taken < 60, "at least what was never begun was not done");
+}
+
+#[tokio::test]
+async fn while_somebody_else_writes_a_shipment_is_away_and_later_goes_through() {
+    let mut desk = Desk::new().await;
+    let impatient = open(&desk.dir, Duration::from_millis(100)).await;
+    let shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
+    let lock = desk.store.database.begin().await.unwrap();
+    let failed = impatient.ship(&shipment).await;
+    assert!(matches!(failed, Err(ShipError::Store(StoreError::Away(_)))), "{failed:?}");
+    lock.rollback().await.unwrap();
+    impatient.ship(&shipment).await.unwrap();
+    assert_eq!(desk.view(UsageAsk::new(OURS, window(START..START + 1))).await.totals.requests, 1);
+}
+
+#[tokio::test]
+async fn a_quiet_gateway_leaves_one_block() {
+    let mut desk = Desk::new().await;
+    let deeds: Vec<_> =
+        (0..30).map(|n| deed(110 + n % 2, later(at(START), n as u64), vec![item("a")])).collect();
+    for one in &deeds {
+        desk.ship(std::slice::from_ref(one)).await;
+    }
+    assert_eq!(desk.number("SELECT count(*) FROM blocks").await, 1);
+    assert_eq!(desk.number("SELECT count(*) FROM block_keys").await, 2);
+    assert_eq!(desk.number("SELECT events FROM blocks").await, 30);
+    for one in &deeds {
+        let found = desk.store.event(OURS, one.request).await.unwrap().unwrap();
+        assert_eq!((found.key, found.arrival), (one.key, one.arrival));
+    }
+    // A new process knows nothing of the open block and begins another.
+    desk.blocks = Blocks::new();
+    desk.ship(&deeds[..1]).await;
+    assert_eq!(desk.number("SELECT count(*) FROM blocks").await, 2);
+}
+
+#[test]
+fn what_is_restored_is_what_a_count_of_the_records_gives() {
+    let hour = 500_000;
+    let given = (sample::deeds(hour..hour + 50, 1..300), 0u64..50 * 3_600_000_000);
+    cases(24)
+        .run(&given, |(mut deeds, offset)| {
+            let now = later(at(hour), offset);
+            // Few records fall into one minute by themselves, and none on its borders.
+            let minute = now.minute() * 60_000_000;
+            for (n, deed) in deeds.iter_mut().enumerate() {
+                let border = [0, 1, 59_999_999, 60_000_000, 30_000_000];
+                match n % 11 {
+                    near @ 0..5 => deed.arrival = Time::from_micros(minute + border[near]),
+                    5 => deed.arrival = Time::from_micros(minute.saturating_sub(1)),
+                    _ => {}
+                }
+            }
+            let mut windows: BTreeMap<KeyId, [u64; 3]> = BTreeMap::new();
+            let mut units: BTreeMap<(ProjectId, u64), u64> = BTreeMap::new();
+            for deed in &deeds {
+                let then = deed.arrival;
+                let counted = u64::from(deed.windowed);
+                let is_in =
+                    [then.minute() == now.minute(), then.hour() == now.hour(), then.day() == now.day()];
+                if counted > 0 && is_in[2] {
+                    let window = windows.entry(deed.key).or_default();
+                    for (sum, is_in) in window.iter_mut().zip(is_in) {
+                        *sum += if is_in { counted } else { 0 };
+                    }
+                }
+                let is_charged = match deed.phase {
+                    Phase::Whole | Phase::Begin => true,
+                    Phase::Pushed => deed.transport == Transport::Ws,
+                    Phase::End => false,
+                };
+                if is_charged && then.hour() <= now.hour() && then.hour() + 23 >= now.hour() {
+                    let charged: u64 = deed.items.iter().map(|item| u64::from(item.cu)).sum();
+                    *units.entry((deed.project, then.hour())).or_default() += charged;
+                }
+            }
+            units.retain(|_, units| *units > 0);
+            run(async {
+                let mut desk = Desk::new().await;
+                for part in deeds.chunks(70) {
+                    desk.ship(part).await;
+                }
+                let restored = desk.store.restore(now).await.unwrap();
+                let expected = Restored {
+                    now,
+                    windows: windows.into_iter().collect(),
+                    units: units.into_iter().map(|((project, hour), units)| (project, hour, units)).collect(),
+                };
+                assert_eq!(restored, expected);
+            });
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[tokio::test]
+async fn windows_are_restored_up_to_their_borders() {
+    let mut desk = Desk::new().await;
+    let midnight = at(500_016);
+    let begin = |micros: i64| Time::from_micros(midnight.micros().strict_add_signed(micros));
+    let counted = |arrival, windowed| Deed { windowed, ..deed(110, arrival, vec![item("a")]) };
+    let second = 1_000_000;
+    desk.ship(&[
+        counted(begin(-1), 1),
+        counted(begin(0), 10),
+        counted(begin(60 * second - 1), 100),
+        counted(begin(60 * second), 1_000),
+        counted(begin(3_600 * second - 1), 10_000),
+        counted(begin(3_600 * second), 100_000),
+        counted(begin(24 * 3_600 * second - 1), 1_000_000),
+        counted(begin(24 * 3_600 * second), 10_000_000),
+    ])
+    .await;
+    let restored = async |now| {
+        let restored = desk.store.restore(now).await.unwrap();
+        restored.windows.into_iter().map(|(_, window)| window).collect::<Vec<_>>()
+    };
+    assert_eq!(restored(begin(-1)).await, [[1, 1, 1]]);
+    assert_eq!(restored(begin(0)).await, [[110, 11_110, 1_111_110]]);
+    assert_eq!(restored(begin(60 * second - 1)).await, [[110, 11_110, 1_111_110]]);
+    assert_eq!(restored(begin(60 * second)).await, [[1_000, 11_110, 1_111_110]]);
+    assert_eq!(restored(begin(3_600 * second)).await, [[100_000, 100_000, 1_111_110]]);
+    assert_eq!(restored(begin(24 * 3_600 * second)).await, [[10_000_000, 10_000_000, 10_000_000]]);
+    assert_eq!(restored(begin(-60 * second - 1)).await, [[0, 1, 1]]);
+    assert_eq!(restored(begin(48 * 3_600 * second)).await, [] as [[u64; 3]; 0]);
+}
+
+#[tokio::test]
+async fn units_are_restored_for_this_hour_and_the_23_before() {
+    let mut desk = Desk::new().await;
+    let charged = |hour, cu| deed(110, at(hour), vec![Item { cu, ..item("a") }]);
+    desk.ship(&[charged(START - 24, 1), charged(START - 23, 2), charged(START, 4), charged(START + 1, 8)])
+        .await;
+    desk.ship(&[charged(START, 16)]).await;
+    let restored = desk.store.restore(later(at(START), HOUR * 1_000_000 - 1)).await.unwrap();
+    assert_eq!(restored.units, [(ProjectId(11), START - 23, 2), (ProjectId(11), START, 20)]);
+}
+
+#[tokio::test]
+async fn rows_are_cut_at_the_limit_and_totals_are_not() {
+    let mut desk = Desk::new().await;
+    let deeds: Vec<_> = (0..10).map(|n| deed(110, at(START + 9 - n), vec![item("a")])).collect();
+    desk.ship(&deeds).await;
+    let ask = UsageAsk::new(OURS, window(START..START + 10)).grouped(&[Group::Hour]).unwrap();
+    for (limit, rows, truncated) in [(1, 1, true), (9, 9, true), (10, 10, false), (11, 10, false)] {
+        let view = desk.view(ask.clone().limited(limit).unwrap()).await;
+        assert_eq!((view.rows.len(), view.truncated, view.totals.requests), (rows, truncated, 10), "{limit}");
+        let hours: Vec<_> = view.rows.iter().map(|row| row.cells.clone()).collect();
+        let first: Vec<_> = (0..rows as u64).map(|n| vec![Cell::Hour(at(START + n))]).collect();
+        assert_eq!(hours, first, "the earliest first");
+    }
+}
+
+#[tokio::test]
+async fn a_group_without_any_count_is_no_row_and_takes_no_place() {
+    let mut desk = Desk::new().await;
+    let end = Deed {
+        phase: Phase::End,
+        transport: Transport::Ws,
+        windowed: 1,
+        ..deed(110, at(START), vec![Item { status: 101, ..item("x") }])
+    };
+    desk.ship(&[end, deed(111, at(START), vec![item("a")]), deed(120, at(START), vec![])]).await;
+    let ask = UsageAsk::new(OURS, window(START..START + 1)).limited(1).unwrap();
+    let by_status = desk.view(ask.clone().grouped(&[Group::Status]).unwrap()).await;
+    let cells: Vec<_> = by_status.rows.iter().map(|row| row.cells.clone()).collect();
+    assert_eq!((cells, by_status.truncated), (vec![vec![Cell::Status(200)]], false));
+    let by_key = desk.view(ask.clone().grouped(&[Group::Key]).unwrap()).await;
+    assert_eq!((by_key.rows[0].cells.clone(), by_key.truncated), (vec![Cell::Key(KeyId(111))], false));
+    let by_method = desk.view(ask.limited(9).unwrap().grouped(&[Group::Method]).unwrap()).await;
+    let ended = &by_method.rows[0];
+    assert_eq!(ended.cells, [Cell::Method("WS:disconnect".into(), Stream::Disconnect)]);
+    let bytes = Metrics { request_bytes: 100, response_bytes: 200, ..Default::default() };
+    assert_eq!(ended.metrics, bytes);
+    assert_eq!(by_method.totals.request_bytes, 100, "only those of the call");
+
+    let nothing = desk.view(UsageAsk::new(OURS, window(START + 5..START + 6))).await;
+    assert_eq!((nothing.totals, nothing.rows.len()), (Metrics::default(), 0));
+}
+
+#[tokio::test]
+async fn each_period_looks_at_its_hours_at_odd_moments() {
+    let mut desk = Desk::new().await;
+    // From mid-January to the end of March of a leap year, an hour's requests telling the hour.
+    let start = 1_831_590_000 / HOUR;
+    let hours = start..start + 76 * 24;
+    let deeds: Vec<_> = hours
+        .clone()
+        .map(|hour| {
+            deed(110, later(at(hour), 1), vec![Item { calls: (hour - start + 1) as u32, ..item("a") }])
+        })
+        .collect();
+    for part in deeds.chunks(500) {
+        desk.ship(part).await;
+    }
+    // 2028-03-01T00:00:00Z.
+    let march = 1_835_481_600 / HOUR;
+    let day = 24;
+    for (now, month, today) in [
+        (later(at(march), 0), march, march),
+        (Time::from_micros(at(march).micros() - 1), march - 29 * day, march - day),
+        (later(at(march + 3 * day + 7), 1_234_567_890), march, march + 3 * day),
+        (later(at(march + 23), 3_599_999_999), march, march),
+    ] {
+        let hour = now.hour();
+        for (period, first) in [
+            (Period::Day, hour - 23),
+            (Period::Week, hour - 167),
+            (Period::ThirtyDays, hour - 719),
+            (Period::Today, today),
+            (Period::Month, month),
+        ] {
+            let view = desk.view(UsageAsk::new(OURS, Window::of(period, now))).await;
+            assert_eq!((view.from, view.to), (at(first), at(hour + 1)), "{period} at {now:?}");
+            let requests: u64 = (first..=hour).map(|hour| hour.saturating_sub(start) + 1).sum();
+            assert_eq!(view.totals.requests, requests, "{period} at {now:?}");
+            assert_eq!(view.period, Some(period));
+        }
+    }
+    let widest = Window::between(later(at(start), 1), later(at(start + 92 * day), 1)).unwrap();
+    let view = desk.view(UsageAsk::new(OURS, widest).grouped(&[Group::Day]).unwrap()).await;
+    let all: u64 = (1..=76 * day).sum();
+    assert_eq!(view.totals.requests, all);
+    assert_eq!(view.rows.len(), 77, "it began in the middle of a day");
+}
+
+#[tokio::test]
+async fn single_requests_are_found_by_id_and_only_by_their_tenant() {
+    let mut desk = Desk::new().await;
+    let deeds: Vec<_> = (0..500)
+        .map(|n| {
+            deed([110, 111, 210][n % 3], later(at(START), n as u64 * 30_000_017), vec![item(format!("m{n}"))])
+        })
+        .collect();
+    for part in deeds.chunks(90) {
+        desk.ship(part).await;
+    }
+    for (n, one) in deeds.iter().enumerate() {
+        let (mine, other) = if one.tenant == OURS { (OURS, THEIRS) } else { (THEIRS, OURS) };
+        let found = desk.store.event(mine, one.request).await.unwrap().unwrap();
+        assert_eq!((found.request, found.arrival, found.key), (one.request, one.arrival, one.key));
+        assert_eq!(found.lines[0].method, format!("m{n}"));
+        assert_eq!(desk.store.event(other, one.request).await.unwrap(), None);
+    }
+    let unknown = RequestId::new(deeds[7].arrival);
+    assert_eq!(desk.store.event(OURS, unknown).await.unwrap(), None);
+    for id in [RequestId(0), RequestId(u128::MAX)] {
+        assert_eq!(desk.store.event(OURS, id).await.unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn of_a_stream_its_end_is_found() {
+    let mut desk = Desk::new().await;
+    let begin =
+        Deed { phase: Phase::Begin, transport: Transport::Ws, ..deed(110, at(START), vec![item("x")]) };
+    let part = |phase| Deed { phase, ..begin.clone() };
+    desk.ship(&[begin.clone(), part(Phase::Pushed)]).await;
+    let phase =
+        async |desk: &Desk| desk.store.event(OURS, begin.request).await.unwrap().map(|event| event.phase);
+    assert_eq!(phase(&desk).await, Some(Phase::Begin));
+    desk.ship(&[part(Phase::End), part(Phase::Pushed)]).await;
+    assert_eq!(phase(&desk).await, Some(Phase::End));
+}
+
+#[tokio::test]
+async fn the_last_events_of_a_key_come_newest_first() {
+    let mut desk = Desk::new().await;
+    // Not in the order of arrival, over several hours and blocks.
+    let mut deeds: Vec<_> = (0..900u64)
+        .map(|n| {
+            let arrival = later(at(START), n * 7_919 % 900 * 20_000_000);
+            deed([110, 111, 210][n as usize % 3], arrival, vec![item("a")])
+        })
+        .collect();
+    for part in deeds.chunks(100) {
+        desk.ship(part).await;
+        desk.blocks = Blocks::new();
+    }
+    deeds.retain(|deed| deed.key == KeyId(111));
+    deeds.sort_by_key(|deed| std::cmp::Reverse((deed.arrival, deed.request)));
+    for limit in [0, 1, 2, 50, 299, 300, 5_000] {
+        let last = desk.store.last_events(OURS, KeyId(111), limit).await.unwrap();
+        let requests: Vec<_> = last.iter().map(|event| event.request).collect();
+        let expected: Vec<_> = deeds.iter().take(limit as usize).map(|deed| deed.request).collect();
+        assert_eq!(requests, expected, "{limit}");
+    }
+    assert_eq!(desk.store.last_events(THEIRS, KeyId(111), 10).await.unwrap(), []);
+    assert_eq!(desk.store.last_events(OURS, KeyId(210), 10).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn history_begins_with_the_oldest_event_in_scope() {
+    let mut desk = Desk::new().await;
+    let project = |project| Only { project: Some(ProjectId(project)), ..Only::default() };
+    let ask = |only| UsageAsk::new(OURS, window(START..START + 1)).only(only);
+    assert_eq!(desk.view(ask(Only::default())).await.history_from, None);
+    desk.ship(&[
+        deed(210, later(at(START), 1), vec![]),
+        deed(120, later(at(START), 900), vec![]),
+        deed(110, later(at(START), 500), vec![]),
+        deed(120, later(at(START), 700), vec![]),
+    ])
+    .await;
+    // A block that ends earlier and begins later, and one of a later hour.
+    desk.blocks = Blocks::new();
+    desk.ship(&[deed(120, later(at(START), 800), vec![])]).await;
+    desk.ship(&[deed(120, at(START + 1), vec![])]).await;
+    assert_eq!(desk.view(ask(Only::default())).await.history_from, Some(later(at(START), 500)));
+    assert_eq!(desk.view(ask(project(12))).await.history_from, Some(later(at(START), 700)));
+    assert_eq!(desk.view(ask(project(21))).await.history_from, None, "another tenant's");
+}
+
+#[tokio::test]
+async fn what_is_too_old_is_removed_in_small_steps_and_nothing_else() {
+    let mut desk = Desk::new().await;
+    let deeds: Vec<_> = (0..60).map(|n| deed(110, later(at(START + n), 5), vec![item("a")])).collect();
+    for one in &deeds {
+        desk.ship(std::slice::from_ref(one)).await;
+    }
+    // More rollups in an hour than a step removes.
+    let names: Vec<_> =
+        (0..2_300).map(|n| deed(110 + n % 3, at(START + 1), vec![item(format!("m{:03}", n / 3))])).collect();
+    for part in names.chunks(400) {
+        desk.ship(part).await;
+    }
+    let before = desk.number("SELECT count(*) FROM rollups").await;
+    assert_eq!(before, 60 + 2_300);
+    let nothing = desk.store.retain(at(START), at(START)).await.unwrap();
+    assert_eq!(nothing, Removed::default());
+
+    let kept = later(at(START + 50), 5);
+    let removed = desk.store.retain(kept, at(START)).await.unwrap();
+    assert_eq!(removed.rollups, 0);
+    assert_eq!(removed.blocks as i64 + desk.number("SELECT count(*) FROM blocks").await, 60 + 1);
+    assert_eq!(desk.number("SELECT count(*) FROM blocks").await, 10);
+    assert_eq!(desk.number("SELECT count(*) FROM block_keys").await, 10);
+    let view = desk.view(UsageAsk::new(OURS, window(START..START + 60))).await;
+    assert_eq!((view.history_from, view.totals.requests), (Some(kept), 2_360));
+    assert_eq!(desk.store.event(OURS, deeds[49].request).await.unwrap(), None);
+    assert!(desk.store.event(OURS, deeds[50].request).await.unwrap().is_some());
+
+    // Half an hour later the hour is not over.
+    let removed = desk.store.retain(at(START), later(at(START + 2), 1_800_000_000)).await.unwrap();
+    assert_eq!(removed, Removed { blocks: 0, rollups: 2_302 });
+    let view = desk.view(UsageAsk::new(OURS, window(START..START + 60))).await;
+    assert_eq!(view.totals.requests, 58);
+}
+
+#[tokio::test]
+async fn hostile_names_are_kept_and_found_and_harm_nobody() {
+    let mut desk = Desk::new().await;
+    let deeds: Vec<_> =
+        sample::methods().into_iter().map(|name| deed(110, at(START), vec![item(name)])).collect();
+    desk.ship(&deeds).await;
+    let ask = UsageAsk::new(OURS, window(START..START + 1));
+    let view = desk.view(ask.clone().grouped(&[Group::Method]).unwrap()).await;
+    let names: BTreeSet<_> = view.rows.iter().map(|row| row.cells[0].clone()).collect();
+    assert_eq!(names.len(), deeds.len() - 1, "two are shown alike");
+    for deed in &deeds {
+        let shown = String::from_utf8_lossy(&deed.items[0].method).replace('\0', "\u{fffd}");
+        assert!(names.contains(&Cell::Method(shown.clone(), Stream::Call)), "{shown}");
+        let only = Only { method: Some(shown.clone()), ..Only::default() };
+        let requests = desk.view(ask.clone().only(only)).await.totals.requests;
+        assert_eq!(requests, if shown.starts_with("not") { 2 } else { 1 }, "{shown}");
+        let found = desk.store.event(OURS, deed.request).await.unwrap().unwrap();
+        assert_eq!(found.lines[0].method, shown);
+    }
+    let raw = Only { method: Some("nul\0nul".into()), chain: Some("toy".into()), ..Only::default() };
+    assert_eq!(desk.view(ask.clone().only(raw)).await.totals.requests, 1);
+    for chain in ["toy\0", "' OR 1=1 --", ""] {
+        let only = Only { chain: Some(chain.into()), ..Only::default() };
+        assert_eq!(desk.view(ask.clone().only(only)).await.totals, Metrics::default(), "{chain}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_named_like_a_part_of_a_stream_is_a_row_of_its_own() {
+    let mut desk = Desk::new().await;
+    let end = Deed {
+        phase: Phase::End,
+        transport: Transport::Ws,
+        ..deed(110, at(START), vec![Item { bytes_in: 7, ..item("x") }])
+    };
+    desk.ship(&[deed(110, at(START), vec![item("WS:disconnect")]), end]).await;
+    let view =
+        desk.view(UsageAsk::new(OURS, window(START..START + 1)).grouped(&[Group::Method]).unwrap()).await;
+    let rows: Vec<_> =
+        view.rows.iter().map(|row| (row.cells[0].clone(), row.metrics.request_bytes)).collect();
+    let name = || "WS:disconnect".to_owned();
+    assert_eq!(
+        rows,
+        [(Cell::Method(name(), Stream::Call), 100), (Cell::Method(name(), Stream::Disconnect), 7)]
+    );
+    assert_eq!(view.totals.request_bytes, 100);
+}
+
+#[tokio::test]
+async fn a_thousand_methods_of_a_project_and_hour_are_told_apart() {
+    let mut desk = Desk::new().await;
+    let call = |key, hour, name: String| deed(key, at(hour), vec![item(name)]);
+    let flood = |key, names: Range<usize>| -> Vec<_> {
+        names.map(|n| call(key, START, format!("made{n:04}"))).collect()
+    };
+    desk.ship(&[call(110, START, "toy_read".into())]).await;
+    // One name too many in one shipment, over two keys; then more, with names that are there already.
+    desk.ship(&flood(111, 0..MOST)).await;
+    let told = desk.store.methods(OURS, ProjectId(11), START).await.unwrap();
+    assert_eq!(told.len(), MOST);
+    assert!(told.contains("toy_read") && !told.contains(OTHER));
+    desk.ship(&[flood(110, MOST - 10..MOST + 10), vec![call(110, START, "toy_read".into())]].concat()).await;
+    // So it is for one that knows nothing yet, and after a shipment that failed.
+    desk.store = open(&desk.dir, DEADLINE).await;
+    let mut moved = desk.pack(&flood(110, 5_000..5_010));
+    moved.marks[0].from += 1;
+    assert!(matches!(desk.store.ship(&moved).await, Err(ShipError::Moved)));
+    moved.marks[0].from -= 1;
+    desk.store.ship(&moved).await.unwrap();
+    desk.ship(&flood(110, 0..5)).await;
+    assert_eq!(desk.store.methods(OURS, ProjectId(11), START).await.unwrap(), told);
+
+    let ask = UsageAsk::new(OURS, window(START..START + 1)).grouped(&[Group::Method]).unwrap();
+    let view = desk.view(ask.limited(MOST_ROWS).unwrap()).await;
+    let count = |name: &str| -> u64 {
+        let cell = Cell::Method(name.into(), Stream::Call);
+        view.rows.iter().filter(|row| row.cells[0] == cell).map(|row| row.metrics.requests).sum()
+    };
+    assert_eq!(view.rows.len(), MOST + 1);
+    assert_eq!((count("toy_read"), count("made0000"), count("made0995")), (2, 2, 2));
+    // The name that did not fit, the eleven after it, and those of the second store.
+    assert_eq!(count(OTHER), 1 + 1 + 10 + 10);
+    assert_eq!(view.totals.requests, 1 + 1_000 + 21 + 10 + 5);
+
+    desk.ship(&[call(110, START + 1, "later".into()), call(120, START, "elsewhere".into())]).await;
+    desk.ship(&[Deed { phase: Phase::Begin, transport: Transport::Ws, ..call(110, START, "x".into()) }])
+        .await;
+    let methods =
+        async |project, hour| desk.store.methods(OURS, ProjectId(project), hour).await.unwrap().len();
+    assert_eq!(
+        (methods(11, START + 1).await, methods(12, START).await, methods(11, START).await),
+        (1, 1, MOST)
+    );
+    assert_eq!(desk.store.methods(THEIRS, ProjectId(11), START).await.unwrap().len(), 0);
+    let ask = UsageAsk::new(OURS, window(START..START + 1));
+    assert_eq!(desk.view(ask).await.totals.ws_connections, 1);
+}
+
+#[tokio::test]
+async fn a_damaged_block_is_told_as_such() {
+    let mut desk = Desk::new().await;
+    let one = deed(110, at(START), vec![item("a")]);
+    desk.ship(std::slice::from_ref(&one)).await;
+    let damage = Statement::from_string(DbBackend::Sqlite, "UPDATE blocks SET bytes = x'0102030405'");
+    let transaction = desk.store.database.begin().await.unwrap();
+    transaction.execute_raw(damage).await.unwrap();
+    transaction.commit().await.unwrap();
+    let is_unreadable = |error: &StoreError| matches!(error, StoreError::Unreadable { what: "block", .. });
+    assert!(is_unreadable(&desk.store.event(OURS, one.request).await.unwrap_err()));
+    assert!(is_unreadable(&desk.store.last_events(OURS, KeyId(110), 1).await.unwrap_err()));
+    assert!(is_unreadable(&desk.store.restore(at(START)).await.unwrap_err()));
+}
+
+#[tokio::test]
+async fn everything_is_there_again_after_reopening() {
+    let mut desk = Desk::new().await;
+    desk.ship(&[deed(110, at(START), vec![item("a")])]).await;
+    let state = desk.state().await;
+    desk.store.close().await;
+    let url = url_of(&desk.dir.path().join("rpcgate.db"));
+    desk.store = UsageStore::open(&url, false).await.unwrap();
+    assert_eq!(desk.state().await, state);
+    assert!(desk.dir.path().join("rpcgate-usage.db").exists());
+    assert!(!desk.dir.path().join("rpcgate.db").exists());
+}
+
+#[test]
+fn blocks_hold_no_event_twice_over_many_shipments() {
+    cases(12)
+        .run(&(sample::deeds(START..START + 4, 1..400), 1usize..50), |(deeds, step)| {
+            run(async {
+                let mut desk = Desk::new().await;
+                for part in deeds.chunks(step) {
+                    desk.ship(part).await;
+                }
+                let query = Statement::from_string(DbBackend::Sqlite, "SELECT bytes FROM blocks");
+                let rows = desk.store.database.reader().query_all_raw(query).await.unwrap();
+                let mut seen = Vec::new();
+                for row in rows {
+                    let bytes: Vec<u8> = row.try_get_by_index(0).unwrap();
+                    let events = Block::events(&bytes, |_, _| true).unwrap();
+                    seen.extend(events.iter().map(|event| (event.request, event.arrival, event.lines.len())));
+                }
+                seen.sort_unstable();
+                let mut all: Vec<_> =
+                    deeds.iter().map(|deed| (deed.request, deed.arrival, deed.items.len())).collect();
+                all.sort_unstable();
+                assert_eq!(seen, all);
+            });
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn refusals_that_were_summed_count_as_many() {
+    run(async {
+        let mut desk = Desk::new().await;
+        let refused = Item { outcome: Outcome::Refused, status: 429, cu: 0, calls: 250, ..item("a") };
+        desk.ship(&[Deed { windowed: 0, ..deed(110, at(START), vec![refused]) }]).await;
+        let totals = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await.totals;
+        let expected = Metrics {
+            requests: 250,
+            errors: 250,
+            rejected: 250,
+            request_bytes: 100,
+            response_bytes: 200,
+            ..Default::default()
+        };
+        assert_eq!(totals, expected);
+    });
+}

@@ -1,0 +1,412 @@
+//! A question to the usage view, read from the strings of a request (specification, "`GET /usage` query parameters").
+
+use super::method;
+use super::window::{MOST_DAYS, Window};
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::tally::Transport;
+use std::fmt;
+use std::str::FromStr;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// Rows of an answer when the question says nothing about it.
+pub const DEFAULT_LIMIT: u32 = 500;
+
+/// The most rows of an answer.
+pub const MOST_ROWS: u32 = 5_000;
+
+/// The most names to group by.
+pub const MOST_GROUPS: usize = 4;
+
+/// What rows are grouped by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Group {
+    /// The UTC hour.
+    Hour,
+    /// The UTC day.
+    Day,
+    /// The chain.
+    Chain,
+    /// The method.
+    Method,
+    /// The API key.
+    Key,
+    /// The project.
+    Project,
+    /// The transport.
+    Transport,
+    /// The HTTP status.
+    Status,
+}
+
+impl Group {
+    /// All of them.
+    pub const ALL: [Group; 8] = [
+        Group::Hour,
+        Group::Day,
+        Group::Chain,
+        Group::Method,
+        Group::Key,
+        Group::Project,
+        Group::Transport,
+        Group::Status,
+    ];
+
+    /// Its name in requests and answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Group::Hour => "hour",
+            Group::Day => "day",
+            Group::Chain => "chain",
+            Group::Method => "method",
+            Group::Key => "key",
+            Group::Project => "project",
+            Group::Transport => "transport",
+            Group::Status => "status",
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Group {
+    type Err = AskError;
+
+    fn from_str(s: &str) -> Result<Self, AskError> {
+        Group::ALL.into_iter().find(|group| group.name() == s).ok_or(AskError::Group)
+    }
+}
+
+/// Why a question cannot be asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// `period` is none.
+    #[error("period must be one of 24h, 7d, 30d, today, month")]
+    Period,
+    /// A moment is none.
+    #[error("{0} must be an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z")]
+    Moment(&'static str),
+    /// `to` was given alone.
+    #[error("to needs from")]
+    NoFrom,
+    /// `to` is not after `from`.
+    #[error("to must be later than from")]
+    Backwards,
+    /// `to` is too long after `from`.
+    #[error("from and to must be at most {MOST_DAYS} days apart")]
+    TooLong,
+    /// `group_by` holds a name that is none.
+    #[error("group_by takes hour, day, chain, method, key, project, transport, status")]
+    Group,
+    /// `group_by` holds a name twice.
+    #[error("group_by names {0} twice")]
+    Twice(Group),
+    /// `group_by` holds too many names.
+    #[error("group_by takes at most {MOST_GROUPS} names")]
+    TooManyGroups,
+    /// `group_by` holds hour and day.
+    #[error("group_by takes hour or day, not both")]
+    HourAndDay,
+    /// An identifier is none.
+    #[error("{0} must be a UUID")]
+    Id(&'static str),
+    /// `transport` is none.
+    #[error("transport must be one of http, ws, grpc")]
+    Transport,
+    /// `limit` is none.
+    #[error("limit must be a number from 1 to {MOST_ROWS}")]
+    Limit,
+}
+
+/// The parameters of a request, as they came; what is `None` was not given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[expect(missing_docs, reason = "the names are those of the request")]
+pub struct Params<'a> {
+    pub project_id: Option<&'a str>,
+    pub period: Option<&'a str>,
+    pub from: Option<&'a str>,
+    pub to: Option<&'a str>,
+    pub group_by: Option<&'a str>,
+    pub chain: Option<&'a str>,
+    pub method: Option<&'a str>,
+    pub key: Option<&'a str>,
+    pub transport: Option<&'a str>,
+    pub limit: Option<&'a str>,
+}
+
+/// A question to the usage view of one tenant.
+///
+/// ```
+/// use rpcgate_admin::usage::{AskError, Params, UsageAsk};
+/// use rpcgate_core::{caller::TenantId, clock::Time};
+///
+/// let now = Time::from_secs(1_800_000_000);
+/// let params = Params { period: Some("7d"), group_by: Some("day,chain"), ..Params::default() };
+/// let ask = UsageAsk::parse(TenantId(1), &params, now)?;
+/// assert_eq!(ask.window().hours().count(), 7 * 24);
+///
+/// let params = Params { group_by: Some("hour,day"), ..Params::default() };
+/// assert_eq!(UsageAsk::parse(TenantId(1), &params, now), Err(AskError::HourAndDay));
+/// # Ok::<(), AskError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsageAsk {
+    tenant: TenantId,
+    window: Window,
+    group_by: Vec<Group>,
+    only: Only,
+    limit: u32,
+}
+
+/// What is looked at; all of it where nothing is said.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Only {
+    /// This project.
+    pub project: Option<ProjectId>,
+    /// This chain, by path name.
+    pub chain: Option<String>,
+    /// This method, as it is [shown](method::shown).
+    pub method: Option<String>,
+    /// This key.
+    pub key: Option<KeyId>,
+    /// This transport.
+    pub transport: Option<Transport>,
+}
+
+impl UsageAsk {
+    /// All usage of `tenant` in `window`, in one row.
+    pub fn new(tenant: TenantId, window: Window) -> Self {
+        UsageAsk { tenant, window, group_by: Vec::new(), only: Only::default(), limit: DEFAULT_LIMIT }
+    }
+
+    /// The question of a request that came at `now`.
+    ///
+    /// `from` and `to` replace `period`; without `to` the window ends `now`. A parameter that is empty counts as not
+    /// given, as forms send it.
+    ///
+    /// # Errors
+    /// An [`AskError`] that names the parameter.
+    pub fn parse(tenant: TenantId, params: &Params<'_>, now: Time) -> Result<Self, AskError> {
+        let given = |param: Option<&'_ str>| param.map(str::to_owned).filter(|param| !param.is_empty());
+        let window = match (given(params.from), given(params.to)) {
+            (None, None) => {
+                let period = given(params.period).map(|period| period.parse()).transpose()?;
+                Window::of(period.unwrap_or_default(), now)
+            }
+            (None, Some(_)) => return Err(AskError::NoFrom),
+            (Some(from), to) => {
+                let to = to.map_or(Ok(now), |to| moment("to", &to))?;
+                Window::between(moment("from", &from)?, to)?
+            }
+        };
+        let only = Only {
+            project: given(params.project_id)
+                .map(|id| id.parse().map_err(|_| AskError::Id("project_id")))
+                .transpose()?,
+            chain: given(params.chain),
+            method: given(params.method),
+            key: given(params.key).map(|id| id.parse().map_err(|_| AskError::Id("key"))).transpose()?,
+            transport: given(params.transport).map(|name| transport(&name)).transpose()?,
+        };
+        let groups = given(params.group_by).map(|names| groups(&names)).transpose()?.unwrap_or_default();
+        let limit =
+            given(params.limit).map(|limit| limit.parse().map_err(|_| AskError::Limit)).transpose()?;
+        UsageAsk::new(tenant, window).only(only).grouped(&groups)?.limited(limit.unwrap_or(DEFAULT_LIMIT))
+    }
+
+    /// The question with rows by `groups`, in that order.
+    ///
+    /// # Errors
+    /// [`AskError::TooManyGroups`], [`AskError::Twice`], [`AskError::HourAndDay`].
+    pub fn grouped(self, groups: &[Group]) -> Result<Self, AskError> {
+        if groups.len() > MOST_GROUPS {
+            return Err(AskError::TooManyGroups);
+        }
+        if let Some(twice) = groups.iter().enumerate().find(|(at, group)| groups[..*at].contains(group)) {
+            return Err(AskError::Twice(*twice.1));
+        }
+        if groups.contains(&Group::Hour) && groups.contains(&Group::Day) {
+            return Err(AskError::HourAndDay);
+        }
+        Ok(UsageAsk { group_by: groups.to_vec(), ..self })
+    }
+
+    /// The question about a part.
+    #[must_use]
+    pub fn only(self, only: Only) -> Self {
+        // No stored name has a NUL, and a database may not take one.
+        let clean = |name: Option<String>| name.map(|name| method::shown(name.as_bytes()).into_owned());
+        UsageAsk { only: Only { chain: clean(only.chain), method: clean(only.method), ..only }, ..self }
+    }
+
+    /// The question with at most `rows` rows in its answer.
+    ///
+    /// # Errors
+    /// [`AskError::Limit`] for none, or more than [`MOST_ROWS`].
+    pub fn limited(self, rows: u32) -> Result<Self, AskError> {
+        if !(1..=MOST_ROWS).contains(&rows) {
+            return Err(AskError::Limit);
+        }
+        Ok(UsageAsk { limit: rows, ..self })
+    }
+
+    /// Whose usage.
+    pub const fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
+    /// Its hours.
+    pub const fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// What rows are grouped by.
+    pub fn group_by(&self) -> &[Group] {
+        &self.group_by
+    }
+
+    /// What is looked at.
+    pub const fn part(&self) -> &Only {
+        &self.only
+    }
+
+    /// The most rows of the answer.
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+}
+
+fn groups(names: &str) -> Result<Vec<Group>, AskError> {
+    // Refused before they are read one by one: a request line has room for thousands.
+    if names.split(',').count() > MOST_GROUPS {
+        return Err(AskError::TooManyGroups);
+    }
+    names.split(',').map(|name| name.trim().parse()).collect()
+}
+
+fn transport(name: &str) -> Result<Transport, AskError> {
+    [Transport::Http, Transport::Ws, Transport::Grpc]
+        .into_iter()
+        .find(|transport| transport.name() == name)
+        .ok_or(AskError::Transport)
+}
+
+fn moment(parameter: &'static str, text: &str) -> Result<Time, AskError> {
+    let wrong = AskError::Moment(parameter);
+    let moment = OffsetDateTime::parse(text, &Rfc3339).map_err(|_| wrong)?;
+    let micros = moment.unix_timestamp_nanos().div_euclid(1_000);
+    u64::try_from(micros).map(Time::from_micros).map_err(|_| wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::Period;
+
+    const TENANT: TenantId = TenantId(1);
+    /// 2027-01-15T08:00:00Z.
+    const NOW: Time = Time::from_secs(1_800_000_000);
+    const ID: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+
+    fn parse(params: Params<'_>) -> Result<UsageAsk, AskError> {
+        UsageAsk::parse(TENANT, &params, NOW)
+    }
+
+    #[test]
+    fn nothing_given_asks_for_24_hours_in_one_row() {
+        let ask = parse(Params::default()).unwrap();
+        assert_eq!(ask, UsageAsk::new(TENANT, Window::of(Period::Day, NOW)));
+        assert_eq!((ask.limit(), ask.group_by().len(), ask.window().hours().count()), (500, 0, 24));
+        let empty = Some("");
+        let blank = Params {
+            period: empty,
+            from: empty,
+            to: empty,
+            group_by: empty,
+            key: empty,
+            limit: empty,
+            ..Default::default()
+        };
+        assert_eq!(parse(blank), Ok(ask));
+    }
+
+    #[test]
+    fn everything_given_is_understood() {
+        let ask = parse(Params {
+            project_id: Some(ID),
+            period: Some("month"),
+            group_by: Some("status, key,hour,transport"),
+            chain: Some("toy"),
+            method: Some("a\0b"),
+            key: Some(ID),
+            transport: Some("grpc"),
+            limit: Some("5000"),
+            ..Default::default()
+        })
+        .unwrap();
+        assert_eq!(ask.window(), &Window::of(Period::Month, NOW));
+        assert_eq!(ask.group_by(), [Group::Status, Group::Key, Group::Hour, Group::Transport]);
+        assert_eq!(ask.limit(), 5_000);
+        let only = Only {
+            project: Some(ID.parse().unwrap()),
+            chain: Some("toy".into()),
+            method: Some("a\u{fffd}b".into()),
+            key: Some(ID.parse().unwrap()),
+            transport: Some(Transport::Grpc),
+        };
+        assert_eq!(ask.part(), &only);
+        for group in Group::ALL {
+            assert_eq!(group.name().parse(), Ok(group));
+        }
+    }
+
+    #[test]
+    fn from_and_to_replace_the_period() {
+        let window = |from, to| {
+            parse(Params { period: Some("7d"), from, to, ..Default::default() })
+                .map(|ask| ask.window().clone())
+        };
+        let at = |from: u64, to: u64| Window::between(Time::from_secs(from), Time::from_secs(to));
+        let moments = (Some("2027-01-15T05:30:00Z"), Some("2027-01-15T08:00:00.5+02:00"));
+        assert_eq!(window(moments.0, moments.1), at(NOW.secs() - 9_000, NOW.secs() - 7_199));
+        assert_eq!(window(moments.0, None), at(NOW.secs() - 9_000, NOW.secs()));
+        assert_eq!(window(None, moments.1), Err(AskError::NoFrom));
+        assert_eq!(window(moments.1, moments.0), Err(AskError::Backwards));
+        assert_eq!(window(Some("2027-01-16T00:00:00Z"), None), Err(AskError::Backwards));
+        assert_eq!(window(Some("2026-10-15T08:00:00Z"), None).map(|window| window.period()), Ok(None));
+        assert_eq!(window(Some("2026-10-15T07:59:59Z"), None), Err(AskError::TooLong));
+        for bad in
+            ["yesterday", "2027-01-15", "2027-01-15T05:30:00", "1969-12-31T23:59:59Z", "2027-02-30T00:00:00Z"]
+        {
+            assert_eq!(window(Some(bad), moments.1), Err(AskError::Moment("from")), "{bad}");
+            assert_eq!(window(moments.0, Some(bad)), Err(AskError::Moment("to")), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_refused_by_name() {
+        let refused = |params: Params<'_>| parse(params).unwrap_err();
+        let none = Params::default();
+        assert_eq!(refused(Params { period: Some("1h"), ..none }), AskError::Period);
+        let groups = |names| refused(Params { group_by: Some(names), ..none });
+        assert_eq!(groups("chains"), AskError::Group);
+        assert_eq!(groups("chain,"), AskError::Group);
+        assert_eq!(groups("chain,key,chain"), AskError::Twice(Group::Chain));
+        assert_eq!(groups("hour,chain,day"), AskError::HourAndDay);
+        assert_eq!(groups("hour,chain,method,key,status"), AskError::TooManyGroups);
+        assert_eq!(refused(Params { project_id: Some("1"), ..none }), AskError::Id("project_id"));
+        assert_eq!(refused(Params { key: Some("rpcg_abc"), ..none }), AskError::Id("key"));
+        assert_eq!(refused(Params { transport: Some("WS"), ..none }), AskError::Transport);
+        for limit in ["0", "5001", "-1", "1e3", "99999999999999999999"] {
+            assert_eq!(refused(Params { limit: Some(limit), ..none }), AskError::Limit, "{limit}");
+        }
+        assert_eq!(AskError::Id("key").to_string(), "key must be a UUID");
+        assert_eq!(AskError::TooLong.to_string(), "from and to must be at most 92 days apart");
+    }
+}

@@ -1,0 +1,404 @@
+//! Sums events by the hour.
+
+use super::method;
+use super::rollup::{Metrics, Rollup, Stream};
+use foldhash::fast::RandomState;
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use rpcgate_core::journal::{Event, EventLine, Reader};
+use rpcgate_core::seam::ledger::{Outcome, Phase};
+use rpcgate_core::tally::Transport;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// The sums of the events read since it was taken last.
+///
+/// It tells all methods apart: how many are told apart in the database is decided where it is known which are there
+/// (`UsageStore::ship`). So it grows with the methods that clients make up, and whoever fills it takes it when it
+/// [is full](Fold::is_full).
+#[derive(Debug, Default)]
+pub struct Fold {
+    callers: Words<(TenantId, ProjectId, KeyId)>,
+    chains: Words<Box<str>>,
+    /// Methods as they were called, each with the number of what is shown of it: two may be shown alike.
+    called: HashMap<Box<[u8]>, u32, RandomState>,
+    methods: Words<Box<str>>,
+    rows: HashMap<Place, Sums, RandomState>,
+}
+
+/// What a [`Fold`] has summed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Folded {
+    /// The sums, in the order of their names, no two with the same.
+    pub rollups: Vec<Rollup>,
+}
+
+/// The names of a rollup; those that are text, and the caller, by number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Place {
+    caller: u32,
+    chain: u32,
+    method: u32,
+    status: u16,
+    transport: Transport,
+    stream: Stream,
+    hour: u64,
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    metrics: Metrics,
+    window_requests: u64,
+}
+
+impl Fold {
+    /// At how many rows it [is full](Fold::is_full).
+    pub const FULL: usize = 16_384;
+
+    /// The sums of nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds what `reader` has read last. `false`, and nothing is added: `event` is not from it.
+    pub fn add(&mut self, reader: &Reader, event: &Event) -> bool {
+        let (Some(party), Some(chain)) = (reader.party(event.party), reader.chain(event.chain)) else {
+            return false;
+        };
+        if !reader.lines().iter().all(|line| reader.method(line.method).is_some()) {
+            return false;
+        }
+        let stream = stream(event);
+        let mut place = Place {
+            caller: self.callers.number((party.tenant, party.project, party.key)),
+            chain: self.chains.number_of(chain),
+            method: 0,
+            status: 0,
+            transport: event.transport,
+            stream,
+            hour: event.arrival.hour(),
+        };
+        let latency = u64::try_from(event.latency.as_micros()).unwrap_or(u64::MAX);
+        // What was counted in the windows is the set's; it is kept with its first call.
+        let mut windowed = u64::from(event.windowed);
+        for line in reader.lines() {
+            place.method = match stream.method() {
+                Some(name) => self.methods.number_of(name),
+                None => self.method(reader.method(line.method).unwrap_or_default()),
+            };
+            place.status = line.status;
+            let sums = self.rows.entry(place).or_default();
+            sums.window_requests = sums.window_requests.saturating_add(windowed);
+            windowed = 0;
+            count(&mut sums.metrics, event, line, stream, latency);
+        }
+        if windowed > 0 {
+            place.method = self.methods.number_of(stream.method().unwrap_or(method::NONE));
+            let sums = self.rows.entry(place).or_default();
+            sums.window_requests = sums.window_requests.saturating_add(windowed);
+        }
+        true
+    }
+
+    /// How many rows the sums have so far.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether it has so many rows that it should be shipped before more is added, so that one shipment stays a matter
+    /// of milliseconds. It takes more nevertheless.
+    pub fn is_full(&self) -> bool {
+        self.len() >= Self::FULL
+    }
+
+    /// The sums. Afterwards it is empty.
+    pub fn take(&mut self) -> Folded {
+        let Fold { callers, chains, called: _, methods, rows } = std::mem::take(self);
+        let text = |words: &[Box<str>], number: u32| -> String {
+            words.get(number as usize).map(ToString::to_string).unwrap_or_default()
+        };
+        let mut rollups: Vec<Rollup> = rows
+            .into_iter()
+            .filter_map(|(place, sums)| {
+                let (tenant, project, key) = *callers.words.get(place.caller as usize)?;
+                Some(Rollup {
+                    hour: place.hour,
+                    tenant,
+                    project,
+                    key,
+                    chain: text(&chains.words, place.chain),
+                    method: text(&methods.words, place.method),
+                    transport: place.transport,
+                    status: place.status,
+                    stream: place.stream,
+                    metrics: sums.metrics,
+                    window_requests: sums.window_requests,
+                })
+            })
+            .collect();
+        rollups.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
+        Folded { rollups }
+    }
+
+    fn method(&mut self, name: &[u8]) -> u32 {
+        if let Some(number) = self.called.get(name) {
+            return *number;
+        }
+        let number = self.methods.number_of(&method::shown(name));
+        self.called.insert(name.into(), number);
+        number
+    }
+}
+
+/// The names of a rollup, in the order in which rollups are stored.
+pub(crate) fn names(rollup: &Rollup) -> impl Ord + '_ {
+    let Rollup { hour, tenant, project, key, chain, method, transport, status, stream, .. } = rollup;
+    (hour, tenant, project, key, chain, method, transport, status, stream)
+}
+
+/// Only WebSocket streams have rows of their own; another long call is a call, told in two parts.
+fn stream(event: &Event) -> Stream {
+    match (event.transport, event.phase) {
+        (Transport::Ws, Phase::Begin) => Stream::Connect,
+        (Transport::Ws, Phase::Pushed) => Stream::Message,
+        (Transport::Ws, Phase::End) => Stream::Disconnect,
+        _ => Stream::Call,
+    }
+}
+
+fn count(metrics: &mut Metrics, event: &Event, line: &EventLine, stream: Stream, latency: u64) {
+    let (calls, cu) = (u64::from(line.calls), u64::from(line.cu));
+    match stream {
+        Stream::Call => match event.phase {
+            Phase::Whole => {
+                metrics.count(calls, cu, line.outcome, line.cached);
+                metrics.carry(line.bytes_in, line.bytes_out);
+                metrics.time(calls, line.outcome, latency);
+            }
+            // A long call is one call, charged when it begins; what it came to is known at its end, whose line holds
+            // the bytes of all of it.
+            Phase::Begin => metrics.count(calls, cu, line.outcome, line.cached),
+            Phase::Pushed => {}
+            Phase::End => {
+                metrics.judge(calls, line.outcome, line.cached);
+                metrics.carry(line.bytes_in, line.bytes_out);
+                metrics.time(calls, line.outcome, latency);
+            }
+        },
+        Stream::Connect => {
+            match line.outcome {
+                Outcome::Answered | Outcome::NodeError => metrics.ws_connections += calls,
+                Outcome::Refused | Outcome::Failed => metrics.ws_refused += calls,
+                Outcome::Abandoned => {}
+            }
+            metrics.bill(calls, cu);
+            metrics.carry(line.bytes_in, line.bytes_out);
+        }
+        Stream::Message => {
+            metrics.ws_messages += calls;
+            metrics.bill(calls, cu);
+            metrics.carry(line.bytes_in, line.bytes_out);
+        }
+        Stream::Disconnect => metrics.carry(line.bytes_in, line.bytes_out),
+    }
+}
+
+/// Words by number, in the order in which they came.
+#[derive(Debug)]
+struct Words<W> {
+    numbers: HashMap<W, u32, RandomState>,
+    words: Vec<W>,
+}
+
+impl<W> Default for Words<W> {
+    fn default() -> Self {
+        Words { numbers: HashMap::default(), words: Vec::new() }
+    }
+}
+
+impl<W: Hash + Eq + Clone> Words<W> {
+    fn number(&mut self, word: W) -> u32 {
+        let next = self.words.len() as u32;
+        let number = *self.numbers.entry(word.clone()).or_insert(next);
+        if number == next {
+            self.words.push(word);
+        }
+        number
+    }
+}
+
+impl Words<Box<str>> {
+    /// The same without an allocation where the word is there.
+    fn number_of(&mut self, word: &str) -> u32 {
+        match self.numbers.get(word) {
+            Some(number) => *number,
+            None => self.number(word.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::Blocks;
+    use crate::usage::sample::{Deed, deed, frames, item, methods, take_in};
+    use rpcgate_core::clock::Time;
+    use std::time::Duration;
+
+    fn fold(deeds: &[Deed]) -> Vec<Rollup> {
+        let mut fold = Fold::new();
+        take_in(&frames(deeds), &mut fold, &mut Blocks::new());
+        fold.take().rollups
+    }
+
+    const NOW: Time = Time::from_secs(500_000 * 3_600 + 1_800);
+
+    #[test]
+    fn calls_with_the_same_names_are_one_row() {
+        let mut cached = item("toy_read");
+        cached.cached = true;
+        let mut refused = item("toy_read");
+        (refused.outcome, refused.status, refused.cu, refused.calls) = (Outcome::Refused, 429, 0, 7);
+        let deeds = [
+            deed(110, NOW, vec![item("toy_read"), cached, refused]),
+            deed(110, NOW, vec![item("toy_read")]),
+            deed(111, NOW, vec![item("toy_read")]),
+        ];
+        let rollups = fold(&deeds);
+        let seen: Vec<_> = rollups
+            .iter()
+            .map(|row| {
+                (row.key.0, row.status, row.metrics.requests, row.metrics.cache_hits, row.window_requests)
+            })
+            .collect();
+        assert_eq!(seen, [(110, 200, 3, 1, 2), (110, 429, 7, 0, 0), (111, 200, 1, 0, 1)]);
+        let first = &rollups[0];
+        assert_eq!(
+            (first.hour, first.tenant.0, first.project.0, first.stream),
+            (500_000, 1, 11, Stream::Call)
+        );
+        assert_eq!((first.metrics.billable_units, first.metrics.billed_requests), (3, 3));
+        assert_eq!((first.metrics.latency_us, first.metrics.latency_count), (4_500, 3));
+        assert_eq!((first.metrics.request_bytes, first.metrics.response_bytes), (300, 600));
+    }
+
+    #[test]
+    fn an_hour_begins_with_its_first_microsecond() {
+        let begin = Time::from_secs(500_000 * 3_600);
+        let before = Time::from_micros(begin.micros() - 1);
+        let hours: Vec<_> = fold(&[deed(110, begin, vec![item("a")]), deed(110, before, vec![item("a")])])
+            .iter()
+            .map(|row| row.hour)
+            .collect();
+        assert_eq!(hours, [499_999, 500_000]);
+    }
+
+    #[test]
+    fn a_stream_has_rows_of_its_own_and_its_totals_are_not_added_again() {
+        let part = |phase, outcome, calls| {
+            let item = crate::usage::sample::Item { outcome, calls, cu: 0, ..item("eth_subscribe") };
+            Deed { phase, transport: Transport::Ws, windowed: 0, ..deed(110, NOW, vec![item]) }
+        };
+        let rollups = fold(&[
+            Deed { windowed: 1, ..part(Phase::Begin, Outcome::Answered, 1) },
+            part(Phase::Begin, Outcome::Refused, 2),
+            part(Phase::Pushed, Outcome::Answered, 5),
+            part(Phase::End, Outcome::Abandoned, 1),
+        ]);
+        let seen: Vec<_> = rollups.iter().map(|row| (row.method.as_str(), row.stream)).collect();
+        assert_eq!(
+            seen,
+            [
+                ("WS:connect", Stream::Connect),
+                ("WS:disconnect", Stream::Disconnect),
+                ("WS:message", Stream::Message),
+            ]
+        );
+        let bytes = Metrics { request_bytes: 100, response_bytes: 200, ..Default::default() };
+        let connect = Metrics {
+            request_bytes: 200,
+            response_bytes: 400,
+            ws_connections: 1,
+            ws_refused: 2,
+            ..Default::default()
+        };
+        assert_eq!(rollups[0].metrics, connect);
+        assert_eq!(rollups[0].window_requests, 1);
+        assert_eq!(rollups[1].metrics, bytes);
+        assert_eq!(rollups[2].metrics, Metrics { ws_messages: 5, ..bytes });
+    }
+
+    #[test]
+    fn a_method_that_is_named_like_a_part_of_a_stream_is_a_call() {
+        let rollups = fold(&[deed(110, NOW, vec![item("WS:disconnect")])]);
+        assert_eq!((rollups[0].method.as_str(), rollups[0].stream), ("WS:disconnect", Stream::Call));
+        assert_eq!(rollups[0].metrics.requests, 1);
+    }
+
+    #[test]
+    fn a_long_call_is_one_request_with_the_outcome_and_bytes_of_its_end() {
+        let part = |phase, outcome| {
+            let item = crate::usage::sample::Item { outcome, ..item("getnowblock") };
+            Deed { phase, transport: Transport::Grpc, ..deed(110, NOW, vec![item]) }
+        };
+        let begun = fold(&[part(Phase::Begin, Outcome::Answered)]);
+        let charged = Metrics { requests: 1, billed_requests: 1, billable_units: 1, ..Default::default() };
+        assert_eq!(begun[0].metrics, charged);
+        let ended = fold(&[part(Phase::Begin, Outcome::Answered), part(Phase::End, Outcome::NodeError)]);
+        let whole = Metrics {
+            errors: 1,
+            request_bytes: 100,
+            response_bytes: 200,
+            latency_us: 1_500,
+            latency_count: 1,
+            ..charged
+        };
+        assert_eq!(ended.iter().map(|row| row.metrics).collect::<Vec<_>>(), [whole]);
+    }
+
+    #[test]
+    fn what_was_counted_in_the_windows_is_kept_also_without_a_call() {
+        let rollups = fold(&[Deed { windowed: 3, ..deed(110, NOW, vec![]) }, deed(111, NOW, vec![])]);
+        let seen: Vec<_> = rollups
+            .iter()
+            .map(|row| (row.key.0, row.method.as_str(), row.window_requests, row.metrics.is_empty()))
+            .collect();
+        assert_eq!(seen, [(110, "-", 3, true), (111, "-", 1, true)]);
+    }
+
+    #[test]
+    fn names_that_are_shown_alike_are_one_row() {
+        let deeds: Vec<_> = methods().into_iter().map(|name| deed(110, NOW, vec![item(name)])).collect();
+        let rollups = fold(&deeds);
+        assert_eq!(rollups.len(), deeds.len() - 1);
+        assert!(rollups.iter().all(|row| !row.method.contains('\0')));
+        let alike: Vec<_> = rollups.iter().filter(|row| row.metrics.requests == 2).collect();
+        assert_eq!(alike.iter().map(|row| row.method.as_str()).collect::<Vec<_>>(), ["not\u{fffd} text"]);
+    }
+
+    #[test]
+    fn what_was_taken_is_gone_and_what_is_another_readers_is_not_added() {
+        let mut fold = Fold::new();
+        take_in(&frames(&[deed(110, NOW, vec![item("a")])]), &mut fold, &mut Blocks::new());
+        assert_eq!((fold.len(), fold.is_full()), (1, false));
+        assert_eq!(fold.take().rollups.len(), 1);
+        assert!(fold.is_empty());
+
+        let bytes = frames(&[deed(110, NOW, vec![item("a")])]);
+        let (_, event) = Reader::new().frame(&bytes).unwrap().unwrap();
+        assert!(!fold.add(&Reader::new(), &event));
+        assert!(fold.is_empty());
+    }
+
+    #[test]
+    fn sums_stop_at_the_end_of_numbers() {
+        let mut long = deed(110, NOW, vec![item("a")]);
+        long.latency = Duration::MAX;
+        long.items[0].calls = u32::MAX;
+        assert_eq!(fold(&[long.clone(), long])[0].metrics.latency_us, u64::MAX);
+    }
+}

@@ -1,0 +1,287 @@
+//! Records for tests, and what they come to, counted one by one.
+
+use super::ask::{Group, Only};
+use super::{Blocks, Cell, Fold, Metrics, Stream};
+use proptest::prelude::*;
+use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::clock::Time;
+use rpcgate_core::journal::{Reader, Writer};
+use rpcgate_core::plan::{Price, Tier};
+use rpcgate_core::seam::ledger::{Line, Outcome, Phase, Record};
+use rpcgate_core::tally::Transport;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+pub(crate) const HOUR: u64 = 3_600;
+
+/// A record that owns its names.
+#[derive(Clone, Debug)]
+pub(crate) struct Deed {
+    pub(crate) phase: Phase,
+    pub(crate) request: RequestId,
+    pub(crate) tenant: TenantId,
+    pub(crate) project: ProjectId,
+    pub(crate) key: KeyId,
+    pub(crate) chain: &'static str,
+    pub(crate) transport: Transport,
+    pub(crate) arrival: Time,
+    pub(crate) latency: Duration,
+    pub(crate) windowed: u32,
+    pub(crate) items: Vec<Item>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) method: Vec<u8>,
+    pub(crate) cu: u32,
+    pub(crate) status: u16,
+    pub(crate) outcome: Outcome,
+    pub(crate) cached: bool,
+    pub(crate) calls: u32,
+    pub(crate) bytes_in: u32,
+    pub(crate) bytes_out: u32,
+}
+
+/// An answered call of one Compute Unit.
+pub(crate) fn item(method: impl AsRef<[u8]>) -> Item {
+    Item {
+        method: method.as_ref().to_vec(),
+        cu: 1,
+        status: 200,
+        outcome: Outcome::Answered,
+        cached: false,
+        calls: 1,
+        bytes_in: 100,
+        bytes_out: 200,
+    }
+}
+
+/// A call at `arrival`: the key belongs to project `key / 10`, that to tenant `key / 100`.
+pub(crate) fn deed(key: u128, arrival: Time, items: Vec<Item>) -> Deed {
+    Deed {
+        phase: Phase::Whole,
+        request: RequestId::new(arrival),
+        tenant: TenantId(key / 100),
+        project: ProjectId(key / 10),
+        key: KeyId(key),
+        chain: "toy",
+        transport: Transport::Http,
+        arrival,
+        latency: Duration::from_micros(1_500),
+        windowed: 1,
+        items,
+    }
+}
+
+/// The frames of `deeds`.
+pub(crate) fn frames(deeds: &[Deed]) -> Vec<u8> {
+    let (mut writer, mut frames) = (Writer::new(), Vec::new());
+    for deed in deeds {
+        let lines: Vec<Line<'_>> = deed
+            .items
+            .iter()
+            .map(|item| Line {
+                method: &item.method,
+                cu: item.cu,
+                status: item.status,
+                outcome: item.outcome,
+                cached: item.cached,
+                calls: item.calls,
+                bytes_in: item.bytes_in,
+                bytes_out: item.bytes_out,
+            })
+            .collect();
+        let record = Record {
+            phase: deed.phase,
+            request: deed.request,
+            key: deed.key,
+            project: deed.project,
+            tenant: deed.tenant,
+            chain: ChainName::new(deed.chain),
+            transport: deed.transport,
+            tier: Tier::Standard,
+            price: Price(5),
+            arrival: deed.arrival,
+            latency: deed.latency,
+            windowed: deed.windowed,
+            lines: &lines,
+        };
+        writer.frame(&record, &mut frames);
+    }
+    frames
+}
+
+/// Reads all frames into `fold` and `blocks`.
+pub(crate) fn take_in(frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) {
+    let (mut reader, mut rest) = (Reader::new(), frames);
+    while let Some((length, event)) = reader.frame(rest).unwrap() {
+        assert!(fold.add(&reader, &event));
+        assert!(blocks.add(&reader, &event));
+        rest = &rest[length..];
+    }
+    assert!(rest.is_empty());
+}
+
+/// Names that clients may think of. All are shown differently but the last two.
+pub(crate) fn methods() -> Vec<Vec<u8>> {
+    let mut methods: Vec<Vec<u8>> = [
+        "toy_read",
+        "toy_scan",
+        "",
+        "-",
+        "(other)",
+        "WS:connect",
+        "WS:disconnect",
+        "'; DROP TABLE rollups; --",
+        "\"quoted\" \\ % _ ?",
+        "größe \u{1f4a9} \u{202e}",
+        "nul\0nul",
+    ]
+    .map(|name| name.as_bytes().to_vec())
+    .into();
+    methods.push(vec![b'x'; 1_024]);
+    methods.push(b"not\xff text".to_vec());
+    methods.push(b"not\xfe text".to_vec());
+    methods
+}
+
+/// Records of two tenants, three projects and six keys, in hours from `hours` on.
+pub(crate) fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Value = Vec<Deed>> {
+    let outcomes =
+        [Outcome::Answered, Outcome::NodeError, Outcome::Refused, Outcome::Failed, Outcome::Abandoned];
+    let item = (
+        prop::sample::select(methods()),
+        prop_oneof![Just(0u32), Just(1), Just(75), any::<u32>()],
+        prop::sample::select(vec![200u16, 403, 429, 502, 65_535]),
+        prop::sample::select(outcomes.to_vec()),
+        any::<bool>(),
+        prop_oneof![4 => Just(1u32), 1 => 2..1_000u32],
+        (any::<u32>(), any::<u32>()),
+    )
+        .prop_map(|(method, cu, status, outcome, cached, calls, (bytes_in, bytes_out))| Item {
+            method,
+            cu,
+            status,
+            outcome,
+            cached,
+            calls,
+            bytes_in,
+            bytes_out,
+        });
+    let names = (
+        prop::sample::select(vec![110u128, 111, 120, 121, 210, 211]),
+        prop::sample::select(vec!["toy", "btc", "sol"]),
+        prop::sample::select(vec![Transport::Http, Transport::Ws, Transport::Grpc]),
+        prop_oneof![
+            4 => Just(Phase::Whole),
+            1 => Just(Phase::Begin),
+            1 => Just(Phase::Pushed),
+            1 => Just(Phase::End),
+        ],
+    );
+    let micros = hours.start * HOUR * 1_000_000..hours.end * HOUR * 1_000_000;
+    let deed = (names, micros, 0..5_000_000u64, 0..4u32, prop::collection::vec(item, 0..4)).prop_map(
+        |((key, chain, transport, phase), arrival, latency, windowed, items)| Deed {
+            phase,
+            chain,
+            transport,
+            latency: Duration::from_micros(latency),
+            windowed,
+            ..deed(key, Time::from_micros(arrival), items)
+        },
+    );
+    prop::collection::vec(deed, count)
+}
+
+/// A method as it should be shown.
+fn shown(method: &[u8]) -> String {
+    String::from_utf8_lossy(method).chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
+}
+
+/// What `deeds` come to in `hours`, by `groups`, counted one by one after the words of the specification; without the
+/// bytes of ended streams where methods are not told apart.
+pub(crate) fn recount(
+    deeds: &[Deed],
+    tenant: TenantId,
+    hours: &Range<u64>,
+    only: &Only,
+    groups: &[Group],
+) -> BTreeMap<Vec<Cell>, Metrics> {
+    let mut rows: BTreeMap<Vec<Cell>, Metrics> = BTreeMap::new();
+    for deed in deeds.iter().filter(|deed| deed.tenant == tenant && hours.contains(&deed.arrival.hour())) {
+        for item in &deed.items {
+            let (method, stream) = match (deed.transport, deed.phase) {
+                (Transport::Ws, Phase::Begin) => ("WS:connect".to_owned(), Stream::Connect),
+                (Transport::Ws, Phase::Pushed) => ("WS:message".to_owned(), Stream::Message),
+                (Transport::Ws, Phase::End) => ("WS:disconnect".to_owned(), Stream::Disconnect),
+                _ => (shown(&item.method), Stream::Call),
+            };
+            let is_wanted = only.project.is_none_or(|project| project == deed.project)
+                && only.chain.as_ref().is_none_or(|chain| chain == deed.chain)
+                && only.method.as_ref().is_none_or(|wanted| *wanted == method)
+                && only.key.is_none_or(|key| key == deed.key)
+                && only.transport.is_none_or(|transport| transport == deed.transport);
+            if !is_wanted {
+                continue;
+            }
+            let cells = groups
+                .iter()
+                .map(|group| match group {
+                    Group::Hour => Cell::Hour(Time::from_secs(deed.arrival.secs() / 3_600 * 3_600)),
+                    Group::Day => Cell::Day(Time::from_secs(deed.arrival.secs() / 86_400 * 86_400)),
+                    Group::Chain => Cell::Chain(deed.chain.to_owned()),
+                    Group::Method => Cell::Method(method.clone(), stream),
+                    Group::Key => Cell::Key(deed.key),
+                    Group::Project => Cell::Project(deed.project),
+                    Group::Transport => Cell::Transport(deed.transport),
+                    Group::Status => Cell::Status(item.status),
+                })
+                .collect();
+            let row = rows.entry(cells).or_default();
+            let calls = u64::from(item.calls);
+            let is_answered = matches!(item.outcome, Outcome::Answered | Outcome::NodeError);
+            let is_call = stream == Stream::Call;
+            if is_call && matches!(deed.phase, Phase::Whole | Phase::Begin) {
+                row.requests += calls;
+            }
+            if is_call && matches!(deed.phase, Phase::Whole | Phase::Begin | Phase::End) {
+                row.errors += if item.outcome == Outcome::Answered { 0 } else { calls };
+                row.rejected +=
+                    if matches!(item.outcome, Outcome::Refused | Outcome::Failed) { calls } else { 0 };
+                row.cache_hits += if item.cached && is_answered { calls } else { 0 };
+            }
+            let is_charged = match deed.phase {
+                Phase::Whole | Phase::Begin => true,
+                Phase::Pushed => stream == Stream::Message,
+                Phase::End => false,
+            };
+            if is_charged && item.cu >= 1 {
+                row.billed_requests += calls;
+                row.billable_units += u64::from(item.cu);
+            }
+            let has_bytes = match stream {
+                Stream::Call => matches!(deed.phase, Phase::Whole | Phase::End),
+                Stream::Connect | Stream::Message => true,
+                Stream::Disconnect => groups.contains(&Group::Method),
+            };
+            if has_bytes {
+                row.request_bytes += u64::from(item.bytes_in);
+                row.response_bytes += u64::from(item.bytes_out);
+            }
+            match stream {
+                Stream::Connect if is_answered => row.ws_connections += calls,
+                Stream::Connect if item.outcome != Outcome::Abandoned => row.ws_refused += calls,
+                Stream::Message => row.ws_messages += calls,
+                _ => {}
+            }
+            if is_call && is_answered && matches!(deed.phase, Phase::Whole | Phase::End) {
+                row.latency_us += deed.latency.as_micros() as u64 * calls;
+                row.latency_count += calls;
+            }
+        }
+    }
+    rows.retain(|_, metrics| !metrics.is_empty());
+    rows
+}

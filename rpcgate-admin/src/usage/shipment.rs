@@ -1,0 +1,32 @@
+//! What is shipped: all of it, or nothing.
+
+use super::block::Block;
+use super::fold::Folded;
+use rpcgate_core::journal::{GatewayId, SegmentId};
+
+/// What was read from a gateway's journal since the last shipment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shipment {
+    /// Whose journal.
+    pub gateway: GatewayId,
+    /// What part of it was read.
+    pub marks: Vec<Mark>,
+    /// The sums of what was read.
+    pub folded: Folded,
+    /// The events that were read, one by one.
+    pub blocks: Vec<Block>,
+    /// Segments whose files are gone: their marks may go.
+    pub forgotten: Vec<SegmentId>,
+}
+
+/// A part of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Where the part begins: what the last shipment of this segment had as `to`. In a segment of which nothing was
+    /// shipped yet it is the end of its head, or 0.
+    pub from: u64,
+    /// Where the part ends.
+    pub to: u64,
+}

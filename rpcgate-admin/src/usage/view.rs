@@ -1,0 +1,81 @@
+//! The answer to a question about usage.
+
+use super::ask::Group;
+use super::rollup::{Metrics, Stream};
+use super::window::Period;
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::tally::Transport;
+
+/// Usage of one tenant (specification, "Usage view").
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsageView {
+    /// Whose usage.
+    pub tenant: TenantId,
+    /// The project it is limited to.
+    pub project: Option<ProjectId>,
+    /// The first moment of the window: the begin of an hour.
+    pub from: Time,
+    /// The first moment after the window: the end of an hour.
+    pub to: Time,
+    /// The name the window was told by; `None` when its ends were.
+    pub period: Option<Period>,
+    /// What the rows are grouped by.
+    pub group_by: Vec<Group>,
+    /// The sums of all that was asked for. They are never cut.
+    pub totals: Metrics,
+    /// The sums by group, in the order of their cells. They add up to the totals, but for the bytes of ended streams:
+    /// see [`Stream::Disconnect`].
+    pub rows: Vec<UsageRow>,
+    /// Whether there are more rows than were asked for.
+    pub truncated: bool,
+    /// When the oldest single event came that is kept of the tenant, or of the project.
+    pub history_from: Option<Time>,
+}
+
+/// The sums of one group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsageRow {
+    /// What the group has in common: a cell for each name of `group_by`, in its order.
+    pub cells: Vec<Cell>,
+    /// The sums.
+    pub metrics: Metrics,
+}
+
+/// One thing that a group has in common.
+#[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum Cell {
+    /// The UTC hour that begins then.
+    Hour(Time),
+    /// The UTC day that begins then.
+    Day(Time),
+    /// The chain's path name.
+    Chain(String),
+    /// The method's name, and whether it is one: a client may have called a method as the bookkeeping of streams is
+    /// named, and then there are two rows of that name.
+    Method(String, Stream),
+    /// The API key.
+    Key(KeyId),
+    /// The project.
+    Project(ProjectId),
+    /// The transport.
+    Transport(Transport),
+    /// The HTTP status.
+    Status(u16),
+}
+
+impl Cell {
+    /// What it is.
+    pub const fn group(&self) -> Group {
+        match self {
+            Cell::Hour(_) => Group::Hour,
+            Cell::Day(_) => Group::Day,
+            Cell::Chain(_) => Group::Chain,
+            Cell::Method(..) => Group::Method,
+            Cell::Key(_) => Group::Key,
+            Cell::Project(_) => Group::Project,
+            Cell::Transport(_) => Group::Transport,
+            Cell::Status(_) => Group::Status,
+        }
+    }
+}

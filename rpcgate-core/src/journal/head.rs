@@ -1,0 +1,147 @@
+//! The start of a segment: what it is, whose it is, and since when.
+
+use super::ids::{GatewayId, SegmentId};
+use crate::clock::Time;
+use std::fmt;
+
+/// The length of a [`Head`], in bytes.
+pub const HEAD: usize = 64;
+
+const MAGIC: [u8; 8] = *b"rpcgate\x1a";
+const VERSION: u32 = 1;
+
+// Where its parts stand; what lies between `opened` and the checksum is zero and means nothing yet.
+const AT_VERSION: usize = 8;
+const AT_SEGMENT: usize = 12;
+const AT_GATEWAY: usize = 28;
+const AT_OPENED: usize = 44;
+const AT_CHECKSUM: usize = HEAD - 4;
+
+/// What stands at the start of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Who wrote it.
+    pub gateway: GatewayId,
+    /// When it was opened.
+    pub opened: Time,
+}
+
+/// Bytes that are no [`Head`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BadHead {
+    /// Fewer than [`HEAD`] bytes.
+    Short,
+    /// They begin otherwise than every head does.
+    Foreign,
+    /// They are not what was written.
+    Checksum,
+    /// A form that this version does not read.
+    Version(u32),
+}
+
+impl fmt::Display for BadHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadHead::Short => f.write_str("shorter than the head of a journal segment"),
+            BadHead::Foreign => f.write_str("not a journal segment"),
+            BadHead::Checksum => {
+                f.write_str("the head of the journal segment is damaged: its checksum is wrong")
+            }
+            BadHead::Version(version) => {
+                write!(f, "the journal segment is of version {version}; this program reads version {VERSION}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadHead {}
+
+impl Head {
+    /// Its byte form.
+    pub fn to_bytes(&self) -> [u8; HEAD] {
+        let mut bytes = [0; HEAD];
+        let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
+        put(0, &MAGIC);
+        put(AT_VERSION, &VERSION.to_le_bytes());
+        put(AT_SEGMENT, &self.segment.0.to_be_bytes());
+        put(AT_GATEWAY, &self.gateway.0.to_be_bytes());
+        put(AT_OPENED, &self.opened.micros().to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..AT_CHECKSUM]);
+        bytes[AT_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The head at the start of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`BadHead`] where there is none.
+    pub fn read(bytes: &[u8]) -> Result<Head, BadHead> {
+        let bytes: &[u8; HEAD] = bytes.first_chunk().ok_or(BadHead::Short)?;
+        if !bytes.starts_with(&MAGIC) {
+            return Err(BadHead::Foreign);
+        }
+        if crc32fast::hash(&bytes[..AT_CHECKSUM]) != u32::from_le_bytes(part(bytes, AT_CHECKSUM)) {
+            return Err(BadHead::Checksum);
+        }
+        let version = u32::from_le_bytes(part(bytes, AT_VERSION));
+        if version != VERSION {
+            return Err(BadHead::Version(version));
+        }
+        Ok(Head {
+            segment: SegmentId(u128::from_be_bytes(part(bytes, AT_SEGMENT))),
+            gateway: GatewayId(u128::from_be_bytes(part(bytes, AT_GATEWAY))),
+            opened: Time::from_micros(u64::from_le_bytes(part(bytes, AT_OPENED))),
+        })
+    }
+}
+
+fn part<const N: usize>(bytes: &[u8; HEAD], at: usize) -> [u8; N] {
+    std::array::from_fn(|index| bytes[at + index])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head() -> Head {
+        Head {
+            segment: SegmentId(0x018b_cfe5_6800_7cc5_8294_4642_0f4e_856e),
+            gateway: GatewayId(u128::MAX),
+            opened: Time::from_micros(1_700_000_000_123_456),
+        }
+    }
+
+    #[test]
+    fn a_head_reads_as_it_was_written_whatever_follows_it() {
+        let mut bytes = head().to_bytes().to_vec();
+        assert_eq!(Head::read(&bytes), Ok(head()));
+        bytes.extend_from_slice(b"frames");
+        assert_eq!(Head::read(&bytes), Ok(head()));
+    }
+
+    #[test]
+    fn no_changed_byte_and_no_missing_byte_of_a_head_passes() {
+        let bytes = head().to_bytes();
+        for at in 0..HEAD {
+            for change in [1, 0x80, 0xff] {
+                let mut changed = bytes;
+                changed[at] ^= change;
+                assert!(Head::read(&changed).is_err(), "byte {at}");
+            }
+            assert_eq!(Head::read(&bytes[..at]), Err(BadHead::Short));
+        }
+        assert_eq!(Head::read(&[0; HEAD]), Err(BadHead::Foreign));
+    }
+
+    #[test]
+    fn a_later_version_is_named() {
+        let mut bytes = head().to_bytes();
+        bytes[AT_VERSION] = 2;
+        let checksum = crc32fast::hash(&bytes[..AT_CHECKSUM]);
+        bytes[AT_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Head::read(&bytes), Err(BadHead::Version(2)));
+    }
+}

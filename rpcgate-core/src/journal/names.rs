@@ -1,0 +1,193 @@
+//! Names and callers by number, on both sides: the writer decides what gets one, the reader holds it to the bounds.
+
+use super::frame::{MAX_NAME, TABLE, TABLE_TEXT, Torn};
+use super::varint::{self, Cursor};
+use foldhash::fast::RandomState;
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// What a writer has given a number.
+#[derive(Debug)]
+pub(super) struct Numbers<K> {
+    numbers: HashMap<K, u32, RandomState>,
+    text: usize,
+}
+
+impl<K> Default for Numbers<K> {
+    fn default() -> Self {
+        Numbers { numbers: HashMap::default(), text: 0 }
+    }
+}
+
+impl<K: Hash + Eq> Numbers<K> {
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.numbers.capacity()
+    }
+
+    /// Appends a reference to `word`, which has `text` bytes of text. True: its definition has to follow.
+    pub(super) fn put<Q>(&mut self, word: &Q, text: usize, out: &mut Vec<u8>) -> bool
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        if let Some(number) = self.numbers.get(word) {
+            varint::put(u64::from(*number) + 1, out);
+            return false;
+        }
+        let next = self.numbers.len();
+        if next < TABLE && self.text + text <= TABLE_TEXT {
+            self.numbers.insert(word.to_owned(), next as u32);
+            self.text += text;
+            varint::put(next as u64 + 1, out);
+        } else {
+            varint::put(0, out);
+        }
+        true
+    }
+}
+
+impl Numbers<Vec<u8>> {
+    /// Appends a reference to `name`, cut if it is too long, and its definition where it needs one.
+    pub(super) fn put_name(&mut self, name: &[u8], out: &mut Vec<u8>) {
+        let name = cut(name);
+        if self.put(name, name.len(), out) {
+            varint::put(name.len() as u64, out);
+            out.extend_from_slice(name);
+        }
+    }
+}
+
+/// `name` up to [`MAX_NAME`] bytes, not ending in the middle of a character.
+fn cut(name: &[u8]) -> &[u8] {
+    let Some(after) = name.get(MAX_NAME) else {
+        return name;
+    };
+    let goes_on = |byte: &u8| byte & 0xc0 == 0x80;
+    let mut end = MAX_NAME;
+    if goes_on(after) {
+        // A character has at most three bytes after its first; what has more is no text and may be cut anywhere.
+        let back = name[MAX_NAME - 3..MAX_NAME].iter().rev().position(|byte| !goes_on(byte));
+        end -= back.map_or(0, |back| back + 1);
+    }
+    &name[..end]
+}
+
+/// A word as a frame refers to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reference {
+    /// Defined before.
+    Known(u32),
+    /// Defined here, with the next number.
+    New,
+    /// Defined here, for this frame only.
+    Passing,
+}
+
+impl Reference {
+    /// Reads a reference to one of `known` words, or to a new one.
+    pub(super) fn read(cursor: &mut Cursor<'_>, known: usize) -> Result<Self, Torn> {
+        match cursor.number::<u32>()?.checked_sub(1) {
+            None => Ok(Reference::Passing),
+            Some(index) if (index as usize) < known => Ok(Reference::Known(index)),
+            Some(index) if index as usize == known && known < TABLE => Ok(Reference::New),
+            Some(_) => Err(Torn::Content),
+        }
+    }
+}
+
+/// Names one after the other.
+#[derive(Debug, Default)]
+struct Names {
+    text: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Names {
+    fn push(&mut self, name: &[u8]) -> usize {
+        self.text.extend_from_slice(name);
+        self.ends.push(self.text.len());
+        self.ends.len() - 1
+    }
+
+    fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        self.text.get(start..end)
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.ends.truncate(len);
+        self.text.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+}
+
+/// The names that a reader knows.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    numbered: Names,
+    /// Those of the newest frame that have no number. Their indices begin behind the table's.
+    passing: Names,
+}
+
+impl Known {
+    /// How many have a number.
+    pub(super) fn len(&self) -> usize {
+        self.numbered.ends.len()
+    }
+
+    /// Forgets what came after the first `len`, and what has no number.
+    pub(super) fn keep(&mut self, len: usize) {
+        self.numbered.truncate(len);
+        self.passing.truncate(0);
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&[u8]> {
+        let index = index as usize;
+        match index.checked_sub(TABLE) {
+            Some(passing) => self.passing.get(passing),
+            None => self.numbered.get(index),
+        }
+    }
+
+    /// Reads a reference: the index of the name.
+    pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, Torn> {
+        let reference = Reference::read(cursor, self.len())?;
+        if let Reference::Known(index) = reference {
+            return Ok(index);
+        }
+        let length: usize = cursor.number()?;
+        let name = cursor.bytes(length)?;
+        if length > MAX_NAME {
+            return Err(Torn::Content);
+        }
+        let index = match reference {
+            Reference::Passing => TABLE + self.passing.push(name),
+            _ if self.numbered.text.len() + length > TABLE_TEXT => return Err(Torn::Content),
+            _ => self.numbered.push(name),
+        };
+        Ok(index as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_cut_between_characters() {
+        for (text, rest) in [("a", 1_024), ("é", 1_024), ("€", 1_023), ("🦀", 1_024)] {
+            for shift in 0..4 {
+                let name = "x".repeat(shift) + &text.repeat(2_000);
+                let cut = std::str::from_utf8(cut(name.as_bytes())).unwrap();
+                assert!(name.starts_with(cut) && cut.len() > MAX_NAME - text.len(), "{text} after {shift}");
+                if shift == 0 {
+                    assert_eq!(cut.len(), rest);
+                }
+            }
+        }
+        assert_eq!(cut(&[0x80; 3_000]).len(), MAX_NAME, "what is no text is cut all the same");
+        assert_eq!(cut(&[b'x'; MAX_NAME]).len(), MAX_NAME);
+    }
+}

@@ -1,0 +1,161 @@
+//! Reads frames.
+
+use super::code::Code;
+use super::frame::{
+    CACHED, CALLS, Event, EventLine, FRAME_HEAD, MAX_PAYLOAD, Party, STATUS, TABLE, TRANSPORT_SHIFT, Torn,
+    USUAL_STATUS, WINDOWED,
+};
+use super::names::{Known, Reference};
+use super::varint::Cursor;
+use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
+use crate::clock::Time;
+use crate::plan::Price;
+use std::time::Duration;
+
+/// Reads the frames of one segment, or of one block, from the first on. What it keeps of them is bounded, whatever
+/// they say.
+#[derive(Debug, Default)]
+pub struct Reader {
+    parties: Vec<Party>,
+    passing: Option<Party>,
+    chains: Known,
+    methods: Known,
+    lines: Vec<EventLine>,
+}
+
+impl Reader {
+    /// A reader that has read nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The frame at the start of `bytes`: its length in bytes and what it says. `None`: they end before it does.
+    ///
+    /// Its lines, and the names and the caller that got no number in it, stay readable until the next call.
+    ///
+    /// # Errors
+    ///
+    /// [`Torn`] if no such frame can follow those read before. Nothing is learned from it: other bytes may be tried.
+    pub fn frame(&mut self, bytes: &[u8]) -> Result<Option<(usize, Event)>, Torn> {
+        let before = self.counts();
+        self.keep(before);
+        let Some((length, rest)) = bytes.split_first_chunk() else {
+            return Ok(None);
+        };
+        let length = u32::from_le_bytes(*length) as usize;
+        // Nothing has the checksum zero: without this, zeros would be frames.
+        if length == 0 || length > MAX_PAYLOAD {
+            return Err(Torn::Length);
+        }
+        let Some((checksum, rest)) = rest.split_first_chunk() else {
+            return Ok(None);
+        };
+        let Some(payload) = rest.get(..length) else {
+            return Ok(None);
+        };
+        if crc32fast::hash(payload) != u32::from_le_bytes(*checksum) {
+            return Err(Torn::Checksum);
+        }
+        let event = self.payload(&mut Cursor(payload)).inspect_err(|_| self.keep(before))?;
+        Ok(Some((FRAME_HEAD + length, event)))
+    }
+
+    /// The lines of the frame read last.
+    pub fn lines(&self) -> &[EventLine] {
+        &self.lines
+    }
+
+    /// The caller at `index`.
+    pub fn party(&self, index: u32) -> Option<&Party> {
+        match index as usize {
+            TABLE => self.passing.as_ref(),
+            index => self.parties.get(index),
+        }
+    }
+
+    /// The path name of the chain at `index`.
+    pub fn chain(&self, index: u32) -> Option<&str> {
+        self.chains.get(index).and_then(|name| std::str::from_utf8(name).ok())
+    }
+
+    /// The metered name of the method at `index`. It is text where its client sent text.
+    pub fn method(&self, index: u32) -> Option<&[u8]> {
+        self.methods.get(index)
+    }
+
+    /// How many callers, chains and methods have a number.
+    fn counts(&self) -> [usize; 3] {
+        [self.parties.len(), self.chains.len(), self.methods.len()]
+    }
+
+    /// Forgets all but so many of them.
+    fn keep(&mut self, [parties, chains, methods]: [usize; 3]) {
+        self.lines.clear();
+        self.passing = None;
+        self.parties.truncate(parties);
+        self.chains.keep(chains);
+        self.methods.keep(methods);
+    }
+
+    fn payload(&mut self, cursor: &mut Cursor<'_>) -> Result<Event, Torn> {
+        let bits = cursor.byte()?;
+        let event = Event {
+            phase: word(bits & 3)?,
+            transport: word((bits & !WINDOWED) >> TRANSPORT_SHIFT)?,
+            request: RequestId(cursor.id()?),
+            party: self.read_party(cursor)?,
+            chain: self.read_chain(cursor)?,
+            arrival: Time::from_micros(cursor.number()?),
+            latency: Duration::from_micros(cursor.number()?),
+            windowed: if bits & WINDOWED == 0 { 1 } else { cursor.number()? },
+        };
+        while !cursor.is_empty() {
+            let line = self.read_line(cursor)?;
+            self.lines.push(line);
+        }
+        Ok(event)
+    }
+
+    fn read_party(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, Torn> {
+        let reference = Reference::read(cursor, self.parties.len())?;
+        if let Reference::Known(index) = reference {
+            return Ok(index);
+        }
+        let party = Party {
+            key: KeyId(cursor.id()?),
+            project: ProjectId(cursor.id()?),
+            tenant: TenantId(cursor.id()?),
+            tier: word(cursor.byte()?)?,
+            price: Price(cursor.number()?),
+        };
+        if let Reference::Passing = reference {
+            self.passing = Some(party);
+            return Ok(TABLE as u32);
+        }
+        self.parties.push(party);
+        Ok(self.parties.len() as u32 - 1)
+    }
+
+    fn read_chain(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, Torn> {
+        let index = self.chains.read(cursor)?;
+        self.chain(index).map(|_| index).ok_or(Torn::Content)
+    }
+
+    fn read_line(&mut self, cursor: &mut Cursor<'_>) -> Result<EventLine, Torn> {
+        let bits = cursor.byte()?;
+        Ok(EventLine {
+            outcome: word(bits & !(CACHED | STATUS | CALLS))?,
+            cached: bits & CACHED != 0,
+            method: self.methods.read(cursor)?,
+            cu: cursor.number()?,
+            status: if bits & STATUS == 0 { USUAL_STATUS } else { cursor.number()? },
+            calls: if bits & CALLS == 0 { 1 } else { cursor.number()? },
+            bytes_in: cursor.number()?,
+            bytes_out: cursor.number()?,
+        })
+    }
+}
+
+fn word<T: Code>(code: u8) -> Result<T, Torn> {
+    T::word(code).ok_or(Torn::Content)
+}

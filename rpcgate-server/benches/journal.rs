@@ -1,0 +1,215 @@
+//! What it costs to record a set of calls on this machine's disk, beside a plain write of as many bytes to a file.
+//! The folder is made under the target directory; `TMPDIR` does not move it, as temporary files often lie in memory.
+#![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_core::config;
+use rpcgate_core::journal::Writer;
+use rpcgate_core::plan::{Price, Tier};
+use rpcgate_core::seam::ledger::{Ledger, Line, Outcome, Phase, Record};
+use rpcgate_core::tally::Transport;
+use rpcgate_server::journal::{Journal, JournalOptions};
+use std::fs::{self, File, OpenOptions};
+use std::hint::black_box;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+fn home() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("journal-bench")
+}
+
+fn open(slots: usize) -> Arc<Journal> {
+    let _ = fs::remove_dir_all(home());
+    let config = config::Journal { dir: home(), ..Default::default() };
+    let options = JournalOptions { slots, ..JournalOptions::new(&config, Arc::new(SystemClock::new())) };
+    Journal::open(options).unwrap()
+}
+
+fn lines(count: usize, outcome: Outcome) -> Vec<Line<'static>> {
+    const METHODS: [&[u8]; 4] = [b"toy_read", b"toy_scan", b"toy_blockNumber", b"toy_getTransactionReceipt"];
+    let line = |place: usize| Line {
+        method: METHODS[place % METHODS.len()],
+        cu: if outcome == Outcome::Refused { 0 } else { 15 },
+        status: if outcome == Outcome::Refused { 429 } else { 200 },
+        outcome,
+        cached: place.is_multiple_of(3),
+        calls: 1,
+        bytes_in: 160,
+        bytes_out: 940,
+    };
+    (0..count).map(line).collect()
+}
+
+fn record<'a>(number: u128, lines: &'a [Line<'a>], clock: &dyn Clock) -> Record<'a> {
+    Record {
+        phase: Phase::Whole,
+        request: RequestId(number),
+        key: KeyId(1 << 100 | number % 16),
+        project: ProjectId(2 << 100),
+        tenant: TenantId(3 << 100),
+        chain: ChainName::new("toy"),
+        transport: Transport::Http,
+        tier: Tier::Premium,
+        price: Price(500_000_000),
+        arrival: clock.now(),
+        latency: Duration::from_micros(1_250),
+        windowed: 1,
+        lines,
+    }
+}
+
+/// Takes away what is sealed from time to time, as a shipper would, so that no bench fills the disk.
+fn tidy(journal: &Journal) {
+    for segment in journal.segments().iter().filter(|segment| segment.sealed) {
+        journal.forget(segment.id).unwrap();
+    }
+}
+
+fn appending(criterion: &mut Criterion) {
+    let clock = SystemClock::new();
+    for (name, count) in [("a call", 1), ("a set of 100", 100)] {
+        let lines = lines(count, Outcome::Answered);
+        let frame = {
+            let (mut writer, mut bytes) = (Writer::new(), Vec::new());
+            (0..100).for_each(|number| {
+                bytes.clear();
+                writer.frame(&record(number, &lines, &clock), &mut bytes);
+            });
+            bytes
+        };
+        let mut group = criterion.benchmark_group(format!("record {name}"));
+        group.throughput(Throughput::Bytes(frame.len() as u64));
+
+        let journal = open(2);
+        let mut number = 0;
+        group.bench_function("journal", |bench| {
+            bench.iter(|| {
+                number += 1;
+                journal.append(black_box(&record(number, &lines, &clock)));
+            });
+            tidy(&journal);
+        });
+        assert_eq!(journal.status().lost_records, 0);
+        drop(journal);
+
+        fs::create_dir_all(home()).unwrap();
+        let mut file = plain("plain");
+        let mut written = 0;
+        group.bench_function("plain write", |bench| {
+            bench.iter(|| file.write_all(black_box(&frame)).unwrap());
+            written += 1;
+            if written % 4 == 0 {
+                file.set_len(0).unwrap();
+            }
+        });
+        drop(file);
+
+        let mut writer = Writer::new();
+        let mut bytes = Vec::with_capacity(64 * 1024);
+        group.bench_function("byte form alone", |bench| {
+            bench.iter(|| {
+                number += 1;
+                bytes.clear();
+                writer.frame(black_box(&record(number, &lines, &clock)), &mut bytes);
+            });
+        });
+        group.finish();
+    }
+    let _ = fs::remove_dir_all(home());
+}
+
+fn plain(name: &str) -> File {
+    OpenOptions::new().append(true).create(true).open(home().join(name)).unwrap()
+}
+
+/// While another thread appends all it can, on a slot of its own.
+fn beside_another(criterion: &mut Criterion) {
+    let clock = SystemClock::new();
+    let lines = lines(1, Outcome::Answered);
+    let mut group = criterion.benchmark_group("record a call beside another thread");
+    for slots in [2, 3] {
+        let journal = open(slots);
+        let (stop, others) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let number = others.fetch_add(1, Ordering::Relaxed);
+                    journal.append(&record(number.into(), &lines, &clock));
+                    // A call is more than its record: about as much work as a gateway has with it.
+                    let begun = clock.elapsed();
+                    while clock.elapsed() - begun < Duration::from_micros(20) {
+                        std::hint::spin_loop();
+                    }
+                }
+            });
+            group.bench_function(format!("{slots} slots"), |bench| {
+                bench.iter(|| journal.append(black_box(&record(7, &lines, &clock))));
+                tidy(&journal);
+            });
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(journal.status().lost_records, 0);
+    }
+    group.finish();
+    let _ = fs::remove_dir_all(home());
+}
+
+fn refusing(criterion: &mut Criterion) {
+    let clock = SystemClock::new();
+    let lines = lines(1, Outcome::Refused);
+    let journal = open(2);
+    let mut number = 0;
+    criterion.bench_function("record a refusal in a storm", |bench| {
+        bench.iter(|| {
+            number += 1;
+            journal.append(black_box(&record(number, &lines, &clock)));
+        });
+    });
+    drop(journal);
+    let _ = fs::remove_dir_all(home());
+}
+
+/// How the slowest appends do while the journal is flushed twice a second: a mean does not show it.
+#[expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a measurement of this machine, for a person"
+)]
+fn slowest(_: &mut Criterion) {
+    let clock = SystemClock::new();
+    let lines = lines(1, Outcome::Answered);
+    let journal = open(2);
+    let mut took = Vec::new();
+    let begun = Instant::now();
+    for number in 0.. {
+        let before = Instant::now();
+        journal.append(&record(number, &lines, &clock));
+        took.push(before.elapsed());
+        if begun.elapsed() > Duration::from_secs(5) {
+            break;
+        }
+    }
+    took.sort_unstable();
+    let at = |part: f64| took[((took.len() - 1) as f64 * part) as usize];
+    eprintln!(
+        "{} appends: median {:?}, 99 % {:?}, 99.9 % {:?}, 99.99 % {:?}, longest {:?}; stalled {}",
+        took.len(),
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        at(0.9999),
+        at(1.0),
+        journal.status().stalled
+    );
+    drop(journal);
+    let _ = fs::remove_dir_all(home());
+}
+
+criterion_group!(benches, appending, beside_another, refusing, slowest);
+criterion_main!(benches);

@@ -1,0 +1,203 @@
+//! The demo's account in the management database: a tenant, a user, a project and a key.
+//!
+//! It is made before the gateway starts, and every start looks again, so that a start which was killed halfway is made
+//! good by the next one. The key is made last: where it stands, all the rest does, and whatever somebody has changed
+//! there since is theirs. Nothing that was withdrawn comes back; in the place of a key that is good for nothing any
+//! more there is a new one.
+
+use super::dir::Dir;
+use super::state::State;
+use super::{DemoError, NAME};
+use rpcgate_admin::store::{Key, Project, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id};
+use rpcgate_core::caller::{Caller, KeyId, ProjectId, Scope, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::{Config, Plans};
+use rpcgate_core::plan::Tier;
+use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use std::fmt;
+use std::time::Duration;
+
+/// The plan at the first start, if nobody says anything else.
+const PLAN: Tier = Tier::Enterprise;
+/// Who manages the account. Nothing is ever sent there: the domain is reserved (RFC 2606).
+const EMAIL: &str = "demo@example.com";
+/// How often a database that cannot be reached is tried before the start fails, and the time between two attempts.
+const ATTEMPTS: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Whom the demo's key belongs to, by the database.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) tenant: TenantId,
+    pub(super) project: ProjectId,
+    pub(super) key: KeyId,
+    pub(super) api_key: String,
+    /// The plan that is in force.
+    pub(super) tier: Tier,
+}
+
+impl fmt::Debug for Account {
+    /// The key is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account").field("key", &self.key).field("tier", &self.tier).finish_non_exhaustive()
+    }
+}
+
+/// What has to be known to find an account, or to make it.
+#[derive(Debug)]
+pub(super) struct Enrolment<'a> {
+    pub(super) config: &'a Config,
+    pub(super) dir: &'a Dir,
+    pub(super) state: &'a mut State,
+    /// The plan from now on; `None`: as it is.
+    pub(super) plan: Option<Tier>,
+    pub(super) now: Time,
+}
+
+impl Enrolment<'_> {
+    /// The account in the configuration's database, made where it is missing. `state.json` follows a key that is
+    /// replaced.
+    pub(super) async fn finish(mut self) -> Result<Account, DemoError> {
+        let mut patience = Patience(ATTEMPTS);
+        loop {
+            match self.attempt().await {
+                // What was written nevertheless is found by the next attempt.
+                Err(error) if patience.bears(&error) => tokio::time::sleep(PAUSE).await,
+                done => return done,
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Account, DemoError> {
+        let database = &self.config.database;
+        let store = Store::open(database.url(), database.migrate).await?;
+        let account = self.account(&store).await;
+        store.close().await;
+        account
+    }
+
+    async fn account(&mut self, store: &Store) -> Result<Account, DemoError> {
+        let secret = self.config.gateway.key_secret.as_ref();
+        let secret = secret.map_or(self.state.key_secret.as_str(), |secret| secret.expose());
+        let forge = KeyForge::new(secret.as_bytes());
+        let is_genuine = forge.is_genuine(&self.state.api_key);
+        let caller = match find(store, self.state).await? {
+            Some(StoredKey { caller, revoked: false }) if is_genuine => caller,
+            found => {
+                // Withdrawn before it is forgotten: should this end halfway, the next start sees why.
+                if let Some(StoredKey { caller, revoked: false }) = &found {
+                    store.revoke_key(caller.tenant, caller.key, self.now).await?;
+                }
+                if found.is_some() || !is_genuine {
+                    self.state.renew(&forge)?;
+                    self.state.keep(self.dir)?;
+                }
+                if found.is_some() {
+                    let why =
+                        if is_genuine { "was revoked" } else { "has another secret than gateway.key_secret" };
+                    tracing::warn!("the demo has a new API key: the old one {why}");
+                }
+                self.make(store).await?;
+                let made = find(store, self.state).await?;
+                made.ok_or(StoreError::NotFound("key"))?.caller
+            }
+        };
+        let tier = self.plan.unwrap_or(caller.plan.tier);
+        if tier != caller.plan.tier {
+            store.set_tier(caller.tenant, tier, self.now).await?;
+        }
+        if caller.suspended {
+            tracing::warn!("the demo's tenant is suspended: its calls are refused");
+        }
+        let Caller { tenant, project, key, .. } = caller;
+        Ok(Account { tenant, project, key, api_key: self.state.api_key.clone(), tier })
+    }
+
+    /// Makes what is missing, the key last.
+    async fn make(&mut self, store: &Store) -> Result<(), DemoError> {
+        let (tenant, created_at) = (self.state.tenant, self.now);
+        let tier = self.plan.unwrap_or(PLAN);
+        let made = Tenant { id: tenant, name: NAME.into(), tier, suspended: false, created_at };
+        there(store.create_tenant(&made).await)?;
+        // The user is made before the project, and may have another address by now.
+        if !store.projects(tenant).await?.iter().any(|project| project.id == self.state.project) {
+            self.make_user(store).await?;
+            let project = Project {
+                id: self.state.project,
+                tenant,
+                name: NAME.into(),
+                allowed_methods: Vec::new(),
+                blocked_methods: Vec::new(),
+                created_at,
+            };
+            there(store.create_project(&project).await)?;
+        }
+        if store.key(tenant, self.state.key).await?.is_some() {
+            // Somebody mended state.json with another key: what was handed out before ends with it.
+            store.revoke_key(tenant, self.state.key, self.now).await?;
+            self.state.renumber()?;
+            self.state.keep(self.dir)?;
+        }
+        let key = Key {
+            id: self.state.key,
+            project: self.state.project,
+            description: NAME.into(),
+            prefix: shown(&self.state.api_key).to_owned(),
+            hash: KeyHash::of(&self.state.api_key),
+            scope: Scope::All,
+            expires_at: None,
+            revoked_at: None,
+            created_at,
+        };
+        Ok(store.create_key(&key, self.now).await?)
+    }
+
+    /// In a database that several demos share, the later ones have another address.
+    async fn make_user(&self, store: &Store) -> Result<(), StoreError> {
+        let tenant = self.state.tenant;
+        let email = match store.user_by_email(EMAIL).await? {
+            Some(user) if user.tenant == tenant => return Ok(()),
+            Some(_) => EMAIL.replace('@', &format!("+{tenant}@")),
+            None => EMAIL.to_owned(),
+        };
+        let user = User { id: UserId(fresh_id(self.now)), tenant, email, created_at: self.now };
+        there(store.create_user(&user).await)
+    }
+}
+
+/// How many attempts are left.
+struct Patience(u32);
+
+impl Patience {
+    /// Whether there is another attempt after one that failed like this.
+    fn bears(&mut self, error: &DemoError) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 > 0 && matches!(error, DemoError::Store(StoreError::Away(_)))
+    }
+}
+
+async fn find(store: &Store, state: &State) -> Result<Option<StoredKey>, StoreError> {
+    store.caller(KeyHash::of(&state.api_key), &Plans::default()).await
+}
+
+/// It was made, now or before.
+fn there(made: Result<(), StoreError>) -> Result<(), StoreError> {
+    match made {
+        Err(StoreError::Taken { .. }) => Ok(()),
+        made => made,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_database_that_is_away_for_a_moment_is_waited_for_and_no_other_is() {
+        let away = DemoError::Store(StoreError::Away("locked".into()));
+        let mut patience = Patience(ATTEMPTS);
+        assert_eq!((1..ATTEMPTS).filter(|_| patience.bears(&away)).count(), 7);
+        assert!(!patience.bears(&away));
+        assert!(!Patience(ATTEMPTS).bears(&DemoError::Store(StoreError::Outdated("x.db".into()))));
+    }
+}

@@ -1,0 +1,307 @@
+//! What a demo records: every answer's request can be found, and a restart goes on counting where it was.
+
+use super::account::{remembered, store};
+use super::*;
+use rpcgate_admin::store::{Key, Project, Store, Tenant, UsageStore, url_of};
+use rpcgate_admin::usage::{Metrics, Period, StoredEvent, UsageAsk, Window};
+use rpcgate_core::caller::{KeyId, ProjectId, Quota, RequestId, Scope, TenantId};
+use rpcgate_core::clock::Clock;
+use rpcgate_core::seam::ledger::Outcome;
+use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use tempfile::TempDir;
+
+async fn usage(home: &TempDir) -> UsageStore {
+    UsageStore::open(&url_of(&home.path().join("rpcgate.db")), true).await.unwrap()
+}
+
+async fn totals(home: &TempDir, now: Time) -> Metrics {
+    let usage = usage(home).await;
+    let ask = UsageAsk::new(remembered(home).tenant, Window::of(Period::Week, now));
+    let totals = usage.usage(&ask).await.unwrap().totals;
+    usage.close().await;
+    totals
+}
+
+fn header<'a>(answer: &'a http::Response<Value>, name: &str) -> &'a str {
+    answer.headers().get(name).unwrap_or_else(|| panic!("no {name}: {answer:?}")).to_str().unwrap()
+}
+
+/// A tenant with a project and a key, beside the demo's own.
+struct Guest {
+    tenant: TenantId,
+    project: ProjectId,
+    key: KeyId,
+    text: String,
+}
+
+/// A demo, its databases, and guests of it.
+struct House {
+    home: TempDir,
+    demo: Demo,
+    store: Store,
+    usage: UsageStore,
+    guests: u128,
+}
+
+impl House {
+    async fn guest(&mut self, tier: Tier, scope: Scope, blocked: &[&str]) -> Guest {
+        self.guests += 10;
+        let (tenant, project) = (TenantId(self.guests), ProjectId(self.guests + 1));
+        let key = KeyId(self.guests + 2);
+        let text = KeyForge::new(remembered(&self.home).key_secret.as_bytes()).make().unwrap();
+        let made = Tenant { id: tenant, name: "g".into(), tier, suspended: false, created_at: NOW };
+        self.store.create_tenant(&made).await.unwrap();
+        let made = Project {
+            id: project,
+            tenant,
+            name: "g".into(),
+            allowed_methods: Vec::new(),
+            blocked_methods: blocked.iter().map(|method| (*method).to_owned()).collect(),
+            created_at: NOW,
+        };
+        self.store.create_project(&made).await.unwrap();
+        let made = Key {
+            id: key,
+            project,
+            description: String::new(),
+            prefix: shown(&text).into(),
+            hash: KeyHash::of(&text),
+            scope,
+            expires_at: None,
+            revoked_at: None,
+            created_at: NOW,
+        };
+        self.store.create_key(&made, NOW).await.unwrap();
+        Guest { tenant, project, key, text }
+    }
+
+    /// A guest with nothing special about it.
+    async fn plain(&mut self) -> Guest {
+        self.guest(Tier::Enterprise, Scope::All, &[]).await
+    }
+
+    async fn answer(&self, guest: &Guest, chain: &str, body: &str) -> http::Response<Value> {
+        ask_as(&self.demo, &guest.text, chain, body).await
+    }
+
+    /// What was recorded of an answer's request, within a few seconds.
+    async fn event(&self, tenant: TenantId, answer: &http::Response<Value>) -> StoredEvent {
+        let id: RequestId = header(answer, "x-request-id").parse().unwrap();
+        let look = async {
+            loop {
+                if let Some(event) = self.usage.event(tenant, id).await.unwrap() {
+                    return event;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let found = tokio::time::timeout(Duration::from_secs(8), look).await;
+        found.unwrap_or_else(|_| panic!("no record of {answer:?}"))
+    }
+
+    /// Asks as `guest`, and checks status and outcome, of the answer and of its record.
+    async fn check(
+        &self,
+        guest: &Guest,
+        chain: &str,
+        body: &str,
+        status: u16,
+        outcome: Outcome,
+    ) -> StoredEvent {
+        let answer = self.answer(guest, chain, body).await;
+        let event = self.event(guest.tenant, &answer).await;
+        assert_eq!(answer.status(), status, "{body}: {answer:?}");
+        assert_eq!((event.lines[0].outcome, event.lines[0].status), (outcome, status), "{body}: {answer:?}");
+        assert_eq!(
+            (event.key, event.project, event.chain.as_str()),
+            (guest.key, guest.project, chain),
+            "{body}"
+        );
+        let units: u32 = event.lines.iter().map(|line| line.cu).sum();
+        if outcome != Outcome::Refused {
+            assert_eq!(header(&answer, "x-compute-units"), units.to_string(), "{body}");
+        } else {
+            assert_eq!(units, 0, "{body}");
+        }
+        event
+    }
+}
+
+async fn house(settings: &str) -> House {
+    let (home, gone) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let node = ("bsc".to_owned(), "url".to_owned(), format!("http://{}", gone.local_addr().unwrap()));
+    drop(gone);
+    let options = DemoOptions { nodes: vec![node], ..options(home.path()) };
+    let demo = start(&with_file(options, &home, settings)).await;
+    let (store, usage) = (store(&home).await, usage(&home).await);
+    House { home, demo, store, usage, guests: 0 }
+}
+
+fn text(method: &str) -> String {
+    call(method, &json!([])).to_string()
+}
+
+#[tokio::test]
+async fn the_request_of_every_answer_that_was_served_or_failed_is_found() {
+    let mut house = house("").await;
+    let guest = house.plain().await;
+    let event = house.check(&guest, "eth", &text("eth_blockNumber"), 200, Outcome::Answered).await;
+    assert_eq!(
+        (event.lines[0].method.as_str(), event.windowed, event.lines[0].cached),
+        ("eth_blockNumber", 1, false)
+    );
+
+    let latest = house.answer(&guest, "eth", &text("eth_blockNumber")).await.into_body();
+    let height =
+        u64::from_str_radix(latest["result"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
+    let block = call("eth_getBlockByNumber", &json!([format!("{:#x}", height - 500), false])).to_string();
+    for (found, cached) in [("MISS", false), ("HIT", true)] {
+        let answer = house.answer(&guest, "eth", &block).await;
+        assert_eq!(header(&answer, "x-cache"), found);
+        let event = house.event(guest.tenant, &answer).await;
+        assert_eq!((event.lines[0].cached, event.lines[0].outcome), (cached, Outcome::Answered));
+    }
+
+    house.check(&guest, "eth", &text("eth_noSuchMethod"), 200, Outcome::NodeError).await;
+    house.check(&guest, "bsc", &text("eth_blockNumber"), 200, Outcome::Failed).await;
+    let batch = format!("[{},{},{}]", text("eth_chainId"), text("admin_peers"), text("eth_noSuchMethod"));
+    let event = house.check(&guest, "eth", &batch, 200, Outcome::Answered).await;
+    let outcomes: Vec<_> = event.lines.iter().map(|line| line.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Answered, Outcome::Refused, Outcome::NodeError]);
+
+    // The demo's own key too.
+    let own = remembered(&house.home);
+    let answer = ask_as(&house.demo, &own.api_key, "btc", &text("getblockcount")).await;
+    let event = house.event(own.tenant, &answer).await;
+    assert_eq!((event.key, event.project, event.tier), (own.key, own.project, Tier::Enterprise));
+}
+
+#[tokio::test]
+async fn the_request_of_every_refusal_is_found() {
+    let settings = "[gateway.limits]\nbody = \"64KiB\"\n[chains.doge]\nenabled = false\n";
+    let mut house = house(settings).await;
+    let chain_id = text("eth_chainId");
+    let refused = Outcome::Refused;
+
+    let guest = house.plain().await;
+    house.store.revoke_key(guest.tenant, guest.key, NOW).await.unwrap();
+    house.check(&guest, "eth", &chain_id, 401, refused).await;
+
+    let guest = house.plain().await;
+    house.store.suspend(guest.tenant, NOW).await.unwrap();
+    house.check(&guest, "eth", &chain_id, 402, refused).await;
+
+    let guest = house.guest(Tier::Enterprise, Scope::Only(["btc".into()].into_iter().collect()), &[]).await;
+    house.check(&guest, "eth", &chain_id, 403, refused).await;
+
+    let guest = house.plain().await;
+    house.check(&guest, "eth", "{", 400, refused).await;
+    house.check(&guest, "eth", "[]", 400, refused).await;
+    let event = house.check(&guest, "eth", &" ".repeat(65 << 10), 413, refused).await;
+    assert_eq!((event.lines[0].method.as_str(), event.windowed), ("-", 0));
+
+    let guest = house.guest(Tier::Enterprise, Scope::All, &["eth_chainId"]).await;
+    house.check(&guest, "eth", &chain_id, 403, refused).await;
+    house.check(&guest, "eth", &text("debug_traceCall"), 403, refused).await;
+
+    let guest = house.guest(Tier::Free, Scope::All, &[]).await;
+    for _ in 0..10 {
+        house.check(&guest, "eth", &chain_id, 200, Outcome::Answered).await;
+    }
+    house.check(&guest, "eth", &chain_id, 429, refused).await;
+
+    let guest = house.plain().await;
+    let rps = Quota { rps_limit: Some(1), ..Quota::default() };
+    house.store.put_quota(guest.project, &rps, NOW).await.unwrap();
+    house.check(&guest, "eth", &chain_id, 200, Outcome::Answered).await;
+    house.check(&guest, "eth", &chain_id, 429, refused).await;
+
+    let guest = house.plain().await;
+    house.check(&guest, "doge", &text("getblockcount"), 200, refused).await;
+    house.check(&guest, "eth", &text("admin_peers"), 200, refused).await;
+    house.check(&guest, "eth", &text("trace_block"), 200, refused).await;
+    let logs = call("eth_getLogs", &json!([{ "fromBlock": "latest" }])).to_string();
+    house.check(&guest, "eth", &logs, 200, Outcome::Answered).await;
+    house.check(&guest, "eth", &logs, 429, refused).await;
+
+    let guest = house.guest(Tier::Free, Scope::All, &[]).await;
+    for _ in 0..6 {
+        house.check(&guest, "eth", &text("trace_block"), 200, refused).await;
+    }
+    house.check(&guest, "eth", &text("trace_block"), 429, refused).await;
+
+    let guest = house.plain().await;
+    house.store.put_quota(guest.project, &Quota { cu_per_day: 0, ..Quota::default() }, NOW).await.unwrap();
+    house.check(&guest, "eth", &text("eth_gasPrice"), 200, refused).await;
+}
+
+#[tokio::test]
+async fn a_restart_goes_on_counting_where_it_was() {
+    let home = tempfile::tempdir().unwrap();
+    let (clock, options) = (Arc::new(ManualClock::at(NOW)), options(home.path()));
+    let body = text("eth_gasPrice");
+    let ask = async |demo: &Demo| ask_as(demo, &remembered(&home).api_key, "eth", &body).await;
+    let left = |answer: &http::Response<Value>| {
+        ["minute", "hour", "day"]
+            .map(|span| header(answer, &format!("x-ratelimit-remaining-{span}")).to_owned())
+    };
+    let text = |left: [u64; 3]| left.map(|left| left.to_string());
+
+    let demo = start_at(&options, clock.clone()).await;
+    let units: u64 = header(&ask(&demo).await, "x-compute-units").parse().unwrap();
+    assert!(units > 0);
+    // Room for five calls, of which one is made.
+    let quota = Quota { cu_per_day: 5 * units, ..Quota::default() };
+    store(&home).await.put_quota(remembered(&home).project, &quota, NOW).await.unwrap();
+    ask(&demo).await;
+    let answer = ask_as(&demo, &remembered(&home).api_key, "eth", "{").await;
+    assert_eq!(answer.status(), 400, "counted in no window");
+    assert_eq!(demo.stop().await, Drained { cut: 0 });
+    let shipped = totals(&home, NOW).await;
+    assert_eq!((shipped.requests, shipped.billable_units, shipped.rejected), (3, 2 * units, 1));
+
+    let demo = start_at(&options, clock.clone()).await;
+    let sheet_before = sheet(&demo);
+    assert_eq!(left(&ask(&demo).await), text([1_000 - 3, 50_000 - 3, 1_000_000 - 3]));
+    // Killed: it has no time for anything.
+    drop(demo);
+
+    clock.advance(Duration::from_secs(60));
+    let demo = start_at(&options, clock.clone()).await;
+    assert_eq!(sheet(&demo)["api_key"], sheet_before["api_key"]);
+    assert_eq!(left(&ask(&demo).await), text([1_000 - 1, 50_000 - 4, 1_000_000 - 4]));
+    assert!(ask(&demo).await.body()["result"].is_string(), "the fifth");
+    assert_eq!(ask(&demo).await.body()["error"]["code"], -32005, "the quota was counted over both ends");
+    demo.stop().await;
+    let shipped = totals(&home, clock.now()).await;
+    assert_eq!((shipped.requests, shipped.billable_units), (7, 5 * units));
+    start_at(&options, clock.clone()).await.stop().await;
+    assert_eq!(totals(&home, clock.now()).await, shipped, "nothing is shipped twice");
+}
+
+#[tokio::test]
+async fn a_stop_finishes_what_is_on_its_way_and_ships_everything() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = start(&options(home.path())).await;
+    let (key, body) = (remembered(&home).api_key, text("eth_gasPrice"));
+    let url = format!("http://{}/eth", demo.addr());
+    let calls: Vec<_> = (0..40)
+        .map(|_| {
+            let (url, key, body) = (url.clone(), key.clone(), body.clone());
+            tokio::spawn(async move { try_post(&url, &[("apikey".to_owned(), key)], &body).await })
+        })
+        .collect();
+    // Some are answered, the others somewhere on their way.
+    until("one is answered", async || calls.iter().any(tokio::task::JoinHandle::is_finished)).await;
+    let mut served = 0;
+    let stopping = tokio::spawn(demo.stop());
+    for call in calls {
+        // Whoever came too late found nobody.
+        if call.await.unwrap().is_ok_and(|answer| answer.status() == 200) {
+            served += 1;
+        }
+    }
+    assert_eq!(stopping.await.unwrap(), Drained { cut: 0 });
+    assert!(served > 0);
+    assert_eq!(totals(&home, NOW).await.requests, served, "each call that was answered, and no other");
+}

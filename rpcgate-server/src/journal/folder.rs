@@ -1,0 +1,153 @@
+//! The journal's folder: one process's at a time, and the gateway's identity in it.
+
+use rpcgate_core::journal::GatewayId;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const LOCK: &str = "lock";
+const GATEWAY: &str = "gateway";
+
+/// Why a journal cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// Another gateway writes to the folder.
+    #[error("journal.dir {path}: in use by another gateway{}: give each one a folder of its own", holder(*.pid))]
+    InUse {
+        /// The folder.
+        path: String,
+        /// The other's process id, where it could write it down.
+        pid: Option<u32>,
+    },
+    /// The folder, or a file in it that a journal needs, cannot be made, read or written.
+    #[error("journal.dir {path}: {file}: {source}")]
+    Io {
+        /// The folder.
+        path: String,
+        /// What in it was used.
+        file: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("the journal's threads cannot be started: {0}")]
+    Thread(io::Error),
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+/// A folder that is this journal's own until it is dropped.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    /// Unlocked by the system when the process ends, however it ends.
+    _lock: File,
+}
+
+impl Folder {
+    /// Makes the folder where it is missing, for its owner alone, and locks it.
+    pub(super) fn open(path: &Path) -> Result<Folder, JournalError> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed(path, "."))?;
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path.join(LOCK))
+            .map_err(failed(path, LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let pid = lock.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(JournalError::InUse { path: path.display().to_string(), pid });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(path, LOCK)(source)),
+        }
+        // The number is for people; on a full disk the gateway starts without it.
+        if let Err(error) = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())) {
+            tracing::warn!("journal.dir {}: {LOCK}: {error}", path.display());
+        }
+        Ok(Folder { path: path.to_owned(), _lock: lock })
+    }
+
+    /// The gateway's identity, if the folder has one. Text that says none is none.
+    pub(super) fn gateway(&self) -> Result<Option<GatewayId>, JournalError> {
+        match fs::read_to_string(self.path.join(GATEWAY)) {
+            Ok(text) => Ok(text.trim().parse().ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(None),
+            Err(error) => Err(failed(&self.path, GATEWAY)(error)),
+        }
+    }
+
+    /// Writes the identity down, so that whoever looks sees it whole or not at all, also after a power failure.
+    pub(super) fn keep_gateway(&self, gateway: GatewayId) -> Result<(), JournalError> {
+        let write = || {
+            let fresh = self.path.join(format!(".{GATEWAY}.new"));
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+            writeln!(file, "{gateway}")?;
+            file.sync_all()?;
+            fs::rename(fresh, self.path.join(GATEWAY))?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().map_err(failed(&self.path, GATEWAY))
+    }
+}
+
+pub(super) fn failed(path: &Path, file: &str) -> impl FnOnce(io::Error) -> JournalError + use<> {
+    let (path, file) = (path.display().to_string(), file.to_owned());
+    move |source| JournalError::Io { path, file, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_folder_is_used_by_one_at_a_time_and_names_who_has_it() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a/journal");
+        let first = Folder::open(&path).unwrap();
+        let expected = format!(
+            "journal.dir {}: in use by another gateway (process {}): give each one a folder of its own",
+            path.display(),
+            std::process::id()
+        );
+        assert_eq!(Folder::open(&path).unwrap_err().to_string(), expected);
+        drop(first);
+        assert!(Folder::open(&path).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_a_folder_is_named_in_the_error() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("file");
+        fs::write(&path, "").unwrap();
+        let error = Folder::open(&path).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("journal.dir {}: ", path.display())), "{error}");
+    }
+
+    #[test]
+    fn the_identity_is_kept_and_private_and_nonsense_is_none() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("journal");
+        let folder = Folder::open(&path).unwrap();
+        assert_eq!(folder.gateway().unwrap(), None);
+        folder.keep_gateway(GatewayId(7)).unwrap();
+        assert_eq!(folder.gateway().unwrap(), Some(GatewayId(7)));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path.join(GATEWAY)), mode(&path)), (0o600, 0o700));
+        for nonsense in [&b""[..], b"0190163d", b"\xff\xfe"] {
+            fs::write(path.join(GATEWAY), nonsense).unwrap();
+            assert_eq!(folder.gateway().unwrap(), None);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The journal: usage that is not in the database yet, on the gateway's own disk.
+//!
+//! A record is one frame of [`rpcgate_core::journal`]'s form, at the end of a segment of its thread's slot, with one
+//! write, before its answer leaves: a killed process does not take back what it wrote. A thread flushes to the medium
+//! on a timer, for power failures. Refusals are never billed; they wait up to a tenth of a second, and in a storm are
+//! summed. The shipper reads segments, stores what they say, and has those removed that are sealed and stored.
+//!
+//! On a disk that is full or takes longer than [`STALL`] records wait in memory, up to a bound. What finds no room
+//! there either is lost, and counted to the unit.
+//!
+//! The folder holds the gateway's identity, and a lock: it is one process's at a time.
+
+mod folder;
+mod losses;
+mod medium;
+mod queue;
+mod records;
+mod recover;
+mod refusals;
+mod shared;
+mod shelf;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod told;
+
+pub use folder::JournalError;
+pub use medium::{Disk, Medium, MediumFile};
+
+use folder::{Folder, failed};
+use parking_lot::Mutex;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::{self, OnFull};
+use rpcgate_core::journal::{GatewayId, SegmentId};
+use rpcgate_core::seam::ledger::{Ledger, Record};
+use shared::Shared;
+use shelf::Shelf;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::available_parallelism;
+use std::time::Duration;
+use threads::{Order, Threads};
+
+/// A write that takes longer finds the disk stalled.
+pub const STALL: Duration = Duration::from_millis(50);
+
+/// So long [`Journal::close`] waits for each thread that the disk holds.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a [`Journal`] is made with.
+#[derive(Clone, Debug)]
+pub struct JournalOptions {
+    /// Its folder; made where it is missing.
+    pub dir: PathBuf,
+    /// What happens to calls that cannot be recorded.
+    pub on_full: OnFull,
+    /// Bytes of records held in memory while the disk is full or stalls.
+    pub memory: u64,
+    /// Time between flushes to the medium.
+    pub sync_interval: Duration,
+    /// How many threads write without waiting for each other; as many segments are open at a time.
+    pub slots: usize,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What it is written on.
+    pub medium: Arc<dyn Medium>,
+}
+
+impl JournalOptions {
+    /// By the configuration, on the machine's disk, with a slot for each worker of a runtime of the usual size.
+    pub fn new(config: &config::Journal, clock: Arc<dyn Clock>) -> Self {
+        JournalOptions {
+            dir: config.dir.clone(),
+            on_full: config.on_full,
+            memory: config.memory,
+            sync_interval: config.sync_interval,
+            slots: available_parallelism().map_or(1, usize::from),
+            clock,
+            medium: Arc::new(Disk),
+        }
+    }
+}
+
+/// A segment as it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// Which it is. Newer ones have larger numbers.
+    pub id: SegmentId,
+    /// Its length in bytes, its head and whole frames only. It does not shrink.
+    pub len: u64,
+    /// Whether nothing is appended to it any more: `len` is its last.
+    pub sealed: bool,
+}
+
+/// How a journal stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct JournalStatus {
+    /// Whether records wait in memory, as the disk is full or does not answer in time.
+    pub stalled: bool,
+    /// Whether there is hardly room for more of them.
+    pub full: bool,
+    /// Bytes that wait in memory.
+    pub queued_bytes: u64,
+    /// Segments on the disk.
+    pub segments: u64,
+    /// Their bytes.
+    pub segment_bytes: u64,
+    /// Records lost since the start, for want of room on disk and in memory, or as the journal was closed.
+    pub lost_records: u64,
+    /// Calls in them.
+    pub lost_calls: u64,
+    /// Compute Units charged in them.
+    pub lost_cu: u64,
+}
+
+/// Usage that is not in the database yet.
+///
+/// Dropped without [`close`](Journal::close) it leaves what a killed process leaves: every charged record that the disk
+/// took.
+#[derive(Debug)]
+pub struct Journal {
+    shared: Arc<Shared>,
+    on_full: OnFull,
+    admits: AtomicBool,
+    is_closed: AtomicBool,
+    threads: Mutex<Option<Threads>>,
+    /// After the threads, which write in it.
+    _folder: Folder,
+}
+
+impl Journal {
+    /// Opens the folder, makes it where it is missing, locks it, and cuts what is torn off segments that are there.
+    /// It takes records at once, but [`is_ready`](Ledger::is_ready) is false until [`admit`](Journal::admit).
+    ///
+    /// # Errors
+    /// [`JournalError`] if the folder is in use or cannot be used. Whatever lies in it does no harm: a segment that
+    /// cannot be read is left where it is, and logged.
+    pub fn open(options: JournalOptions) -> Result<Arc<Journal>, JournalError> {
+        let JournalOptions { dir, on_full, memory, sync_interval, slots, clock, medium } = options;
+        let folder = Folder::open(&dir)?;
+        let gateway = match folder.gateway()? {
+            Some(gateway) => gateway,
+            None => {
+                let owner = recover::owner(&dir, &*medium).map_err(failed(&dir, "."))?;
+                let gateway = owner.unwrap_or_else(|| GatewayId::new(clock.now()));
+                folder.keep_gateway(gateway)?;
+                gateway
+            }
+        };
+        let shelf = Shelf::open(&dir, gateway, medium, clock.clone()).map_err(failed(&dir, "."))?;
+        let shared = Arc::new(Shared::new(shelf, slots, memory, clock));
+        let threads = Threads::start(&shared, sync_interval)?;
+        Ok(Arc::new(Journal {
+            shared,
+            on_full,
+            admits: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            threads: Mutex::new(Some(threads)),
+            _folder: folder,
+        }))
+    }
+
+    /// Whose journal it is. The same after a restart on the same folder.
+    pub fn gateway(&self) -> GatewayId {
+        self.shared.shelf.gateway()
+    }
+
+    /// All segments, oldest first.
+    pub fn segments(&self) -> Vec<Segment> {
+        self.shared.shelf.segments()
+    }
+
+    /// Appends bytes `from..to` of a segment to `into`. It blocks while the disk does.
+    ///
+    /// # Errors
+    /// What the system says; [`io::ErrorKind::InvalidInput`] beyond the segment's length, and
+    /// [`io::ErrorKind::NotFound`] if there is no such segment. `into` is then as it was.
+    pub fn read(&self, id: SegmentId, from: u64, to: u64, into: &mut Vec<u8>) -> io::Result<()> {
+        self.shared.shelf.read(id, from, to, into)
+    }
+
+    /// Removes a sealed segment, so that it does not come back after a power failure either. One that is not there is
+    /// removed already. It blocks while the disk does.
+    ///
+    /// # Errors
+    /// What the system says: it may be there still, or come back, until another call succeeds.
+    /// [`io::ErrorKind::InvalidInput`] if the segment is not sealed, [`io::ErrorKind::InvalidData`] if its file is there
+    /// and could not be read when the journal was opened: another start may read it.
+    pub fn forget(&self, id: SegmentId) -> io::Result<()> {
+        self.shared.shelf.forget(id)
+    }
+
+    /// What an earlier process left is shipped: calls may come.
+    pub fn admit(&self) {
+        self.admits.store(true, Ordering::Release);
+    }
+
+    /// Seals the segments that are open, so that they can be shipped to their end and removed. An empty one is never
+    /// open.
+    pub fn rotate(&self) {
+        for slot in &self.shared.slots {
+            // One that the disk holds is sealed another time.
+            if let Some(mut tape) = slot.tape.try_lock_for(STALL) {
+                tape.seal();
+            }
+        }
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> JournalStatus {
+        let (queue, lost) = (&self.shared.queue, self.shared.losses.sum());
+        let segments = self.segments();
+        JournalStatus {
+            stalled: queue.is_diverted(),
+            full: queue.is_full(),
+            queued_bytes: queue.bytes(),
+            segments: segments.len() as u64,
+            segment_bytes: segments.iter().map(|segment| segment.len).sum(),
+            lost_records: lost.records,
+            lost_calls: lost.calls,
+            lost_cu: lost.cu,
+        }
+    }
+
+    /// Writes and flushes all that waits, seals what is open and ends the threads. Records that come later are counted
+    /// as lost. A disk that does not answer is not waited for longer than some seconds. Closed twice is closed.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        let Some(threads) = self.threads.lock().take() else {
+            return;
+        };
+        if !threads.end(Order::Finish) {
+            self.shared.lose_the_rest();
+            tracing::error!("the journal's disk does not answer: closed without it");
+        }
+    }
+}
+
+impl Ledger for Journal {
+    fn append(&self, record: &Record<'_>) {
+        self.shared.append(record);
+    }
+
+    /// False before [`admit`](Journal::admit), after [`close`](Journal::close), and, where the configuration wants it,
+    /// while neither disk nor memory has room.
+    fn is_ready(&self) -> bool {
+        self.admits.load(Ordering::Acquire)
+            && !self.is_closed.load(Ordering::Acquire)
+            && !(self.on_full == OnFull::Refuse && self.shared.queue.is_full())
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.get_mut().take() {
+            threads.end(Order::Leave);
+        }
+    }
+}

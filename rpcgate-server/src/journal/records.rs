@@ -1,0 +1,124 @@
+//! Records on their way to disk or memory: one as it came, or several that were held back.
+
+use rpcgate_core::journal::MAX_NAME;
+use rpcgate_core::seam::ledger::{Line, Phase, Record};
+
+/// What is at stake with a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Weight {
+    pub(super) records: u64,
+    pub(super) calls: u64,
+    pub(super) cu: u64,
+}
+
+impl Weight {
+    /// Of a record that stands for so many. The parts of a stream's life are no calls.
+    pub(super) fn of(record: &Record<'_>, records: u64) -> Self {
+        let calls = match record.phase {
+            Phase::Whole => record.lines.iter().map(|line| u64::from(line.calls)).sum(),
+            Phase::Begin | Phase::Pushed | Phase::End => 0,
+        };
+        Weight { records, calls, cu: record.lines.iter().map(|line| u64::from(line.cu)).sum() }
+    }
+
+    pub(super) const fn add(&mut self, other: Weight) {
+        self.records += other.records;
+        self.calls += other.calls;
+        self.cu += other.cu;
+    }
+}
+
+/// One record or several. They are gone through again where the first place did not take them.
+pub(super) trait Records {
+    /// Hands over each with its weight.
+    fn each(&self, take: impl FnMut(&Record<'_>, Weight));
+}
+
+impl Records for Record<'_> {
+    fn each(&self, mut take: impl FnMut(&Record<'_>, Weight)) {
+        take(self, Weight::of(self, 1));
+    }
+}
+
+impl Records for [Held] {
+    fn each(&self, mut take: impl FnMut(&Record<'_>, Weight)) {
+        for held in self {
+            held.lend(&mut take);
+        }
+    }
+}
+
+/// A record that owns what it says.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Without its lines.
+    set: Record<'static>,
+    lines: Vec<HeldLine>,
+    /// How many records it stands for.
+    records: u64,
+}
+
+#[derive(Debug)]
+struct HeldLine {
+    method: Box<[u8]>,
+    /// Without its method.
+    rest: Line<'static>,
+}
+
+impl Held {
+    pub(super) fn copy(record: &Record<'_>) -> Self {
+        let lines =
+            record.lines.iter().map(|line| HeldLine { method: name(line.method).into(), rest: bare(line) });
+        Held { set: set(record), lines: lines.collect(), records: 1 }
+    }
+
+    /// A record of one line that stands for `records`.
+    pub(super) fn sum(set: Record<'static>, method: Box<[u8]>, rest: Line<'static>, records: u64) -> Self {
+        Held { set, lines: vec![HeldLine { method, rest }], records }
+    }
+
+    fn lend(&self, take: &mut impl FnMut(&Record<'_>, Weight)) {
+        let lines: Vec<_> =
+            self.lines.iter().map(|line| Line { method: &line.method, ..line.rest }).collect();
+        let record = Record { lines: &lines, ..self.set };
+        take(&record, Weight::of(&record, self.records));
+    }
+}
+
+/// What is kept of a method's name: enough for the writer to cut it where it would cut the whole.
+pub(super) fn name(method: &[u8]) -> &[u8] {
+    method.get(..MAX_NAME + 4).unwrap_or(method)
+}
+
+/// The record without its lines.
+pub(super) const fn set(record: &Record<'_>) -> Record<'static> {
+    Record {
+        phase: record.phase,
+        request: record.request,
+        key: record.key,
+        project: record.project,
+        tenant: record.tenant,
+        chain: record.chain,
+        transport: record.transport,
+        tier: record.tier,
+        price: record.price,
+        arrival: record.arrival,
+        latency: record.latency,
+        windowed: record.windowed,
+        lines: &[],
+    }
+}
+
+/// The line without its method.
+pub(super) const fn bare(line: &Line<'_>) -> Line<'static> {
+    Line {
+        method: &[],
+        cu: line.cu,
+        status: line.status,
+        outcome: line.outcome,
+        cached: line.cached,
+        calls: line.calls,
+        bytes_in: line.bytes_in,
+        bytes_out: line.bytes_out,
+    }
+}

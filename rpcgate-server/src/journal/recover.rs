@@ -1,0 +1,164 @@
+//! What an earlier process left in the folder. All whole records of it are kept, what is torn is cut off, and nothing
+//! that is found keeps the gateway from starting.
+
+use super::medium::{Medium, MediumFile};
+use super::shelf::{file_name, segment_of};
+use rpcgate_core::journal::{BadHead, GatewayId, HEAD, Head, Reader, SegmentId};
+use std::io;
+use std::path::Path;
+
+/// The name of a file that shows whether the disk takes anything.
+pub(super) const PROBE: &str = "probe";
+
+/// How much is read at a time.
+const CHUNK: usize = 256 * 1024;
+
+/// What was left.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Segments with whole records, oldest first, and their length up to the end of the last, head included.
+    pub(super) segments: Vec<(SegmentId, u64)>,
+    /// Files that are named as segments are, and could not be read as such now. Another start may.
+    pub(super) unread: Vec<SegmentId>,
+}
+
+enum Found {
+    Segment(u64),
+    Nothing,
+    Unread,
+}
+
+/// Whose journal lies in the folder, going by its newest segment: what was shipped is known by this name.
+pub(super) fn owner(dir: &Path, medium: &dyn Medium) -> io::Result<Option<GatewayId>> {
+    let mut ids = segments_in(dir, medium)?;
+    ids.reverse();
+    Ok(ids.into_iter().find_map(|id| {
+        let file = medium.open_append(&dir.join(file_name(id))).ok()?;
+        Head::read(&start(&*file).ok()?).ok().map(|head| head.gateway)
+    }))
+}
+
+/// The segments of `gateway`, cut behind the last of their whole records.
+pub(super) fn left(dir: &Path, gateway: GatewayId, medium: &dyn Medium) -> io::Result<Left> {
+    match medium.remove(&dir.join(PROBE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => complain(dir, PROBE, &error),
+        _ => {}
+    }
+    let mut left = Left::default();
+    for id in segments_in(dir, medium)? {
+        match segment(dir, id, gateway, medium) {
+            Ok(Found::Segment(len)) => left.segments.push((id, len)),
+            Ok(Found::Nothing) => {}
+            Ok(Found::Unread) => left.unread.push(id),
+            Err(error) => {
+                complain(dir, &file_name(id), &error);
+                left.unread.push(id);
+            }
+        }
+    }
+    Ok(left)
+}
+
+fn complain(dir: &Path, file: &str, error: &io::Error) {
+    tracing::error!("journal.dir {}: {file}: {error}; it is left as it is", dir.display());
+}
+
+fn segments_in(dir: &Path, medium: &dyn Medium) -> io::Result<Vec<SegmentId>> {
+    let mut ids: Vec<_> = medium.list(dir)?.iter().filter_map(|name| segment_of(name)).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
+fn segment(dir: &Path, id: SegmentId, gateway: GatewayId, medium: &dyn Medium) -> io::Result<Found> {
+    let path = dir.join(file_name(id));
+    let shown = path.display();
+    let file = medium.open_append(&path)?;
+    match Head::read(&start(&*file)?) {
+        Ok(head) if head.segment == id && head.gateway == gateway => {}
+        Ok(head) => {
+            tracing::error!(
+                "{shown} is segment {} of gateway {}, not of this one ({gateway}): its records are not shipped, the \
+                 file is left as it is",
+                head.segment,
+                head.gateway
+            );
+            return Ok(Found::Unread);
+        }
+        Err(later @ BadHead::Version(_)) => {
+            tracing::error!("{shown}: {later}; its records are not shipped, the file is left as it is");
+            return Ok(Found::Unread);
+        }
+        Err(BadHead::Short | BadHead::Foreign | BadHead::Checksum) => {
+            tracing::warn!("{shown} has no head");
+        }
+    }
+    let size = file.size()?;
+    let whole = whole(&*file)?;
+    if whole.records == 0 {
+        tracing::warn!("{shown} has no whole record: removed with its {size} bytes");
+        medium.remove(&path)?;
+        return Ok(Found::Nothing);
+    }
+    if whole.end < size {
+        tracing::warn!(
+            "{shown}: {} bytes behind the last of {} whole records are cut off",
+            size - whole.end,
+            whole.records
+        );
+        // What stays behind the end does not count either: the segment is only read up to there.
+        if let Err(error) = file.truncate(whole.end).and_then(|()| file.sync()) {
+            tracing::error!("{shown}: {error}");
+        }
+    }
+    Ok(Found::Segment(whole.end))
+}
+
+fn start(file: &dyn MediumFile) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; HEAD];
+    let mut filled = 0;
+    while filled < HEAD {
+        match file.read_at(&mut bytes[filled..], filled as u64)? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+struct Whole {
+    records: u64,
+    /// Where the last of them ends.
+    end: u64,
+}
+
+/// Reads the records of a segment up to the first that is not whole.
+fn whole(file: &dyn MediumFile) -> io::Result<Whole> {
+    let mut reader = Reader::new();
+    let mut buffer = vec![0; CHUNK];
+    let (mut begin, mut filled) = (0, 0);
+    let mut whole = Whole { records: 0, end: HEAD as u64 };
+    loop {
+        match reader.frame(&buffer[begin..filled]) {
+            Ok(Some((length, _))) => {
+                begin += length;
+                whole.end += length as u64;
+                whole.records += 1;
+            }
+            Ok(None) => {
+                buffer.copy_within(begin..filled, 0);
+                filled -= begin;
+                begin = 0;
+                if filled == buffer.len() {
+                    // A frame says at its start how long it is, and no length beyond the bound passes for one.
+                    buffer.resize(2 * filled, 0);
+                }
+                match file.read_at(&mut buffer[filled..], whole.end + filled as u64)? {
+                    0 => return Ok(whole),
+                    read => filled += read,
+                }
+            }
+            Err(_) => return Ok(whole),
+        }
+    }
+}

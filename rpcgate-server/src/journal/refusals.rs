@@ -1,0 +1,163 @@
+//! Refusals, held back for a tenth of a second: a storm of them is no storm of writes. They are never billed.
+
+use super::records::{Held, bare, name, set};
+use rpcgate_core::caller::RequestId;
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::journal::Party;
+use rpcgate_core::seam::ledger::{Line, Outcome, Phase, Record};
+use rpcgate_core::tally::Transport;
+use std::collections::HashMap;
+
+/// So many keep a record of their own, by which their request can be found.
+pub(super) const SINGLES: usize = 32;
+/// So many sums are told apart by their method; the calls of further methods are summed under [`OTHER`].
+pub(super) const SUMS: usize = 4_096;
+/// So many sums are held at most, with those of [`OTHER`].
+pub(super) const MOST_SUMS: usize = 2 * SUMS;
+/// Stands for any method.
+pub(super) const OTHER: &[u8] = b"(other)";
+
+/// Refusals that are not written yet.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    singles: Vec<Held>,
+    kinds: HashMap<Kind, HashMap<Box<[u8]>, Sum>>,
+    sums: usize,
+    /// Sums that a number had no room for more in.
+    done: Vec<Held>,
+    closed: bool,
+}
+
+/// What refusals have in common that are summed, but for the method.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Kind {
+    phase: Phase,
+    party: Party,
+    chain: ChainName,
+    transport: Transport,
+    status: u16,
+    outcome: Outcome,
+    cached: bool,
+    minute: u64,
+}
+
+#[derive(Debug)]
+struct Sum {
+    /// The first of them; its latency, windows and line grow.
+    set: Record<'static>,
+    line: Line<'static>,
+    records: u64,
+    /// Whether it stands for one request and all of it: then it keeps that one's id.
+    is_request: bool,
+}
+
+/// What became of a refusal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taken {
+    /// It is held.
+    Held,
+    /// It is held, and it is time to write them all.
+    Enough,
+    /// The journal is closed.
+    Closed,
+}
+
+impl Refusals {
+    /// Whether a record waits here: all of it was refused, so nothing of it is charged.
+    pub(super) fn wants(record: &Record<'_>) -> bool {
+        record.phase == Phase::Whole
+            && !record.lines.is_empty()
+            && record.lines.iter().all(|line| line.outcome == Outcome::Refused && line.cu == 0)
+    }
+
+    pub(super) fn add(&mut self, record: &Record<'_>) -> Taken {
+        if self.closed {
+            return Taken::Closed;
+        }
+        if self.singles.len() < SINGLES {
+            self.singles.push(Held::copy(record));
+            return Taken::Held;
+        }
+        for (place, line) in record.lines.iter().enumerate() {
+            let is_first = place == 0;
+            let part = Sum {
+                set: Record { windowed: if is_first { record.windowed } else { 0 }, ..set(record) },
+                line: bare(line),
+                records: is_first.into(),
+                is_request: record.lines.len() == 1,
+            };
+            self.add_part(part, name(line.method));
+        }
+        if self.sums >= MOST_SUMS { Taken::Enough } else { Taken::Held }
+    }
+
+    fn add_part(&mut self, part: Sum, method: &[u8]) {
+        let kind = Kind {
+            phase: part.set.phase,
+            party: Party::from(&part.set),
+            chain: part.set.chain,
+            transport: part.set.transport,
+            status: part.line.status,
+            outcome: part.line.outcome,
+            cached: part.line.cached,
+            minute: part.set.arrival.minute(),
+        };
+        let by_method = self.kinds.entry(kind).or_default();
+        let method = if self.sums < SUMS || by_method.contains_key(method) { method } else { OTHER };
+        let Some(sum) = by_method.get_mut(method) else {
+            by_method.insert(method.into(), part);
+            self.sums += 1;
+            return;
+        };
+        if !sum.add(&part) {
+            let full = std::mem::replace(sum, part);
+            self.done.push(full.held(method.into()));
+        }
+    }
+
+    /// Takes all of them out.
+    pub(super) fn take(&mut self) -> Vec<Held> {
+        let mut all = std::mem::take(&mut self.singles);
+        all.append(&mut self.done);
+        for (_, by_method) in self.kinds.drain() {
+            all.extend(by_method.into_iter().map(|(method, sum)| sum.held(method)));
+        }
+        self.sums = 0;
+        all
+    }
+
+    /// Takes all of them out, and no more in.
+    pub(super) fn close(&mut self) -> Vec<Held> {
+        self.closed = true;
+        self.take()
+    }
+}
+
+impl Sum {
+    /// Adds another part of the same kind and method, if its numbers have room for both.
+    fn add(&mut self, part: &Sum) -> bool {
+        let (a, b) = (&self.line, &part.line);
+        let (Some(calls), Some(bytes_in), Some(bytes_out), Some(windowed)) = (
+            a.calls.checked_add(b.calls),
+            a.bytes_in.checked_add(b.bytes_in),
+            a.bytes_out.checked_add(b.bytes_out),
+            self.set.windowed.checked_add(part.set.windowed),
+        ) else {
+            return false;
+        };
+        self.line = Line { calls, bytes_in, bytes_out, ..self.line };
+        self.set.windowed = windowed;
+        self.set.latency = self.set.latency.saturating_add(part.set.latency);
+        self.set.arrival = self.set.arrival.min(part.set.arrival);
+        self.records += part.records;
+        self.is_request = false;
+        true
+    }
+
+    fn held(mut self, method: Box<[u8]>) -> Held {
+        if !self.is_request {
+            self.set.request = RequestId::new(self.set.arrival);
+        }
+        Held::sum(self.set, method, self.line, self.records)
+    }
+}

@@ -1,0 +1,282 @@
+//! What a journal's callers and its own threads have in common, and the way of a record through it.
+
+use super::STALL;
+use super::losses::Losses;
+use super::queue::{Next, Queue};
+use super::records::{Records, Weight};
+use super::refusals::{Refusals, Taken};
+use super::shelf::Shelf;
+use super::slot::{Slot, number};
+use super::threads::Bell;
+use super::told::Told;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::seam::ledger::Record;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What a disk must take to count as well again.
+const PROBE: usize = 64 * 1024;
+/// How long the last free thread sleeps at a time while it waits for another's write to end.
+const NAP: Duration = Duration::from_micros(50);
+/// How often it looks before it sleeps: a write takes a microsecond or two.
+const LOOKS: u32 = 2_000;
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) shelf: Shelf,
+    pub(super) slots: Box<[Slot]>,
+    pub(super) queue: Queue,
+    pub(super) losses: Losses,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Of the thread that writes what waits.
+    pub(super) bell: Arc<Bell>,
+    writing: AtomicUsize,
+    told: Told,
+    /// Whether the log was told that records go to memory.
+    is_told: AtomicBool,
+}
+
+/// How an attempt to empty the memory ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Drained {
+    /// Records go straight to the disk.
+    All,
+    /// The disk took something.
+    Some,
+    /// It took nothing.
+    Nothing,
+}
+
+impl Shared {
+    pub(super) fn new(shelf: Shelf, slots: usize, memory: u64, clock: Arc<dyn Clock>) -> Self {
+        Shared {
+            shelf,
+            slots: (0..slots.max(1)).map(|_| Slot::default()).collect(),
+            queue: Queue::new(memory),
+            losses: Losses::default(),
+            clock,
+            bell: Arc::new(Bell::default()),
+            writing: AtomicUsize::new(0),
+            told: Told::default(),
+            is_told: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes a record of the calling thread.
+    pub(super) fn append(&self, record: &Record<'_>) {
+        let slot = &self.slots[number() % self.slots.len()];
+        if !Refusals::wants(record) {
+            return self.put(slot, record);
+        }
+        let taken = slot.refusals.lock().add(record);
+        match taken {
+            Taken::Held => {}
+            Taken::Enough => self.flush(slot),
+            Taken::Closed => self.losses.add(Weight::of(record, 1)),
+        }
+    }
+
+    /// Writes the refusals that wait in a slot.
+    pub(super) fn flush(&self, slot: &Slot) {
+        let held = slot.refusals.lock().take();
+        if !held.is_empty() {
+            self.put(slot, held.as_slice());
+        }
+    }
+
+    /// Brings records to the disk, or else to memory, or else counts them as lost.
+    pub(super) fn put(&self, slot: &Slot, records: &(impl Records + ?Sized)) {
+        if self.write(slot, records) || self.queue.settles() && self.write(slot, records) {
+            return;
+        }
+        if self.queue.divert() {
+            self.bell.ring();
+        }
+        records.each(|record, weight| {
+            if !self.queue.push(record, weight) {
+                self.losses.add(weight);
+            }
+        });
+    }
+
+    /// Writes records to the slot's segment. Whether the disk took them, all of them or none.
+    fn write(&self, slot: &Slot, records: &(impl Records + ?Sized)) -> bool {
+        if self.queue.is_diverted() {
+            return false;
+        }
+        let Some(mut tape) = slot.tape.try_lock_for(STALL) else {
+            self.divert(&Trouble::Stalled);
+            return false;
+        };
+        let Some(turn) = self.turn() else {
+            return false;
+        };
+        // The disk may have stalled, or the journal closed, while this thread waited.
+        if tape.is_closed || self.queue.is_diverted() {
+            return false;
+        }
+        let begun = self.clock.elapsed();
+        slot.begin(begun);
+        let written = tape.write(&self.shelf, self.queue.turns(), records);
+        slot.end();
+        drop(turn);
+        drop(tape);
+        match &written {
+            Err(error) => self.divert(&Trouble::Failed(error)),
+            Ok(()) if self.clock.elapsed().saturating_sub(begun) > STALL => self.divert(&Trouble::Stalled),
+            Ok(()) => {}
+        }
+        written.is_ok()
+    }
+
+    /// Leave to write. Not every slot is written to at once: a disk that stops answering holds whoever writes to it,
+    /// and one thread must be left to go on from memory. The last one waits for another's write to end, which is a
+    /// matter of microseconds, or else finds the disk stalled: `None`.
+    fn turn(&self) -> Option<Turn<'_>> {
+        let most = (self.slots.len() - 1).max(1);
+        let enter = || {
+            let turn = Turn(&self.writing);
+            (self.writing.fetch_add(1, Ordering::AcqRel) < most || self.slots.len() == 1).then_some(turn)
+        };
+        if let Some(turn) = enter() {
+            return Some(turn);
+        }
+        let begun = self.clock.elapsed();
+        let mut looks = 0;
+        while !self.queue.is_diverted() {
+            if self.writing.load(Ordering::Acquire) < most
+                && let Some(turn) = enter()
+            {
+                return Some(turn);
+            }
+            looks += 1;
+            if looks < LOOKS {
+                std::hint::spin_loop();
+                continue;
+            }
+            std::thread::sleep(NAP);
+            if self.clock.elapsed().saturating_sub(begun) > STALL {
+                self.divert(&Trouble::Stalled);
+            }
+        }
+        None
+    }
+
+    /// Lets records go to memory.
+    pub(super) fn divert(&self, trouble: &Trouble<'_>) {
+        if !self.queue.divert() {
+            return;
+        }
+        self.bell.ring();
+        if self.told.is_due(self.clock.elapsed()) {
+            tracing::warn!("the journal's disk {trouble}: records go to memory");
+            self.is_told.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a write has been under way for too long.
+    pub(super) fn is_stuck(&self) -> bool {
+        let now = self.clock.elapsed();
+        self.slots.iter().any(|slot| slot.busy(now) > STALL)
+    }
+
+    /// Writes what waits in memory, and lets records go straight to the disk again once it took all of it without
+    /// delay.
+    pub(super) fn drain(&self) -> Drained {
+        let drained = self.empty();
+        if drained != Drained::All {
+            self.queue.keep();
+        }
+        drained
+    }
+
+    fn empty(&self) -> Drained {
+        let (mut is_well, mut any) = (false, Drained::Nothing);
+        loop {
+            let next = self.queue.next(is_well);
+            let begun = self.clock.elapsed();
+            match next {
+                Next::Idle => return Drained::All,
+                Next::Image(mut image) => {
+                    if self.shelf.store(&mut image.bytes).is_err() {
+                        self.queue.put_back(image);
+                        return any;
+                    }
+                    self.queue.written(&image);
+                    any = Drained::Some;
+                }
+                Next::Empty if is_well => {
+                    if self.is_stuck() {
+                        return any;
+                    }
+                    if self.queue.resume() {
+                        if self.is_told.swap(false, Ordering::Relaxed) {
+                            tracing::info!("the journal's disk takes records again");
+                        }
+                        return Drained::All;
+                    }
+                }
+                Next::Empty => {
+                    if self.shelf.probe(&[0; PROBE]).is_err() {
+                        return any;
+                    }
+                }
+            }
+            if self.clock.elapsed().saturating_sub(begun) > STALL {
+                return any;
+            }
+            is_well = true;
+        }
+    }
+
+    /// Writes all that waits and takes no more. What cannot be written is lost.
+    pub(super) fn finish(&self) {
+        for slot in &self.slots {
+            let held = slot.refusals.lock().close();
+            if !held.is_empty() {
+                self.put(slot, held.as_slice());
+            }
+            // A thread that the disk holds does not get to write another.
+            if let Some(mut tape) = slot.tape.try_lock_for(STALL) {
+                tape.seal();
+                tape.is_closed = true;
+            }
+        }
+        while self.drain() == Drained::Some {}
+        self.lose_the_rest();
+        self.shelf.clean();
+    }
+
+    /// Takes no more. What waits in memory is lost.
+    pub(super) fn lose_the_rest(&self) {
+        self.losses.add(self.queue.close());
+    }
+}
+
+/// A thread's leave to write, given back when it is dropped.
+struct Turn<'a>(&'a AtomicUsize);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Why records go to memory.
+pub(super) enum Trouble<'a> {
+    /// It takes too long.
+    Stalled,
+    /// It says no.
+    Failed(&'a io::Error),
+}
+
+impl std::fmt::Display for Trouble<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Trouble::Stalled => f.write_str("does not answer in time"),
+            Trouble::Failed(error) => write!(f, "takes no record ({error})"),
+        }
+    }
+}

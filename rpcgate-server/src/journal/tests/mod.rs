@@ -1,0 +1,359 @@
+//! The journal as its callers and its shipper see it, on good days.
+
+mod faults;
+mod left;
+mod storm;
+mod trouble;
+
+use super::*;
+use faults::Faulty;
+use rpcgate_core::caller::RequestId;
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::clock::{ManualClock, Time};
+use rpcgate_core::journal::{HEAD, Head, Reader};
+use rpcgate_core::seam::ledger::{Kept, KeptLine, Line, Outcome};
+use rpcgate_core::seam::suite;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+const NOON: Time = Time::from_secs(1_700_000_000);
+
+/// A journal on a folder of its own, on a medium that does as it is told, and a clock that stands still.
+struct Desk {
+    journal: Arc<Journal>,
+    medium: Arc<Faulty>,
+    clock: Arc<ManualClock>,
+    home: TempDir,
+}
+
+fn options(dir: &Path) -> JournalOptions {
+    JournalOptions {
+        dir: dir.to_owned(),
+        on_full: OnFull::Serve,
+        memory: 64 << 20,
+        sync_interval: Duration::from_millis(50),
+        slots: 2,
+        clock: Arc::new(ManualClock::at(NOON)),
+        medium: Arc::new(Disk),
+    }
+}
+
+impl Desk {
+    fn new(change: impl FnOnce(&mut JournalOptions)) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let (medium, clock) = (Arc::new(Faulty::default()), Arc::new(ManualClock::at(NOON)));
+        let mut options = JournalOptions {
+            medium: medium.clone(),
+            clock: clock.clone(),
+            ..options(&home.path().join("j"))
+        };
+        change(&mut options);
+        Desk { journal: Journal::open(options).unwrap(), medium, clock, home }
+    }
+
+    fn dir(&self) -> std::path::PathBuf {
+        self.home.path().join("j")
+    }
+}
+
+fn line(method: &[u8], outcome: Outcome) -> Line<'_> {
+    let cu = if outcome == Outcome::Refused { 0 } else { 5 };
+    let status = if outcome == Outcome::Refused { 429 } else { 200 };
+    Line { method, cu, status, outcome, cached: false, calls: 1, bytes_in: 10, bytes_out: 20 }
+}
+
+/// Appends an answered call by this number.
+fn append(journal: &Journal, number: u128) {
+    journal.append(&suite::record(number, &[line(b"toy_read", Outcome::Answered)]));
+}
+
+/// Appends a refused call by this number.
+fn refuse(journal: &Journal, number: u128, method: &[u8]) {
+    journal.append(&suite::record(number, &[line(method, Outcome::Refused)]));
+}
+
+fn bytes(journal: &Journal, segment: &Segment) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    journal.read(segment.id, 0, segment.len, &mut bytes).unwrap();
+    bytes
+}
+
+/// The records in a segment's bytes, with where each ends. Fails if they are not all whole.
+fn frames(bytes: &[u8]) -> Vec<(usize, Kept)> {
+    let (mut reader, mut at, mut all) = (Reader::new(), HEAD, Vec::new());
+    while at < bytes.len() {
+        let (length, event) = reader.frame(&bytes[at..]).unwrap().expect("a whole frame");
+        let party = *reader.party(event.party).unwrap();
+        let lines = reader.lines().iter().map(|line| KeptLine {
+            method: String::from_utf8(reader.method(line.method).unwrap().to_vec()).unwrap(),
+            cu: line.cu,
+            status: line.status,
+            outcome: line.outcome,
+            cached: line.cached,
+            calls: line.calls,
+            bytes_in: line.bytes_in,
+            bytes_out: line.bytes_out,
+        });
+        assert_eq!(reader.chain(event.chain), Some("toy"));
+        at += length;
+        let kept = Kept {
+            phase: event.phase,
+            request: event.request,
+            key: party.key,
+            project: party.project,
+            tenant: party.tenant,
+            chain: ChainName::new("toy"),
+            transport: event.transport,
+            tier: party.tier,
+            price: party.price,
+            arrival: event.arrival,
+            latency: event.latency,
+            windowed: event.windowed,
+            lines: lines.collect(),
+        };
+        all.push((at, kept));
+    }
+    all
+}
+
+/// All records, in the order of segments.
+fn records(journal: &Journal) -> Vec<Kept> {
+    let mut all = Vec::new();
+    for segment in journal.segments() {
+        let bytes = bytes(journal, &segment);
+        let head = Head::read(&bytes).unwrap();
+        assert_eq!((head.segment, head.gateway), (segment.id, journal.gateway()));
+        all.extend(frames(&bytes).into_iter().map(|(_, kept)| kept));
+    }
+    all
+}
+
+fn numbers(journal: &Journal) -> Vec<u128> {
+    records(journal).iter().map(|record| record.request.0).collect()
+}
+
+/// Waits for what other threads bring about.
+#[track_caller]
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..10_000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("never: {what}");
+}
+
+fn in_order(numbers: &[u128]) -> bool {
+    numbers.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+#[test]
+fn the_journal_keeps_the_ledger_suite() {
+    let home = tempfile::tempdir().unwrap();
+    suite::ledger(|| {
+        let journal = Journal::open(options(&home.path().join("j"))).unwrap();
+        let reader = journal.clone();
+        (journal, Box::new(move || records(&reader)))
+    });
+}
+
+#[test]
+fn a_set_and_the_parts_of_a_stream_read_as_they_were_appended() {
+    use rpcgate_core::seam::ledger::Phase;
+    let desk = Desk::new(|_| {});
+    let lines = [
+        line(b"toy_read", Outcome::Answered),
+        Line { cached: true, bytes_out: u32::MAX, ..line(b"toy_scan", Outcome::NodeError) },
+        line(b"toy_read", Outcome::Refused),
+        line(&[b'x'; 3_000], Outcome::Failed),
+    ];
+    let set = suite::record(1, &lines);
+    let begin = Record { phase: Phase::Begin, windowed: 0, ..suite::record(2, &lines[..1]) };
+    let end = Record { phase: Phase::End, ..suite::record(3, &lines[2..3]) };
+    for record in [&set, &begin, &end] {
+        desk.journal.append(record);
+    }
+    let mut expected = [&set, &begin, &end].map(Kept::from);
+    expected[0].lines[3].method.truncate(rpcgate_core::journal::MAX_NAME);
+    assert_eq!(
+        records(&desk.journal),
+        expected,
+        "none waits: something was not refused, or it is a stream's"
+    );
+}
+
+#[test]
+fn many_threads_lose_nothing_and_each_frame_is_whole() {
+    let desk = Desk::new(|options| options.slots = 3);
+    let names: Vec<_> = (0..50).map(|n| format!("toy_{n}")).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (journal, names) = (&desk.journal, &names);
+            scope.spawn(move || {
+                for n in 0..500 {
+                    let lines: Vec<_> = (0..n % 5 + 1)
+                        .map(|i| line(names[(n * 7 + i) % 50].as_bytes(), Outcome::Answered))
+                        .collect();
+                    journal.append(&suite::record((thread * 1_000 + n) as u128, &lines));
+                }
+            });
+        }
+        // The shipper reads and rotates meanwhile: all that it is told of is whole.
+        for _ in 0..20 {
+            records(&desk.journal);
+            desk.journal.rotate();
+        }
+    });
+    let records = records(&desk.journal);
+    for thread in 0..8_u128 {
+        let mine: Vec<_> =
+            records.iter().map(|record| record.request.0).filter(|number| number / 1_000 == thread).collect();
+        assert_eq!(mine, (thread * 1_000..thread * 1_000 + 500).collect::<Vec<_>>(), "each once, in order");
+    }
+    for record in &records {
+        let n = record.request.0 as usize % 1_000;
+        let methods: Vec<_> = record.lines.iter().map(|line| line.method.as_str()).collect();
+        assert_eq!(methods, (0..n % 5 + 1).map(|i| names[(n * 7 + i) % 50].as_str()).collect::<Vec<_>>());
+    }
+    assert_eq!(desk.journal.status().lost_records, 0);
+}
+
+#[test]
+fn it_is_ready_from_its_admission_to_its_end() {
+    let desk = Desk::new(|_| {});
+    assert!(!desk.journal.is_ready());
+    append(&desk.journal, 1);
+    desk.journal.admit();
+    assert!(desk.journal.is_ready());
+    desk.journal.close();
+    assert!(!desk.journal.is_ready());
+    desk.journal.admit();
+    assert!(!desk.journal.is_ready(), "closed is closed");
+}
+
+#[test]
+fn what_comes_after_the_end_is_counted_as_lost() {
+    let desk = Desk::new(|_| {});
+    append(&desk.journal, 1);
+    refuse(&desk.journal, 2, b"toy_read");
+    desk.journal.close();
+    desk.journal.close();
+    let lines = [line(b"a", Outcome::Answered), Line { calls: 3, ..line(b"b", Outcome::Answered) }];
+    desk.journal.append(&suite::record(3, &lines));
+    refuse(&desk.journal, 4, b"toy_read");
+    let pushed = rpcgate_core::seam::ledger::Phase::Pushed;
+    desk.journal.append(&Record { phase: pushed, ..suite::record(5, &lines[1..]) });
+    let status = desk.journal.status();
+    assert_eq!(
+        (status.lost_records, status.lost_calls, status.lost_cu),
+        (3, 5, 15),
+        "a stream's messages are no calls"
+    );
+    assert_eq!(numbers(&desk.journal), [1, 2]);
+    assert!(desk.journal.segments().iter().all(|segment| segment.sealed));
+}
+
+#[test]
+fn a_segment_is_sealed_when_it_is_large_or_when_it_is_time() {
+    let desk = Desk::new(|options| options.slots = 1);
+    let method = vec![b'm'; 1_000];
+    let lines = vec![line(&method, Outcome::Answered); 50_000];
+    let one = suite::record(1, &lines[..1]);
+    let large = suite::record(2, &lines);
+    desk.journal.rotate();
+    assert!(desk.journal.segments().is_empty(), "what is empty is no segment");
+    desk.journal.append(&one);
+    desk.journal.rotate();
+    desk.journal.rotate();
+    let first = desk.journal.segments();
+    assert_eq!(first.iter().map(|segment| segment.sealed).collect::<Vec<_>>(), [true]);
+    while desk.journal.segments().len() == 1 || !desk.journal.segments()[1].sealed {
+        desk.journal.append(&large);
+    }
+    let second = desk.journal.segments()[1];
+    assert!((slot::SEGMENT..slot::SEGMENT + (2 << 20)).contains(&second.len), "{}", second.len);
+    desk.journal.append(&one);
+    let all = desk.journal.segments();
+    assert_eq!((all.len(), all[0], all[1], all[2].sealed), (3, first[0], second, false));
+    let status = desk.journal.status();
+    assert_eq!((status.segments, status.segment_bytes), (3, all.iter().map(|segment| segment.len).sum()));
+}
+
+#[test]
+fn segments_stand_in_the_order_they_were_opened_also_when_the_clock_steps_back() {
+    let desk = Desk::new(|_| {});
+    for number in 1..=20 {
+        append(&desk.journal, number);
+        desk.journal.rotate();
+        desk.clock.set(Time::from_secs(1_700_000_000 - 3_600 * number as u64));
+    }
+    assert_eq!(numbers(&desk.journal), (1..=20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_forgotten_segment_is_gone_and_an_open_one_stays() {
+    let desk = Desk::new(|options| options.slots = 1);
+    append(&desk.journal, 1);
+    let open = desk.journal.segments()[0];
+    let error = desk.journal.forget(open.id).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    desk.journal.rotate();
+    append(&desk.journal, 2);
+    let before = desk.medium.dir_syncs();
+    desk.journal.forget(open.id).unwrap();
+    assert!(desk.medium.dir_syncs() > before, "a power failure does not bring it back");
+    desk.journal.forget(open.id).unwrap();
+    assert_eq!(numbers(&desk.journal), [2]);
+    let files = fs::read_dir(desk.dir())
+        .unwrap()
+        .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().ends_with(".segment"));
+    assert_eq!(files.count(), 1);
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_and_leaves_nothing() {
+    let desk = Desk::new(|_| {});
+    append(&desk.journal, 1);
+    let segment = desk.journal.segments()[0];
+    let mut into = b"before".to_vec();
+    let kind = |result: io::Result<()>| result.unwrap_err().kind();
+    let beyond = desk.journal.read(segment.id, 0, segment.len + 1, &mut into);
+    assert_eq!(kind(beyond), io::ErrorKind::InvalidInput);
+    assert_eq!(kind(desk.journal.read(segment.id, 9, 8, &mut into)), io::ErrorKind::InvalidInput);
+    assert_eq!(kind(desk.journal.read(SegmentId(1), 0, 0, &mut into)), io::ErrorKind::NotFound);
+    let path = desk.dir().join(shelf::file_name(segment.id));
+    fs::OpenOptions::new().write(true).open(path).unwrap().set_len(segment.len - 1).unwrap();
+    let short = desk.journal.read(segment.id, 0, segment.len, &mut into);
+    assert_eq!(kind(short), io::ErrorKind::UnexpectedEof);
+    assert_eq!(into, b"before");
+    desk.journal.read(segment.id, HEAD as u64, HEAD as u64 + 1, &mut into).unwrap();
+    assert_eq!(into.len(), 7);
+}
+
+#[test]
+fn all_that_counts_is_flushed_to_the_medium() {
+    let desk = Desk::new(|options| options.slots = 1);
+    append(&desk.journal, 1);
+    let length = |journal: &Journal| journal.segments()[0].len;
+    until("the first record is flushed", || desk.medium.synced() == length(&desk.journal));
+    assert!(desk.medium.dir_syncs() > 0);
+    append(&desk.journal, 2);
+    desk.journal.rotate();
+    until("a sealed segment is flushed to its end", || desk.medium.synced() == length(&desk.journal));
+    append(&desk.journal, 3);
+    desk.journal.close();
+    assert_eq!(desk.medium.synced(), desk.journal.status().segment_bytes, "closing flushes");
+}
+
+#[test]
+fn files_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = Desk::new(|_| {});
+    append(&desk.journal, 1);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&desk.dir()), 0o700);
+    let modes: Vec<_> = fs::read_dir(desk.dir()).unwrap().map(|file| mode(&file.unwrap().path())).collect();
+    assert_eq!(modes, [0o600; 3], "lock, identity and segment");
+}

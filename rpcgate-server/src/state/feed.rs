@@ -1,0 +1,122 @@
+//! The change feed, followed: what the management side changes is in force here within a second.
+
+use super::directory::StoreDirectory;
+use super::force::Force;
+use rpcgate_core::config::Overlay;
+use rpcgate_core::seam::changes::{Change, Changes, Numbered};
+use rpcgate_core::seam::{Away, Later};
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+/// Time between two looks at the feed.
+const EVERY: Duration = Duration::from_millis(200);
+/// How long a look may take before the database counts as away.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// What of the management database concerns all callers.
+pub(super) trait Management: Changes {
+    /// What operators have set.
+    fn overlay(&self) -> Later<'_, Result<Overlay, Away>>;
+
+    /// The number of the newest change; 0 if there is none.
+    fn newest(&self) -> Later<'_, Result<u64, Away>>;
+}
+
+/// A reader of the feed.
+pub(super) struct Feed {
+    management: Arc<dyn Management>,
+    directory: Arc<StoreDirectory>,
+    force: Arc<Force>,
+    /// The last change that was acted on.
+    number: u64,
+    /// Whether what operators set must be read again.
+    stale: bool,
+    away: bool,
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed").field("number", &self.number).field("away", &self.away).finish_non_exhaustive()
+    }
+}
+
+impl Feed {
+    /// Starts at the newest change. What operators have set is in force when this returns, and whatever is looked up
+    /// from here on is dropped when a change concerns it.
+    pub(super) async fn start(
+        management: Arc<dyn Management>,
+        directory: Arc<StoreDirectory>,
+        force: Arc<Force>,
+    ) -> Result<Self, Away> {
+        // The number first: what changes while the rest is read is read again.
+        let number = within(management.newest()).await?;
+        force.put(within(management.overlay()).await?);
+        directory.reached();
+        Ok(Feed { management, directory, force, number, stale: false, away: false })
+    }
+
+    /// Follows the feed until `closing`.
+    pub(super) async fn run(mut self, closing: CancellationToken) {
+        let mut ticks = tokio::time::interval(EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                () = closing.cancelled() => return,
+            }
+            let read = self.read().await;
+            self.tell(read.is_err());
+        }
+    }
+
+    /// Acts on what is new.
+    async fn read(&mut self) -> Result<(), Away> {
+        if self.away && within(self.management.newest()).await? < self.number {
+            // The database was replaced by an older one: its numbers begin anew, and nothing is as it was.
+            self.number = 0;
+            self.stale = true;
+            self.directory.forget(|_, _| true);
+        }
+        let news = within(self.management.since(self.number)).await?;
+        if !news.is_empty() {
+            let changes: Vec<Change> = news.iter().map(|news| news.change.clone()).collect();
+            let directory = self.directory.clone();
+            // With many keys in memory this takes as long as thousands of calls.
+            tokio::task::spawn_blocking(move || directory.apply(&changes)).await.map_err(|_| Away)?;
+        }
+        self.directory.reached();
+        if let Some(Numbered { number, .. }) = news.last() {
+            self.number = *number;
+        }
+        self.stale |= news.iter().any(|news| matches!(news.change, Change::Plan(_) | Change::Chain(_)));
+        if self.stale {
+            self.force.put(within(self.management.overlay()).await?);
+            self.stale = false;
+        }
+        Ok(())
+    }
+
+    /// Tells the log once that the database is gone, and once that it is back.
+    fn tell(&mut self, away: bool) {
+        match (self.away, away) {
+            (false, true) => tracing::warn!(
+                "the database cannot be reached: keys that are known go on, others get 503, changes wait"
+            ),
+            (true, false) => tracing::info!("the database is back"),
+            _ => {}
+        }
+        self.away = away;
+    }
+}
+
+/// A frozen database answers nothing, not even that it is away.
+async fn within<T>(answer: impl Future<Output = Result<T, Away>>) -> Result<T, Away> {
+    tokio::time::timeout(DEADLINE, answer).await.unwrap_or(Err(Away))
+}
+
+#[cfg(test)]
+mod tests;

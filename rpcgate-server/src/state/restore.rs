@@ -1,0 +1,179 @@
+//! The life of a state beside the calls: databases opened, the journal of the process before shipped, counters
+//! restored, calls admitted, and from then on everything kept in step.
+
+use super::Stage;
+use super::directory::{KeySource, StoreDirectory};
+use super::feed::{Feed, Management};
+use super::force::Force;
+use super::retain::{self, Kept};
+use super::ship::{Harbour, Shipper};
+use crate::journal::Journal;
+use rpcgate_admin::store::{Store, StoreError, StoredKey, UsageStore};
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::{Overlay, Plans};
+use rpcgate_core::seam::counters::MemoryCounters;
+use rpcgate_core::seam::{Away, Later};
+use rpcgate_core::secret::KeyHash;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Time between two attempts at something that a start needs.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long the last shipment of a gateway that ends may take.
+const LAST: Duration = Duration::from_secs(5);
+
+/// All that has to be done, and what it is done with.
+pub(super) struct Work {
+    pub(super) url: String,
+    pub(super) migrate: bool,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) directory: Arc<StoreDirectory>,
+    pub(super) counters: Arc<MemoryCounters>,
+    pub(super) force: Arc<Force>,
+    pub(super) kept: Arc<Kept>,
+    pub(super) stage: watch::Sender<Stage>,
+    pub(super) closing: CancellationToken,
+}
+
+/// What is open when the work ends.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    store: Option<Store>,
+    usage: Option<UsageStore>,
+    shipper: Option<Shipper>,
+}
+
+impl Work {
+    /// Works until `closing`.
+    pub(super) async fn run(self) -> Left {
+        let mut left = Left::default();
+        let Some(feed) = self.start(&mut left).await else { return left };
+        let (Some(shipper), Some(usage)) = (left.shipper.take(), left.usage.clone()) else { return left };
+        self.journal.admit();
+        self.stage.send_replace(Stage::Ready);
+        tracing::info!("ready: what was recorded before is shipped, and counted again");
+        let feed = tokio::spawn(feed.run(self.closing.clone()));
+        let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
+        let retention = tokio::spawn(retention);
+        let shipping = tokio::spawn(shipper.run(self.closing.clone()));
+        match shipping.await {
+            Ok(shipper) => left.shipper = Some(shipper),
+            Err(error) => tracing::error!("shipping has ended: {error}"),
+        }
+        for task in [feed, retention] {
+            if let Err(error) = task.await {
+                tracing::error!("a task of the state has ended: {error}");
+            }
+        }
+        left
+    }
+
+    /// All that calls must wait for. `None`: it is closing.
+    async fn start(&self, left: &mut Left) -> Option<Feed> {
+        let (url, migrate) = (self.url.as_str(), self.migrate);
+        let store = self.patiently("the database", || Box::pin(Store::open(url, migrate))).await?;
+        left.store = Some(store.clone());
+        let usage = self.patiently("the usage database", || Box::pin(UsageStore::open(url, migrate))).await?;
+        left.usage = Some(usage.clone());
+        let harbour: Arc<dyn Harbour> = Arc::new(usage.clone());
+        let shipper = left.shipper.insert(Shipper::new(self.journal.clone(), harbour, self.clock.clone()));
+        tokio::select! {
+            () = shipper.ship_all() => {}
+            () = self.closing.cancelled() => return None,
+        }
+        let restored = self.patiently("counters", || Box::pin(usage.restore(self.clock.now()))).await?;
+        self.counters.restore(&restored);
+        let store = Arc::new(store);
+        let start = || Feed::start(store.clone(), self.directory.clone(), self.force.clone());
+        let feed = self.patiently("the change feed", || Box::pin(start())).await?;
+        // Not before the feed's number is known: whatever is looked up from here on is dropped when it changes.
+        self.directory.open(store);
+        Some(feed)
+    }
+
+    /// Tries until it succeeds, and tells the log why it does not. `None`: it is closing.
+    async fn patiently<'a, T, E: Display>(
+        &self,
+        what: &str,
+        attempt: impl Fn() -> Later<'a, Result<T, E>>,
+    ) -> Option<T> {
+        let mut told: Option<String> = None;
+        loop {
+            let done = tokio::select! {
+                done = attempt() => done,
+                () = self.closing.cancelled() => return None,
+            };
+            match done {
+                Ok(done) => {
+                    if told.is_some() {
+                        tracing::info!("{what}: there now");
+                    }
+                    return Some(done);
+                }
+                Err(error) => {
+                    let why = error.to_string();
+                    if told.as_ref() != Some(&why) {
+                        tracing::error!("waiting for {what}, unready until then: {why}");
+                        told = Some(why);
+                    }
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(PAUSE) => {}
+                () = self.closing.cancelled() => return None,
+            }
+        }
+    }
+}
+
+impl Left {
+    /// Ships what is left, and ends all connections.
+    pub(super) async fn close(self) {
+        if let Some(mut shipper) = self.shipper
+            && tokio::time::timeout(LAST, shipper.ship_all()).await.is_err()
+        {
+            let bytes = shipper.left();
+            tracing::warn!(bytes, "usage stays in the journal and is shipped at the next start");
+        }
+        let close = async {
+            if let Some(usage) = self.usage {
+                usage.close().await;
+            }
+            if let Some(store) = self.store {
+                store.close().await;
+            }
+        };
+        if tokio::time::timeout(LAST, close).await.is_err() {
+            tracing::warn!("the databases do not answer: closed without them");
+        }
+    }
+}
+
+impl KeySource for Store {
+    fn look_up<'a>(&'a self, hash: KeyHash, plans: &'a Plans) -> Later<'a, Result<Option<StoredKey>, Away>> {
+        Box::pin(async move { self.caller(hash, plans).await.map_err(|error| away("a key", &error)) })
+    }
+}
+
+impl Management for Store {
+    fn overlay(&self) -> Later<'_, Result<Overlay, Away>> {
+        Box::pin(async move { self.overlay().await.map_err(|error| away("what operators set", &error)) })
+    }
+
+    fn newest(&self) -> Later<'_, Result<u64, Away>> {
+        Box::pin(async move { self.newest_change().await.map_err(|error| away("the change feed", &error)) })
+    }
+}
+
+/// What a caller may do about it is the same whatever it is; the log tells what it is.
+fn away(what: &str, error: &StoreError) -> Away {
+    match error {
+        StoreError::Away(_) => tracing::debug!("{what} was not read: {error}"),
+        _ => tracing::error!("{what} was not read: {error}"),
+    }
+    Away
+}

@@ -1,0 +1,84 @@
+//! Retention: usage that is older than the configuration wants is removed, once an hour.
+//!
+//! The gateway does this itself, since it ships: SQLite takes one writer at a time.
+
+use parking_lot::Mutex;
+use rpcgate_admin::store::{Removed, UsageStore};
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::config::Retention;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Time to the first removal: a start has better things to do.
+const FIRST: Duration = Duration::from_secs(60);
+/// Time between two.
+const EVERY: Duration = Duration::from_secs(3_600);
+
+/// For how long usage is kept. It may change meanwhile.
+#[derive(Debug)]
+pub(super) struct Kept(Mutex<Retention>);
+
+impl Kept {
+    pub(super) fn new(retention: &Retention) -> Self {
+        Kept(Mutex::new(retention.clone()))
+    }
+
+    pub(super) fn set(&self, retention: &Retention) {
+        self.0.lock().clone_from(retention);
+    }
+
+    /// Before when single requests, and usage by the hour, are too old at `now`.
+    fn ends(&self, now: Time) -> (Time, Time) {
+        let kept = self.0.lock();
+        let before = |kept: Duration| {
+            let micros = u64::try_from(kept.as_micros()).unwrap_or(u64::MAX);
+            Time::from_micros(now.micros().saturating_sub(micros))
+        };
+        (before(kept.events), before(kept.ledger))
+    }
+}
+
+/// Removes what is too old, until `closing`.
+pub(super) async fn run(
+    usage: UsageStore,
+    kept: Arc<Kept>,
+    clock: Arc<dyn Clock>,
+    closing: CancellationToken,
+) {
+    let mut pause = FIRST;
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = closing.cancelled() => return,
+        }
+        pause = EVERY;
+        let (events, ledger) = kept.ends(clock.now());
+        let removed = tokio::select! {
+            removed = usage.retain(events, ledger) => removed,
+            () = closing.cancelled() => return,
+        };
+        match removed {
+            Ok(removed) if removed == Removed::default() => {}
+            Ok(Removed { blocks, rollups }) => tracing::info!(blocks, rollups, "old usage was removed"),
+            Err(error) => tracing::warn!("old usage was not removed: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_old_follows_the_configuration_in_force() {
+        let day = Duration::from_secs(86_400);
+        let kept = Kept::new(&Retention { events: 90 * day, ledger: 400 * day });
+        let now = Time::from_secs(20_000 * 86_400);
+        let days = |(events, ledger): (Time, Time)| (events.day(), ledger.day());
+        assert_eq!(days(kept.ends(now)), (19_910, 19_600));
+        kept.set(&Retention { events: day, ledger: 92 * day });
+        assert_eq!(days(kept.ends(now)), (19_999, 19_908));
+        assert_eq!(days(kept.ends(Time::from_secs(5))), (0, 0));
+    }
+}

@@ -1,0 +1,431 @@
+use super::super::pack::REST;
+use super::*;
+use crate::journal::JournalOptions;
+use crate::telemetry::tests::Lines;
+use parking_lot::Mutex;
+use rpcgate_admin::store::url_of;
+use rpcgate_admin::usage::{Metrics, Period, UsageAsk, Window};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::{ManualClock, Time};
+use rpcgate_core::config::{self, LogFormat};
+use rpcgate_core::seam::ledger::{Ledger, Line, Outcome, Record};
+use rpcgate_core::seam::suite;
+use std::collections::VecDeque;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+const NOW: Time = Time::from_secs(1_800_000_000);
+
+/// What becomes of a shipment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    /// It is stored, and the shipper hears so.
+    Stored,
+    /// It is stored, and the shipper hears nothing.
+    Unheard,
+    /// It is lost on the way.
+    Lost,
+}
+
+/// The real usage database at the end of a way that fails as it is told to.
+#[derive(Debug)]
+struct Way {
+    usage: UsageStore,
+    fates: Mutex<VecDeque<Fate>>,
+    closed: Mutex<bool>,
+    shipped: Mutex<Vec<Shipment>>,
+}
+
+impl Harbour for Way {
+    fn marks(&self, gateway: GatewayId) -> Later<'_, Result<Vec<(SegmentId, u64)>, StoreError>> {
+        Box::pin(async move {
+            if *self.closed.lock() {
+                return Err(StoreError::Away("the way is closed".into()));
+            }
+            self.usage.marks(gateway).await
+        })
+    }
+
+    fn ship<'a>(&'a self, shipment: &'a Shipment) -> Later<'a, Result<(), ShipError>> {
+        Box::pin(async move {
+            if *self.closed.lock() {
+                return Err(StoreError::Away("the way is closed".into()).into());
+            }
+            let fate = self.fates.lock().pop_front().unwrap_or(Fate::Stored);
+            if fate != Fate::Lost {
+                self.usage.ship(shipment).await?;
+                self.shipped.lock().push(shipment.clone());
+            }
+            match fate {
+                Fate::Stored => Ok(()),
+                Fate::Unheard | Fate::Lost => Err(StoreError::Away("no answer".into()).into()),
+            }
+        })
+    }
+}
+
+struct Desk {
+    home: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    journal: Arc<Journal>,
+    way: Arc<Way>,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::at(NOW));
+        let usage = UsageStore::open(&url_of(&home.path().join("rpcgate.db")), true).await.unwrap();
+        let journal = Journal::open(options(home.path().join("journal"), &clock)).unwrap();
+        let way =
+            Way { usage, fates: Mutex::default(), closed: Mutex::new(false), shipped: Mutex::default() };
+        Desk { home, clock, journal, way: Arc::new(way) }
+    }
+
+    fn shipper(&self) -> Shipper {
+        Shipper::new(self.journal.clone(), self.way.clone(), self.clock.clone())
+    }
+
+    /// Records a call of one of many methods and tenants.
+    fn call(&self, number: u128) {
+        let method = format!("method_{}", number % 40);
+        let line = Line {
+            method: method.as_bytes(),
+            cu: 5,
+            status: 200,
+            outcome: Outcome::Answered,
+            cached: false,
+            calls: 1,
+            bytes_in: 10,
+            bytes_out: 20,
+        };
+        let lines = [line];
+        let tenant = TenantId(number % 2);
+        self.journal.append(&Record { tenant, arrival: NOW, ..suite::record(number, &lines) });
+    }
+
+    fn calls(&self, numbers: std::ops::Range<u128>) {
+        numbers.for_each(|number| self.call(number));
+    }
+
+    async fn totals(&self) -> Metrics {
+        let mut totals = Metrics::default();
+        for tenant in 0..2 {
+            let ask = UsageAsk::new(TenantId(tenant), Window::of(Period::Day, NOW));
+            totals.add(&self.way.usage.usage(&ask).await.unwrap().totals);
+        }
+        totals
+    }
+
+    /// Calls and Compute Units in the database; and single events, which must be as many as calls.
+    async fn stored(&self) -> (u64, u64) {
+        let totals = self.totals().await;
+        let mut events = 0;
+        for tenant in 0..2 {
+            let all =
+                self.way.usage.last_events(TenantId(tenant), suite::record(0, &[]).key, 1_000).await.unwrap();
+            events += all.len() as u64;
+        }
+        if totals.requests < 1_000 {
+            assert_eq!(events, totals.requests);
+        }
+        (totals.requests, totals.billable_units)
+    }
+
+    async fn marks(&self) -> Vec<(SegmentId, u64)> {
+        let mut marks = self.way.usage.marks(self.journal.gateway()).await.unwrap();
+        marks.sort();
+        marks
+    }
+
+    fn ends(&self) -> Vec<(SegmentId, u64)> {
+        self.journal.segments().iter().map(|segment| (segment.id, segment.len)).collect()
+    }
+
+    fn file(&self, segment: SegmentId) -> PathBuf {
+        let found = std::fs::read_dir(self.home.path().join("journal")).unwrap().find_map(|entry| {
+            let path = entry.unwrap().path();
+            path.to_string_lossy().contains(&segment.to_string()).then_some(path)
+        });
+        found.unwrap()
+    }
+}
+
+fn options(dir: PathBuf, clock: &Arc<ManualClock>) -> JournalOptions {
+    let config = config::Journal { dir, ..config::Journal::default() };
+    JournalOptions { slots: 1, ..JournalOptions::new(&config, clock.clone()) }
+}
+
+#[tokio::test]
+async fn what_is_recorded_is_stored_once() {
+    let desk = Desk::new().await;
+    let mut shipper = desk.shipper();
+    for round in 0..5 {
+        desk.calls(round * 20..(round + 1) * 20);
+        assert!(!shipper.round().await.unwrap());
+        assert_eq!(desk.stored().await, ((round as u64 + 1) * 20, (round as u64 + 1) * 100));
+        assert_eq!(desk.marks().await, desk.ends());
+    }
+    assert!(!shipper.round().await.unwrap());
+    assert_eq!(desk.way.shipped.lock().len(), 5, "nothing new is no shipment");
+    assert_eq!(shipper.left(), 0);
+}
+
+#[tokio::test]
+async fn replaying_the_journal_changes_nothing() {
+    let desk = Desk::new().await;
+    desk.calls(0..50);
+    for _ in 0..3 {
+        desk.shipper().ship_all().await;
+        assert_eq!(desk.stored().await, (50, 250));
+    }
+    // Names that were defined before the mark are known to who begins at it.
+    desk.calls(50..60);
+    desk.shipper().ship_all().await;
+    assert_eq!(desk.stored().await, (60, 300));
+}
+
+#[tokio::test]
+async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
+    let desk = Desk::new().await;
+    let (mut one, mut other) = (desk.shipper(), desk.shipper());
+    for round in 0..10 {
+        desk.calls(round * 10..(round + 1) * 10);
+        // Whichever comes second begins at a mark that has moved, and reads the marks again.
+        let (first, second) = if round % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };
+        first.ship_all().await;
+        let _ = second.round().await;
+    }
+    one.ship_all().await;
+    other.ship_all().await;
+    assert_eq!(desk.stored().await, (100, 500));
+}
+
+#[tokio::test]
+async fn whatever_becomes_of_shipments_each_record_is_stored_once() {
+    let desk = Desk::new().await;
+    // Every order of three fates, one after the other.
+    let fates = (0..27).flat_map(|n| [n % 3, n / 3 % 3, n / 9]).map(|n| match n {
+        0 => Fate::Stored,
+        1 => Fate::Unheard,
+        _ => Fate::Lost,
+    });
+    desk.way.fates.lock().extend(fates);
+    let mut shipper = desk.shipper();
+    let mut count = 0;
+    while !desk.way.fates.lock().is_empty() {
+        desk.calls(count..count + 3);
+        count += 3;
+        let _ = shipper.round().await;
+    }
+    shipper.ship_all().await;
+    assert!(count > 200, "{count}");
+    assert_eq!(desk.stored().await, (count as u64, 5 * count as u64));
+    assert_eq!(desk.marks().await, desk.ends());
+}
+
+#[tokio::test]
+async fn a_shipment_that_is_cut_off_halfway_is_neither_lost_nor_repeated() {
+    let desk = Desk::new().await;
+    desk.calls(0..10);
+    let mut shipper = desk.shipper();
+    let mut steps = 0;
+    // Dropped at its first wait, its second, and so on, until it gets through.
+    loop {
+        steps += 1;
+        let mut left = steps;
+        let mut round = Box::pin(shipper.round());
+        let done = std::future::poll_fn(|cx| {
+            left -= 1;
+            match round.as_mut().poll(cx) {
+                std::task::Poll::Ready(done) => std::task::Poll::Ready(Some(done)),
+                std::task::Poll::Pending if left == 0 => std::task::Poll::Ready(None),
+                std::task::Poll::Pending => std::task::Poll::Pending,
+            }
+        });
+        let done = done.await;
+        drop(round);
+        if matches!(done, Some(Ok(false))) {
+            break;
+        }
+    }
+    assert!(steps > 2, "it was cut off somewhere");
+    assert_eq!(desk.stored().await, (10, 50));
+}
+
+#[tokio::test]
+async fn much_is_shipped_in_pieces() {
+    let desk = Desk::new().await;
+    desk.calls(0..5_000);
+    let bytes: u64 = desk.ends().iter().map(|(_, len)| len).sum();
+    let mut shipper = desk.shipper();
+    shipper.most = LEAST;
+    assert!(shipper.round().await.unwrap(), "there is more");
+    shipper.most = LEAST;
+    shipper.ship_all().await;
+    assert_eq!(desk.stored().await, (5_000, 25_000));
+    let sizes: Vec<u64> = desk
+        .way
+        .shipped
+        .lock()
+        .iter()
+        .map(|shipment| shipment.marks.iter().map(|mark| mark.to - mark.from).sum())
+        .collect();
+    assert_eq!(sizes.iter().sum::<u64>(), bytes);
+    assert!(sizes.len() > 2 && sizes[0] >= LEAST && sizes[0] < LEAST + 1_000, "{sizes:?}");
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_take_much_is_given_less() {
+    let desk = Desk::new().await;
+    let mut shipper = desk.shipper();
+    desk.way.fates.lock().extend([Fate::Lost; 10]);
+    for round in 0..10 {
+        desk.call(round);
+        shipper.round().await.unwrap_err();
+    }
+    assert_eq!(shipper.most, LEAST);
+    for _ in 0..10 {
+        shipper.round().await.unwrap();
+    }
+    assert_eq!(shipper.most, MOST);
+    assert_eq!(desk.stored().await, (10, 50));
+}
+
+#[tokio::test]
+async fn a_segment_is_removed_some_time_after_it_was_shipped_and_then_its_mark() {
+    let desk = Desk::new().await;
+    let mut shipper = desk.shipper();
+    desk.calls(0..10);
+    shipper.ship_all().await;
+    let first = desk.ends();
+    desk.clock.advance(ROTATION);
+    shipper.ship_all().await;
+    shipper.ship_all().await;
+    assert!(desk.journal.segments()[0].sealed, "each minute what is open is ended");
+    assert_eq!(desk.ends(), first, "but it stays for a while");
+    desk.calls(10..15);
+    shipper.ship_all().await;
+    desk.clock.advance(REST);
+    shipper.ship_all().await;
+    let left = desk.ends();
+    assert!(left.len() == 1 && left != first, "{left:?}");
+    assert_eq!(desk.marks().await, left);
+    assert_eq!(desk.stored().await, (15, 75));
+}
+
+#[tokio::test]
+async fn a_mark_whose_segment_is_gone_goes_too() {
+    let desk = Desk::new().await;
+    desk.calls(0..10);
+    desk.shipper().ship_all().await;
+    desk.journal.rotate();
+    // As if it had ended between the two.
+    desk.journal.forget(desk.ends()[0].0).unwrap();
+    assert_eq!(desk.marks().await.len(), 1);
+    desk.shipper().ship_all().await;
+    assert!(desk.marks().await.is_empty());
+    assert_eq!(desk.stored().await, (10, 50));
+}
+
+#[tokio::test]
+async fn a_segment_that_was_not_shipped_to_its_end_is_never_removed() {
+    let desk = Desk::new().await;
+    desk.calls(0..10);
+    let mut shipper = desk.shipper();
+    *desk.way.closed.lock() = true;
+    for _ in 0..5 {
+        desk.clock.advance(REST + ROTATION);
+        desk.journal.rotate();
+        shipper.round().await.unwrap_err();
+    }
+    assert_eq!(desk.ends().len(), 1);
+    *desk.way.closed.lock() = false;
+    shipper.ship_all().await;
+    assert_eq!(desk.stored().await, (10, 50));
+}
+
+#[tokio::test]
+async fn a_damaged_segment_is_left_and_holds_up_no_other() {
+    let desk = Desk::new().await;
+    desk.calls(0..10);
+    desk.journal.rotate();
+    let (damaged, len) = desk.ends()[0];
+    desk.calls(10..20);
+    let mut file = std::fs::OpenOptions::new().write(true).open(desk.file(damaged)).unwrap();
+    file.seek(SeekFrom::Start(len - 5)).unwrap();
+    file.write_all(b"X").unwrap();
+    let mut shipper = desk.shipper();
+    for _ in 0..3 {
+        shipper.ship_all().await;
+        desk.clock.advance(REST + ROTATION);
+    }
+    assert_eq!(desk.stored().await, (19, 95), "all but the damaged record");
+    assert!(desk.file(damaged).exists());
+    desk.call(20);
+    shipper.ship_all().await;
+    assert_eq!(desk.stored().await, (20, 100));
+
+    let lines = Lines::default();
+    let _listening = lines.listen("info", LogFormat::Text);
+    let mut pack = Pack::new([]);
+    for _ in 0..3 {
+        pack.fill(&desk.journal, MOST, Duration::ZERO);
+    }
+    assert_eq!(lines.text().matches("segment is damaged").count(), 1, "{}", lines.text());
+}
+
+#[tokio::test]
+async fn the_log_hears_once_that_nothing_is_shipped_and_once_that_it_is_again() {
+    let desk = Desk::new().await;
+    let lines = Lines::default();
+    let _listening = lines.listen("info", LogFormat::Text);
+    let mut shipper = desk.shipper();
+    *desk.way.closed.lock() = true;
+    desk.call(0);
+    for _ in 0..3 {
+        shipper.round().await.unwrap_err();
+    }
+    *desk.way.closed.lock() = false;
+    shipper.ship_all().await;
+    shipper.ship_all().await;
+    let text = lines.text();
+    assert_eq!(text.matches("usage cannot be shipped").count(), 1, "{text}");
+    assert_eq!(text.matches("usage is shipped again").count(), 1, "{text}");
+}
+
+#[tokio::test]
+async fn what_was_left_by_the_process_before_is_shipped_by_the_next() {
+    let desk = Desk::new().await;
+    desk.calls(0..10);
+    desk.shipper().ship_all().await;
+    desk.calls(10..20);
+    let Desk { home, clock, journal, way } = desk;
+    let gateway = journal.gateway();
+    // As a killed process leaves it.
+    drop(journal);
+    let journal = Journal::open(options(home.path().join("journal"), &clock)).unwrap();
+    assert_eq!(journal.gateway(), gateway);
+    let desk = Desk { home, clock, journal, way };
+    desk.shipper().ship_all().await;
+    assert_eq!(desk.stored().await, (20, 100));
+}
+
+#[tokio::test]
+async fn it_runs_until_it_is_told_to_end() {
+    let desk = Desk::new().await;
+    let closing = CancellationToken::new();
+    let running = tokio::spawn(desk.shipper().run(closing.clone()));
+    desk.calls(0..10);
+    let stored = async {
+        while desk.totals().await.requests < 10 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), stored).await.unwrap();
+    closing.cancel();
+    let mut shipper = running.await.unwrap();
+    desk.call(10);
+    shipper.ship_all().await;
+    assert_eq!(desk.stored().await, (11, 55));
+}

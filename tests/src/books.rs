@@ -1,0 +1,121 @@
+//! What a gateway's databases hold, read while it runs or when it is gone.
+
+#![expect(clippy::unwrap_used, reason = "a database of the tests that cannot be read fails its test")]
+
+use crate::process::Site;
+use rpcgate_admin::store::{UsageStore, url_of};
+use rpcgate_admin::usage::{Block, Cell, Group, Metrics, Period, StoredEvent, UsageAsk, UsageView, Window};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::{ConnectOptions, ConnectionTrait, DatabaseConnection, DbBackend, Statement};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// The usage of one site's tenant called `default`.
+#[derive(Debug)]
+pub struct Books {
+    usage: UsageStore,
+    raw: DatabaseConnection,
+    tenant: TenantId,
+}
+
+impl Books {
+    /// Opens them.
+    ///
+    /// # Panics
+    /// When there are none, or their schema is another.
+    pub async fn open(site: &Site) -> Self {
+        let usage = UsageStore::open(&url_of(&site.database()), false).await.unwrap();
+        let raw = connect(&site.usage_database()).await;
+        Books { usage, raw, tenant: site.config().tenants["default"].id }
+    }
+
+    /// The store itself.
+    pub fn store(&self) -> &UsageStore {
+        &self.usage
+    }
+
+    /// Whose they are.
+    pub fn tenant(&self) -> TenantId {
+        self.tenant
+    }
+
+    /// Every event that is kept, in no order.
+    ///
+    /// # Panics
+    /// When one cannot be read.
+    pub async fn events(&self) -> Vec<StoredEvent> {
+        let all = Statement::from_string(DbBackend::Sqlite, "SELECT bytes FROM blocks");
+        let rows = self.raw.query_all_raw(all).await.unwrap();
+        let blocks = rows.into_iter().map(|row| row.try_get::<Vec<u8>>("", "bytes").unwrap());
+        blocks.flat_map(|bytes| Block::events(&bytes, |_, _| true).unwrap()).collect()
+    }
+
+    /// The sums of the 24 hours up to `now`, by chain and method. That they add up to the totals is looked at.
+    ///
+    /// # Panics
+    /// When they do not.
+    pub async fn by_method(&self, now: Time) -> BTreeMap<(String, String), Metrics> {
+        // An hour that began since then is in it, too.
+        let now = now.plus(Duration::from_secs(600));
+        let ask = UsageAsk::new(self.tenant, Window::of(Period::Day, now));
+        let ask = ask.grouped(&[Group::Chain, Group::Method]).unwrap().limited(5_000).unwrap();
+        let UsageView { rows, totals, truncated, .. } = self.usage.usage(&ask).await.unwrap();
+        assert!(!truncated);
+        let (mut sums, mut sum) = (BTreeMap::new(), Metrics::default());
+        for row in rows {
+            sum.add(&row.metrics);
+            let [Cell::Chain(chain), Cell::Method(method, _)] = row.cells.as_slice() else {
+                panic!("{row:?}")
+            };
+            let there = sums.insert((chain.clone(), method.clone()), row.metrics);
+            assert!(there.is_none(), "one row for each method");
+        }
+        assert_eq!(sum, totals, "rows add up to the totals");
+        sums
+    }
+}
+
+/// A connection to a database file, beside those of a gateway.
+///
+/// # Panics
+/// When the file cannot be opened.
+pub async fn connect(file: &Path) -> DatabaseConnection {
+    let file = file.to_owned();
+    let mut options = ConnectOptions::new("sqlite://elsewhere.db");
+    options
+        .max_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .sqlx_logging(false)
+        .map_sqlx_sqlite_opts(move |sqlite| {
+            sqlite.filename(&file).create_if_missing(false).busy_timeout(Duration::from_secs(20))
+        });
+    sea_orm::Database::connect(options).await.unwrap()
+}
+
+/// The lock of a database's one writer, held until it is released.
+#[derive(Debug)]
+pub struct Held(DatabaseConnection);
+
+impl Held {
+    /// Takes it.
+    ///
+    /// # Panics
+    /// When somebody else does not give it back.
+    pub async fn take(file: &Path) -> Self {
+        let raw = connect(file).await;
+        raw.execute_unprepared("BEGIN EXCLUSIVE").await.unwrap();
+        Held(raw)
+    }
+
+    /// Gives it back.
+    ///
+    /// # Panics
+    /// When the connection is gone.
+    pub async fn release(self) {
+        self.0.execute_unprepared("COMMIT").await.unwrap();
+        self.0.close().await.unwrap();
+    }
+}

@@ -1,0 +1,311 @@
+//! Callers that call many things at once, and remember what they asked for and what they were told.
+//!
+//! What each request must come to in the ledger is known before it is sent, from the specification alone: nothing here
+//! is read from the gateway but its answers.
+
+#![expect(clippy::unwrap_used, reason = "a request of the tests that cannot be made fails its test")]
+
+use crate::client::{Connection, Reply};
+use crate::gateway::{Setup, key};
+use crate::node::{Answer, Node};
+use rpcgate_core::caller::RequestId;
+use rpcgate_core::seam::ledger::Outcome;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use tokio::task::JoinHandle;
+
+/// The answer of `big_call`: more than is held in memory to be checked, so that it is streamed.
+const BIG: usize = 400 << 10;
+
+/// Numbers that differ from seed to seed (SplitMix64). When a test with one fails, it says how to have them again.
+#[derive(Debug)]
+pub struct Dice(u64);
+
+/// Says the seed when its test fails.
+#[derive(Debug)]
+pub struct Seed(pub u64);
+
+impl Seed {
+    /// The seed that variable `TEST_SEED` says, or a new one.
+    pub fn new() -> Self {
+        let given = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        Seed(given.unwrap_or_else(|| RequestId::new(Default::default()).0 as u64))
+    }
+
+    /// The dice of one of its uses.
+    pub fn dice(&self, number: u64) -> Dice {
+        Dice(self.0 ^ number.wrapping_mul(0xd134_2543_de82_ef95))
+    }
+}
+
+impl Default for Seed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "again with the same numbers: TEST_SEED={}", self.0);
+        }
+    }
+}
+
+impl Dice {
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % bound
+    }
+}
+
+/// What a call must come to in the ledger.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Wish {
+    /// Its method.
+    pub method: String,
+    /// What it costs.
+    pub cu: u32,
+    /// What becomes of it.
+    pub outcome: Outcome,
+}
+
+/// A request, and what it must come to.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Wanted {
+    /// The chain it is for.
+    pub chain: &'static str,
+    /// Its calls, in their order.
+    pub lines: Vec<Wish>,
+    /// As how many requests it counts in the plan windows.
+    pub windowed: u32,
+}
+
+impl Wanted {
+    /// Compute Units of all its calls.
+    pub fn cu(&self) -> u64 {
+        self.lines.iter().map(|line| u64::from(line.cu)).sum()
+    }
+
+    /// Whether all of it is refused. Refusals are never billed: a kill may take back a moment of them.
+    pub fn is_refused(&self) -> bool {
+        self.lines.iter().all(|line| line.outcome == Outcome::Refused)
+    }
+}
+
+/// One call of a request.
+struct Part {
+    method: String,
+    params: String,
+    cu: u32,
+    outcome: Outcome,
+}
+
+/// What callers call: single calls and batches, cached ones, free ones, those that nodes answer with errors or not at
+/// all, those that are refused here.
+#[derive(Debug)]
+pub struct Mix {
+    dice: Dice,
+    /// A number for every call, so that no two ask the same unless they are to.
+    numbers: Arc<AtomicU64>,
+}
+
+/// The nodes that [`Mix`] calls.
+#[derive(Debug)]
+pub struct Nodes {
+    /// Of `/eth` and `/bsc`.
+    pub evm: Node,
+    /// Of `/btc`.
+    pub utxo: Node,
+    /// Of `/polygon`: it never answers.
+    pub dead: Node,
+}
+
+impl Nodes {
+    /// Starts them.
+    pub async fn start() -> Self {
+        let (evm, utxo, dead) = (Node::evm().await, Node::utxo().await, Node::evm().await);
+        evm.result("big_call", &format!("\"{}\"", "0".repeat(BIG)));
+        for node in [&evm, &utxo] {
+            node.answer("broken_call", Answer::Error(r#"{"code":-5,"message":"no"}"#.into()));
+        }
+        dead.answer("eth_getBalance", Answer::Cut);
+        Nodes { evm, utxo, dead }
+    }
+
+    /// A gateway for [`Mix`], with room for all that it calls.
+    pub fn setup(&self) -> Setup {
+        let plan = "per_minute = 1000000\nper_hour = 2000000\nper_day = 3000000\nheavy_per_minute = 1000000";
+        Setup::of("eth", &self.evm.url())
+            .node("bsc", &self.evm.url())
+            .node("btc", &self.utxo.url())
+            .node("polygon", &self.dead.url())
+            .set("plans.enterprise", plan)
+            .set("projects.default", "blocked_methods = [\"blocked_call\"]")
+    }
+}
+
+impl Mix {
+    /// Calls by these dice. `numbers` are shared with whoever calls the same nodes.
+    pub fn new(dice: Dice, numbers: Arc<AtomicU64>) -> Self {
+        Mix { dice, numbers }
+    }
+
+    fn part(&mut self) -> Part {
+        use Outcome::{Answered, NodeError, Refused};
+        let number = self.numbers.fetch_add(1, Relaxed);
+        let part =
+            |method: &str, params: String, cu, outcome| Part { method: method.into(), params, cu, outcome };
+        let own = format!("[{number}]");
+        match self.dice.below(12) {
+            0..3 => part("eth_getBalance", own, 5, Answered),
+            3..5 => part("eth_call", format!("[{}]", number % 20), 15, Answered),
+            5 => part("eth_chainId", "[]".into(), 0, Answered),
+            6 => part(&format!("unheard_of_{}", number % 7), own, 1, Answered),
+            7 => part("eth_sendRawTransaction", own, 20, Answered),
+            8 => part("eth_getBlockByNumber", "[\"0x5\",false]".into(), 10, Answered),
+            9 => part("broken_call", own, 1, NodeError),
+            10 => part("blocked_call", own, 0, Refused),
+            _ => part("admin_peers", "[]".into(), 0, Refused),
+        }
+    }
+
+    /// The next request: the chain, the body, and what it must come to.
+    pub fn next(&mut self) -> (String, Wanted) {
+        use Outcome::{Answered, Failed, NodeError, Refused};
+        let number = self.numbers.fetch_add(1, Relaxed);
+        let alone = |chain, method: &str, params: &str, cu, outcome, windowed| {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"{method}","params":{params}}}"#);
+            let line = Wish { method: method.into(), cu, outcome };
+            (body, Wanted { chain, lines: vec![line], windowed })
+        };
+        let own = format!("[{number}]");
+        match self.dice.below(32) {
+            0..12 => {
+                let Part { method, params, cu, outcome } = self.part();
+                let windowed = u32::from(method != "blocked_call");
+                alone("eth", &method, &params, cu, outcome, windowed)
+            }
+            12..20 => self.batch(),
+            20..22 => alone("bsc", "eth_getLogs", &own, 75, Answered, 1),
+            22..25 => alone("btc", "getblock", &own, 10, Answered, 1),
+            25 => alone("btc", "broken_call", &own, 1, NodeError, 1),
+            26 => alone("polygon", "eth_getBalance", &own, 0, Failed, 1),
+            27 => alone("eth", "big_call", &own, 1, Answered, 1),
+            28 => alone("ltc", "getblock", &own, 0, Refused, 1),
+            29 => alone("eth", "debug_traceBlock", &own, 0, Refused, 0),
+            30 => {
+                let line = Wish { method: "-".into(), cu: 0, outcome: Refused };
+                (own + "no json", Wanted { chain: "eth", lines: vec![line], windowed: 0 })
+            }
+            _ => {
+                let body = format!(r#"{{"jsonrpc":"2.0","method":"eth_estimateGas","params":{own}}}"#);
+                let line = Wish { method: "eth_estimateGas".into(), cu: 15, outcome: Answered };
+                (body, Wanted { chain: "eth", lines: vec![line], windowed: 1 })
+            }
+        }
+    }
+
+    fn batch(&mut self) -> (String, Wanted) {
+        let parts: Vec<Part> = (0..2 + self.dice.below(9)).map(|_| self.part()).collect();
+        let item = |(id, part): (usize, &Part)| {
+            let Part { method, params, .. } = part;
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+        };
+        let items: Vec<_> = parts.iter().enumerate().map(item).collect();
+        let windowed = u32::from(parts.iter().any(|part| part.method != "blocked_call"));
+        let line = |part: Part| Wish { method: part.method, cu: part.cu, outcome: part.outcome };
+        let lines = parts.into_iter().map(line).collect();
+        (format!("[{}]", items.join(",")), Wanted { chain: "eth", lines, windowed })
+    }
+}
+
+/// What callers know when they are done.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Requests that were answered in full, and under which id.
+    pub answered: Vec<(RequestId, Wanted)>,
+    /// Requests that were sent, at least in part, and not answered.
+    pub unanswered: Vec<Wanted>,
+}
+
+impl Told {
+    /// With all that others know.
+    pub fn extend(&mut self, other: Told) {
+        self.answered.extend(other.answered);
+        self.unanswered.extend(other.unanswered);
+    }
+}
+
+/// Callers at work.
+#[derive(Debug)]
+pub struct Load {
+    callers: Vec<JoinHandle<Told>>,
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+}
+
+impl Load {
+    /// Starts `callers` with the key called `default`, each on a connection of its own. Each has one request under way
+    /// at a time, and ends when one is not answered.
+    pub fn start(addr: SocketAddr, callers: usize, seed: &Seed, numbers: &Arc<AtomicU64>) -> Self {
+        let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let first = numbers.load(Relaxed);
+        let caller = |index: usize| {
+            let mix = Mix::new(seed.dice(first + index as u64), numbers.clone());
+            tokio::spawn(call(addr, mix, stop.clone(), answered.clone()))
+        };
+        Load { callers: (0..callers).map(caller).collect(), stop: stop.clone(), answered: answered.clone() }
+    }
+
+    /// Requests answered so far.
+    pub fn answered(&self) -> u64 {
+        self.answered.load(Relaxed)
+    }
+
+    /// Waits until each has its answer, or will have none.
+    pub async fn end(self) -> Told {
+        self.stop.store(true, Relaxed);
+        let mut told = Told::default();
+        for caller in self.callers {
+            told.extend(caller.await.unwrap());
+        }
+        told
+    }
+}
+
+async fn call(addr: SocketAddr, mut mix: Mix, stop: Arc<AtomicBool>, answered: Arc<AtomicU64>) -> Told {
+    let mut told = Told::default();
+    let Ok(mut connection) = Connection::open(addr).await else { return told };
+    while !stop.load(Relaxed) {
+        let (body, wanted) = mix.next();
+        let Ok(reply) = post(&mut connection, wanted.chain, &body).await else {
+            told.unanswered.push(wanted);
+            return told;
+        };
+        assert_eq!(reply.cu(), wanted.cu(), "{body}: {}", reply.text());
+        told.answered.push((reply.header("x-request-id").unwrap().parse().unwrap(), wanted));
+        answered.fetch_add(1, Relaxed);
+        if reply.header("connection") == Some("close") {
+            let Ok(next) = Connection::open(addr).await else { return told };
+            connection = next;
+        }
+    }
+    told
+}
+
+/// Sends a request once: it is not repeated, whatever happens.
+async fn post(connection: &mut Connection, chain: &str, body: &str) -> std::io::Result<Reply> {
+    let key = key("default");
+    let head = format!(
+        "POST /{chain} HTTP/1.1\r\nhost: gateway\r\napikey: {key}\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    connection.write((head + body).as_bytes()).await?;
+    connection.read(false).await
+}

@@ -1,0 +1,345 @@
+//! The gateway as a process of its own: one that can be killed, and started again in the same folder.
+//!
+//! No path to the gateway's binary holds in every build, so a test binary is its own gateway: in its root it has a test
+//! by the name of [`SERVE`], which calls [`serve`]. That does nothing unless a [`Site`] has started it; then it does
+//! what `rpcgate-server run` does.
+
+#![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
+
+use crate::PATIENCE;
+use crate::client::Client;
+use crate::gateway::{Setup, key};
+use rpcgate_admin::store::url_of;
+use rpcgate_core::config::Config;
+use rpcgate_server::command::run;
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// The name of the test that is the gateway of a test binary.
+pub const SERVE: &str = "serve_where_a_site_asks_for_it";
+
+/// Names the configuration file. It does not begin like the gateway's own variables, which are settings.
+const FILE: &str = "TEST_GATEWAY_CONFIG";
+
+/// Serves as a process of its own, if a [`Site`] has started this process; otherwise does nothing.
+///
+/// # Panics
+/// When the gateway cannot start.
+pub fn serve() {
+    let Some(file) = std::env::var_os(FILE) else { return };
+    std::thread::spawn(|| {
+        // It ends with whoever started it, also where that one is killed and cannot end it.
+        let _ = io::stdin().lock().read_to_end(&mut Vec::new());
+        std::process::abort();
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    if let Err(failure) = runtime.block_on(run::execute(file.as_ref())) {
+        panic!("{failure}");
+    }
+}
+
+/// What a gateway keeps: a folder with its configuration, its journal and its databases. Its processes come and go.
+#[derive(Debug)]
+pub struct Site {
+    folder: TempDir,
+    databases: PathBuf,
+    setup: Setup,
+    before: Vec<String>,
+}
+
+impl Site {
+    /// A new folder for gateways of `setup`.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn new(setup: Setup) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let databases = folder.path().join("state");
+        Site { folder, databases, setup, before: Vec::new() }
+    }
+
+    /// Another gateway of the same setup, with a folder of its own, on the same databases.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn beside(other: &Site) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Site {
+            folder,
+            databases: other.databases.clone(),
+            setup: other.setup.clone(),
+            before: other.before.clone(),
+        }
+    }
+
+    /// Its processes are started by this command, which is given the real one behind its own arguments.
+    #[must_use]
+    pub fn through(mut self, command: &[&str]) -> Self {
+        self.before = command.iter().map(|word| (*word).to_owned()).collect();
+        self
+    }
+
+    /// The next process is of this setup.
+    pub fn change(&mut self, setup: Setup) {
+        self.setup = setup;
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where its journal is.
+    pub fn journal(&self) -> PathBuf {
+        self.path().join("journal")
+    }
+
+    /// The file of the management database; that of the usage database is named after it.
+    pub fn database(&self) -> PathBuf {
+        self.databases.join("rpcgate.db")
+    }
+
+    /// The file of the usage database.
+    pub fn usage_database(&self) -> PathBuf {
+        self.databases.join("rpcgate-usage.db")
+    }
+
+    /// The journal's segments, oldest first.
+    ///
+    /// # Panics
+    /// When the folder cannot be read.
+    pub fn segments(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.journal()).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        let mut segments: Vec<_> =
+            paths.filter(|path| path.extension() == Some(OsStr::new("segment"))).collect();
+        segments.sort();
+        segments
+    }
+
+    /// The configuration of its processes.
+    pub fn config(&self) -> Config {
+        self.full_setup().config()
+    }
+
+    fn full_setup(&self) -> Setup {
+        let url = url_of(&self.database());
+        let dir = self.journal();
+        self.setup
+            .clone()
+            .set("database", &format!("url = \"{url}\""))
+            .set("journal", &format!("dir = \"{}\"", dir.display()))
+    }
+
+    /// Starts a process and waits until it wants calls.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub async fn start(&self) -> Process {
+        fs::create_dir_all(&self.databases).unwrap();
+        let process = self.begin().await;
+        process.ready().await;
+        process
+    }
+
+    /// Starts a process and waits until it listens. The folder of its databases is not made.
+    ///
+    /// # Panics
+    /// When it ends before that.
+    pub async fn begin(&self) -> Process {
+        self.spawn().listening().await
+    }
+
+    /// Starts a process.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn spawn(&self) -> Process {
+        let file = self.path().join("rpcgate.toml");
+        fs::write(&file, self.full_setup().text()).unwrap();
+        let own = std::env::current_exe().unwrap();
+        let mut words: Vec<&OsStr> = self.before.iter().map(OsStr::new).collect();
+        words.push(own.as_os_str());
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).args([SERVE, "--exact", "--nocapture", "--test-threads=1"]);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("RPCGATE_") {
+                command.env_remove(name);
+            }
+        }
+        command.env(FILE, &file).current_dir(self.path());
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let log = Log::of(child.stderr.take().unwrap());
+        Process { child, log, addr: SocketAddr::from(([127, 0, 0, 1], 0)) }
+    }
+}
+
+/// A running gateway. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    log: Log,
+    addr: SocketAddr,
+}
+
+impl Process {
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// A caller with the key called `default`.
+    pub fn client(&self) -> Client {
+        Client::new(self.addr, Some(&key("default")))
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Waits until it listens.
+    ///
+    /// # Panics
+    /// When it ends before that.
+    #[must_use]
+    pub async fn listening(mut self) -> Self {
+        let look = async {
+            loop {
+                if let Some(line) = self.log.lines("serving").first() {
+                    break line["addr"].as_str().unwrap().parse().unwrap();
+                }
+                assert!(!self.log.has_ended(), "it did not start:\n{}", self.log.text());
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let Ok(addr) = timeout(PATIENCE, look).await else {
+            panic!("it does not listen:\n{}", self.log.text())
+        };
+        self.addr = addr;
+        self
+    }
+
+    /// Waits until it wants calls.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub async fn ready(&self) {
+        let look = async {
+            while self.health().await != 200 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        assert!(timeout(PATIENCE, look).await.is_ok(), "it is not ready:\n{}", self.log.text());
+    }
+
+    /// The status of its readiness.
+    pub async fn health(&self) -> u16 {
+        Client::new(self.addr, None).send("GET", "/readyz", &[], b"").await.status
+    }
+
+    /// Kills it, as a machine out of memory does: it has no chance to do anything about it.
+    ///
+    /// # Panics
+    /// When it cannot be killed.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits until it has.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub async fn stop(mut self) -> (ExitStatus, Log) {
+        // The shell's own `kill`: a program of that name is not on every machine.
+        let told = Command::new("sh").args(["-c", "kill -TERM $0", &self.child.id().to_string()]).status();
+        assert!(told.unwrap().success());
+        let look = async {
+            loop {
+                if let Some(status) = self.child.try_wait().unwrap() {
+                    break status;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let Ok(status) = timeout(2 * PATIENCE, look).await else {
+            panic!("it does not end:\n{}", self.log.text());
+        };
+        (status, self.log.clone())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a process has said on its standard error, line by line.
+#[derive(Clone, Debug)]
+pub struct Log(Arc<Mutex<Heard>>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    lines: Vec<String>,
+    has_ended: bool,
+}
+
+impl Log {
+    fn of(source: impl Read + Send + 'static) -> Self {
+        let log = Log(Arc::default());
+        let own = log.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(source).lines().map_while(Result::ok) {
+                own.lock(|heard| heard.lines.push(line));
+            }
+            own.lock(|heard| heard.has_ended = true);
+        });
+        log
+    }
+
+    fn lock<T>(&self, look: impl FnOnce(&mut Heard) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.lock(|heard| heard.has_ended)
+    }
+
+    /// All of it.
+    pub fn text(&self) -> String {
+        self.lock(|heard| heard.lines.join("\n"))
+    }
+
+    /// The lines whose message contains `words`, as JSON.
+    pub fn lines(&self, words: &str) -> Vec<Value> {
+        let parsed: Vec<Value> = self
+            .lock(|heard| heard.lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect());
+        parsed
+            .into_iter()
+            .filter(|line| line["message"].as_str().is_some_and(|text| text.contains(words)))
+            .collect()
+    }
+
+    /// The sum of a number in these lines.
+    pub fn sum(&self, words: &str, field: &str) -> u64 {
+        self.lines(words).iter().map(|line| line[field].as_u64().unwrap_or_default()).sum()
+    }
+}

@@ -1,0 +1,170 @@
+use crate::*;
+use rpcgate_tests::client::Client;
+use rpcgate_tests::gateway::Setup;
+use rpcgate_tests::node::Node;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A disk that can be filled and emptied while a gateway writes to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Disk {
+    /// The journal's folder is a file system of one mebibyte. It needs leave to mount.
+    Small,
+    /// No file of the gateway takes a byte more, those of its databases included. Any machine can do that.
+    Forbidden,
+}
+
+impl Disk {
+    /// Those that this machine can have.
+    fn all() -> Vec<Disk> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("unshare");
+        mount.args(["-rm", "sh", "-c", "mount -t tmpfs -o size=1m none \"$0\""]).arg(dir.path());
+        let mounts = mount.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+        [Disk::Small, Disk::Forbidden].into_iter().filter(|disk| mounts || *disk == Disk::Forbidden).collect()
+    }
+
+    async fn start(self, setup: Setup) -> (Site, Process) {
+        let site = Site::new(setup);
+        fs::create_dir_all(site.journal()).unwrap();
+        let journal = site.journal();
+        let mount = "mount -t tmpfs -o size=1m none \"$0\" && exec \"$@\"";
+        let site = match self {
+            Disk::Small => site.through(&["unshare", "-rm", "sh", "-c", mount, journal.to_str().unwrap()]),
+            // Who writes too much is killed, unless he will not hear of it.
+            Disk::Forbidden => site.through(&["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"]),
+        };
+        let process = site.start().await;
+        (site, process)
+    }
+
+    fn fill(self, site: &Site, process: &Process) {
+        match self {
+            Disk::Small => {
+                let mut filler =
+                    OpenOptions::new().append(true).create(true).open(filler(site, process)).unwrap();
+                for size in [4096, 1] {
+                    while filler.write_all(&vec![0; size]).is_ok() {}
+                }
+            }
+            Disk::Forbidden => limit(process, "0:unlimited"),
+        }
+    }
+
+    fn empty(self, site: &Site, process: &Process) {
+        match self {
+            Disk::Small => fs::remove_file(filler(site, process)).unwrap(),
+            Disk::Forbidden => limit(process, "unlimited:unlimited"),
+        }
+    }
+}
+
+/// A file beside the journal's, as the gateway sees them.
+fn filler(site: &Site, process: &Process) -> PathBuf {
+    let inside = site.journal().join("filler");
+    PathBuf::from(format!("/proc/{}/root", process.id())).join(inside.strip_prefix("/").unwrap())
+}
+
+/// How long files of the process may get.
+fn limit(process: &Process, size: &str) {
+    let id = process.id().to_string();
+    let set = Command::new("prlimit").args(["--pid", &id, &format!("--fsize={size}")]).status();
+    assert!(set.is_ok_and(|status| status.success()), "prlimit is missing: install util-linux");
+}
+
+async fn of(disk: Disk, on_full: &str) -> (Node, Site, Process, Client) {
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url())
+        .set("journal", &format!("on_full = \"{on_full}\""))
+        .set("journal", "memory = \"8KiB\"")
+        .set("plans.enterprise", "per_minute = 1000000\nper_hour = 1000000");
+    let (site, process) = disk.start(setup).await;
+    let client = process.client();
+    (node, site, process, client)
+}
+
+async fn calls(client: &Client, method: &str, count: usize) {
+    for _ in 0..count {
+        let reply = client.call("eth", method, "[]").await;
+        assert_eq!((reply.status, reply.cu()), (200, 1), "{}", reply.text());
+    }
+}
+
+async fn logged(process: &Process, words: &str) {
+    rpcgate_tests::until(words, || !process.log().lines(words).is_empty()).await;
+}
+
+/// Calls and Compute Units by method.
+async fn kept(books: &Books, method: &str) -> u64 {
+    let rollups = books.by_method(now()).await;
+    let sum = rollups.get(&("eth".to_owned(), method.to_owned())).cloned().unwrap_or_default();
+    assert_eq!(sum.requests, sum.billable_units);
+    sum.requests
+}
+
+#[tokio::test]
+async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
+    for disk in Disk::all() {
+        let (_node, site, process, client) = of(disk, "serve").await;
+        calls(&client, "before", 20).await;
+        disk.fill(&site, &process);
+        calls(&client, "during", 600).await;
+        assert_eq!(process.health().await, 200);
+        disk.empty(&site, &process);
+        logged(&process, "takes records again").await;
+        calls(&client, "after", 20).await;
+        let (status, log) = process.stop().await;
+        assert!(status.success(), "{}", log.text());
+        assert_eq!(log.lines("records go to memory").len(), 1, "{}", log.text());
+        let books = Books::open(&site).await;
+        let counts =
+            (kept(&books, "before").await, kept(&books, "during").await, kept(&books, "after").await);
+        let lost = |field| log.sum("usage was lost", field);
+        assert!((1..600).contains(&counts.1), "some found room in memory, {disk:?}: {counts:?}");
+        assert_eq!(counts, (20, 600 - lost("calls"), 20), "{disk:?}: {}", log.text());
+        assert_eq!((lost("records"), lost("cu")), (lost("calls"), lost("calls")));
+        rollups_agree(&books, &books.events().await).await;
+    }
+}
+
+#[tokio::test]
+async fn on_a_full_disk_calls_are_refused_where_that_is_wanted_and_nothing_is_lost() {
+    for disk in Disk::all() {
+        let (node, site, process, client) = of(disk, "refuse").await;
+        calls(&client, "before", 20).await;
+        disk.fill(&site, &process);
+        let (mut served, mut last) = (0, 0);
+        let refused = loop {
+            let reply = client.call("eth", "during", "[]").await;
+            if reply.status != 200 {
+                break reply;
+            }
+            (served, last) = (served + 1, reply.number("x-ratelimit-remaining-day"));
+            assert!(served < 1_000, "memory is not without end");
+        };
+        assert!(served > 10, "memory holds some: {served}");
+        let asked = node.requests();
+        for reply in
+            [refused, client.call("eth", "during", "[]").await, client.batch("eth", &[("m", "[]"); 3]).await]
+        {
+            assert_eq!(reply.status, 503, "{}", reply.text());
+            assert!(reply.number("retry-after") >= 1);
+            assert_eq!(reply.number("x-ratelimit-remaining-day"), last, "it counts in no window");
+        }
+        assert_eq!(node.requests(), asked);
+        assert_eq!(process.health().await, 503);
+        disk.empty(&site, &process);
+        process.ready().await;
+        assert_eq!(client.call("eth", "after", "[]").await.number("x-ratelimit-remaining-day"), last - 1);
+        let (status, log) = process.stop().await;
+        assert!(status.success(), "{}", log.text());
+        assert_eq!(log.sum("usage was lost", "cu"), 0, "{}", log.text());
+        let books = Books::open(&site).await;
+        let events = books.events().await;
+        assert_eq!(charged(&events), 20 + served + 1, "{disk:?}");
+        assert_eq!(events.iter().map(|event| u64::from(event.windowed)).sum::<u64>(), 20 + served + 1);
+        rollups_agree(&books, &events).await;
+    }
+}

@@ -1,0 +1,204 @@
+use crate::*;
+use rpcgate_core::caller::RequestId;
+use rpcgate_tests::load::{Wanted, Wish};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+const CALLERS: usize = 16;
+
+/// A round of life: how long it is called, and how it ends.
+enum End {
+    /// Killed so many milliseconds after its first answer.
+    Killed(u64),
+    /// Killed so many milliseconds after its start, before anybody called.
+    Stillborn(u64),
+    /// Drained.
+    Drained,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whenever_it_is_killed_what_was_answered_is_billed_and_nothing_is_billed_twice() {
+    let (seed, numbers) = (Seed::new(), Arc::<AtomicU64>::default());
+    let mut dice = seed.dice(u64::MAX);
+    let nodes = Nodes::start().await;
+    let mut site = Site::new(nodes.setup());
+    let (mut told, mut certain) = (Told::default(), Told::default());
+    let ends = [
+        End::Killed(100 + dice.below(300)),
+        End::Stillborn(dice.below(150)),
+        End::Killed(dice.below(700)),
+        End::Stillborn(dice.below(400)),
+        End::Killed(200 + dice.below(800)),
+        End::Drained,
+    ];
+    for end in ends {
+        if let End::Stillborn(millis) = end {
+            let process = site.spawn();
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            process.kill();
+            continue;
+        }
+        let process = site.start().await;
+        let load = Load::start(process.addr(), CALLERS, &seed, &numbers);
+        rpcgate_tests::until("the first answer", || load.answered() > 0).await;
+        if let End::Killed(millis) = end {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            process.kill();
+            let heard = load.end().await;
+            assert!(heard.unanswered.len() <= CALLERS);
+            told.extend(heard);
+        } else {
+            rpcgate_tests::until("some answers", || load.answered() > 300).await;
+            certain.extend(load.end().await);
+            assert!(certain.unanswered.is_empty());
+            let (status, log) = process.stop().await;
+            assert!(status.success(), "{}", log.text());
+        }
+    }
+    // Ready means: what was in the journal is in the database.
+    let process = site.start().await;
+    let books = Books::open(&site).await;
+    let events = books.events().await;
+    compare(&events, &told, &certain);
+    rollups_agree(&books, &events).await;
+    find_by_id(&books, &told, &events).await;
+    windows_go_on(&process, &books, &events).await;
+    process.kill();
+
+    let events = books.events().await;
+    let left = 3;
+    site.change(nodes.setup().set("projects.default", &format!("cu_per_day = {}", charged(&events) + left)));
+    let process = site.start().await;
+    let client = process.client();
+    for _ in 0..left {
+        assert_eq!(client.call("eth", "unheard_of", "[]").await.code(), 0);
+    }
+    let reply = client.call("eth", "unheard_of", "[]").await;
+    assert_eq!(reply.code(), -32005, "the quota counts what is in the ledger, to the unit: {}", reply.text());
+}
+
+fn lines(event: &StoredEvent) -> Vec<Wish> {
+    let line = |line: &rpcgate_admin::usage::StoredLine| {
+        assert!(line.calls == 1 || line.outcome == Outcome::Refused, "{event:?}");
+        Wish { method: line.method.clone(), cu: line.cu, outcome: line.outcome }
+    };
+    event.lines.iter().map(line).collect()
+}
+
+/// Every answer that was seen stands in the ledger once, as it had to come out; what else stands there was under way
+/// when the gateway was killed. `certain` is what nobody was killed over.
+fn compare(events: &[StoredEvent], told: &Told, certain: &Told) {
+    let mut by_id: HashMap<RequestId, &StoredEvent> = HashMap::new();
+    for event in events {
+        let twice = by_id.insert(event.request, event);
+        assert!(twice.is_none(), "twice in the ledger: {event:?} and {twice:?}");
+    }
+    let mut seen = HashSet::new();
+    for (id, wanted) in told.answered.iter().chain(&certain.answered) {
+        assert!(seen.insert(*id), "an id was given twice: {id}");
+        if wanted.is_refused() {
+            continue;
+        }
+        let Some(event) = by_id.remove(id) else { panic!("answered and not billed: {id} {wanted:?}") };
+        assert_eq!(
+            (event.chain.as_str(), lines(event), event.windowed),
+            (wanted.chain, wanted.lines.clone(), wanted.windowed),
+            "{id}"
+        );
+    }
+    let mut under_way = told.unanswered.clone();
+    let mut refused: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for event in by_id.values() {
+        if event.lines.iter().all(|line| line.outcome == Outcome::Refused) {
+            for line in &event.lines {
+                assert_eq!(line.cu, 0);
+                *refused.entry((&event.chain, &line.method)).or_default() += u64::from(line.calls);
+            }
+            continue;
+        }
+        let is_it = |wanted: &Wanted| wanted.chain == event.chain && wanted.lines == lines(event);
+        let place = under_way.iter().position(is_it);
+        let Some(place) = place else { panic!("billed, and nobody asked for it: {event:?}") };
+        under_way.swap_remove(place);
+    }
+    let count = |of: &mut dyn Iterator<Item = &Wanted>| {
+        let mut calls: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        let wanted: Vec<_> = of.filter(|wanted| wanted.is_refused()).collect();
+        for (wanted, line) in
+            wanted.iter().flat_map(|wanted| wanted.lines.iter().map(move |line| (wanted, line)))
+        {
+            // Leaked names would be too much: the few that there are stand in the mix.
+            *calls.entry((wanted.chain, line.method.as_str())).or_default() += 1;
+        }
+        calls
+            .into_iter()
+            .map(|((chain, method), calls)| ((chain.to_owned(), method.to_owned()), calls))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let least = count(&mut certain.answered.iter().map(|(_, wanted)| wanted));
+    let answered = told.answered.iter().chain(&certain.answered).map(|(_, wanted)| wanted);
+    let most = count(&mut answered.chain(&told.unanswered));
+    for ((chain, method), calls) in &most {
+        let found = refused.remove(&(chain.as_str(), method.as_str())).unwrap_or_default();
+        let least = least.get(&(chain.clone(), method.clone())).copied().unwrap_or_default();
+        assert!(
+            (least..=*calls).contains(&found),
+            "{chain} {method}: {found} refusals of {least} to {calls}"
+        );
+    }
+    assert!(refused.is_empty(), "refusals that nobody met: {refused:?}");
+    let (charged, answered) = (
+        charged(events),
+        told.answered.iter().chain(&certain.answered).map(|(_, wanted)| wanted.cu()).sum::<u64>(),
+    );
+    assert!(answered <= charged && charged <= answered + told.unanswered.iter().map(Wanted::cu).sum::<u64>());
+    assert!(answered > 1_000, "something was called");
+}
+
+/// A single request is found by the id that its answer carried.
+async fn find_by_id(books: &Books, told: &Told, events: &[StoredEvent]) {
+    let of_interest = told.answered.iter().filter(|(_, wanted)| !wanted.is_refused());
+    for (id, _) in of_interest.step_by(told.answered.len() / 40 + 1) {
+        let found = books.store().event(books.tenant(), *id).await.unwrap();
+        assert_eq!(found.as_ref(), events.iter().find(|event| event.request == *id));
+    }
+}
+
+/// The next call is told of windows that hold what the ledger holds, and itself.
+async fn windows_go_on(process: &Process, books: &Books, events: &[StoredEvent]) {
+    let reply = process.client().call("eth", "unheard_of", "[]").await;
+    let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
+    let arrival = Time::from_millis((id.0 >> 80) as u64);
+    let used = |is_in: fn(Time) -> u64| {
+        let of_window = events.iter().filter(|event| is_in(event.arrival) == is_in(arrival));
+        of_window.map(|event| u64::from(event.windowed)).sum::<u64>() + 1
+    };
+    let windows = [
+        ("minute", 1_000_000, used(Time::minute)),
+        ("hour", 2_000_000, used(Time::hour)),
+        ("day", 3_000_000, used(Time::day)),
+    ];
+    for (window, limit, used) in windows {
+        let told = (
+            reply.number(&format!("x-ratelimit-limit-{window}")),
+            reply.number(&format!("x-ratelimit-remaining-{window}")),
+        );
+        assert_eq!(told, (limit, limit - used), "{window}");
+    }
+    let [(_, limit, used), ..] = windows;
+    assert_eq!((reply.number("ratelimit-limit"), reply.number("ratelimit-remaining")), (limit, limit - used));
+    assert_eq!(reply.number("ratelimit-reset"), 60 - arrival.secs() % 60);
+    shipped(books, id).await;
+}
+
+/// Waits until a request is in the database.
+pub(crate) async fn shipped(books: &Books, id: RequestId) {
+    let look = async {
+        while books.store().event(books.tenant(), id).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(rpcgate_tests::PATIENCE, look).await.is_ok(), "never shipped: {id}");
+}

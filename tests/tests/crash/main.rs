@@ -1,0 +1,70 @@
+//! A gateway that dies, whose disk is full, whose database is away: what it owes, it still knows afterwards. The
+//! gateway is a process of its own; sockets, files and databases are real, and so is its death.
+//!
+//! `tests/promises.py` shows the same at full size.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
+
+mod away;
+mod cut;
+mod full;
+mod kill;
+mod replay;
+mod slow;
+
+use rpcgate_admin::usage::{Metrics, StoredEvent};
+pub(crate) use rpcgate_core::clock::{Clock, SystemClock, Time};
+pub(crate) use rpcgate_core::seam::ledger::Outcome;
+pub(crate) use rpcgate_tests::books::{Books, Held};
+pub(crate) use rpcgate_tests::load::{Load, Nodes, Seed, Told};
+pub(crate) use rpcgate_tests::process::{Process, Site, serve};
+use std::collections::BTreeMap;
+
+/// The gateway of this test binary: see [`Site`].
+#[test]
+fn serve_where_a_site_asks_for_it() {
+    serve();
+}
+
+pub(crate) fn now() -> Time {
+    SystemClock::new().now()
+}
+
+/// What single events come to by chain and method, as the ledger sums it. Latency is left out: it is rounded.
+pub(crate) fn sums(events: &[StoredEvent]) -> BTreeMap<(String, String), Metrics> {
+    let mut sums: BTreeMap<_, Metrics> = BTreeMap::new();
+    for event in events {
+        for line in &event.lines {
+            let sum = sums.entry((event.chain.clone(), line.method.clone())).or_default();
+            let calls = u64::from(line.calls);
+            let count = |counts: bool| if counts { calls } else { 0 };
+            let is_answer = matches!(line.outcome, Outcome::Answered | Outcome::NodeError);
+            sum.add(&Metrics {
+                requests: calls,
+                billed_requests: count(line.cu > 0),
+                billable_units: line.cu.into(),
+                errors: count(line.outcome != Outcome::Answered),
+                rejected: count(matches!(line.outcome, Outcome::Refused | Outcome::Failed)),
+                cache_hits: count(line.cached && is_answer),
+                request_bytes: line.bytes_in.into(),
+                response_bytes: line.bytes_out.into(),
+                ..Metrics::default()
+            });
+        }
+    }
+    sums
+}
+
+/// The rollups hold what the single events come to.
+pub(crate) async fn rollups_agree(books: &Books, events: &[StoredEvent]) {
+    let mut rollups = books.by_method(now()).await;
+    for sum in rollups.values_mut() {
+        (sum.latency_us, sum.latency_count) = (0, 0);
+    }
+    assert_eq!(rollups, sums(events));
+}
+
+/// What one key was charged.
+pub(crate) fn charged(events: &[StoredEvent]) -> u64 {
+    events.iter().flat_map(|event| &event.lines).map(|line| u64::from(line.cu)).sum()
+}

@@ -1,0 +1,129 @@
+use crate::*;
+use rpcgate_core::clock::ManualClock;
+use rpcgate_server::state::State;
+use rpcgate_server::{Gateway, StartOptions};
+use rpcgate_tests::client::Client;
+use rpcgate_tests::gateway::{START, Setup, key};
+use rpcgate_tests::node::Node;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Files and what is in them.
+fn contents(files: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> {
+    files.iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
+}
+
+fn put_back(files: &[(PathBuf, Vec<u8>)]) {
+    for (file, bytes) in files {
+        fs::write(file, bytes).unwrap();
+    }
+}
+
+/// A site whose gateway was killed under load, and what is in its journal then, not all of it shipped.
+async fn killed(nodes: &Nodes, seed: &Seed) -> (Site, Vec<(PathBuf, Vec<u8>)>) {
+    let site = Site::new(nodes.setup());
+    let process = site.start().await;
+    let numbers = Arc::<AtomicU64>::default();
+    let load = Load::start(process.addr(), 8, seed, &numbers);
+    rpcgate_tests::until("some answers", || load.answered() > 400).await;
+    process.kill();
+    load.end().await;
+    let segments = contents(&site.segments());
+    assert!(!segments.is_empty());
+    (site, segments)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_that_is_replayed_three_times_changes_nothing() {
+    let (seed, nodes) = (Seed::new(), Nodes::start().await);
+    let (site, segments) = killed(&nodes, &seed).await;
+    let process = site.start().await;
+    let books = Books::open(&site).await;
+    let (sums, events) = (books.by_method(now()).await, books.events().await);
+    assert!(charged(&events) > 1_000);
+    rollups_agree(&books, &events).await;
+    let (status, log) = process.stop().await;
+    assert!(status.success(), "{}", log.text());
+    for _ in 0..3 {
+        put_back(&segments);
+        let process = site.start().await;
+        assert_eq!((books.by_method(now()).await, books.events().await.len()), (sums.clone(), events.len()));
+        process.kill();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
+    let (seed, nodes) = (Seed::new(), Nodes::start().await);
+    let (site, _) = killed(&nodes, &seed).await;
+    // Both have the same gateway's journal, as after a copy of its disk, and the same database.
+    let twin = Site::beside(&site);
+    copy_folder(&site.journal(), &twin.journal());
+    let (one, other) = (site.spawn(), twin.spawn());
+    let (one, other) = tokio::join!(one.listening(), other.listening());
+    tokio::join!(one.ready(), other.ready());
+    let books = Books::open(&site).await;
+    let events = books.events().await;
+    let ids: std::collections::HashSet<_> = events.iter().map(|event| event.request).collect();
+    assert_eq!(ids.len(), events.len(), "each request once");
+    rollups_agree(&books, &events).await;
+    let mut own = 0;
+    for (process, method) in [(&one, "of_one"), (&other, "of_other")] {
+        let reply = process.client().call("eth", method, "[]").await;
+        assert_eq!(reply.cu(), 1);
+        kill::shipped(&books, reply.header("x-request-id").unwrap().parse().unwrap()).await;
+        own += 1;
+    }
+    assert_eq!(charged(&books.events().await), charged(&events) + own, "and both go on");
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_segment_that_comes_back_after_it_was_removed_is_not_billed_again() {
+    let node = Node::evm().await;
+    let site = Site::new(Setup::of("eth", &node.url()));
+    fs::create_dir_all(site.database().parent().unwrap()).unwrap();
+    let clock = Arc::new(ManualClock::at(START));
+    let start = async || {
+        let state = Arc::new(State::open(&site.config(), clock.clone()).unwrap());
+        let options =
+            StartOptions { clock: clock.clone(), state: Some(state.clone()), ..StartOptions::default() };
+        let gateway = Gateway::start(site.config(), options).await.unwrap();
+        assert!(state.ready().await);
+        gateway
+    };
+    let gateway = start().await;
+    let client = Client::new(gateway.addr(), Some(&key("default")));
+    assert_eq!(client.call("eth", "eth_call", "[]").await.cu(), 15);
+    let segments = contents(&site.segments());
+    assert_eq!(segments.len(), 1);
+    // It is sealed after a minute, and removed a minute later.
+    let look = async {
+        while !site.segments().is_empty() {
+            clock.advance(Duration::from_secs(10));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    assert!(tokio::time::timeout(rpcgate_tests::PATIENCE, look).await.is_ok(), "it is never removed");
+    gateway.drain().await;
+    drop(gateway);
+    let books = Books::open(&site).await;
+    assert_eq!(charged(&books.events().await), 15);
+    for _ in 0..3 {
+        put_back(&segments);
+        let gateway = start().await;
+        assert_eq!(charged(&books.events().await), 15, "billed again");
+        rollups_agree(&books, &books.events().await).await;
+        gateway.drain().await;
+    }
+}
