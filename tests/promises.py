@@ -5,6 +5,9 @@ Runs `rpcgate-server run` on free ports of the loopback interface, before nodes 
 and prints one line for each promise: what was measured, what was promised. Exit code 1 if one is not kept. Needs
 Python 3.11 and nothing else.
 
+What a gateway recorded is read from its files, by what their format's documentation says (rpcgate_core::journal), and
+compared with what this program asked for and was told: no figure is taken from the program under test alone.
+
     cargo build --release
     python3 tests/promises.py                  # all of them, some minutes
     python3 tests/promises.py --only 16,17     # some of them
@@ -13,16 +16,24 @@ Python 3.11 and nothing else.
 
 import argparse
 import asyncio
+import collections
+import fcntl
+import hashlib
 import json
 import os
 import pathlib
+import random
+import shutil
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
+import zlib
 
 KEYS = {name: f"rpcg_{name:x<45}" for name in ("one", "two")}
 MIB = 1 << 20
@@ -31,8 +42,10 @@ MIB = 1 << 20
 class Node:
     """A JSON-RPC node on a socket. `mode` says how it answers."""
 
-    def __init__(self):
+    def __init__(self, utxo=False):
+        self.utxo = utxo
         self.mode = "pass"
+        self.errors = {}
         self.calls = 0
         self.bytes = 0
         self.counts = {}
@@ -69,6 +82,7 @@ class Node:
         request = json.loads(body)
         items = request if isinstance(request, list) else [request]
         probe = len(items) == 1 and items[0].get("id") == 1 and items[0]["method"] in ("eth_blockNumber", "getblockcount")
+        probe = probe and items[0].get("params") == []
         if not probe:
             self.bytes += len(body)
             for item in items:
@@ -78,8 +92,14 @@ class Node:
             await self.gate.wait()
         replies = []
         for item in items:
-            result = hex(self.height) if probe else self.results.get(item["method"], "ok")
-            replies.append({"jsonrpc": "2.0", "id": item.get("id"), "result": result})
+            height = self.height if self.utxo else hex(self.height)
+            result = height if probe else self.results.get(item["method"], "ok")
+            error = self.errors.get(item["method"])
+            if self.utxo:
+                replies.append({"result": None if error else result, "error": error, "id": item.get("id")})
+            else:
+                outcome = {"error": error} if error else {"result": result}
+                replies.append({"jsonrpc": "2.0", "id": item.get("id")} | outcome)
         text = json.dumps(replies if isinstance(request, list) else replies[0]).encode()
         mode = "pass" if probe else self.mode
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
@@ -165,53 +185,82 @@ class Client:
 
 
 class Gateway:
-    """The program under test, with a configuration of its own."""
+    """The program under test, with a configuration of its own, in a folder of its own."""
 
-    def __init__(self, program, lines, log="warn"):
-        self.program, self.lines, self.level = program, lines, log
+    def __init__(self, program, lines, log="warn", ceiling=10**12, journal="", folder=None, env=None):
+        self.program, self.lines, self.level, self.env = program, lines, log, env or {}
+        self.ceiling, self.journal = ceiling, journal
+        self.dir = None if folder else tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(folder or self.dir.name)
+        self.database = self.folder / "rpcgate.db"
 
     async def __aenter__(self):
+        return await self.start()
+
+    async def start(self):
+        """A process in the folder, once it wants calls."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.dir = tempfile.TemporaryDirectory()
         plan = 'per_minute = 1000000000\nper_hour = 1000000000\nper_day = 1000000000\nheavy_per_minute = 1000000000'
         keys = "".join(f'[keys.{name}]\nkey = "{key}"\n' for name, key in KEYS.items())
         text = (
             f'[gateway]\nlisten = "127.0.0.1:{self.port}"\n[telemetry]\nlog_filter = "{self.level}"\n[plans.enterprise]\n{plan}\n'
-            f'[tenants.default]\nplan = "enterprise"\n[projects.default]\ncu_per_day = 1000000000000\n{keys}{self.lines}'
+            f'[database]\nurl = "sqlite://{self.database}"\n[journal]\n{self.journal}\n'
+            f'[tenants.default]\nplan = "enterprise"\n[projects.default]\ncu_per_day = {self.ceiling}\n{keys}{self.lines}'
         )
-        path = pathlib.Path(self.dir.name) / "rpcgate.toml"
+        path = self.folder / "rpcgate.toml"
         path.write_text(text)
-        self.log = open(pathlib.Path(self.dir.name) / "log", "w+b")
+        self.log = open(self.folder / "log", "a+b")
         self.process = subprocess.Popen(
-            [self.program, "run", "--config", str(path)], stdout=self.log, stderr=self.log, cwd=self.dir.name
+            [self.program, "run", "--config", str(path)], stdout=self.log, stderr=self.log, cwd=self.folder, env=os.environ | self.env
         )
-        for _ in range(200):
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", self.port)
-                writer.close()
+        for _ in range(3_000):
+            if self.process.poll() is not None:
+                break
+            if await self.ready():
                 return self
-            except ConnectionError:
-                if self.process.poll() is not None:
-                    break
-                await asyncio.sleep(0.05)
-        self.log.seek(0)
-        sys.exit(f"the gateway did not start:\n{self.log.read().decode()}")
+            await asyncio.sleep(0.01)
+        sys.exit(f"the gateway did not start:\n{self.heard()}")
 
-    async def __aexit__(self, *_):
+    async def ready(self):
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            writer.write(b"GET /readyz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            return answer.startswith(b"HTTP/1.1 200 ")
+        except ConnectionError:
+            return False
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+    async def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
             await asyncio.to_thread(self.process.wait, 35)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.log.seek(0)
-        if b"panicked" in self.log.read():
-            self.log.seek(0)
-            sys.exit(f"the gateway panicked:\n{self.log.read().decode()}")
         self.log.close()
-        self.dir.cleanup()
+
+    async def __aexit__(self, *_):
+        if self.process.poll() is None:
+            await self.stop()
+        if "panicked" in self.heard():
+            sys.exit(f"the gateway panicked:\n{self.heard()}")
+        if self.dir:
+            self.dir.cleanup()
+
+    def heard(self):
+        """All of its log."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def segments(self):
+        return sorted((self.folder / "journal").glob("*.segment"))
 
     def rss(self):
         """Resident memory in MiB."""
@@ -219,6 +268,140 @@ class Gateway:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) / 1024
         return 0.0
+
+
+class Numbers:
+    """Names that stand for numbers in a row of frames."""
+
+    def __init__(self):
+        self.known = []
+
+    def read(self, cursor, definition):
+        reference = cursor.number()
+        if 0 < reference <= len(self.known):
+            return self.known[reference - 1]
+        value = definition(cursor)
+        if reference:
+            self.known.append(value)
+        return value
+
+
+class Cursor:
+    """What is left of a payload."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def bytes(self, length):
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+    def number(self):
+        number = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return number
+
+
+OUTCOMES = ("answered", "node error", "refused", "failed", "abandoned")
+Line = collections.namedtuple("Line", "method cu status outcome cached calls bytes_in bytes_out")
+Event = collections.namedtuple("Event", "request chain windowed lines end")
+
+
+def events(data):
+    """The events in a row of frames, up to the first that is not whole. `end` is where one ends."""
+    parties, chains, methods = Numbers(), Numbers(), Numbers()
+    at, name = 0, lambda cursor: cursor.bytes(cursor.number())
+    while len(data) - at >= 8:
+        length, checksum = struct.unpack_from("<II", data, at)
+        payload = data[at + 8 : at + 8 + length]
+        if length == 0 or len(payload) < length or zlib.crc32(payload) != checksum:
+            return
+        at += 8 + length
+        cursor = Cursor(payload)
+        bits = cursor.bytes(1)[0]
+        request = uuid.UUID(bytes=cursor.bytes(16))
+        parties.read(cursor, lambda cursor: (cursor.bytes(49), cursor.number()))
+        chain = chains.read(cursor, name).decode()
+        cursor.number(), cursor.number()  # arrival, latency
+        windowed = cursor.number() if bits & 16 else 1
+        lines = []
+        while cursor.at < length:
+            flags = cursor.bytes(1)[0]
+            method, cu = methods.read(cursor, name).decode(errors="replace"), cursor.number()
+            status = cursor.number() if flags & 16 else 200
+            calls = cursor.number() if flags & 32 else 1
+            lines.append(Line(method, cu, status, OUTCOMES[flags & 7], bool(flags & 8), calls, cursor.number(), cursor.number()))
+        yield Event(request, chain, windowed, lines, at)
+
+
+class Ledger:
+    """What a gateway's usage database holds."""
+
+    def __init__(self, gateway):
+        self.file = gateway.database.with_name("rpcgate-usage.db")
+
+    def rows(self, query):
+        database = sqlite3.connect(f"file:{self.file}?mode=ro", uri=True, timeout=20)
+        try:
+            return database.execute(query).fetchall()
+        finally:
+            database.close()
+
+    def events(self):
+        for (block,) in self.rows("SELECT bytes FROM blocks ORDER BY id"):
+            yield from events(zlib.decompress(block[1:], -15) if block[0] else block[1:])
+
+    def sums(self):
+        """By chain and method: calls, calls charged, Compute Units, errors, rejected, cache hits, bytes in, bytes out."""
+        metrics = "requests billed_requests billable_units errors rejected cache_hits request_bytes response_bytes".split()
+        columns = ", ".join(f"SUM({metric})" for metric in metrics)
+        rows = self.rows(f"SELECT chain, method, {columns} FROM rollups GROUP BY chain, method")
+        return {(chain, method): tuple(sums) for chain, method, *sums in rows}
+
+    def total(self):
+        """Calls and Compute Units."""
+        sums = self.sums().values()
+        return sum(row[0] for row in sums), sum(row[2] for row in sums)
+
+
+# Compute Units (specification, "Compute Units").
+ON_EVM = {
+    0: "eth_chainId net_version net_listening web3_clientVersion",
+    1: "eth_blockNumber eth_gasPrice eth_maxPriorityFeePerGas",
+    5: "eth_feeHistory eth_getBalance eth_getTransactionCount eth_getTransactionByHash eth_getTransactionReceipt",
+    10: "eth_getBlockByNumber eth_getBlockByHash eth_getCode eth_getStorageAt",
+    15: "eth_call eth_estimateGas",
+    20: "eth_sendRawTransaction",
+    75: "eth_getLogs",
+}
+ON_BTC = {
+    1: "getblockcount getbestblockhash getblockhash getblockchaininfo getnetworkinfo estimatesmartfee",
+    5: "getmempoolinfo gettxout",
+    10: "getblock getrawtransaction",
+    20: "sendrawtransaction",
+}
+ON_LTC_AND_DASH = {1: "getblockcount getbestblockhash getblockchaininfo getnetworkinfo gettxout", 10: "getblock getrawtransaction", 20: "sendrawtransaction"}
+ON_BCH_AND_LIQUID = {1: "getblockcount getbestblockhash getblockhash getblock getrawtransaction sendrawtransaction getmempoolinfo gettxout"}
+WEIGHTS = {
+    chain: {method: cu for cu, methods in table.items() for method in methods.split()}
+    for table, chains in (
+        (ON_EVM, "eth bsc polygon avax"),
+        (ON_BTC, "btc"),
+        (ON_LTC_AND_DASH, "ltc dash"),
+        (ON_BCH_AND_LIQUID, "bch doge liquid"),
+    )
+    for chain in chains.split()
+}
+WEIGHTS["eth"]["eth_sendTransaction"] = 20
+
+
+def weight(chain, method):
+    return WEIGHTS[chain].get(method, 1)
 
 
 def part(values, share):
@@ -270,6 +453,355 @@ def chains(**nodes):
         urls = ", ".join(f'"{node.url()}"' for node in urls)
         lines += f"[chains.{chain}]\nnodes = [{urls}]\n{extra}\n"
     return lines
+
+
+def is_refused(method):
+    return method in ("admin_peers", "stop")
+
+
+class Oracle:
+    """What callers asked for and were told."""
+
+    def __init__(self, seed):
+        self.dice = random.Random(seed)
+        self.answered, self.unanswered, self.number = {}, [], 1_000
+
+    def request(self):
+        """Chain, body and what it must come to: method, Compute Units and outcome of each call."""
+        chain = self.dice.choice(["eth", "eth", "eth", "bsc", "btc"])
+        evm = "eth_getBalance eth_getBalance eth_call eth_call eth_chainId eth_sendRawTransaction broken_call unheard_of admin_peers"
+        utxo = "getblock getrawtransaction getblockcount broken_call unheard_of stop"
+        pool = (utxo if chain == "btc" else evm).split()
+        methods = [self.dice.choice(pool) for _ in range(self.dice.choice([1, 1, 1, 2, 5, 20]))]
+        items, wanted = [], []
+        for method in methods:
+            self.number += 1
+            params = [] if method in ("eth_chainId", "getblockcount") else [self.number % 20 if method == "eth_call" else self.number]
+            items.append({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
+            if is_refused(method):
+                wanted.append((method, 0, "refused"))
+            else:
+                wanted.append((method, weight(chain, method), "node error" if method == "broken_call" else "answered"))
+        return chain, json.dumps(items[0] if len(items) == 1 else items).encode(), wanted
+
+    async def send(self, client):
+        chain, body, wanted = self.request()
+        try:
+            status, headers, _ = await client.post(body, chain)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self.unanswered.append((chain, wanted))
+            client.close()
+            return False
+        assert int(headers["x-compute-units"]) == sum(cu for _, cu, _ in wanted), (body, headers)
+        self.answered[uuid.UUID(headers["x-request-id"])] = (chain, wanted)
+        return True
+
+    async def load(self, gateway, rate=300, connections=64):
+        """Sends `rate` requests a second, when they are due, until one is not answered."""
+        clients, alive, tasks = asyncio.Queue(), True, set()
+        for _ in range(connections):
+            clients.put_nowait(Client(gateway))
+
+        async def one(client):
+            nonlocal alive
+            alive = await self.send(client) and alive
+            clients.put_nowait(client)
+
+        start, number = time.perf_counter(), 0
+        while alive:
+            task = asyncio.create_task(one(await clients.get()))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            number += 1
+            await asyncio.sleep(max(0.0, start + number / rate - time.perf_counter()))
+        await asyncio.gather(*tasks)
+        while not clients.empty():
+            clients.get_nowait().close()
+
+    def compare(self, run, promise, recorded):
+        """Of what is recorded: answers that are missing, requests that are there twice, and those without an answer."""
+        by_id, twice, wrong = {}, 0, 0
+        for event in recorded:
+            twice += event.request in by_id
+            by_id[event.request] = event
+        missing = 0
+        for request, (chain, wanted) in self.answered.items():
+            event = by_id.pop(request, None)
+            if all(outcome == "refused" for _, _, outcome in wanted):
+                continue
+            if event is None:
+                missing += 1
+            else:
+                wrong += (event.chain, [(line.method, line.cu, line.outcome) for line in event.lines]) != (chain, wanted)
+        left = [event for event in by_id.values() if any(line.outcome != "refused" for line in event.lines)]
+        under_way = list(self.unanswered)
+        for event in left:
+            found = (event.chain, [(line.method, line.cu, line.outcome) for line in event.lines])
+            run.must(promise, found in under_way, f"billed, and nobody asked for it: {event}")
+            if found in under_way:
+                under_way.remove(found)
+        run.say(promise, f"of {len(self.answered):,} answers are not billed", missing, 0, "")
+        run.say(promise, "are billed otherwise than they were told", wrong, 0, "")
+        run.say(promise, "requests are billed twice", twice, 0, "")
+        run.say(promise, "are billed without an answer, of those under way when it was killed", len(left), len(self.unanswered), "")
+
+
+def mixed():
+    """Nodes for an oracle's load, and the configuration of their chains."""
+    nodes = [Node() for _ in range(3)] + [Node(), Node(utxo=True)]
+    for node in nodes:
+        node.errors["broken_call"] = {"code": -5, "message": "no"}
+    return nodes, lambda: chains(eth=(nodes[:3], ""), bsc=([nodes[3]], ""), btc=([nodes[4]], ""))
+
+
+async def promise_1(run):
+    """kill -9 loses no bill."""
+    seed = run.seed
+    oracle, dice = Oracle(seed), random.Random(seed + 1)
+    nodes, lines = mixed()
+    for node in nodes:
+        await node.start()
+    kills, gateway = max(3, int(20 * run.scale)), None
+    async with Gateway(run.program, lines()) as gateway:
+        for number in range(kills):
+            # Every other time as fast as it goes.
+            load = asyncio.create_task(oracle.load(gateway, rate=300 if number % 2 else 100_000))
+            await asyncio.sleep(dice.uniform(0.5, 3.0))
+            gateway.kill()
+            await load
+            if dice.random() < 0.3:
+                # Killed again before it is ready, as often as not.
+                asyncio.get_running_loop().call_later(dice.uniform(0.0, 0.1), lambda: gateway.process.kill())
+                try:
+                    await gateway.start()
+                    gateway.kill()
+                except SystemExit:
+                    gateway.log.close()
+            await gateway.start()
+        recorded = list(Ledger(gateway).events())
+    oracle.compare(run, 1, recorded)
+    run.say(1, f"under way at {kills} kills, seed {seed}", len(oracle.unanswered), 64 * kills, "")
+
+
+async def left_behind(run, oracle, folder, lines, count, env=None):
+    """A gateway that was killed after so many requests of one caller, and its journal's segments."""
+    gateway = await Gateway(run.program, lines, folder=folder, env=env).start()
+    client = Client(gateway)
+    for _ in range(count):
+        await oracle.send(client)
+    gateway.kill()
+    client.close()
+    return gateway
+
+
+async def promise_2(run):
+    """Wherever the journal is torn, its whole records are there once."""
+    oracle = Oracle(run.seed)
+    nodes, lines = mixed()
+    for node in nodes:
+        await node.start()
+    with tempfile.TemporaryDirectory() as folder:
+        gateway = await left_behind(run, oracle, folder, lines(), 400, {"TOKIO_WORKER_THREADS": "1"})
+        segments = gateway.segments()
+        run.must(2, len(segments) == 1, f"one thread writes one segment, got {len(segments)}")
+        data = segments[0].read_bytes()
+        written = list(events(data[64:]))
+        charged = sum(line.cu for event in written for line in event.lines)
+        told = sum(cu for _, wanted in oracle.answered.values() for _, cu, _ in wanted)
+        run.must(2, charged == told and 64 + written[-1].end == len(data), f"{charged} units in the journal, {told} told")
+        tail = range(len(data) - min(4096, len(data)), len(data) + 1)
+        cuts = sorted(random.Random(run.seed).sample(tail, min(len(tail), max(10, int(200 * run.scale)))))
+        wrong = 0
+        for cut in cuts:
+            with tempfile.TemporaryDirectory() as copy:
+                journal = pathlib.Path(copy) / "journal"
+                journal.mkdir(mode=0o700)
+                shutil.copy(pathlib.Path(folder) / "journal" / "gateway", journal)
+                (journal / segments[0].name).write_bytes(data[:cut])
+                whole = [event for event in written if 64 + event.end <= cut]
+                for _ in range(2):
+                    again = await Gateway(run.program, lines(), folder=copy).start()
+                    again.kill()
+                    found = {event.request: event for event in Ledger(again).events()}
+                    calls, units = Ledger(again).total()
+                    wanted = sum(line.calls for event in whole for line in event.lines), sum(line.cu for event in whole for line in event.lines)
+                    wrong += (calls, units) != wanted or list(found) != [event.request for event in whole]
+        run.say(2, f"starts of {2 * len(cuts)} on a torn journal that lost or doubled a whole record", wrong, 0, "")
+
+
+async def promise_3(run):
+    """Replay is idempotent."""
+    oracle = Oracle(run.seed)
+    nodes, lines = mixed()
+    for node in nodes:
+        await node.start()
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as twin:
+        gateway = await left_behind(run, oracle, folder, lines(), max(200, int(2_000 * run.scale)))
+        held = {path: path.read_bytes() for path in gateway.segments()}
+        shutil.copytree(pathlib.Path(folder) / "journal", pathlib.Path(twin) / "journal")
+        other = Gateway(run.program, lines(), folder=twin)
+        other.database = gateway.database
+        # Both replay the same journal at once, into the same database.
+        await asyncio.gather(gateway.start(), other.start())
+        other.kill()
+        gateway.kill()
+        ledger = Ledger(gateway)
+        before = ledger.sums()
+        told = sum(cu for _, wanted in oracle.answered.values() for _, cu, _ in wanted)
+        run.say(3, f"units of {told:,} that two replays at once changed", abs(ledger.total()[1] - told), 0, "")
+        changed = 0
+        for _ in range(3):
+            for path, data in held.items():
+                path.write_bytes(data)
+            await gateway.start()
+            gateway.kill()
+            changed += ledger.sums() != before
+        run.say(3, "of 3 replays that changed a sum", changed, 0, "")
+        oracle.compare(run, 3, list(ledger.events()))
+
+
+async def promise_4(run):
+    """Metering is exact."""
+    dice, count = random.Random(run.seed), int(1_000_000 * run.scale) + 2_000
+    nodes = {chain: await Node(utxo=chain not in ("eth", "bsc", "polygon", "avax")).start() for chain in WEIGHTS}
+    pools = {}
+    for chain, node in nodes.items():
+        node.errors["broken_call"] = {"code": -5, "message": "no"}
+        pools[chain] = list(WEIGHTS[chain]) + ["unheard_of", "broken_call", "stop" if node.utxo else "admin_peers"]
+    # One a minute is all that a key has of it: once it is asked for below.
+    pools["eth"].remove("eth_getLogs")
+    model = collections.defaultdict(lambda: [0] * 8)
+    number = 0
+
+    def add(chain, method, bytes_in, bytes_out):
+        cu = 0 if is_refused(method) else weight(chain, method)
+        parts = (1, cu > 0, cu, method == "broken_call" or is_refused(method), is_refused(method), 0, bytes_in, bytes_out)
+        model[chain, method] = [a + b for a, b in zip(model[chain, method], parts)]
+        return cu
+
+    async def ask(client, chain, methods):
+        nonlocal number
+        items = []
+        for method in methods:
+            number += 1
+            # A few ask the same again and again: they are cached where their method is.
+            params = [number % 7 if dice.random() < 0.3 else number]
+            items.append(json.dumps({"jsonrpc": "2.0", "id": 1_000 + number, "method": method, "params": params}))
+        batch = len(items) > 1
+        body = f"[{','.join(items)}]" if batch else items[0]
+        status, headers, answer = await client.post(body.encode(), chain)
+        text, at, slices = answer.decode(), 0, [len(answer)]
+        if batch:
+            decoder, slices = json.JSONDecoder(), []
+            for _ in items:
+                at += 1
+                _, end = decoder.raw_decode(text, at)
+                slices.append(end - at)
+                at = end
+            run.must(4, text[at:] == "]", f"the answer of a batch ends with its items: {text[at:][:40]!r}")
+        # What belongs to no call is the first one's.
+        spare_in, spare_out = len(body) - sum(map(len, items)), len(answer) - sum(slices)
+        units = 0
+        for place, (method, item, out) in enumerate(zip(methods, items, slices)):
+            first = place == 0
+            units += add(chain, method, len(item) + first * spare_in, out + first * spare_out)
+        run.must(4, int(headers["x-compute-units"]) == units, f"{headers['x-compute-units']} units told, {units} due: {body[:200]}")
+
+    async def worker(gateway, share):
+        client, done = Client(gateway), 0
+        while done < share:
+            chain = dice.choice(list(pools))
+            size = dice.choice([1, 1, 2, 10, 50, 100])
+            await ask(client, chain, dice.choices(pools[chain], k=size))
+            done += size
+        client.close()
+
+    async with Gateway(run.program, chains(**{chain: ([node], "") for chain, node in nodes.items()})) as gateway:
+        await ask(Client(gateway), "eth", ["eth_getLogs"])
+        await asyncio.gather(*(worker(gateway, count // 16) for _ in range(16)))
+        await gateway.stop()
+        sums, calls = Ledger(gateway).sums(), sum(row[0] for row in model.values())
+        for (chain, method), row in model.items():
+            asked = sum(n for (name, _), n in nodes[chain].counts.items() if name == method)
+            # What was answered and not asked of a node came from the cache.
+            row[5] = 0 if is_refused(method) else row[0] - asked
+        missing = set(pools_rows(pools)) - set(sums)
+        run.must(4, not missing or run.scale < 1, f"called of every method: {sorted(missing)}")
+        differ = {name: (sums.get(name), tuple(row)) for name, row in model.items() if sums.get(name) != tuple(row)}
+        for name, (found, due) in sorted(differ.items())[:5]:
+            run.must(4, False, f"{name}: the ledger has {found}, due is {due}")
+        run.say(4, "rows of the ledger that nobody called", len(set(sums) - set(model)), 0, "")
+        units = sum(row[2] for row in sums.values()), sum(row[2] for row in model.values())
+        run.say(4, f"units that the ledger differs by, of {units[1]:,} for {calls:,} calls, seed {run.seed}", abs(units[0] - units[1]), 0, "")
+        run.say(4, "sums of a chain's method that differ (calls, billed, units, errors, cache hits, bytes)", len(differ), 0, "")
+
+
+def pools_rows(pools):
+    return [(chain, method) for chain, pool in pools.items() for method in pool]
+
+
+async def promise_5(run):
+    """The databases away: SQLite, held by somebody else."""
+    oracle = Oracle(run.seed)
+    nodes, lines = mixed()
+    for node in nodes:
+        await node.start()
+    stored, nobodys = f"rpcg_{'stored':x<45}", f"rpcg_{'nobodys':x<45}"
+    seconds = max(10.0, 600 * run.scale)
+    async with Gateway(run.program, lines()) as gateway:
+        KEYS.update(stored=stored, nobodys=nobodys)
+        database = sqlite3.connect(gateway.database, isolation_level=None, timeout=20)
+        one = uuid.UUID(int=1).bytes
+        database.execute("INSERT INTO tenants VALUES (?, 't', 'enterprise', 0, 0)", [one])
+        database.execute("INSERT INTO projects VALUES (?, ?, 'p', '[]', '[]', 0)", [one, one])
+        digest = hashlib.sha256(stored.encode()).digest()
+        database.execute("INSERT INTO keys VALUES (?, ?, '', ?, ?, NULL, NULL, NULL, 0)", [one, one, stored[:12], digest])
+        database.close()
+        known, unknown = Client(gateway, "stored"), Client(gateway, "nobodys")
+
+        async def ask(client):
+            client.id += 1
+            status, _, _ = await client.post(json.dumps({"id": client.id, "method": "eth_chainId"}).encode(), "eth")
+            return status
+
+        told = await ask(known), await ask(unknown)
+        run.must(5, told == (200, 401), f"a stored key is known, another is not: {told}")
+        usage = sqlite3.connect(Ledger(gateway).file, isolation_level=None, timeout=20)
+        usage.execute("BEGIN EXCLUSIVE")
+        # Nobody can begin to read: these five locks are those of readers (SQLite, "WAL-mode file format").
+        locks = open(f"{gateway.database}-shm", "r+b", buffering=0)
+        while True:
+            try:
+                fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 5, 123)
+                break
+            except OSError:
+                await asyncio.sleep(0.001)
+        load = asyncio.create_task(oracle.load(gateway))
+        failed = asked = lied = unheard = 0
+        slowest, end = 0.0, time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            status, took = await timed(ask(known))
+            asked, failed = asked + 1, failed + (status != 200)
+            slowest = max(slowest, took)
+            status, took = await timed(ask(unknown))
+            lied, unheard = lied + (status == 401), unheard + (status != 503)
+            slowest = max(slowest, took)
+            await asyncio.sleep(0.2)
+        run.say(5, f"calls of a known key that failed in {seconds:.0f} s without a database", failed / asked, 0.001, "of all")
+        run.say(5, "unknown keys that were told so although nobody could know", lied, 0, "")
+        run.say(5, "unknown keys that were not told to come back", unheard, 0, "")
+        run.say(5, "slowest answer", slowest, 1.1, "s")
+        usage.execute("COMMIT")
+        usage.close()
+        back = time.perf_counter()
+        locks.close()
+        while await ask(unknown) != 401 and time.perf_counter() < back + 60:
+            await asyncio.sleep(0.05)
+        gateway.process.send_signal(signal.SIGTERM)
+        await load
+        await asyncio.to_thread(gateway.process.wait, 60)
+        run.say(5, "from the databases' return until the ledger was complete and the gateway drained", time.perf_counter() - back, 60, "s")
+        oracle.compare(run, 5, [event for event in Ledger(gateway).events() if event.request in oracle.answered])
 
 
 async def promise_8(run):
@@ -459,6 +991,37 @@ async def promise_17(run):
         run.say(17, "calls of the hot key that missed", 1 - hits / asked, 0.10, "of all")
 
 
+async def promise_24(run):
+    """The ceiling is overrun by one call at most."""
+    node = await Node().start()
+    ceiling, heavy = 100_000, ("eth_getLogs", [])
+    for name in ("64 calls at once", "one batch of 100"):
+        async with Gateway(run.program, chains(bsc=([node], "")), ceiling=ceiling) as gateway:
+            client, used = Client(gateway, chain="bsc"), 0
+            while used < 0.999 * ceiling:
+                _, headers, _ = await client.batch([heavy] * min(100, int(0.999 * ceiling - used) // 75))
+                used += int(headers["x-compute-units"])
+            run.must(24, used == 99_900, f"99.9 % of the ceiling are used: {used}")
+            if name.startswith("64"):
+                # All of them are under way before the first is answered.
+                node.gate.clear()
+                clients = [Client(gateway, chain="bsc") for _ in range(64)]
+                calls = [asyncio.create_task(client.call(*heavy)) for client in clients]
+                await asyncio.sleep(0.5)
+                node.gate.set()
+                answers = [answer for _, _, answer in await asyncio.gather(*calls)]
+                for client in clients:
+                    client.close()
+            else:
+                _, _, answers = await client.batch([heavy] * 100)
+            served = sum("result" in answer for answer in answers)
+            refused = sum(answer.get("error", {}).get("code") == -32005 for answer in answers)
+            run.must(24, served == 2 and served + refused == len(answers), f"{name}: {served} served, {refused} refused")
+            await gateway.stop()
+            _, units = Ledger(gateway).total()
+            run.say(24, f"units over the ceiling of {ceiling:,}, {name}", units - ceiling, 75, "")
+
+
 async def promise_45(run):
     """No key in a log, however much is logged."""
     node = await Node().start()
@@ -477,8 +1040,7 @@ async def promise_45(run):
                     answer = await reader.read()
                     writer.close()
                     run.must(45, key.encode() not in answer, f"an answer to {target} with {head} has the key in it")
-        gateway.log.seek(0)
-        log = gateway.log.read()
+        log = (gateway.folder / "log").read_bytes()
         run.must(45, len(log) > 1_000, "something is logged")
         run.say(45, "lines of the log with a key in it", sum(text.encode() in log for text in (key, escaped, key[12:30])), 0, "")
 
@@ -512,8 +1074,8 @@ async def promise_18(run):
 
 
 class Run:
-    def __init__(self, program, scale):
-        self.program, self.scale, self.broken = program, scale, 0
+    def __init__(self, program, scale, seed):
+        self.program, self.scale, self.seed, self.broken = program, scale, seed, 0
 
     def say(self, promise, what, value, limit, unit):
         kept = value <= limit
@@ -532,11 +1094,12 @@ async def main():
     parser.add_argument("--program", default="target/release/rpcgate-server", help="the binary (default: %(default)s)")
     parser.add_argument("--only", default="", help="numbers of promises, with commas")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the calls that are made up (default: another each time)")
     given = parser.parse_args()
     program = os.path.abspath(given.program)
     if not os.path.exists(program):
         sys.exit(f"{given.program} is missing: cargo build --release")
-    run = Run(program, given.scale)
+    run = Run(program, given.scale, given.seed)
     known = {int(name.split("_")[1]): test for name, test in globals().items() if name.startswith("promise_")}
     for number in [int(n) for n in given.only.split(",") if n] or sorted(known):
         await known[number](run)

@@ -50,9 +50,9 @@ fn record<'a>(number: u128, lines: &'a [Line<'a>], clock: &dyn Clock) -> Record<
     Record {
         phase: Phase::Whole,
         request: RequestId(number),
-        key: KeyId(1 << 100 | number % 16),
-        project: ProjectId(2 << 100),
-        tenant: TenantId(3 << 100),
+        key: KeyId(number % 16),
+        project: ProjectId(2),
+        tenant: TenantId(3),
         chain: ChainName::new("toy"),
         transport: Transport::Http,
         tier: Tier::Premium,
@@ -64,51 +64,57 @@ fn record<'a>(number: u128, lines: &'a [Line<'a>], clock: &dyn Clock) -> Record<
     }
 }
 
-/// Takes away what is sealed from time to time, as a shipper would, so that no bench fills the disk.
+/// Takes away what is sealed, as a shipper would: a disk that must write gigabytes shows its own speed and no more.
 fn tidy(journal: &Journal) {
     for segment in journal.segments().iter().filter(|segment| segment.sealed) {
         journal.forget(segment.id).unwrap();
     }
 }
 
+/// Calls `work` so many times; what `between` does every now and then is not counted.
+#[expect(clippy::disallowed_methods, reason = "a measurement of this machine")]
+fn timed(mut times: u64, mut work: impl FnMut(), mut between: impl FnMut()) -> Duration {
+    let mut sum = Duration::ZERO;
+    while times > 0 {
+        let now = times.min(4_096);
+        let begun = Instant::now();
+        (0..now).for_each(|_| work());
+        sum += begun.elapsed();
+        times -= now;
+        between();
+    }
+    sum
+}
+
 fn appending(criterion: &mut Criterion) {
     let clock = SystemClock::new();
     for (name, count) in [("a call", 1), ("a set of 100", 100)] {
         let lines = lines(count, Outcome::Answered);
-        let frame = {
-            let (mut writer, mut bytes) = (Writer::new(), Vec::new());
-            (0..100).for_each(|number| {
-                bytes.clear();
-                writer.frame(&record(number, &lines, &clock), &mut bytes);
-            });
-            bytes
-        };
+        let frame = frame(&lines, &clock);
         let mut group = criterion.benchmark_group(format!("record {name}"));
         group.throughput(Throughput::Bytes(frame.len() as u64));
 
         let journal = open(2);
         let mut number = 0;
         group.bench_function("journal", |bench| {
-            bench.iter(|| {
-                number += 1;
-                journal.append(black_box(&record(number, &lines, &clock)));
+            bench.iter_custom(|times| {
+                let append = || {
+                    number += 1;
+                    journal.append(black_box(&record(number, &lines, &clock)));
+                };
+                timed(times, append, || tidy(&journal))
             });
-            tidy(&journal);
         });
         assert_eq!(journal.status().lost_records, 0);
         drop(journal);
 
-        fs::create_dir_all(home()).unwrap();
-        let mut file = plain("plain");
-        let mut written = 0;
+        let file = plain();
         group.bench_function("plain write", |bench| {
-            bench.iter(|| file.write_all(black_box(&frame)).unwrap());
-            written += 1;
-            if written % 4 == 0 {
-                file.set_len(0).unwrap();
-            }
+            bench.iter_custom(|times| {
+                let write = || (&file).write_all(black_box(&frame)).unwrap();
+                timed(times, write, || shorten(&file))
+            });
         });
-        drop(file);
 
         let mut writer = Writer::new();
         let mut bytes = Vec::with_capacity(64 * 1024);
@@ -124,8 +130,28 @@ fn appending(criterion: &mut Criterion) {
     let _ = fs::remove_dir_all(home());
 }
 
-fn plain(name: &str) -> File {
-    OpenOptions::new().append(true).create(true).open(home().join(name)).unwrap()
+/// A frame in which all names are known.
+fn frame(lines: &[Line<'_>], clock: &dyn Clock) -> Vec<u8> {
+    let (mut writer, mut bytes) = (Writer::new(), Vec::new());
+    for number in 0..100 {
+        bytes.clear();
+        writer.frame(&record(number, lines, clock), &mut bytes);
+    }
+    bytes
+}
+
+/// An empty file beside where the journal was.
+fn plain() -> File {
+    fs::create_dir_all(home()).unwrap();
+    OpenOptions::new().write(true).create(true).truncate(true).open(home().join("plain")).unwrap();
+    OpenOptions::new().append(true).open(home().join("plain")).unwrap()
+}
+
+/// Empties a file that is as long as a segment gets.
+fn shorten(file: &File) {
+    if file.metadata().unwrap().len() > 16 << 20 {
+        file.set_len(0).unwrap();
+    }
 }
 
 /// While another thread appends all it can, on a slot of its own.
@@ -149,8 +175,10 @@ fn beside_another(criterion: &mut Criterion) {
                 }
             });
             group.bench_function(format!("{slots} slots"), |bench| {
-                bench.iter(|| journal.append(black_box(&record(7, &lines, &clock))));
-                tidy(&journal);
+                bench.iter_custom(|times| {
+                    let append = || journal.append(black_box(&record(7, &lines, &clock)));
+                    timed(times, append, || tidy(&journal))
+                });
             });
             stop.store(true, Ordering::Relaxed);
         });
@@ -175,41 +203,52 @@ fn refusing(criterion: &mut Criterion) {
     let _ = fs::remove_dir_all(home());
 }
 
-/// How the slowest appends do while the journal is flushed twice a second: a mean does not show it.
+/// How single appends do while the journal is flushed twice a second, the slowest with them. On a machine that is busy
+/// with other things the median is what to go by.
 #[expect(
     clippy::disallowed_methods,
     clippy::print_stderr,
     reason = "a measurement of this machine, for a person"
 )]
-fn slowest(_: &mut Criterion) {
-    let clock = SystemClock::new();
-    let lines = lines(1, Outcome::Answered);
-    let journal = open(2);
-    let mut took = Vec::new();
-    let begun = Instant::now();
-    for number in 0.. {
-        let before = Instant::now();
-        journal.append(&record(number, &lines, &clock));
-        took.push(before.elapsed());
-        if begun.elapsed() > Duration::from_secs(5) {
-            break;
+fn spread(_: &mut Criterion) {
+    fn measure(name: &str, mut append: impl FnMut(), mut between: impl FnMut()) {
+        let mut took = Vec::new();
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(4) {
+            if took.len() % 4_096 == 0 {
+                between();
+            }
+            let before = Instant::now();
+            append();
+            took.push(before.elapsed());
         }
+        took.sort_unstable();
+        let at = |part: f64| took[((took.len() - 1) as f64 * part) as usize];
+        let [median, slow, slower, slowest] = [0.5, 0.99, 0.9999, 1.0].map(at);
+        eprintln!("{name:<28} median {median:?}, 99 % {slow:?}, 99.99 % {slower:?}, longest {slowest:?}");
     }
-    took.sort_unstable();
-    let at = |part: f64| took[((took.len() - 1) as f64 * part) as usize];
-    eprintln!(
-        "{} appends: median {:?}, 99 % {:?}, 99.9 % {:?}, 99.99 % {:?}, longest {:?}; stalled {}",
-        took.len(),
-        at(0.5),
-        at(0.99),
-        at(0.999),
-        at(0.9999),
-        at(1.0),
-        journal.status().stalled
-    );
-    drop(journal);
+
+    let clock = SystemClock::new();
+    measure("nothing", || {}, || {});
+    for count in [1, 100] {
+        let lines = lines(count, Outcome::Answered);
+        let frame = frame(&lines, &clock);
+        let journal = open(2);
+        let mut number = 0;
+        let append = || {
+            number += 1;
+            journal.append(&record(number, &lines, &clock));
+        };
+        measure(&format!("journal, {count} calls"), append, || tidy(&journal));
+        let status = journal.status();
+        assert_eq!((status.stalled, status.lost_records), (false, 0));
+        drop(journal);
+        let file = plain();
+        let write = || (&file).write_all(&frame).unwrap();
+        measure(&format!("plain write, {} bytes", frame.len()), write, || shorten(&file));
+    }
     let _ = fs::remove_dir_all(home());
 }
 
-criterion_group!(benches, appending, beside_another, refusing, slowest);
+criterion_group!(benches, appending, beside_another, refusing, spread);
 criterion_main!(benches);

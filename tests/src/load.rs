@@ -140,6 +140,11 @@ impl Nodes {
 
     /// A gateway for [`Mix`], with room for all that it calls.
     pub fn setup(&self) -> Setup {
+        self.setup_under(1_000_000_000)
+    }
+
+    /// A gateway for [`Mix`], with so many Compute Units a day.
+    pub fn setup_under(&self, cu_per_day: u64) -> Setup {
         let plan = "per_minute = 1000000\nper_hour = 2000000\nper_day = 3000000\nheavy_per_minute = 1000000";
         Setup::of("eth", &self.evm.url())
             .node("bsc", &self.evm.url())
@@ -147,6 +152,7 @@ impl Nodes {
             .node("polygon", &self.dead.url())
             .set("plans.enterprise", plan)
             .set("projects.default", "blocked_methods = [\"blocked_call\"]")
+            .set("projects.default", &format!("cu_per_day = {cu_per_day}"))
     }
 }
 

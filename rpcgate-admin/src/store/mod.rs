@@ -12,9 +12,9 @@ mod migration;
 mod query;
 mod usage;
 
+pub use crate::usage::{Block, Mark, Restored, Shipment};
 pub use connect::url_of;
 pub use error::StoreError;
-pub use crate::usage::{Block, Mark, Restored, Shipment};
 pub use query::{Key, Project, StoredKey, Tenant, User, UserId};
 pub use usage::{Removed, ShipError, UsageStore};
 

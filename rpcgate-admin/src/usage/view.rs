@@ -42,6 +42,14 @@ pub struct UsageRow {
     pub metrics: Metrics,
 }
 
+impl UsageRow {
+    /// What the row adds to the totals: all of it, but not the bytes of ended streams, which other rows have.
+    pub fn counted(&self) -> Metrics {
+        let is_end = self.cells.iter().any(|cell| matches!(cell, Cell::Method(_, Stream::Disconnect)));
+        if is_end { Metrics { request_bytes: 0, response_bytes: 0, ..self.metrics } } else { self.metrics }
+    }
+}
+
 /// One thing that a group has in common.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Cell {

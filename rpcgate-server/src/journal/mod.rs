@@ -5,8 +5,9 @@
 //! on a timer, for power failures. Refusals are never billed; they wait up to a tenth of a second, and in a storm are
 //! summed. The shipper reads segments, stores what they say, and has those removed that are sealed and stored.
 //!
-//! On a disk that is full or takes longer than [`STALL`] records wait in memory, up to a bound. What finds no room
-//! there either is lost, and counted to the unit.
+//! On a disk that is full or holds a write for longer than [`STALL`] records wait in memory, up to a bound. What finds
+//! no room there either is lost, and counted to the unit. A thread that merely waits for a processor is no sign of such a
+//! disk: a kill would cost what is in memory.
 //!
 //! The folder holds the gateway's identity, and a lock: it is one process's at a time.
 
@@ -17,6 +18,7 @@ mod queue;
 mod records;
 mod recover;
 mod refusals;
+mod running;
 mod shared;
 mod shelf;
 mod slot;
@@ -44,7 +46,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 use threads::{Order, Threads};
 
-/// A write that takes longer finds the disk stalled.
+/// A write that the disk holds for longer finds it stalled.
 pub const STALL: Duration = Duration::from_millis(50);
 
 /// So long [`Journal::close`] waits for each thread that the disk holds.

@@ -227,6 +227,8 @@ impl Queue {
             lost.add(image.held);
         }
         self.bytes.store(0, Ordering::Relaxed);
+        // Whoever comes is sent here, and not to a disk that nobody watches any more.
+        self.diverted.store(true, Ordering::Release);
         self.reopen(waiting);
         lost
     }

@@ -6,9 +6,10 @@ use super::queue::{Next, Queue};
 use super::records::{Records, Weight};
 use super::refusals::{Refusals, Taken};
 use super::shelf::Shelf;
-use super::slot::{Slot, number};
+use super::slot::{Slot, Tape, number};
 use super::threads::Bell;
 use super::told::Told;
+use parking_lot::MutexGuard;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::seam::ledger::Record;
 use std::io;
@@ -18,6 +19,8 @@ use std::time::Duration;
 
 /// What a disk must take to count as well again.
 const PROBE: usize = 64 * 1024;
+/// How long a thread waits for its slot at a time before it looks whether the disk is stalled.
+const WAIT: Duration = Duration::from_millis(5);
 /// How long the last free thread sleeps at a time while it waits for another's write to end.
 const NAP: Duration = Duration::from_micros(50);
 /// How often it looks before it sleeps: a write takes a microsecond or two.
@@ -106,8 +109,7 @@ impl Shared {
         if self.queue.is_diverted() {
             return false;
         }
-        let Some(mut tape) = slot.tape.try_lock_for(STALL) else {
-            self.divert(&Trouble::Stalled);
+        let Some(mut tape) = self.tape(slot) else {
             return false;
         };
         let Some(turn) = self.turn() else {
@@ -117,51 +119,53 @@ impl Shared {
         if tape.is_closed || self.queue.is_diverted() {
             return false;
         }
-        let begun = self.clock.elapsed();
-        slot.begin(begun);
+        slot.begin(self.clock.elapsed());
         let written = tape.write(&self.shelf, self.queue.turns(), records);
         slot.end();
         drop(turn);
         drop(tape);
-        match &written {
-            Err(error) => self.divert(&Trouble::Failed(error)),
-            Ok(()) if self.clock.elapsed().saturating_sub(begun) > STALL => self.divert(&Trouble::Stalled),
-            Ok(()) => {}
+        if let Err(error) = &written {
+            self.divert(&Trouble::Failed(error));
         }
         written.is_ok()
     }
 
+    /// The slot's tape, or `None` if the thread that has it is held by the disk.
+    fn tape<'a>(&self, slot: &'a Slot) -> Option<MutexGuard<'a, Tape>> {
+        loop {
+            let tape = slot.tape.try_lock_for(WAIT);
+            if tape.is_some() || self.queue.is_diverted() {
+                return tape;
+            }
+        }
+    }
+
     /// Leave to write. Not every slot is written to at once: a disk that stops answering holds whoever writes to it,
     /// and one thread must be left to go on from memory. The last one waits for another's write to end, which is a
-    /// matter of microseconds, or else finds the disk stalled: `None`.
+    /// matter of microseconds, or for the disk to be found stalled: `None`.
     fn turn(&self) -> Option<Turn<'_>> {
         let most = (self.slots.len() - 1).max(1);
         let enter = || {
             let turn = Turn(&self.writing);
             (self.writing.fetch_add(1, Ordering::AcqRel) < most || self.slots.len() == 1).then_some(turn)
         };
-        if let Some(turn) = enter() {
-            return Some(turn);
-        }
-        let begun = self.clock.elapsed();
         let mut looks = 0;
-        while !self.queue.is_diverted() {
+        loop {
             if self.writing.load(Ordering::Acquire) < most
                 && let Some(turn) = enter()
             {
                 return Some(turn);
             }
+            if self.queue.is_diverted() {
+                return None;
+            }
             looks += 1;
             if looks < LOOKS {
                 std::hint::spin_loop();
-                continue;
-            }
-            std::thread::sleep(NAP);
-            if self.clock.elapsed().saturating_sub(begun) > STALL {
-                self.divert(&Trouble::Stalled);
+            } else {
+                std::thread::sleep(NAP);
             }
         }
-        None
     }
 
     /// Lets records go to memory.
@@ -176,10 +180,10 @@ impl Shared {
         }
     }
 
-    /// Whether a write has been under way for too long.
-    pub(super) fn is_stuck(&self) -> bool {
+    /// Whether the disk holds a thread for longer than `limit`.
+    pub(super) fn is_held(&self, limit: Duration) -> bool {
         let now = self.clock.elapsed();
-        self.slots.iter().any(|slot| slot.busy(now) > STALL)
+        self.slots.iter().any(|slot| slot.is_held(now, limit))
     }
 
     /// Writes what waits in memory, and lets records go straight to the disk again once it took all of it without
@@ -208,7 +212,7 @@ impl Shared {
                     any = Drained::Some;
                 }
                 Next::Empty if is_well => {
-                    if self.is_stuck() {
+                    if self.is_held(STALL) {
                         return any;
                     }
                     if self.queue.resume() {
@@ -219,16 +223,18 @@ impl Shared {
                     }
                 }
                 Next::Empty => {
-                    if self.shelf.probe(&[0; PROBE]).is_err() {
+                    self.queue.keep();
+                    if self.shelf.probe(&[0; PROBE]).is_err() || self.took_long(begun) {
                         return any;
                     }
                 }
             }
-            if self.clock.elapsed().saturating_sub(begun) > STALL {
-                return any;
-            }
-            is_well = true;
+            is_well = !self.took_long(begun);
         }
+    }
+
+    fn took_long(&self, begun: Duration) -> bool {
+        self.clock.elapsed().saturating_sub(begun) > STALL
     }
 
     /// Writes all that waits and takes no more. What cannot be written is lost.

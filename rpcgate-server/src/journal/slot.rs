@@ -3,12 +3,13 @@
 use super::medium::MediumFile;
 use super::records::Records;
 use super::refusals::Refusals;
+use super::running;
 use super::shelf::{Shelf, Volume};
 use parking_lot::Mutex;
 use rpcgate_core::journal::Writer;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A segment that has grown to this many bytes is sealed.
@@ -37,26 +38,33 @@ pub(super) struct Slot {
     /// Held only to encode and write.
     pub(super) tape: Mutex<Tape>,
     pub(super) refusals: Mutex<Refusals>,
-    busy: AtomicU64,
+    /// When the write that is under way began; 0 when none is.
+    began: AtomicU64,
+    /// Which thread writes.
+    writer: AtomicU32,
 }
 
 impl Slot {
-    /// Says that a write begins at `now` of the clock's [`elapsed`](rpcgate_core::clock::Clock::elapsed).
+    /// Says that the calling thread begins to write at `now` of the clock's
+    /// [`elapsed`](rpcgate_core::clock::Clock::elapsed).
     pub(super) fn begin(&self, now: Duration) {
-        self.busy.store(micros(now) + 1, Ordering::Relaxed);
+        self.writer.store(running::this_thread(), Ordering::Relaxed);
+        self.began.store(micros(now) + 1, Ordering::Release);
     }
 
-    /// Says that it has ended.
+    /// Says that it is done.
     pub(super) fn end(&self) {
-        self.busy.store(0, Ordering::Relaxed);
+        self.began.store(0, Ordering::Release);
     }
 
-    /// How long a write has been under way; zero when none is.
-    pub(super) fn busy(&self, now: Duration) -> Duration {
-        match self.busy.load(Ordering::Relaxed) {
-            0 => Duration::ZERO,
-            begun => Duration::from_micros(micros(now).saturating_sub(begun - 1)),
-        }
+    /// Whether a write has been under way for longer than `limit`, and not for want of a processor: then the disk
+    /// holds it.
+    pub(super) fn is_held(&self, now: Duration, limit: Duration) -> bool {
+        let began = self.began.load(Ordering::Acquire);
+        began != 0
+            && micros(now).saturating_sub(began - 1) > micros(limit)
+            && !running::is_runnable(self.writer.load(Ordering::Relaxed))
+            && self.began.load(Ordering::Acquire) == began
     }
 }
 

@@ -1,10 +1,10 @@
 //! The journal's own threads: one writes what waits, one flushes to the medium, and one, which never touches the disk,
 //! watches the others.
 
-use super::CLOSE_WITHIN;
 use super::folder::JournalError;
 use super::shared::{Drained, Shared, Trouble};
 use super::told::Told;
+use super::{CLOSE_WITHIN, STALL};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -14,8 +14,9 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(50);
 /// The longest pause between two attempts on a disk that takes nothing, in ticks.
 const LONGEST_PAUSE: u64 = 20;
-/// How often the watching thread looks.
+/// How often the watching thread looks, and how often when a write has been under way the last time.
 const LOOK: Duration = Duration::from_millis(25);
+const CLOSER_LOOK: Duration = Duration::from_millis(5);
 
 /// How a thread is called, and how it says that it has ended.
 #[derive(Debug, Default)]
@@ -215,10 +216,15 @@ fn sync(shared: &Shared, bell: &Bell, interval: Duration) {
 
 fn watch(shared: &Shared, bell: &Bell) {
     let (told, mut before) = (Told::default(), shared.losses.sum());
+    let mut look = LOOK;
     loop {
-        let woken = bell.wait(LOOK);
-        if !shared.queue.is_diverted() && shared.is_stuck() {
-            shared.divert(&Trouble::Stalled);
+        let woken = bell.wait(look);
+        look = LOOK;
+        if !shared.queue.is_diverted() && shared.is_held(CLOSER_LOOK) {
+            look = CLOSER_LOOK;
+            if shared.is_held(STALL) {
+                shared.divert(&Trouble::Stalled);
+            }
         }
         let sum = shared.losses.sum();
         let is_last = matches!(woken, Woken::Ordered(_));

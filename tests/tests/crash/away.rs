@@ -1,1 +1,186 @@
+use crate::*;
+use rpcgate_admin::store::{Key, Project, Store, Tenant, url_of};
+use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
+use rpcgate_core::plan::Tier;
+use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use rpcgate_tests::books::connect;
+use rpcgate_tests::client::Client;
+use rpcgate_tests::gateway::Setup;
+use rpcgate_tests::node::Node;
+use sea_orm::ConnectionTrait;
+use std::fs;
+use std::sync::atomic::AtomicU64;
 
+const SECRET: &str = "what both binaries know";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_somebody_holds_the_usage_database_no_call_fails_and_all_of_them_come_in_later() {
+    let (seed, nodes, numbers) = (Seed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+    let site = Site::new(nodes.setup());
+    let process = site.start().await;
+    let books = Books::open(&site).await;
+    let load = Load::start(process.addr(), 16, &seed, &numbers);
+    rpcgate_tests::until("some answers", || load.answered() > 100).await;
+    let held = Held::take(&site.usage_database()).await;
+    let before = load.answered();
+    // Longer than the gateway waits for its database at a time.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    rpcgate_tests::until("calls go on", || load.answered() > before + 500).await;
+    assert_eq!(process.health().await, 200);
+    let told = load.end().await;
+    assert!(told.unanswered.is_empty());
+    assert!(!process.log().lines("usage cannot be shipped").is_empty(), "{}", process.log().text());
+    held.release().await;
+    let served = told.answered.iter().filter(|(_, wanted)| !wanted.is_refused()).count();
+    let look = async {
+        loop {
+            let events = books.events().await;
+            let answers =
+                events.iter().filter(|event| event.lines.iter().any(|line| line.outcome != Outcome::Refused));
+            if answers.count() == served {
+                return events;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let events = tokio::time::timeout(rpcgate_tests::PATIENCE, look).await.unwrap();
+    assert_eq!(charged(&events), told.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>());
+    let (status, log) = process.stop().await;
+    assert!(status.success(), "{}", log.text());
+    rollups_agree(&books, &books.events().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_its_database_is_away_it_ships_everything_once_it_is_back() {
+    let (seed, nodes, numbers) = (Seed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+    let site = Site::new(nodes.setup());
+    let process = site.start().await;
+    let books = Books::open(&site).await;
+    let held = Held::take(&site.usage_database()).await;
+    let load = Load::start(process.addr(), 16, &seed, &numbers);
+    rpcgate_tests::until("some answers", || load.answered() > 300).await;
+    process.kill();
+    let told = load.end().await;
+    assert_eq!(books.events().await.len(), 0);
+    let process = site.begin().await;
+    assert_eq!(process.health().await, 503, "it must not serve what it cannot count");
+    let reply = process.client().call("eth", "unheard_of", "[]").await;
+    assert_eq!(reply.status, 503, "{}", reply.text());
+    assert!(reply.number("retry-after") >= 1);
+    held.release().await;
+    process.ready().await;
+    let events = books.events().await;
+    let answered = told.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>();
+    let sent = answered + told.unanswered.iter().map(|wanted| wanted.cu()).sum::<u64>();
+    assert!((answered..=sent).contains(&charged(&events)), "{answered}..={sent}: {}", charged(&events));
+    rollups_agree(&books, &events).await;
+}
+
+#[tokio::test]
+async fn a_gateway_whose_database_has_no_folder_yet_waits_for_it() {
+    let node = Node::evm().await;
+    let site = Site::new(Setup::of("eth", &node.url()));
+    let process = site.begin().await;
+    let client = process.client();
+    assert_eq!(process.health().await, 503);
+    for key in [&client, &Client::new(process.addr(), Some(&forge().make().unwrap()))] {
+        let reply = key.call("eth", "eth_chainId", "[]").await;
+        assert_eq!(reply.status, 503, "{}", reply.text());
+        assert!(reply.number("retry-after") >= 1);
+    }
+    rpcgate_tests::until("it says what it waits for", || {
+        process.log().lines("does not exist").iter().any(|line| line["level"] == "ERROR")
+    })
+    .await;
+    assert_eq!(node.requests(), 0);
+    fs::create_dir_all(site.database().parent().unwrap()).unwrap();
+    process.ready().await;
+    assert_eq!(client.call("eth", "eth_call", "[]").await.cu(), 15);
+}
+
+fn forge() -> KeyForge {
+    KeyForge::new(SECRET.as_bytes())
+}
+
+/// A tenant of the management database, and a key of it.
+async fn stored_key(store: &Store, number: u128) -> String {
+    let (tenant, project) = (TenantId(number), ProjectId(number));
+    let made =
+        Tenant { id: tenant, name: "t".into(), tier: Tier::Enterprise, suspended: false, created_at: now() };
+    store.create_tenant(&made).await.unwrap();
+    let made = Project {
+        id: project,
+        tenant,
+        name: "p".into(),
+        allowed_methods: Vec::new(),
+        blocked_methods: Vec::new(),
+        created_at: now(),
+    };
+    store.create_project(&made).await.unwrap();
+    let text = forge().make().unwrap();
+    let key = Key {
+        id: KeyId(number),
+        project,
+        description: String::new(),
+        prefix: shown(&text).into(),
+        hash: KeyHash::of(&text),
+        scope: Scope::All,
+        expires_at: None,
+        revoked_at: None,
+        created_at: now(),
+    };
+    store.create_key(&key, now()).await.unwrap();
+    text
+}
+
+#[tokio::test]
+async fn while_the_management_database_cannot_be_read_known_keys_go_on_and_no_key_is_called_unknown() {
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url()).set("gateway", &format!("key_secret = \"{SECRET}\""));
+    let site = Site::new(setup);
+    let process = site.start().await;
+    let store = Store::open(&url_of(&site.database()), false).await.unwrap();
+    let (known, fresh) = (stored_key(&store, 1).await, stored_key(&store, 2).await);
+    let nobodys = forge().make().unwrap();
+    let ask = async |key: &str| {
+        let reply = Client::new(process.addr(), Some(key)).call("eth", "eth_chainId", "[]").await;
+        if reply.status == 503 {
+            assert!(reply.number("retry-after") >= 1);
+        }
+        reply.status
+    };
+    assert_eq!((ask(&known).await, ask(&nobodys).await), (200, 401));
+
+    // Another writer is in nobody's way.
+    let held = Held::take(&site.database()).await;
+    let stranger = forge().make().unwrap();
+    assert_eq!((ask(&known).await, ask(&stranger).await), (200, 401));
+    held.release().await;
+
+    let raw = connect(&site.database()).await;
+    let rename = async |from: &str, to: &str| {
+        for table in ["keys", "changes", "plans"] {
+            raw.execute_unprepared(&format!("ALTER TABLE {table}{from} RENAME TO {table}{to}"))
+                .await
+                .unwrap();
+        }
+    };
+    rename("", "_hidden").await;
+    rpcgate_tests::until("it finds out", || {
+        !process.log().lines("the database cannot be reached").is_empty()
+    })
+    .await;
+    for _ in 0..3 {
+        assert_eq!((ask(&known).await, ask(&fresh).await, ask(&nobodys).await), (200, 503, 503));
+        assert_eq!(
+            process.client().call("eth", "eth_chainId", "[]").await.status,
+            200,
+            "those of its file, too"
+        );
+        assert_eq!(ask("rpcg_of_no_form").await, 401, "what was never made here is told so");
+    }
+    assert_eq!(process.health().await, 200);
+    rename("_hidden", "").await;
+    rpcgate_tests::until("it is back", || !process.log().lines("the database is back").is_empty()).await;
+    assert_eq!((ask(&known).await, ask(&fresh).await, ask(&nobodys).await), (200, 200, 401));
+}

@@ -3,13 +3,13 @@ use rpcgate_core::caller::RequestId;
 use rpcgate_core::config;
 use rpcgate_core::journal::{HEAD, Reader};
 use rpcgate_core::seam::ledger::Ledger;
-use rpcgate_server::journal::{Journal, JournalOptions, Medium, MediumFile};
+use rpcgate_server::journal::{Medium, MediumFile};
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 /// How much of the end is cut, byte by byte.
@@ -49,11 +49,11 @@ fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId
     let settings = config::Journal { dir: dir.to_owned(), ..config::Journal::default() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let options = JournalOptions::new(&settings, clock);
-    let journal = Journal::open(match medium {
+    let options = match medium {
         Some(medium) => JournalOptions { medium, ..options },
         None => options,
-    });
-    let journal = journal.unwrap();
+    };
+    let journal = open(options);
     let segments = journal.segments();
     let end = whole.last().map(|(end, _)| *end as u64);
     assert_eq!(

@@ -79,6 +79,7 @@ async fn of(disk: Disk, on_full: &str) -> (Node, Site, Process, Client) {
     let setup = Setup::of("eth", &node.url())
         .set("journal", &format!("on_full = \"{on_full}\""))
         .set("journal", "memory = \"8KiB\"")
+        .set("telemetry", "log_filter = \"info,rpcgate_server::state=debug\"")
         .set("plans.enterprise", "per_minute = 1000000\nper_hour = 1000000");
     let (site, process) = disk.start(setup).await;
     let client = process.client();
@@ -104,11 +105,43 @@ async fn kept(books: &Books, method: &str) -> u64 {
     sum.requests
 }
 
+/// Waits until so many calls of a method are in the database, for everybody to see.
+async fn comes_in(books: &Books, method: &str, calls: u64) {
+    let look = async {
+        while kept(books, method).await != calls {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(rpcgate_tests::PATIENCE, look).await.is_ok(), "{method} never comes in");
+}
+
+#[tokio::test]
+async fn what_the_database_could_not_take_comes_in_once_its_disk_takes_something_again() {
+    let disk = Disk::Forbidden;
+    let (_node, site, process, client) = of(disk, "serve").await;
+    let books = Books::open(&site).await;
+    let held = Held::take(&site.usage_database()).await;
+    calls(&client, "before", 20).await;
+    disk.fill(&site, &process);
+    held.release().await;
+    let failures = || process.log().lines("disk I/O error").len();
+    rpcgate_tests::until("it fails again and again", || failures() > 2).await;
+    disk.empty(&site, &process);
+    comes_in(&books, "before", 20).await;
+    calls(&client, "after", 20).await;
+    comes_in(&books, "after", 20).await;
+    let (status, log) = process.stop().await;
+    assert!(status.success(), "{}", log.text());
+    rollups_agree(&books, &books.events().await).await;
+}
+
 #[tokio::test]
 async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
     for disk in Disk::all() {
         let (_node, site, process, client) = of(disk, "serve").await;
+        let books = Books::open(&site).await;
         calls(&client, "before", 20).await;
+        comes_in(&books, "before", 20).await;
         disk.fill(&site, &process);
         calls(&client, "during", 600).await;
         assert_eq!(process.health().await, 200);
@@ -118,11 +151,14 @@ async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
         let (status, log) = process.stop().await;
         assert!(status.success(), "{}", log.text());
         assert_eq!(log.lines("records go to memory").len(), 1, "{}", log.text());
-        let books = Books::open(&site).await;
         let counts =
             (kept(&books, "before").await, kept(&books, "during").await, kept(&books, "after").await);
         let lost = |field| log.sum("usage was lost", field);
-        assert!((1..600).contains(&counts.1), "some found room in memory, {disk:?}: {counts:?}");
+        assert!(
+            (1..600).contains(&counts.1),
+            "some found room in memory, {disk:?}: {counts:?}: {}",
+            log.text()
+        );
         assert_eq!(counts, (20, 600 - lost("calls"), 20), "{disk:?}: {}", log.text());
         assert_eq!((lost("records"), lost("cu")), (lost("calls"), lost("calls")));
         rollups_agree(&books, &books.events().await).await;
@@ -133,7 +169,9 @@ async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
 async fn on_a_full_disk_calls_are_refused_where_that_is_wanted_and_nothing_is_lost() {
     for disk in Disk::all() {
         let (node, site, process, client) = of(disk, "refuse").await;
+        let books = Books::open(&site).await;
         calls(&client, "before", 20).await;
+        comes_in(&books, "before", 20).await;
         disk.fill(&site, &process);
         let (mut served, mut last) = (0, 0);
         let refused = loop {
@@ -161,7 +199,6 @@ async fn on_a_full_disk_calls_are_refused_where_that_is_wanted_and_nothing_is_lo
         let (status, log) = process.stop().await;
         assert!(status.success(), "{}", log.text());
         assert_eq!(log.sum("usage was lost", "cu"), 0, "{}", log.text());
-        let books = Books::open(&site).await;
         let events = books.events().await;
         assert_eq!(charged(&events), 20 + served + 1, "{disk:?}");
         assert_eq!(events.iter().map(|event| u64::from(event.windowed)).sum::<u64>(), 20 + served + 1);

@@ -2,9 +2,7 @@ use crate::*;
 use rpcgate_core::caller::RequestId;
 use rpcgate_tests::load::{Wanted, Wish};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 const CALLERS: usize = 16;
 
@@ -69,7 +67,7 @@ async fn whenever_it_is_killed_what_was_answered_is_billed_and_nothing_is_billed
 
     let events = books.events().await;
     let left = 3;
-    site.change(nodes.setup().set("projects.default", &format!("cu_per_day = {}", charged(&events) + left)));
+    site.change(nodes.setup_under(charged(&events) + left));
     let process = site.start().await;
     let client = process.client();
     for _ in 0..left {

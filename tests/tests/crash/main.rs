@@ -12,18 +12,34 @@ mod kill;
 mod replay;
 mod slow;
 
-use rpcgate_admin::usage::{Metrics, StoredEvent};
+use rpcgate_admin::usage::Metrics;
+pub(crate) use rpcgate_admin::usage::StoredEvent;
 pub(crate) use rpcgate_core::clock::{Clock, SystemClock, Time};
 pub(crate) use rpcgate_core::seam::ledger::Outcome;
+pub(crate) use rpcgate_server::journal::{Journal, JournalError, JournalOptions};
 pub(crate) use rpcgate_tests::books::{Books, Held};
 pub(crate) use rpcgate_tests::load::{Load, Nodes, Seed, Told};
 pub(crate) use rpcgate_tests::process::{Process, Site, serve};
-use std::collections::BTreeMap;
+pub(crate) use std::collections::BTreeMap;
+pub(crate) use std::sync::Arc;
+pub(crate) use std::time::Duration;
 
 /// The gateway of this test binary: see [`Site`].
 #[test]
 fn serve_where_a_site_asks_for_it() {
     serve();
+}
+
+/// Opens a journal. Other tests start processes meanwhile, and until such a one runs its own program it has this one's
+/// files, a folder's lock among them: then it is tried again.
+pub(crate) fn open(options: JournalOptions) -> Arc<Journal> {
+    for _ in 0..10_000 {
+        match Journal::open(options.clone()) {
+            Err(JournalError::InUse { .. }) => std::thread::sleep(Duration::from_millis(1)),
+            journal => return journal.unwrap(),
+        }
+    }
+    panic!("the journal is in use")
 }
 
 pub(crate) fn now() -> Time {

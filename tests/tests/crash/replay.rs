@@ -1,15 +1,13 @@
 use crate::*;
 use rpcgate_core::clock::ManualClock;
 use rpcgate_server::state::State;
-use rpcgate_server::{Gateway, StartOptions};
+use rpcgate_server::{Gateway, StartError, StartOptions};
 use rpcgate_tests::client::Client;
 use rpcgate_tests::gateway::{START, Setup, key};
 use rpcgate_tests::node::Node;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 /// Files and what is in them.
 fn contents(files: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> {
@@ -88,6 +86,19 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
+/// The state in a site's folder. As to its lock, see [`open`].
+async fn state(site: &Site, clock: Arc<ManualClock>) -> State {
+    for _ in 0..10_000 {
+        match State::open(&site.config(), clock.clone()) {
+            Err(StartError::Journal(JournalError::InUse { .. })) => {
+                tokio::time::sleep(Duration::from_millis(1)).await
+            }
+            state => return state.unwrap(),
+        }
+    }
+    panic!("the journal is in use")
+}
+
 #[tokio::test]
 async fn a_segment_that_comes_back_after_it_was_removed_is_not_billed_again() {
     let node = Node::evm().await;
@@ -95,7 +106,7 @@ async fn a_segment_that_comes_back_after_it_was_removed_is_not_billed_again() {
     fs::create_dir_all(site.database().parent().unwrap()).unwrap();
     let clock = Arc::new(ManualClock::at(START));
     let start = async || {
-        let state = Arc::new(State::open(&site.config(), clock.clone()).unwrap());
+        let state = Arc::new(state(&site, clock.clone()).await);
         let options =
             StartOptions { clock: clock.clone(), state: Some(state.clone()), ..StartOptions::default() };
         let gateway = Gateway::start(site.config(), options).await.unwrap();

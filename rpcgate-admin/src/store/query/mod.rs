@@ -2,8 +2,8 @@
 
 mod callers;
 mod chains;
-mod events;
 pub(super) mod changes;
+mod events;
 mod keys;
 mod overlay;
 mod plans;

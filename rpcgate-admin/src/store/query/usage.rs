@@ -25,10 +25,20 @@ impl UsageStore {
     /// [`StoreError::Away`].
     pub async fn usage(&self, ask: &UsageAsk) -> Result<UsageView, StoreError> {
         self.look(async |database| {
-            let totals = database.query_one(&sums(ask, false)).await?;
-            let totals = totals.as_ref().map_or(Ok(Metrics::default()), |row| metrics(row, 0))?;
             let found = database.query_all(&rows(ask)).await?;
             let limit = ask.limit() as usize;
+            let truncated = found.len() > limit;
+            let rows: Vec<UsageRow> =
+                found.iter().take(limit).map(|row| read(ask, row)).collect::<Result<_, _>>()?;
+            let mut totals = Metrics::default();
+            if truncated {
+                if let Some(row) = database.query_one(&sums(ask, false)).await? {
+                    totals = metrics(&row, 0)?;
+                }
+            } else {
+                // All rows are here, so the table need not be gone through again.
+                rows.iter().for_each(|row| totals.add(&row.counted()));
+            }
             Ok(UsageView {
                 tenant: ask.tenant(),
                 project: ask.part().project,
@@ -37,8 +47,8 @@ impl UsageStore {
                 period: ask.window().period(),
                 group_by: ask.group_by().to_vec(),
                 totals,
-                truncated: found.len() > limit,
-                rows: found.iter().take(limit).map(|row| read(ask, row)).collect::<Result<_, _>>()?,
+                truncated,
+                rows,
                 history_from: history_from(database, ask.tenant(), ask.part().project).await?,
             })
         })

@@ -466,6 +466,28 @@ async fn rows_are_cut_at_the_limit_and_totals_are_not() {
     }
 }
 
+#[test]
+fn totals_are_the_same_whether_rows_are_cut_or_not() {
+    cases(24)
+        .run(&sample::deeds(START..START + 30, 1..200), |deeds| {
+            run(async {
+                let mut desk = Desk::new().await;
+                desk.ship(&deeds).await;
+                let hours = START..START + 30;
+                let totals = sum(&recount(&deeds, OURS, &hours, &Only::default(), &[]));
+                for groups in [&[Group::Method, Group::Hour][..], &[Group::Status, Group::Key], &[]] {
+                    let ask = UsageAsk::new(OURS, window(hours.clone())).grouped(groups).unwrap();
+                    for limit in [1, 3, MOST_ROWS] {
+                        let view = desk.view(ask.clone().limited(limit).unwrap()).await;
+                        assert_eq!(view.totals, totals, "{groups:?} {limit} {}", view.truncated);
+                    }
+                }
+            });
+            Ok(())
+        })
+        .unwrap();
+}
+
 #[tokio::test]
 async fn a_group_without_any_count_is_no_row_and_takes_no_place() {
     let mut desk = Desk::new().await;

@@ -26,6 +26,7 @@ struct State {
     holds: bool,
     /// Only the next one to append is held.
     holds_one: bool,
+    spins: bool,
     held: usize,
     cannot_cut: bool,
     slow: Option<(Arc<ManualClock>, Duration)>,
@@ -47,6 +48,12 @@ impl Faulty {
     /// Whoever appends waits until what this returns is dropped.
     pub(super) fn hold(&self) -> Hold {
         self.0.state.lock().holds = true;
+        Hold(self.clone())
+    }
+
+    /// Whoever appends computes until what this returns is dropped.
+    pub(super) fn spin(&self) -> Hold {
+        self.0.state.lock().spins = true;
         Hold(self.clone())
     }
 
@@ -107,7 +114,7 @@ pub(super) struct Hold(Faulty);
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut state = self.0.0.state.lock();
-        (state.holds, state.holds_one) = (false, false);
+        (state.holds, state.holds_one, state.spins) = (false, false, false);
         drop(state);
         self.0.0.changed.notify_all();
     }
@@ -154,6 +161,11 @@ impl MediumFile for FaultyFile {
         state.held += 1;
         while is_held && (state.holds || state.holds_one) {
             changed.wait(&mut state);
+        }
+        while state.spins {
+            drop(state);
+            (0..100_000).for_each(|_| std::hint::spin_loop());
+            state = self.medium.0.state.lock();
         }
         state.held -= 1;
         if let Some((clock, time)) = &state.slow {

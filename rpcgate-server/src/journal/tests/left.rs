@@ -1,7 +1,7 @@
 //! What a process leaves behind, and what the next one makes of it.
 
 use super::*;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 /// The only segment of a journal that was dropped like a killed process's, with `count` records.
@@ -73,6 +73,20 @@ fn cut_at_any_byte_of_its_last_4_kib_it_opens_with_the_whole_records_before_the_
         assert_eq!(numbers(&journal), (0..whole as u128).collect::<Vec<_>>(), "cut at {cut}");
         assert_eq!(fs::metadata(&path).unwrap().len() as usize, frames[whole - 1].0);
     }
+}
+
+#[test]
+fn a_large_set_is_kept_and_what_comes_after_it() {
+    let home = tempfile::tempdir().unwrap();
+    let journal = open(home.path());
+    let lines = vec![line(b"toy_read", Outcome::Answered); 60_000];
+    for number in 0..5 {
+        journal.append(&suite::record(number, &lines));
+    }
+    append(&journal, 5);
+    assert!(journal.segments()[0].len > 5 * 300_000, "each frame is longer than what is read at a time");
+    drop(journal);
+    assert_eq!(numbers(&open(home.path())), (0..6).collect::<Vec<_>>());
 }
 
 #[test]
@@ -151,7 +165,8 @@ fn what_belongs_to_another_gateway_or_a_later_version_is_left_alone() {
     let journal = open(home.path());
     assert_eq!(numbers(&journal), [0, 1, 2]);
     append(&journal, 3);
-    assert_eq!(numbers(&journal), [0, 1, 2, 3], "new ones come after it, too");
+    assert_eq!(numbers(&journal), [0, 1, 2, 3]);
+    assert!(journal.segments()[1].id > SegmentId(u128::MAX >> 1), "new ones come after all that lies there");
     assert_eq!(fs::read(&later).unwrap(), later_version());
     assert_eq!(fs::read(&foreign).unwrap(), bytes);
     assert_eq!(fs::read(&copy).unwrap(), mine);
@@ -224,7 +239,7 @@ fn a_killed_process_keeps_every_record_that_it_appended() {
         let journal = Journal::open(options(&dir)).unwrap();
         for number in 0.. {
             append(&journal, number);
-            println!("appended {number}");
+            writeln!(io::stdout(), "appended {number}").unwrap();
             if number % 1_000 == 0 {
                 journal.rotate();
             }

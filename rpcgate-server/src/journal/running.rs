@@ -1,0 +1,65 @@
+//! Whether a thread waits for the disk, or only for its turn on a processor: both take long, and only one of them gets
+//! better by keeping records in memory, where a kill would cost them.
+
+use std::fs;
+
+/// What stands for a thread that the system does not tell of.
+const UNKNOWN: u32 = 0;
+
+thread_local! {
+    static ID: u32 = id().unwrap_or(UNKNOWN);
+}
+
+fn id() -> Option<u32> {
+    fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
+}
+
+/// The system's number for the calling thread.
+pub(super) fn this_thread() -> u32 {
+    ID.try_with(|id| *id).unwrap_or(UNKNOWN)
+}
+
+/// Whether a thread of this process runs, or would if it were its turn. One that the system does not tell of does not.
+pub(super) fn is_runnable(thread: u32) -> bool {
+    thread != UNKNOWN
+        && fs::read_to_string(format!("/proc/self/task/{thread}/stat")).is_ok_and(|stat| {
+            // The state comes after the name, in which anything may stand.
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
+        })
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    #[test]
+    fn one_that_computes_is_runnable_and_one_that_waits_is_not() {
+        let (busy, idle, stop) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                busy.store(this_thread(), Ordering::Relaxed);
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let waiting = scope.spawn(|| {
+                idle.store(this_thread(), Ordering::Relaxed);
+                std::thread::park();
+            });
+            let of = |thread: &AtomicU32| is_runnable(thread.load(Ordering::Relaxed));
+            let both_are_told = || busy.load(Ordering::Relaxed) != 0 && idle.load(Ordering::Relaxed) != 0;
+            for _ in 0..10_000 {
+                if both_are_told() && of(&busy) && !of(&idle) {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+            let seen = (of(&busy), of(&idle), is_runnable(UNKNOWN), is_runnable(u32::MAX));
+            stop.store(true, Ordering::Relaxed);
+            waiting.thread().unpark();
+            assert_eq!(seen, (true, false, false, false));
+        });
+        assert!(is_runnable(this_thread()));
+    }
+}
