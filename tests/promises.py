@@ -797,6 +797,8 @@ async def promise_5(run):
         locks.close()
         while await ask(unknown) != 401 and time.perf_counter() < back + 60:
             await asyncio.sleep(0.05)
+        known.close()
+        unknown.close()
         gateway.process.send_signal(signal.SIGTERM)
         await load
         await asyncio.to_thread(gateway.process.wait, 60)

@@ -108,7 +108,6 @@ fn shipment(frames: &[u8], blocks: &mut Blocks, segment: u128) -> Shipment {
         marks: vec![Mark { segment: SegmentId(segment), from: 0, to: frames.len() as u64 }],
         folded: fold.take(),
         blocks: blocks.take(),
-        forgotten: vec![],
     }
 }
 

@@ -37,7 +37,10 @@ fn subscriber<W>(filter: EnvFilter, format: LogFormat, writer: W) -> Box<dyn Sub
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
+    // A line that cannot be written is lost. To complain of it on standard error, which is where it could not be
+    // written, would panic, and the journal's threads have more to do than to log.
+    let lines =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     match format {
         LogFormat::Json => Box::new(lines.json().flatten_event(true).finish()),
         LogFormat::Text => Box::new(lines.with_ansi(false).finish()),

@@ -182,7 +182,7 @@ impl Mix {
     }
 
     /// The next request: the chain, the body, and what it must come to.
-    pub fn next(&mut self) -> (String, Wanted) {
+    pub fn request(&mut self) -> (String, Wanted) {
         use Outcome::{Answered, Failed, NodeError, Refused};
         let number = self.numbers.fetch_add(1, Relaxed);
         let alone = |chain, method: &str, params: &str, cu, outcome, windowed| {
@@ -289,7 +289,7 @@ async fn call(addr: SocketAddr, mut mix: Mix, stop: Arc<AtomicBool>, answered: A
     let mut told = Told::default();
     let Ok(mut connection) = Connection::open(addr).await else { return told };
     while !stop.load(Relaxed) {
-        let (body, wanted) = mix.next();
+        let (body, wanted) = mix.request();
         let Ok(reply) = post(&mut connection, wanted.chain, &body).await else {
             told.unanswered.push(wanted);
             return told;

@@ -41,6 +41,8 @@ pub struct Removed {
     pub blocks: u64,
     /// Rollups.
     pub rollups: u64,
+    /// Marks of segments of journals.
+    pub marks: u64,
 }
 
 impl UsageStore {

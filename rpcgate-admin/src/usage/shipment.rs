@@ -15,8 +15,6 @@ pub struct Shipment {
     pub folded: Folded,
     /// The events that were read, one by one.
     pub blocks: Vec<Block>,
-    /// Segments whose files are gone: their marks may go.
-    pub forgotten: Vec<SegmentId>,
 }
 
 /// A part of a segment.

@@ -24,8 +24,6 @@ pub(super) struct Pack {
     places: HashMap<SegmentId, Place>,
     fold: Fold,
     blocks: Blocks,
-    /// Segments that are gone, whose marks are not.
-    gone: Vec<SegmentId>,
     bytes: Vec<u8>,
 }
 
@@ -64,7 +62,7 @@ pub(super) struct Filled {
 impl Filled {
     /// Whether there is nothing to tell the database.
     pub(super) fn is_empty(&self) -> bool {
-        self.shipment.marks.is_empty() && self.shipment.forgotten.is_empty()
+        self.shipment.marks.is_empty()
     }
 }
 
@@ -76,7 +74,6 @@ impl Pack {
             places: marks.into_iter().map(place).collect(),
             fold: Fold::new(),
             blocks: Blocks::new(),
-            gone: Vec::new(),
             bytes: Vec::new(),
         }
     }
@@ -89,7 +86,7 @@ impl Pack {
                 None => place.damaged || (place.at >= segment.len && !segment.sealed),
             })
         };
-        self.gone.is_empty() && self.places.len() == segments.len() && segments.iter().all(nothing)
+        self.places.len() == segments.len() && segments.iter().all(nothing)
     }
 
     /// Up to where a segment was read.
@@ -97,21 +94,17 @@ impl Pack {
         self.places.get(&segment.id).map_or(0, |place| place.at.min(segment.len))
     }
 
-    /// Removes segments that were shipped to their end long enough ago. What is removed already, of which only the
-    /// mark is left, is removed once more: it must not come back after a power failure.
+    /// Removes segments that were shipped to their end long enough ago. Should one come back, from a backup or after a
+    /// power failure, its mark still stands at its end, and it is removed again.
     pub(super) fn tidy(&mut self, journal: &Journal, now: Duration) {
         let present: HashSet<SegmentId> = journal.segments().iter().map(|segment| segment.id).collect();
-        let gone = &mut self.gone;
         self.places.retain(|id, place| {
             let is_over = place.done.is_some_and(|done| now.saturating_sub(done) >= REST);
-            if present.contains(id) && !is_over {
-                return true;
+            if !is_over || !present.contains(id) {
+                return present.contains(id);
             }
             match journal.forget(*id) {
-                Ok(()) => {
-                    gone.push(*id);
-                    false
-                }
+                Ok(()) => false,
                 Err(error) => {
                     if !std::mem::replace(&mut place.told, true) {
                         tracing::error!(segment = %id, "a shipped journal segment cannot be removed: {error}");
@@ -125,7 +118,7 @@ impl Pack {
 
     /// Reads what is new, the oldest segments first, at most about `most` bytes.
     pub(super) fn fill(&mut self, journal: &Journal, most: u64, now: Duration) -> Filled {
-        let Pack { places, fold, blocks, gone, bytes } = self;
+        let Pack { places, fold, blocks, bytes } = self;
         let mut bounds = Bounds { bytes: most, events: MOST_EVENTS };
         let (mut marks, mut more) = (Vec::new(), false);
         for segment in journal.segments() {
@@ -164,13 +157,8 @@ impl Pack {
                 Err(trouble) => place.tell(segment.id, &trouble),
             }
         }
-        let shipment = Shipment {
-            gateway: journal.gateway(),
-            marks,
-            folded: fold.take(),
-            blocks: blocks.take(),
-            forgotten: std::mem::take(gone),
-        };
+        let shipment =
+            Shipment { gateway: journal.gateway(), marks, folded: fold.take(), blocks: blocks.take() };
         Filled { shipment, more }
     }
 }

@@ -11,6 +11,7 @@ use rpcgate_admin::usage::Shipment;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::seam::Later;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,16 +30,24 @@ const LEAST: u64 = 64 << 10;
 
 /// Where shipments go.
 pub(super) trait Harbour: Send + Sync + fmt::Debug {
-    /// Up to where the segments of a gateway were shipped.
-    fn marks(&self, gateway: GatewayId) -> Later<'_, Result<Vec<(SegmentId, u64)>, StoreError>>;
+    /// Up to where the segments of a gateway were shipped, from segment `oldest` on.
+    fn marks(
+        &self,
+        gateway: GatewayId,
+        oldest: SegmentId,
+    ) -> Later<'_, Result<Vec<(SegmentId, u64)>, StoreError>>;
 
     /// Takes all of a shipment or nothing.
     fn ship<'a>(&'a self, shipment: &'a Shipment) -> Later<'a, Result<(), ShipError>>;
 }
 
 impl Harbour for UsageStore {
-    fn marks(&self, gateway: GatewayId) -> Later<'_, Result<Vec<(SegmentId, u64)>, StoreError>> {
-        Box::pin(self.marks(gateway))
+    fn marks(
+        &self,
+        gateway: GatewayId,
+        oldest: SegmentId,
+    ) -> Later<'_, Result<Vec<(SegmentId, u64)>, StoreError>> {
+        Box::pin(self.marks(gateway, oldest))
     }
 
     fn ship<'a>(&'a self, shipment: &'a Shipment) -> Later<'a, Result<(), ShipError>> {
@@ -135,11 +144,22 @@ impl Shipper {
         shipped
     }
 
+    /// A pack that begins where the database says.
+    async fn unpacked(&self) -> Result<Pack, Delay> {
+        let segments = self.journal.segments();
+        let marks = match segments.first() {
+            Some(oldest) => self.harbour.marks(self.journal.gateway(), oldest.id).await?,
+            None => Vec::new(),
+        };
+        let present: HashSet<SegmentId> = segments.iter().map(|segment| segment.id).collect();
+        Ok(Pack::new(marks.into_iter().filter(|(segment, _)| present.contains(segment))))
+    }
+
     async fn ship(&mut self) -> Result<bool, Delay> {
         // Taken out: should this end halfway, however that comes about, the marks are read anew.
         let mut pack = match self.pack.take() {
             Some(pack) => pack,
-            None => Pack::new(self.harbour.marks(self.journal.gateway()).await?),
+            None => self.unpacked().await?,
         };
         let now = self.clock.elapsed();
         // While the database is away, segments are better few and long.

@@ -2,7 +2,7 @@
 
 use super::shipment::stored;
 use super::value::moment;
-use crate::store::entity::{block_keys, blocks, rollups};
+use crate::store::entity::{block_keys, blocks, marks, rollups};
 use crate::store::{Removed, StoreError, UsageStore};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Condition, Expr, ExprTrait};
@@ -16,8 +16,8 @@ const BLOCKS: u64 = 16;
 const ROLLUPS: u64 = 1_000;
 
 impl UsageStore {
-    /// Removes blocks whose events all came before `events_before`, and rollups of hours that were over by
-    /// `rollups_before`. It goes in small steps, each a transaction of its own, so that shipping hardly waits; what
+    /// Removes blocks whose events all came before `events_before`, the marks of segments that were begun before it, and
+    /// rollups of hours that were over by `rollups_before`. It goes in small steps, each a transaction of its own, so that shipping hardly waits; what
     /// is done when it fails stays done.
     ///
     /// # Errors
@@ -31,6 +31,7 @@ impl UsageStore {
                 break;
             }
         }
+        removed.marks = self.remove_marks(events_before).await?;
         loop {
             let (step, is_last) = self.remove_rollups(rollups_before).await?;
             removed.rollups += step;
@@ -59,6 +60,17 @@ impl UsageStore {
             keys.exec(transaction).await?;
             let rows = blocks::Entity::delete_many().filter(blocks::Column::Id.is_in(ids));
             Ok(rows.exec(transaction).await?.rows_affected)
+        })
+        .await
+    }
+
+    /// Removes the marks of old segments: how many. There is one for each minute at most, so this is a small step.
+    async fn remove_marks(&self, before: Time) -> Result<u64, StoreError> {
+        // Segments' names begin with the millisecond in which they were begun.
+        let first = Uuid::from_u128(u128::from(before.millis()) << 80);
+        self.write(async |transaction| {
+            let old = marks::Entity::delete_many().filter(marks::Column::Segment.lt(first));
+            Ok(old.exec(transaction).await?.rows_affected)
         })
         .await
     }

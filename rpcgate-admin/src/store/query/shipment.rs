@@ -18,14 +18,22 @@ use uuid::Uuid;
 const ROWS: usize = 256;
 
 impl UsageStore {
-    /// Up to where each segment of a gateway is shipped. One of which nothing was shipped has no mark.
+    /// Up to where the segments of a gateway are shipped, from segment `oldest` on. One of which nothing was shipped has
+    /// no mark. Marks outlive their segments, so that one that comes back, from a backup for instance, is known; it is
+    /// [`retain`](UsageStore::retain) that removes them.
     ///
     /// # Errors
     /// [`StoreError::Away`].
-    pub async fn marks(&self, gateway: GatewayId) -> Result<Vec<(SegmentId, u64)>, StoreError> {
+    pub async fn marks(
+        &self,
+        gateway: GatewayId,
+        oldest: SegmentId,
+    ) -> Result<Vec<(SegmentId, u64)>, StoreError> {
         self.read(async |database| {
-            let of_gateway = marks::Column::Gateway.eq(Uuid::from_u128(gateway.0));
-            let rows = marks::Entity::find().filter(of_gateway).all(database).await?;
+            let wanted = marks::Entity::find()
+                .filter(marks::Column::Gateway.eq(Uuid::from_u128(gateway.0)))
+                .filter(marks::Column::Segment.gte(Uuid::from_u128(oldest.0)));
+            let rows = wanted.all(database).await?;
             rows.into_iter()
                 .map(|row| Ok((SegmentId(row.segment.as_u128()), count("mark", row.position)?)))
                 .collect()
@@ -57,7 +65,6 @@ impl UsageStore {
                 for block in &shipment.blocks {
                     keep(transaction, block).await?;
                 }
-                forget(transaction, shipment).await?;
                 Ok::<_, ShipError>(settled)
             })
             .await?;
@@ -239,18 +246,6 @@ async fn keep(transaction: &DatabaseTransaction, block: &Block) -> Result<(), St
                 .map_err(misshapen)?;
         }
         transaction.execute(insert.on_conflict(there)).await?;
-    }
-    Ok(())
-}
-
-/// Removes the marks of segments whose files are gone.
-async fn forget(transaction: &DatabaseTransaction, shipment: &Shipment) -> Result<(), StoreError> {
-    for segments in shipment.forgotten.chunks(ROWS) {
-        marks::Entity::delete_many()
-            .filter(marks::Column::Gateway.eq(Uuid::from_u128(shipment.gateway.0)))
-            .filter(marks::Column::Segment.is_in(segments.iter().map(|segment| Uuid::from_u128(segment.0))))
-            .exec(transaction)
-            .await?;
     }
     Ok(())
 }

@@ -65,7 +65,6 @@ impl Desk {
             marks: vec![Mark { segment: SEGMENT, from, to: self.position }],
             folded: self.fold.take(),
             blocks: self.blocks.take(),
-            forgotten: vec![],
         }
     }
 
@@ -235,8 +234,8 @@ async fn a_shipment_counts_once_however_often_it_is_shipped() {
     }
     let view = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await;
     assert_eq!(view.totals.requests, 3);
-    assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), [(SEGMENT, desk.position)]);
-    assert_eq!(desk.store.marks(GatewayId(78)).await.unwrap(), []);
+    assert_eq!(desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), [(SEGMENT, desk.position)]);
+    assert_eq!(desk.store.marks(GatewayId(78), SegmentId(0)).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -259,17 +258,18 @@ async fn a_mark_moves_only_from_where_it_stands() {
     shipment.marks = vec![mark(1, head, 100), mark(2, 0, 90), mark(1, 100, 200), mark(3, head, head)];
     desk.store.ship(&shipment).await.unwrap();
     let marks = [(SegmentId(1), 200), (SegmentId(2), 90), (SegmentId(3), head)];
-    assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), marks);
+    assert_eq!(desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), marks);
 
     let other = Shipment { gateway: GatewayId(78), marks: vec![mark(1, 0, 50)], ..shipment.clone() };
     desk.store.ship(&other).await.unwrap();
-    assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), marks, "a mark is its gateway's");
+    assert_eq!(desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), marks, "a mark is its gateway's");
 
     shipment.marks = vec![mark(3, head, 300)];
-    shipment.forgotten = vec![SegmentId(1), SegmentId(2), SegmentId(9)];
     desk.store.ship(&shipment).await.unwrap();
-    assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), [(SegmentId(3), 300)]);
-    assert_eq!(desk.store.marks(GatewayId(78)).await.unwrap(), [(SegmentId(1), 50)]);
+    let marks = async |gateway, oldest| desk.store.marks(gateway, SegmentId(oldest)).await.unwrap();
+    assert_eq!(marks(GATEWAY, 2).await, [(SegmentId(2), 90), (SegmentId(3), 300)]);
+    assert_eq!(marks(GatewayId(78), 0).await, [(SegmentId(1), 50)]);
+    assert!(marks(GatewayId(78), 2).await.is_empty());
 }
 
 #[tokio::test]
@@ -310,7 +310,7 @@ async fn a_shipment_that_is_dropped_half_way_is_taken_wholly_or_not_at_all() {
         }
         let view = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await;
         assert_eq!(view.totals.requests, 40 * (polls + 1));
-        assert_eq!(desk.store.marks(GATEWAY).await.unwrap(), [(SEGMENT, desk.position)]);
+        assert_eq!(desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), [(SEGMENT, desk.position)]);
     }
     assert!(taken < 60, "at least what was never begun was not done");
 }
@@ -664,7 +664,7 @@ async fn what_is_too_old_is_removed_in_small_steps_and_nothing_else() {
     let before = desk.number("SELECT count(*) FROM rollups").await;
     assert_eq!(before, 60 + 2_300);
     let nothing = desk.store.retain(at(START), at(START)).await.unwrap();
-    assert_eq!(nothing, Removed::default());
+    assert_eq!((nothing.blocks, nothing.rollups), (0, 0));
 
     let kept = later(at(START + 50), 5);
     let removed = desk.store.retain(kept, at(START)).await.unwrap();
@@ -679,9 +679,25 @@ async fn what_is_too_old_is_removed_in_small_steps_and_nothing_else() {
 
     // Half an hour later the hour is not over.
     let removed = desk.store.retain(at(START), later(at(START + 2), 1_800_000_000)).await.unwrap();
-    assert_eq!(removed, Removed { blocks: 0, rollups: 2_302 });
+    assert_eq!((removed.blocks, removed.rollups), (0, 2_302));
     let view = desk.view(UsageAsk::new(OURS, window(START..START + 60))).await;
     assert_eq!(view.totals.requests, 58);
+}
+
+#[tokio::test]
+async fn marks_go_with_the_events_of_their_time() {
+    let mut desk = Desk::new().await;
+    let mut shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
+    let (old, new) = (SegmentId::new(at(START)), SegmentId::new(at(START + 50)));
+    let mark = |segment| Mark { segment, from: 0, to: 500 };
+    shipment.marks = vec![mark(old), mark(new)];
+    desk.store.ship(&shipment).await.unwrap();
+    for (before, left) in [(at(START), vec![old, new]), (at(START + 1), vec![new]), (at(START + 50), vec![new])] {
+        let removed = desk.store.retain(before, at(0)).await.unwrap();
+        let marks = desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap();
+        assert_eq!(marks.into_iter().map(|(segment, _)| segment).collect::<Vec<_>>(), left);
+        assert_eq!(removed.marks, u64::from(before == at(START + 1)));
+    }
 }
 
 #[tokio::test]
