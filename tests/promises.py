@@ -184,6 +184,10 @@ class Client:
         self.reader = self.writer = None
 
 
+class NotStarted(Exception):
+    """The gateway has ended, or was not ready in time."""
+
+
 class Gateway:
     """The program under test, with a configuration of its own, in a folder of its own."""
 
@@ -221,7 +225,7 @@ class Gateway:
             if await self.ready():
                 return self
             await asyncio.sleep(0.01)
-        sys.exit(f"the gateway did not start:\n{self.heard()}")
+        raise NotStarted(f"the gateway did not start:\n{self.heard()}")
 
     async def ready(self):
         try:
@@ -570,13 +574,11 @@ async def promise_1(run):
             gateway.kill()
             await load
             if dice.random() < 0.3:
-                # Killed again before it is ready, as often as not.
-                asyncio.get_running_loop().call_later(dice.uniform(0.0, 0.1), lambda: gateway.process.kill())
-                try:
-                    await gateway.start()
-                    gateway.kill()
-                except SystemExit:
-                    gateway.log.close()
+                # Killed again, as often as not before it is ready.
+                starting = asyncio.create_task(gateway.start())
+                await asyncio.sleep(dice.uniform(0.0, 0.1))
+                gateway.kill()
+                await asyncio.gather(starting, return_exceptions=True)
             await gateway.start()
         recorded = list(Ledger(gateway).events())
     oracle.compare(run, 1, recorded)
@@ -1104,7 +1106,10 @@ async def main():
     run = Run(program, given.scale, given.seed)
     known = {int(name.split("_")[1]): test for name, test in globals().items() if name.startswith("promise_")}
     for number in [int(n) for n in given.only.split(",") if n] or sorted(known):
-        await known[number](run)
+        try:
+            await known[number](run)
+        except NotStarted as why:
+            sys.exit(str(why))
     sys.exit(1 if run.broken else 0)
 
 

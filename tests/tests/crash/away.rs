@@ -6,6 +6,7 @@ use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use rpcgate_tests::books::connect;
 use rpcgate_tests::client::Client;
 use rpcgate_tests::gateway::Setup;
+use rpcgate_tests::load::Wanted;
 use rpcgate_tests::node::Node;
 use sea_orm::ConnectionTrait;
 use std::fs;
@@ -52,15 +53,55 @@ async fn while_somebody_holds_the_usage_database_no_call_fails_and_all_of_them_c
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_while_its_database_is_away_it_ships_everything_once_it_is_back() {
-    let (seed, nodes, numbers) = (Seed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
-    let site = Site::new(nodes.setup());
-    let process = site.start().await;
-    let books = Books::open(&site).await;
-    let held = Held::take(&site.usage_database()).await;
-    let load = Load::start(process.addr(), 16, &seed, &numbers);
-    rpcgate_tests::until("some answers", || load.answered() > 300).await;
-    process.kill();
-    let told = load.end().await;
+    let Outage { site, held, process, load, .. } = &mut Outage::begin().await;
+    process.take().unwrap().kill();
+    let told = load.take().unwrap().end().await;
+    comes_back(site, held.take().unwrap(), told).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drained_while_its_database_is_away_it_ships_everything_once_it_is_back() {
+    let Outage { site, held, process, load, .. } = &mut Outage::begin().await;
+    let told = load.take().unwrap().end().await;
+    assert!(told.unanswered.is_empty());
+    let (status, log) = process.take().unwrap().stop().await;
+    assert!(status.success(), "{}", log.text());
+    assert_eq!(log.lines("stays in the journal and is shipped at the next start").len(), 1, "{}", log.text());
+    comes_back(site, held.take().unwrap(), told).await;
+}
+
+/// A gateway that is called, while somebody else holds its usage database.
+struct Outage {
+    _seed: Seed,
+    _nodes: Nodes,
+    site: Site,
+    held: Option<Held>,
+    process: Option<Process>,
+    load: Option<Load>,
+}
+
+impl Outage {
+    async fn begin() -> Self {
+        let (seed, nodes, numbers) = (Seed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+        let site = Site::new(nodes.setup());
+        let process = site.start().await;
+        let held = Held::take(&site.usage_database()).await;
+        let load = Load::start(process.addr(), 16, &seed, &numbers);
+        rpcgate_tests::until("some answers", || load.answered() > 300).await;
+        Outage {
+            _seed: seed,
+            _nodes: nodes,
+            site,
+            held: Some(held),
+            process: Some(process),
+            load: Some(load),
+        }
+    }
+}
+
+/// It is called again only when its database is there, and then that holds all that was answered.
+async fn comes_back(site: &Site, held: Held, told: Told) {
+    let books = Books::open(site).await;
     assert_eq!(books.events().await.len(), 0);
     let process = site.begin().await;
     assert_eq!(process.health().await, 503, "it must not serve what it cannot count");
@@ -71,7 +112,7 @@ async fn killed_while_its_database_is_away_it_ships_everything_once_it_is_back()
     process.ready().await;
     let events = books.events().await;
     let answered = told.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>();
-    let sent = answered + told.unanswered.iter().map(|wanted| wanted.cu()).sum::<u64>();
+    let sent = answered + told.unanswered.iter().map(Wanted::cu).sum::<u64>();
     assert!((answered..=sent).contains(&charged(&events)), "{answered}..={sent}: {}", charged(&events));
     rollups_agree(&books, &events).await;
 }

@@ -53,7 +53,7 @@ fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId
         Some(medium) => JournalOptions { medium, ..options },
         None => options,
     };
-    let journal = open(options);
+    let journal = open(&options);
     let segments = journal.segments();
     let end = whole.last().map(|(end, _)| *end as u64);
     assert_eq!(

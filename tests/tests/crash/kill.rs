@@ -24,6 +24,8 @@ async fn whenever_it_is_killed_what_was_answered_is_billed_and_nothing_is_billed
     let mut site = Site::new(nodes.setup());
     let (mut told, mut certain) = (Told::default(), Told::default());
     let ends = [
+        // While its databases are made, perhaps.
+        End::Stillborn(dice.below(200)),
         End::Killed(100 + dice.below(300)),
         End::Stillborn(dice.below(150)),
         End::Killed(dice.below(700)),

@@ -91,7 +91,7 @@ async fn state(site: &Site, clock: Arc<ManualClock>) -> State {
     for _ in 0..10_000 {
         match State::open(&site.config(), clock.clone()) {
             Err(StartError::Journal(JournalError::InUse { .. })) => {
-                tokio::time::sleep(Duration::from_millis(1)).await
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
             state => return state.unwrap(),
         }

@@ -104,7 +104,7 @@ async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
         medium: Arc::new(disk.clone()),
         ..JournalOptions::new(&settings, clock.clone())
     };
-    let journal = open(options);
+    let journal = open(&options);
     journal.admit();
     // Threads of its own: a disk that does not answer holds some of them.
     let runtime =
