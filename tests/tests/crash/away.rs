@@ -110,6 +110,9 @@ async fn comes_back(site: &Site, held: Held, told: Told) {
     assert!(reply.number("retry-after") >= 1);
     held.release().await;
     process.ready().await;
+    // The refusal above comes in when it does.
+    let (status, log) = process.stop().await;
+    assert!(status.success(), "{}", log.text());
     let events = books.events().await;
     let answered = told.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>();
     let sent = answered + told.unanswered.iter().map(Wanted::cu).sum::<u64>();

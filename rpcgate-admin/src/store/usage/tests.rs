@@ -692,7 +692,9 @@ async fn marks_go_with_the_events_of_their_time() {
     let mark = |segment| Mark { segment, from: 0, to: 500 };
     shipment.marks = vec![mark(old), mark(new)];
     desk.store.ship(&shipment).await.unwrap();
-    for (before, left) in [(at(START), vec![old, new]), (at(START + 1), vec![new]), (at(START + 50), vec![new])] {
+    for (before, left) in
+        [(at(START), vec![old, new]), (at(START + 1), vec![new]), (at(START + 50), vec![new])]
+    {
         let removed = desk.store.retain(before, at(0)).await.unwrap();
         let marks = desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap();
         assert_eq!(marks.into_iter().map(|(segment, _)| segment).collect::<Vec<_>>(), left);
