@@ -9,7 +9,7 @@ What a gateway recorded is read from its files, by what their format's documenta
 compared with what this program asked for and was told: no figure is taken from the program under test alone.
 
     cargo build --release
-    python3 tests/promises.py                  # all of them, some minutes
+    python3 tests/promises.py                  # all of them, about half an hour
     python3 tests/promises.py --only 16,17     # some of them
     python3 tests/promises.py --scale 0.05     # a quick look: a twentieth of calls and keys
 """

@@ -15,6 +15,8 @@ use std::fs::{self, OpenOptions};
 use std::future::Future;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a call may take.
@@ -129,9 +131,37 @@ fn decode(text: &str) -> Option<String> {
 /// An open database with an up-to-date schema.
 #[derive(Clone, Debug)]
 pub(super) struct Database {
-    writer: DatabaseConnection,
+    writer: Arc<Writer>,
     readers: DatabaseConnection,
     deadline: Duration,
+}
+
+/// The connection for writes.
+#[derive(Debug)]
+struct Writer {
+    place: Place,
+    connection: Mutex<DatabaseConnection>,
+    /// A transaction on it did not end as it should. Where SQLite has undone one by itself, because the disk failed it,
+    /// the driver takes it for open and begins no other; so another connection has to take its place.
+    broken: AtomicBool,
+}
+
+impl Writer {
+    fn connection(&self) -> MutexGuard<'_, DatabaseConnection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a new connection in the place of the broken one, which is closed first: it may hold the lock.
+    async fn renew(&self, deadline: Duration) -> Result<(), StoreError> {
+        let old = self.connection().clone();
+        let closed = async { Ok(old.close_by_ref().await?) };
+        if let Err::<_, StoreError>(error) = within(deadline, closed).await {
+            tracing::debug!(%error, "a broken connection did not end cleanly");
+        }
+        let fresh = patiently(&self.place, deadline, true).await?;
+        *self.connection() = fresh;
+        Ok(())
+    }
 }
 
 impl Database {
@@ -164,7 +194,12 @@ impl Database {
             return Err(StoreError::Outdated(place.file.display().to_string()));
         }
         let readers = within(deadline, patiently(place, deadline, false)).await?;
-        let database = Database { writer, readers, deadline };
+        let writer = Writer {
+            place: place.clone(),
+            connection: Mutex::new(writer),
+            broken: AtomicBool::new(false),
+        };
+        let database = Database { writer: Arc::new(writer), readers, deadline };
         if !pending.is_empty() {
             // All in one transaction, so that two programs that start together do not both make the same table.
             // Rewriting a large table may take long, so there is no deadline once the lock is held.
@@ -184,7 +219,38 @@ impl Database {
     pub(super) async fn begin(&self) -> Result<DatabaseTransaction, StoreError> {
         let immediate = Some(SqliteTransactionMode::Immediate);
         let options = TransactionOptions { sqlite_transaction_mode: immediate, ..Default::default() };
-        Ok(self.writer.begin_with_options(options).await?)
+        if self.writer.broken.swap(false, Ordering::AcqRel)
+            && let Err(error) = self.writer.renew(self.deadline).await
+        {
+            self.writer.broken.store(true, Ordering::Release);
+            return Err(error);
+        }
+        let connection = self.writer.connection().clone();
+        let begun = connection.begin_with_options(options).await;
+        begun.map_err(|error| self.trouble(error))
+    }
+
+    /// Does `work` in one transaction, within the deadline: all of it or nothing.
+    pub(super) async fn transact<T, E: From<StoreError>>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.bounded(async {
+            let transaction = self.begin().await?;
+            let done = work(&transaction).await?;
+            transaction.commit().await.map_err(|error| self.trouble(error))?;
+            Ok(done)
+        })
+        .await
+    }
+
+    /// An error of a transaction's begin or end. Unless it only says that somebody else writes, the connection is not
+    /// used again.
+    fn trouble(&self, error: DbErr) -> StoreError {
+        if !is_busy(&error) {
+            self.writer.broken.store(true, Ordering::Release);
+        }
+        error.into()
     }
 
     /// `work`, which may take no longer than the deadline: a machine that is stuck answers nothing, not even its own
@@ -199,7 +265,8 @@ impl Database {
     /// Ends all connections, which folds the log into the file. Nobody waits longer than the deadline for what is
     /// still under way: it is committed or undone when the file is opened again.
     pub(super) async fn close(&self) {
-        for connections in [&self.readers, &self.writer] {
+        let writer = self.writer.connection().clone();
+        for connections in [&self.readers, &writer] {
             let closed = async { Ok(connections.close_by_ref().await?) };
             if let Err::<_, StoreError>(error) = self.bounded(closed).await {
                 tracing::warn!(%error, "database connections did not end cleanly");

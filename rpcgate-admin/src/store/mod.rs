@@ -65,14 +65,7 @@ impl Store {
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.database
-            .bounded(async {
-                let transaction = self.database.begin().await?;
-                let done = work(&transaction).await?;
-                transaction.commit().await?;
-                Ok(done)
-            })
-            .await
+        self.database.transact(work).await
     }
 }
 

@@ -94,18 +94,11 @@ impl UsageStore {
     }
 
     /// Does `work` in one transaction, within the deadline: all of it or nothing.
-    pub(super) async fn write<T, E: From<StoreError> + From<DbErr>>(
+    pub(super) async fn write<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.database
-            .bounded(async {
-                let transaction = self.database.begin().await?;
-                let done = work(&transaction).await?;
-                transaction.commit().await?;
-                Ok(done)
-            })
-            .await
+        self.database.transact(work).await
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
