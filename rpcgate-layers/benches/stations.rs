@@ -154,7 +154,7 @@ impl Desk {
 
     fn stamped(&self, body: &Bytes) -> Stamped<Full<Bytes>> {
         Stamped {
-            request: self.request(body),
+            request: Box::new(self.request(body)),
             id: RequestId(1),
             arrival: self.clock.now(),
             started: self.clock.elapsed(),
@@ -230,7 +230,7 @@ fn stations_of_calls(criterion: &mut Criterion) {
             Ok::<Option<Bytes>, Refusal>(None)
         });
         measure(&mut group, "each", EachLayer::new(ask).layer(Null), make);
-        let known = || Known { request: desk.request(&read), tally: desk.tally() };
+        let known = || Known { request: Box::new(desk.request(&read)), tally: desk.tally() };
         measure(&mut group, "batch and join", BatchLayer::new().layer(Null), known);
         group.finish();
     }
@@ -240,7 +240,7 @@ fn stations_of_requests(criterion: &mut Criterion) {
     let desk = Desk::new();
     let read = body("toy_read", 1, false);
     let mut group = criterion.benchmark_group("a request");
-    let known = || Known { request: desk.request(&read), tally: desk.tally() };
+    let known = || Known { request: Box::new(desk.request(&read)), tally: desk.tally() };
     measure(&mut group, "null", Gone, known);
     measure(&mut group, "suspend", SuspendLayer::new().layer(Gone), known);
     measure(&mut group, "scope", ScopeLayer::new().layer(Gone), known);

@@ -194,11 +194,8 @@ impl Database {
             return Err(StoreError::Outdated(place.file.display().to_string()));
         }
         let readers = within(deadline, patiently(place, deadline, false)).await?;
-        let writer = Writer {
-            place: place.clone(),
-            connection: Mutex::new(writer),
-            broken: AtomicBool::new(false),
-        };
+        let writer =
+            Writer { place: place.clone(), connection: Mutex::new(writer), broken: AtomicBool::new(false) };
         let database = Database { writer: Arc::new(writer), readers, deadline };
         if !pending.is_empty() {
             // All in one transaction, so that two programs that start together do not both make the same table.

@@ -61,7 +61,7 @@ pub(super) async fn run(
         match removed {
             Ok(removed) if removed == Removed::default() => {}
             Ok(Removed { blocks, rollups, marks: _ }) => {
-                tracing::info!(blocks, rollups, "old usage was removed")
+                tracing::info!(blocks, rollups, "old usage was removed");
             }
             Err(error) => tracing::warn!("old usage was not removed: {error}"),
         }
