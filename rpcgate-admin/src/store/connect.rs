@@ -141,8 +141,9 @@ pub(super) struct Database {
 struct Writer {
     place: Place,
     connection: Mutex<DatabaseConnection>,
-    /// A transaction on it did not end as it should. Where SQLite has undone one by itself, because the disk failed it,
-    /// the driver takes it for open and begins no other; so another connection has to take its place.
+    /// A transaction on it did not end as it should, or nobody knows. Where SQLite has undone one by itself, because the
+    /// disk failed it, the driver takes it for open, and whatever follows for a part of it that is never committed; so
+    /// another connection has to take its place.
     broken: AtomicBool,
 }
 
@@ -161,6 +162,21 @@ impl Writer {
         let fresh = patiently(&self.place, deadline, true).await?;
         *self.connection() = fresh;
         Ok(())
+    }
+}
+
+/// Says that the connection is broken, unless the transaction on it is known to have ended.
+struct Doubt<'a>(&'a AtomicBool);
+
+impl Doubt<'_> {
+    fn dispel(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 
@@ -223,8 +239,12 @@ impl Database {
             return Err(error);
         }
         let connection = self.writer.connection().clone();
-        let begun = connection.begin_with_options(options).await;
-        begun.map_err(|error| self.trouble(error))
+        connection.begin_with_options(options).await.map_err(|error| {
+            if !is_busy(&error) {
+                self.writer.broken.store(true, Ordering::Release);
+            }
+            error.into()
+        })
     }
 
     /// Does `work` in one transaction, within the deadline: all of it or nothing.
@@ -234,20 +254,22 @@ impl Database {
     ) -> Result<T, E> {
         self.bounded(async {
             let transaction = self.begin().await?;
-            let done = work(&transaction).await?;
-            transaction.commit().await.map_err(|error| self.trouble(error))?;
-            Ok(done)
+            let doubt = Doubt(&self.writer.broken);
+            match work(&transaction).await {
+                Ok(done) => {
+                    transaction.commit().await.map_err(StoreError::from)?;
+                    doubt.dispel();
+                    Ok(done)
+                }
+                Err(error) => {
+                    if transaction.rollback().await.is_ok() {
+                        doubt.dispel();
+                    }
+                    Err(error)
+                }
+            }
         })
         .await
-    }
-
-    /// An error of a transaction's begin or end. Unless it only says that somebody else writes, the connection is not
-    /// used again.
-    fn trouble(&self, error: DbErr) -> StoreError {
-        if !is_busy(&error) {
-            self.writer.broken.store(true, Ordering::Release);
-        }
-        error.into()
     }
 
     /// `work`, which may take no longer than the deadline: a machine that is stuck answers nothing, not even its own
@@ -347,12 +369,11 @@ mod tests {
     }
 
     async fn switch(database: &Database, chain: &str) -> Result<(), StoreError> {
+        let sql = format!("INSERT INTO chain_switches (chain, enabled) VALUES ('{chain}', 1)");
         database
-            .bounded(async {
-                let transaction = database.begin().await?;
-                let sql = format!("INSERT INTO chain_switches (chain, enabled) VALUES ('{chain}', 1)");
+            .transact(async |transaction| {
                 transaction.execute_unprepared(&sql).await?;
-                Ok(transaction.commit().await?)
+                Ok(())
             })
             .await
     }
@@ -516,6 +537,45 @@ mod tests {
         assert_eq!(error.to_string(), "the database cannot be reached now: no answer within 300ms");
         switch(&database, "toy").await.unwrap();
         assert_eq!(switches(&database).await, 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_written_after_a_transaction_that_sqlite_undid_itself_is_there_to_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = open(&place(&dir), DEADLINE).await;
+        for (round, chain) in ["a", "b", "c"].into_iter().enumerate() {
+            // So it does when the disk fails it. The driver is not told.
+            let undone: Result<(), StoreError> = database
+                .transact(async |transaction| {
+                    transaction.execute_unprepared("ROLLBACK").await?;
+                    if round % 2 == 0 { Err(StoreError::NotFound("thing")) } else { Ok(()) }
+                })
+                .await;
+            assert!(undone.is_err());
+            // And then it fails it again, at the end of what the driver takes for a part of the first.
+            let orphan =
+                "INSERT INTO quotas (project_id, cu_per_day) VALUES (x'00112233445566778899aabbccddeeff', 1)";
+            let failed: Result<(), StoreError> = database
+                .transact(async |transaction| {
+                    transaction.execute_unprepared("PRAGMA defer_foreign_keys = ON").await?;
+                    transaction.execute_unprepared(orphan).await?;
+                    Ok(())
+                })
+                .await;
+            assert!(failed.is_err());
+            switch(&database, chain).await.unwrap();
+            let other = open(&place(&dir), DEADLINE).await;
+            assert_eq!(switches(&other).await, round + 1, "others do not see it");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_ends_in_good_order_keeps_its_connection() {
+        let dir = tempfile::tempdir().unwrap();
+        let database = open(&place(&dir), DEADLINE).await;
+        switch(&database, "a").await.unwrap();
+        assert!(switch(&database, "a").await.is_err(), "there is one of this name");
+        assert!(!database.writer.broken.load(Ordering::Acquire));
     }
 
     #[tokio::test]
