@@ -18,9 +18,9 @@
 //! - A node that cannot be reached is put aside, for 1 s at first and at most 30 s. When all are aside, the one whose
 //!   time is up soonest is tried nevertheless.
 //!
-//! No lock is held while anything waits. A call starts no task; a new connection starts the one that drives it. Beside
-//! what hyper allocates, a call on an idle connection allocates the table of its headers and, if its answer came in
-//! several pieces, one buffer to join them.
+//! No lock is held while anything waits. Neither a call nor a connection starts a task: a call drives the connection it
+//! is on. Beside what hyper allocates, a call on an idle connection allocates the table of its headers, a box for its way
+//! through the pool, and, if its answer came in several pieces, one buffer to join them.
 
 mod answer;
 mod ask;
