@@ -13,6 +13,7 @@ pub mod gateway;
 pub mod journal;
 pub mod listen;
 mod live;
+mod lock;
 mod nodes;
 pub mod state;
 pub mod telemetry;

@@ -1,11 +1,10 @@
 //! The demo's folder: used by one process at a time, its files whole or not there.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use crate::lock::{NotLocked, holder, lock};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-const LOCK: &str = "lock";
 
 /// A folder that is this process's own until it is dropped.
 #[derive(Debug)]
@@ -42,39 +41,18 @@ pub enum DirError {
     NotText(String),
 }
 
-fn holder(pid: Option<u32>) -> String {
-    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
-}
-
 impl Dir {
     /// Makes the folder where it is missing, readable by its owner alone, and locks it.
     ///
     /// # Errors
     /// [`DirError::InUse`] when another process (or another `Dir`) holds it.
     pub fn open(path: &Path) -> Result<Dir, DirError> {
-        let failed = |file: &str| {
-            let (path, file) = (path.display().to_string(), file.to_owned());
-            move |source| DirError::Io { path, file, source }
-        };
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("."))?;
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path.join(LOCK))
-            .map_err(failed(LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let pid = lock.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                return Err(DirError::InUse { path: path.display().to_string(), pid });
+        let lock = lock(path).map_err(|why| match why {
+            NotLocked::InUse(pid) => DirError::InUse { path: path.display().to_string(), pid },
+            NotLocked::Io(file, source) => {
+                DirError::Io { path: path.display().to_string(), file: file.to_owned(), source }
             }
-            Err(TryLockError::Error(source)) => return Err(failed(LOCK)(source)),
-        }
-        lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())).map_err(failed(LOCK))?;
+        })?;
         Ok(Dir { path: path.to_owned(), _lock: lock })
     }
 

@@ -1,12 +1,12 @@
 //! The journal's folder: one process's at a time, and the gateway's identity in it.
 
+use crate::lock::{NotLocked, holder, lock};
 use rpcgate_core::journal::GatewayId;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-const LOCK: &str = "lock";
 const GATEWAY: &str = "gateway";
 
 /// Why a journal cannot be opened.
@@ -36,10 +36,6 @@ pub enum JournalError {
     Thread(io::Error),
 }
 
-fn holder(pid: Option<u32>) -> String {
-    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
-}
-
 /// A folder that is this journal's own until it is dropped.
 #[derive(Debug)]
 pub(super) struct Folder {
@@ -51,28 +47,10 @@ pub(super) struct Folder {
 impl Folder {
     /// Makes the folder where it is missing, for its owner alone, and locks it.
     pub(super) fn open(path: &Path) -> Result<Folder, JournalError> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed(path, "."))?;
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path.join(LOCK))
-            .map_err(failed(path, LOCK))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let pid = lock.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                return Err(JournalError::InUse { path: path.display().to_string(), pid });
-            }
-            Err(TryLockError::Error(source)) => return Err(failed(path, LOCK)(source)),
-        }
-        // The number is for people; on a full disk the gateway starts without it.
-        if let Err(error) = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())) {
-            tracing::warn!("journal.dir {}: {LOCK}: {error}", path.display());
-        }
+        let lock = lock(path).map_err(|why| match why {
+            NotLocked::InUse(pid) => JournalError::InUse { path: path.display().to_string(), pid },
+            NotLocked::Io(file, source) => failed(path, file)(source),
+        })?;
         Ok(Folder { path: path.to_owned(), _lock: lock })
     }
 

@@ -1,0 +1,70 @@
+//! A folder that one process has at a time: a demo's, a journal's.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// The file in the folder that is locked. It holds the process's number, for people.
+const LOCK: &str = "lock";
+
+/// Why a folder is not this process's.
+#[derive(Debug)]
+pub(crate) enum NotLocked {
+    /// It is another's, with this number if it could write it down.
+    InUse(Option<u32>),
+    /// What is named cannot be made or opened.
+    Io(&'static str, io::Error),
+}
+
+/// Makes the folder where it is missing, for its owner alone, and locks it for as long as the file is kept: the system
+/// unlocks it when the process ends, however it ends.
+pub(crate) fn lock(folder: &Path) -> Result<File, NotLocked> {
+    let failed = |file| move |error| NotLocked::Io(file, error);
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed("."))?;
+    let mut lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(folder.join(LOCK))
+        .map_err(failed(LOCK))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            let pid = lock.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(NotLocked::InUse(pid));
+        }
+        Err(TryLockError::Error(error)) => return Err(failed(LOCK)(error)),
+    }
+    // On a full disk it goes on without the number.
+    if let Err(error) = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())) {
+        tracing::warn!("{}: {error}", folder.join(LOCK).display());
+    }
+    Ok(lock)
+}
+
+/// How a message names the holder.
+pub(crate) fn holder(pid: Option<u32>) -> String {
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_one_process_s_until_its_lock_is_dropped() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("a/b");
+        let first = lock(&path).unwrap();
+        assert!(matches!(lock(&path), Err(NotLocked::InUse(Some(pid))) if pid == std::process::id()));
+        drop(first);
+        assert!(lock(&path).is_ok());
+        let file = home.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(matches!(lock(&file), Err(NotLocked::Io(".", _))));
+    }
+}
