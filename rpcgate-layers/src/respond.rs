@@ -15,10 +15,7 @@
 use crate::headers::{self, Metered};
 use crate::reply_body::ReplyBody;
 use crate::request::travel::{Departure, Stamped};
-use http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CONNECTION, HeaderMap, HeaderValue,
-    RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use rpcgate_core::caller::RequestId;
@@ -102,17 +99,6 @@ where
     }
 }
 
-fn unmetered(id: RequestId, mut headers: HeaderMap) -> HeaderMap {
-    headers.reserve(8);
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, headers::EXPOSED);
-    if let Ok(id) = HeaderValue::from_bytes(&id.text()) {
-        headers.insert(headers::REQUEST_ID, id);
-    }
-    headers.insert(headers::CACHE, HeaderValue::from_static("MISS"));
-    headers
-}
-
 fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
     let Departure { status, headers, body, flow, tally, rated, refusal } = departure;
     let mut headers = match &tally {
@@ -120,7 +106,7 @@ fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
             let windows = rated.then(|| tally.windows_now());
             Metered { id, windows, units: tally.charged(), hit: tally.is_hit() }.headers(headers)
         }
-        None => unmetered(id, headers),
+        None => headers::plain(id, false, headers),
     };
     let body = match flow {
         Some(flow) => ReplyBody::flowing(flow, tally),

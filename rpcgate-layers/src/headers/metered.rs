@@ -62,7 +62,11 @@ impl Metered {
     /// type, and those.
     pub fn headers(&self, own: HeaderMap) -> HeaderMap {
         let (sheet, fields) = &*SHEET;
-        let Some(windows) = &self.windows else { return self.unrated(own) };
+        let Some(windows) = &self.windows else {
+            let mut headers = plain(self.id, self.hit, own);
+            headers.insert(COMPUTE_UNITS, number(self.units));
+            return headers;
+        };
         let numbers = rates(windows);
         let mut headers = sheet.clone();
         let mut content_type = None;
@@ -84,9 +88,9 @@ impl Metered {
             for (field, value) in fields.iter().zip(headers.values_mut()) {
                 match field {
                     Field::Same => {}
-                    Field::Id => *value = self.id_value(),
+                    Field::Id => *value = id_value(self.id),
                     Field::Units => *value = number(self.units),
-                    Field::Cache => *value = self.cache_value(),
+                    Field::Cache => *value = cache_value(self.hit),
                     Field::ContentType => {
                         if let Some(content_type) = content_type.take() {
                             *value = content_type;
@@ -111,24 +115,25 @@ impl Metered {
         }
         headers
     }
+}
 
-    fn unrated(&self, mut headers: HeaderMap) -> HeaderMap {
-        headers.reserve(8);
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-        headers.insert(REQUEST_ID, self.id_value());
-        headers.insert(COMPUTE_UNITS, number(self.units));
-        headers.insert(CACHE, self.cache_value());
-        headers
-    }
+/// The headers of any answer: `own`, and those that do not depend on a caller.
+pub fn plain(id: RequestId, hit: bool, own: HeaderMap) -> HeaderMap {
+    let mut headers = own;
+    headers.reserve(8);
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    headers.insert(REQUEST_ID, id_value(id));
+    headers.insert(CACHE, cache_value(hit));
+    headers
+}
 
-    fn id_value(&self) -> HeaderValue {
-        HeaderValue::from_bytes(&self.id.text()).unwrap_or_else(|_| HeaderValue::from_static(""))
-    }
+fn id_value(id: RequestId) -> HeaderValue {
+    HeaderValue::from_bytes(&id.text()).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
 
-    fn cache_value(&self) -> HeaderValue {
-        HeaderValue::from_static(if self.hit { "HIT" } else { "MISS" })
-    }
+fn cache_value(hit: bool) -> HeaderValue {
+    HeaderValue::from_static(if hit { "HIT" } else { "MISS" })
 }
 
 /// The number that was written last in a place.

@@ -2,7 +2,7 @@
 
 mod metered;
 
-pub use metered::Metered;
+pub use metered::{Metered, plain};
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use rpcgate_core::window::Windows;
