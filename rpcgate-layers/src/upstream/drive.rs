@@ -8,7 +8,8 @@ use futures_util::task::AtomicWaker;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering::AcqRel};
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// What moves the bytes of a connection; done when the connection is over.
@@ -68,7 +69,7 @@ impl Driver {
         let mut inside = Context::from_waker(&self.waker);
         let mut rounds = 0;
         loop {
-            self.bell.state.store(DRIVEN, std::sync::atomic::Ordering::Release);
+            self.bell.state.store(DRIVEN, Release);
             if let Some(moving) = &mut self.moving
                 && moving.as_mut().poll(&mut inside).is_ready()
             {
@@ -81,7 +82,7 @@ impl Driver {
                 self.bell.state.swap(0, AcqRel);
                 return polled;
             }
-            if rounds < ROUNDS && self.bell.state.load(std::sync::atomic::Ordering::Acquire) & RUNG != 0 {
+            if rounds < ROUNDS && self.bell.state.load(Acquire) & RUNG != 0 {
                 continue;
             }
             if self.bell.state.swap(0, AcqRel) & RUNG != 0 {
@@ -95,5 +96,104 @@ impl Driver {
     pub(super) fn look(&mut self) {
         let _: Poll<()> = self.poll(&mut Context::from_waker(Waker::noop()), |_| Poll::Ready(()));
         drop(self.bell.sleeper.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::task::{ArcWake, waker};
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Task(AtomicUsize);
+
+    impl ArcWake for Task {
+        fn wake_by_ref(task: &Arc<Self>) {
+            task.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What moves: it notes its waker and how often it was looked at, and ends when it is told to.
+    #[derive(Default)]
+    struct Line {
+        looks: AtomicUsize,
+        ended: AtomicUsize,
+        waker: parking_lot::Mutex<Option<Waker>>,
+    }
+
+    fn driver(line: &Arc<Line>, each: impl Fn(&Line) + Send + 'static) -> Driver {
+        let line = line.clone();
+        Driver::new(poll_fn(move |cx| {
+            line.looks.fetch_add(1, Relaxed);
+            *line.waker.lock() = Some(cx.waker().clone());
+            each(&line);
+            if line.ended.load(Relaxed) > 0 { Poll::Ready(Ok(())) } else { Poll::Pending }
+        }))
+    }
+
+    fn ring(line: &Line) {
+        let waker = line.waker.lock().clone();
+        waker.unwrap().wake();
+    }
+
+    #[test]
+    fn what_rings_while_it_is_driven_is_looked_at_again_and_wakes_nobody() {
+        let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
+        let waker = waker(task.clone());
+        let mut cx = Context::from_waker(&waker);
+        let mut driver = driver(&line, |_| {});
+        let mut steps = 0;
+        let polled = driver.poll(&mut cx, |cx| {
+            steps += 1;
+            if steps == 1 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(7)
+        });
+        assert_eq!((polled, steps, line.looks.load(Relaxed)), (Poll::Ready(7), 2, 2));
+        assert_eq!(task.0.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn what_rings_afterwards_wakes_who_drove_last() {
+        let (first, second, line) = (Arc::<Task>::default(), Arc::<Task>::default(), Arc::<Line>::default());
+        let mut driver = driver(&line, |_| {});
+        for (task, rings) in [(&first, 1), (&second, 1)] {
+            let waker = waker(task.clone());
+            let polled = driver.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending);
+            assert!(polled.is_pending() && task.0.load(Relaxed) == 0);
+            ring(&line);
+            assert_eq!(task.0.load(Relaxed), rings);
+        }
+        assert_eq!(first.0.load(Relaxed), 1, "it drives no more");
+    }
+
+    #[test]
+    fn what_rings_for_ever_gives_others_their_turn_and_goes_on_later() {
+        let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
+        let waker = waker(task.clone());
+        let mut driver = driver(&line, ring);
+        assert!(driver.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending).is_pending());
+        assert!((2..100).contains(&line.looks.load(Relaxed)));
+        assert_eq!(task.0.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn a_look_finds_the_end_and_leaves_nobody_to_be_woken() {
+        let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
+        let waker = waker(task.clone());
+        let mut driver = driver(&line, |_| {});
+        assert!(driver.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending).is_pending());
+        driver.look();
+        assert!(!driver.is_over());
+        ring(&line);
+        assert_eq!(task.0.load(Relaxed), 0);
+        line.ended.store(1, Relaxed);
+        driver.look();
+        assert!(driver.is_over());
     }
 }
