@@ -275,6 +275,11 @@ impl Pool {
         trip.stale = false;
         let _under = Under::way(&node.in_flight);
         let younger = if ask.broadcast { FRESH_FOR_BROADCAST } else { Duration::MAX };
+        if ask.broadcast && !fresh {
+            // Lets the runtime hear from the sockets, so that a connection that has ended by now is seen to have ended:
+            // a broadcast that was written to it would not be sent again.
+            tokio::task::yield_now().await;
+        }
         let idle = if fresh { None } else { node.idle.take(self.clock.elapsed(), younger) };
         let mut conn = match idle {
             Some(conn) => {
