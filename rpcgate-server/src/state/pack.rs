@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How much of a segment is read at a time: more than the longest frame has.
 const CHUNK: u64 = 2 << 20;
 /// Events of one shipment: what is folded is held in memory until it is shipped.
-const MOST_EVENTS: u32 = 200_000;
+const MOST_EVENTS: u32 = 50_000;
 /// How long a segment stays after it was shipped to its end. The database may hold a transaction for some time in
 /// memory alone (SQLite flushes its log when it folds it into the file); a power failure takes that back, and then the
 /// segment is shipped again.
