@@ -9,7 +9,7 @@ use crate::quota::Grant;
 use crate::refusal::{BackendFailure, Refusal};
 use crate::reply::{Form, Source};
 use crate::seam::counters::Counters;
-use crate::seam::ledger::{Ledger, Line, Outcome, Phase, Record};
+use crate::seam::ledger::{Ledger, Line, Outcome, Phase, Receipt, Record};
 use crate::window::Windows;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -86,6 +86,7 @@ pub struct Tally {
     pub room: crate::room::Held,
     started: Duration,
     books: Arc<Books>,
+    is_closed: bool,
 }
 
 impl Tally {
@@ -116,6 +117,7 @@ impl Tally {
             room: crate::room::Held::default(),
             started,
             books,
+            is_closed: false,
         }
     }
 
@@ -153,7 +155,14 @@ impl Tally {
                 .all(|entry| matches!(&entry.state, State::Answered(reply) if reply.from == Source::Stored))
     }
 
-    fn settle(&mut self) {
+    /// Closes the account of an answer that is about to leave: it may leave once the receipt, if there is one, is
+    /// dropped.
+    pub fn close(mut self: Box<Self>) -> Option<Receipt> {
+        self.is_closed = true;
+        self.settle(Receipt::hold).flatten()
+    }
+
+    fn settle<T>(&mut self, give: impl FnOnce(&Arc<dyn Ledger>, &Record<'_>) -> T) -> Option<T> {
         let charged = self.charged();
         if let Some(grant) = self.grant.take() {
             let unused = grant.units.saturating_sub(charged);
@@ -162,7 +171,7 @@ impl Tally {
             }
         }
         if self.entries.is_empty() {
-            return;
+            return None;
         }
         let dialect = self.chain.facts().dialect;
         let name = self.chain.name();
@@ -186,7 +195,7 @@ impl Tally {
                 bytes_out: entry.bytes_out,
             })
             .collect();
-        self.books.ledger.append(&Record {
+        let record = Record {
             phase: Phase::Whole,
             request: self.request,
             key: self.caller.key,
@@ -200,13 +209,16 @@ impl Tally {
             latency: self.books.clock.elapsed().saturating_sub(self.started),
             windowed: self.counted,
             lines: &lines,
-        });
+        };
+        Some(give(&self.books.ledger, &record))
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
-        self.settle();
+        if !self.is_closed {
+            self.settle(|ledger, record| ledger.append(record));
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Respond: the outermost station. It stamps a request on its way in and writes what every answer carries on its way
 //! out: `x-request-id`, CORS, the nine rate headers, `X-Cache`, `x-compute-units`, and what a refusal adds
-//! (`Retry-After`, `Allow`, `WWW-Authenticate`). The account is closed here, before the answer leaves.
+//! (`Retry-After`, `Allow`, `WWW-Authenticate`). The account is closed here, before the answer leaves: where the ledger
+//! holds its record back, the answer waits for one turn of the runtime, so that the records of all answers that are
+//! ready by then are written together.
 //!
 //! It refuses nothing itself, and it does not change a body.
 //!
@@ -20,9 +22,11 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Clock;
+use rpcgate_core::seam::ledger::Receipt;
+use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower_layer::Layer;
@@ -72,7 +76,8 @@ where
         let (arrival, started) = (self.clock.now(), self.clock.elapsed());
         let id = RequestId::new(arrival);
         let request = Box::new(request);
-        RespondFuture { inner: self.inner.call(Stamped { request, id, arrival, started }), id }
+        let inner = self.inner.call(Stamped { request, id, arrival, started });
+        RespondFuture { state: State::Inside { inner, id } }
     }
 }
 
@@ -81,8 +86,17 @@ pin_project! {
     #[derive(Debug)]
     pub struct RespondFuture<F> {
         #[pin]
-        inner: F,
-        id: RequestId,
+        state: State<F>,
+    }
+}
+
+pin_project! {
+    #[project = At]
+    #[derive(Debug)]
+    enum State<F> {
+        Inside { #[pin] inner: F, id: RequestId },
+        // A receipt that is dropped has the record written, also when the client leaves in that moment.
+        Waiting { answer: Option<Response<ReplyBody>>, receipt: Option<Receipt> },
     }
 }
 
@@ -92,14 +106,29 @@ where
 {
     type Output = Result<Response<ReplyBody>, Infallible>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let Ok(departure) = ready!(this.inner.poll(cx));
-        Poll::Ready(Ok(finish(departure, *this.id)))
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.as_mut().project().state;
+        match state.as_mut().project() {
+            At::Inside { inner, id } => {
+                let Ok(departure) = ready!(inner.poll(cx));
+                let (answer, receipt) = finish(departure, *id);
+                if receipt.is_none() {
+                    return Poll::Ready(Ok(answer));
+                }
+                state.set(State::Waiting { answer: Some(answer), receipt });
+                // Others have their turn first, and what the sockets have for them.
+                let turn = pin!(tokio::task::yield_now()).poll(cx);
+                if turn.is_pending() { Poll::Pending } else { self.poll(cx) }
+            }
+            At::Waiting { answer, receipt } => {
+                drop(receipt.take());
+                answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)))
+            }
+        }
     }
 }
 
-fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
+fn finish(departure: Departure, id: RequestId) -> (Response<ReplyBody>, Option<Receipt>) {
     let Departure { status, headers, body, flow, tally, rated, refusal } = departure;
     let mut headers = match &tally {
         Some(tally) => {
@@ -108,10 +137,9 @@ fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
         }
         None => headers::plain(id, false, headers),
     };
-    let body = match flow {
-        Some(flow) => ReplyBody::flowing(flow, tally),
-        // The account closes here: its record is in the ledger before a byte of the answer is on the wire.
-        None => ReplyBody::whole(body),
+    let (body, receipt) = match flow {
+        Some(flow) => (ReplyBody::flowing(flow, tally), None),
+        None => (ReplyBody::whole(body), tally.and_then(Tally::close)),
     };
     if let Some(refusal) = refusal {
         if let Some(seconds) = refusal.retry_after() {
@@ -130,7 +158,7 @@ fn finish(departure: Departure, id: RequestId) -> Response<ReplyBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
-    response
+    (response, receipt)
 }
 
 #[cfg(test)]
@@ -138,6 +166,10 @@ mod tests {
     use super::*;
     use crate::testing::Desk;
     use rpcgate_core::refusal::Refusal;
+    use rpcgate_core::seam::ledger::{Ledger, Record, Ticket};
+    use rpcgate_core::tally::Books;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use std::task::Waker;
     use tower::service_fn;
 
     async fn respond(departure: Departure) -> Response<ReplyBody> {
@@ -170,6 +202,68 @@ mod tests {
         assert_eq!(response.headers()["x-ratelimit-remaining-minute"], "10");
         assert_eq!(response.headers()["x-compute-units"], "0");
         assert_eq!(desk.ledger.records().len(), 1);
+    }
+
+    /// Holds records until it is told to write them.
+    #[derive(Debug, Default)]
+    struct Patient {
+        held: AtomicU64,
+        written: AtomicU64,
+    }
+
+    impl Ledger for Patient {
+        fn append(&self, _: &Record<'_>) {
+            panic!("an answer's record may wait");
+        }
+
+        fn hold(&self, _: &Record<'_>) -> Option<Ticket> {
+            let number = self.held.fetch_add(1, Relaxed) + 1;
+            Some(Ticket { place: 0, number })
+        }
+
+        fn write(&self, ticket: Ticket) {
+            self.written.fetch_max(ticket.number, Relaxed);
+        }
+    }
+
+    fn patient() -> (Arc<Patient>, impl Fn() -> Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>) {
+        let (desk, ledger) = (Desk::new(), Arc::<Patient>::default());
+        let books = Arc::new(Books { ledger: ledger.clone(), ..(*desk.books()).clone() });
+        let answer = move || {
+            let departure = Departure::refused_unread(desk.tally_in(books.clone()), Refusal::Suspended);
+            let slot = std::sync::Mutex::new(Some(departure));
+            let inner = service_fn(move |_: Stamped<()>| {
+                std::future::ready(Ok::<_, Infallible>(slot.lock().unwrap().take().unwrap()))
+            });
+            let future = RespondLayer::new(desk.clock.clone()).layer(inner).call(Request::new(()));
+            Box::pin(async move { future.await.unwrap_or_else(|never| match never {}) }) as Pin<Box<_>>
+        };
+        (ledger, answer)
+    }
+
+    #[tokio::test]
+    async fn answers_that_are_ready_in_one_turn_wait_for_each_other_and_leave_once_they_are_written() {
+        let (ledger, answer) = patient();
+        let mut answers: Vec<_> = (0..3).map(|_| answer()).collect();
+        for answer in &mut answers {
+            assert!(answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        let count = || (ledger.held.load(Relaxed), ledger.written.load(Relaxed));
+        assert_eq!(count(), (3, 0));
+        let last = answers.pop().unwrap().await;
+        assert_eq!((last.status().as_u16(), count()), (402, (3, 3)));
+        for answer in answers {
+            assert_eq!(answer.await.status(), 402);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_while_its_answer_waits_is_recorded() {
+        let (ledger, answer) = patient();
+        let mut answer = answer();
+        assert!(answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(answer);
+        assert_eq!(ledger.written.load(Relaxed), 1);
     }
 
     #[tokio::test]

@@ -65,6 +65,10 @@ impl Desk {
     }
 
     pub(crate) fn tally(&self) -> Box<Tally> {
+        self.tally_in(self.books())
+    }
+
+    pub(crate) fn tally_in(&self, books: Arc<Books>) -> Box<Tally> {
         Box::new(Tally::new(
             // Its numbers towards nodes start at 0.
             RequestId(7 << 76),
@@ -72,7 +76,7 @@ impl Desk {
             self.chain.clone(),
             self.caller.clone(),
             (self.now(), self.clock.elapsed()),
-            self.books(),
+            books,
         ))
     }
 

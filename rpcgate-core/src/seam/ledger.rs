@@ -7,16 +7,61 @@ use crate::plan::{Price, Tier};
 use crate::tally::Transport;
 use parking_lot::Mutex;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Takes records. It does not wait: whatever is slow happens elsewhere.
 pub trait Ledger: Send + Sync + Debug {
-    /// Takes one record.
+    /// Takes one record. It is written when this returns, or as safe as the ledger's state allows.
     fn append(&self, record: &Record<'_>);
+
+    /// Takes one record that may wait for others, so that they are written together. `None`: it is written already.
+    /// Else it is not safe until [`write`](Ledger::write) has returned for the ticket, which must happen soon:
+    /// [`Receipt`] sees to it.
+    fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
+        self.append(record);
+        None
+    }
+
+    /// Writes the record of a ticket, and with it whatever else waits in its place.
+    fn write(&self, ticket: Ticket) {
+        let _ = ticket;
+    }
 
     /// Whether it can take charged calls. Where it cannot, calls are refused before anything counts.
     fn is_ready(&self) -> bool {
         true
+    }
+}
+
+/// Where a record waits that is not written yet. It means something to the ledger that gave it alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket {
+    /// The place.
+    pub place: usize,
+    /// Which of the records that have waited there.
+    pub number: u64,
+}
+
+/// A record that its ledger holds and may not have written yet. Dropped, it has it written: no answer leaves before.
+#[derive(Debug)]
+#[must_use = "dropped at once, it waits for no other"]
+pub struct Receipt {
+    ledger: Arc<dyn Ledger>,
+    ticket: Ticket,
+}
+
+impl Receipt {
+    /// Hands a record to a ledger that may hold it. `None` if it is written already.
+    pub fn hold(ledger: &Arc<dyn Ledger>, record: &Record<'_>) -> Option<Self> {
+        let ticket = ledger.hold(record)?;
+        Some(Receipt { ledger: ledger.clone(), ticket })
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        self.ledger.write(self.ticket);
     }
 }
 

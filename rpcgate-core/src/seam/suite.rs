@@ -5,7 +5,7 @@
 use super::changes::{Change, Changes};
 use super::counters::Counters;
 use super::directory::{Directory, Peek};
-use super::ledger::{Kept, Ledger, Line, Outcome, Phase, Record};
+use super::ledger::{Kept, Ledger, Line, Outcome, Phase, Receipt, Record};
 use super::reply_store::{ReplyKey, ReplyStore};
 use super::{Answer, Later};
 use crate::caller::{Caller, KeyId, ProjectId, RequestId, TenantId};
@@ -173,6 +173,29 @@ pub fn ledger(make: impl Fn() -> MadeLedger) {
     requests.sort_unstable();
     requests.dedup();
     assert_eq!(requests.len(), 1_001);
+
+    let wide: Vec<_> = (0..64).map(|_| lines[0]).collect();
+    let sets: Vec<_> = (1..=64).map(|n| record(10_000 + n as u128, &wide[..n])).collect();
+    let receipts: Vec<_> = sets.iter().map(|set| Receipt::hold(&ledger, set)).collect();
+    for receipt in receipts {
+        drop(receipt);
+    }
+    let mut held: Vec<_> = read().into_iter().filter(|record| record.request.0 > 10_000).collect();
+    held.sort_unstable_by_key(|record| record.request.0);
+    assert_eq!(held, sets.iter().map(Kept::from).collect::<Vec<_>>());
+
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let ledger = &ledger;
+            scope.spawn(move || {
+                for n in 0..250 {
+                    drop(Receipt::hold(ledger, &record(20_000 + thread * 1_000 + n, &lines[..1])));
+                }
+            });
+        }
+    });
+    let held = read().iter().filter(|record| record.request.0 >= 20_000).count();
+    assert_eq!(held, 1_000);
 }
 
 /// Every [`ReplyStore`] gives back what was put, until its time is over, and holds no more than its bound.

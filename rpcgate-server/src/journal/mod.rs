@@ -1,8 +1,8 @@
 //! The journal: usage that is not in the database yet, on the gateway's own disk.
 //!
-//! A record is one frame of [`rpcgate_core::journal`]'s form, at the end of a segment of its thread's slot, with one
-//! write, before its answer leaves: a killed process does not take back what it wrote. A thread flushes to the medium
-//! on a timer, for power failures. Refusals are never billed; they wait up to a tenth of a second, and in a storm are
+//! A record is one frame of [`rpcgate_core::journal`]'s form, at the end of a segment of its thread's slot, and written
+//! before its answer leaves: a killed process does not take back what it wrote. Answers that are ready at the same time
+//! share one write. A thread flushes to the medium on a timer, for power failures. Refusals are never billed; they wait up to a tenth of a second, and in a storm are
 //! summed. The shipper reads segments, stores what they say, and has those removed that are sealed and stored.
 //!
 //! On a disk that is full or holds a write for longer than [`STALL`] records wait in memory, up to a bound. What finds
@@ -26,6 +26,7 @@ mod slot;
 mod tests;
 mod threads;
 mod told;
+mod waiting;
 
 pub use folder::JournalError;
 pub use medium::{Disk, Medium, MediumFile};
@@ -35,7 +36,7 @@ use parking_lot::Mutex;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{self, OnFull};
 use rpcgate_core::journal::{GatewayId, SegmentId};
-use rpcgate_core::seam::ledger::{Ledger, Record};
+use rpcgate_core::seam::ledger::{Ledger, Record, Ticket};
 use shared::Shared;
 use shelf::Shelf;
 use std::io;
@@ -245,6 +246,14 @@ impl Journal {
 impl Ledger for Journal {
     fn append(&self, record: &Record<'_>) {
         self.shared.append(record);
+    }
+
+    fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
+        self.shared.hold(record)
+    }
+
+    fn write(&self, ticket: Ticket) {
+        self.shared.write_held(ticket);
     }
 
     /// False before [`admit`](Journal::admit), after [`close`](Journal::close), and, where the configuration wants it,

@@ -2,6 +2,7 @@
 
 use rpcgate_core::journal::MAX_NAME;
 use rpcgate_core::seam::ledger::{Line, Phase, Record};
+use smallvec::{SmallVec, smallvec};
 
 /// What is at stake with a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,32 +54,35 @@ impl Records for [Held] {
 pub(super) struct Held {
     /// Without its lines.
     set: Record<'static>,
-    lines: Vec<HeldLine>,
+    lines: SmallVec<[HeldLine; 1]>,
     /// How many records it stands for.
     records: u64,
 }
 
 #[derive(Debug)]
 struct HeldLine {
-    method: Box<[u8]>,
+    /// As long as most methods' names are.
+    method: SmallVec<[u8; 32]>,
     /// Without its method.
     rest: Line<'static>,
 }
 
 impl Held {
     pub(super) fn copy(record: &Record<'_>) -> Self {
-        let lines =
-            record.lines.iter().map(|line| HeldLine { method: name(line.method).into(), rest: bare(line) });
+        let lines = record
+            .lines
+            .iter()
+            .map(|line| HeldLine { method: SmallVec::from_slice(name(line.method)), rest: bare(line) });
         Held { set: set(record), lines: lines.collect(), records: 1 }
     }
 
     /// A record of one line that stands for `records`.
-    pub(super) fn sum(set: Record<'static>, method: Box<[u8]>, rest: Line<'static>, records: u64) -> Self {
-        Held { set, lines: vec![HeldLine { method, rest }], records }
+    pub(super) fn sum(set: Record<'static>, method: &[u8], rest: Line<'static>, records: u64) -> Self {
+        Held { set, lines: smallvec![HeldLine { method: SmallVec::from_slice(method), rest }], records }
     }
 
     fn lend(&self, take: &mut impl FnMut(&Record<'_>, Weight)) {
-        let lines: Vec<_> =
+        let lines: SmallVec<[_; 1]> =
             self.lines.iter().map(|line| Line { method: &line.method, ..line.rest }).collect();
         let record = Record { lines: &lines, ..self.set };
         take(&record, Weight::of(&record, self.records));

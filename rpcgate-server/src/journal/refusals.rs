@@ -111,7 +111,7 @@ impl Refusals {
         };
         if !sum.add(&part) {
             let full = std::mem::replace(sum, part);
-            self.done.push(full.held(method.into()));
+            self.done.push(full.held(method));
         }
     }
 
@@ -120,7 +120,7 @@ impl Refusals {
         let mut all = std::mem::take(&mut self.singles);
         all.append(&mut self.done);
         for (_, by_method) in self.kinds.drain() {
-            all.extend(by_method.into_iter().map(|(method, sum)| sum.held(method)));
+            all.extend(by_method.into_iter().map(|(method, sum)| sum.held(&method)));
         }
         self.sums = 0;
         all
@@ -154,7 +154,7 @@ impl Sum {
         true
     }
 
-    fn held(mut self, method: Box<[u8]>) -> Held {
+    fn held(mut self, method: &[u8]) -> Held {
         if !self.is_request {
             self.set.request = RequestId::new(self.set.arrival);
         }

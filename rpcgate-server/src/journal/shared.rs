@@ -9,9 +9,10 @@ use super::shelf::Shelf;
 use super::slot::{Slot, Tape, number};
 use super::threads::Bell;
 use super::told::Told;
+use super::waiting::Waiting;
 use parking_lot::MutexGuard;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::seam::ledger::Record;
+use rpcgate_core::seam::ledger::{Record, Ticket};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -70,9 +71,40 @@ impl Shared {
     /// Takes a record of the calling thread.
     pub(super) fn append(&self, record: &Record<'_>) {
         let slot = &self.slots[number() % self.slots.len()];
-        if !Refusals::wants(record) {
-            return self.put(slot, record);
+        if Refusals::wants(record) { self.refuse(slot, record) } else { self.put(slot, record) }
+    }
+
+    /// Takes a record of the calling thread that may wait for others.
+    pub(super) fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
+        let place = number() % self.slots.len();
+        let slot = &self.slots[place];
+        if Refusals::wants(record) {
+            self.refuse(slot, record);
+            return None;
         }
+        if !Waiting::wants(record) {
+            self.put(slot, record);
+            return None;
+        }
+        Some(Ticket { place, number: slot.waiting.add(record) })
+    }
+
+    /// Brings the record of a ticket, and all that waits beside it, to where records go.
+    pub(super) fn write_held(&self, ticket: Ticket) {
+        let Some(slot) = self.slots.get(ticket.place) else { return };
+        while !slot.waiting.is_done(ticket.number) {
+            if let Some(turn) = slot.waiting.turn(WAIT) {
+                if !slot.waiting.is_done(ticket.number) {
+                    turn.each(|held| self.put(slot, held));
+                }
+            } else if self.queue.is_diverted() {
+                // Who writes is held by the disk, and this record with it: it waits in memory, as others do now.
+                return;
+            }
+        }
+    }
+
+    fn refuse(&self, slot: &Slot, record: &Record<'_>) {
         let taken = slot.refusals.lock().add(record);
         match taken {
             Taken::Held => {}
@@ -240,6 +272,9 @@ impl Shared {
     /// Writes all that waits and takes no more. What cannot be written is lost.
     pub(super) fn finish(&self) {
         for slot in &self.slots {
+            if let Some(turn) = slot.waiting.turn(STALL) {
+                turn.each(|held| self.put(slot, held));
+            }
             let held = slot.refusals.lock().close();
             if !held.is_empty() {
                 self.put(slot, held.as_slice());

@@ -5,6 +5,7 @@ use super::records::Records;
 use super::refusals::Refusals;
 use super::running;
 use super::shelf::{Shelf, Volume};
+use super::waiting::Waiting;
 use parking_lot::Mutex;
 use rpcgate_core::journal::Writer;
 use std::io;
@@ -38,6 +39,7 @@ pub(super) struct Slot {
     /// Held only to encode and write.
     pub(super) tape: Mutex<Tape>,
     pub(super) refusals: Mutex<Refusals>,
+    pub(super) waiting: Waiting,
     /// When the write that is under way began; 0 when none is.
     began: AtomicU64,
     /// Which thread writes.

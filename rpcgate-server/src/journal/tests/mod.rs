@@ -3,6 +3,7 @@
 mod faults;
 mod left;
 mod storm;
+mod together;
 mod trouble;
 
 use super::*;

@@ -1,0 +1,111 @@
+//! Records whose answers are about to leave. Each waits for a turn of the runtime, and the first answer that goes on has
+//! all of them written: on a busy gateway one write does for many.
+
+use super::records::Held;
+use parking_lot::{Mutex, MutexGuard};
+use rpcgate_core::seam::ledger::Record;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Sets of more calls do not wait: to copy them would cost more than a write.
+const MOST_LINES: usize = 4;
+
+/// A slot's records that wait, numbered as they come.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    line: Mutex<Line>,
+    /// All up to this one are written, or are where records go that cannot be.
+    done: AtomicU64,
+    /// Held by whoever brings them there.
+    turn: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    held: Vec<Held>,
+    /// How many have ever waited.
+    count: u64,
+    /// Of an earlier line, to be used again.
+    spare: Vec<Held>,
+}
+
+/// Leave to write what waits.
+pub(super) struct Turn<'a> {
+    waiting: &'a Waiting,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Waiting {
+    /// Whether a record may wait.
+    pub(super) fn wants(record: &Record<'_>) -> bool {
+        record.lines.len() <= MOST_LINES
+    }
+
+    /// Takes a record. Its number.
+    pub(super) fn add(&self, record: &Record<'_>) -> u64 {
+        let mut line = self.line.lock();
+        line.held.push(Held::copy(record));
+        line.count += 1;
+        line.count
+    }
+
+    pub(super) fn is_done(&self, number: u64) -> bool {
+        self.done.load(Ordering::Acquire) >= number
+    }
+
+    /// Leave to write, unless somebody else has it for longer than `patience`.
+    pub(super) fn turn(&self, patience: Duration) -> Option<Turn<'_>> {
+        let turn = self.turn.try_lock_for(patience)?;
+        Some(Turn { waiting: self, _turn: turn })
+    }
+}
+
+impl Turn<'_> {
+    /// Hands over all that waits.
+    pub(super) fn each(&self, write: impl FnOnce(&[Held])) {
+        let (mut held, last) = {
+            let mut line = self.waiting.line.lock();
+            let spare = std::mem::take(&mut line.spare);
+            (std::mem::replace(&mut line.held, spare), line.count)
+        };
+        if !held.is_empty() {
+            write(&held);
+            held.clear();
+        }
+        self.waiting.line.lock().spare = held;
+        self.waiting.done.store(last, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::seam::suite::record;
+
+    #[test]
+    fn who_comes_first_writes_for_all_and_in_the_order_they_came() {
+        let waiting = Waiting::default();
+        let numbers = [5, 6, 7].map(|n| waiting.add(&record(n, &[])));
+        assert_eq!(numbers, [1, 2, 3]);
+        let mut written = 0;
+        waiting.turn(Duration::ZERO).unwrap().each(|held| written = held.len());
+        assert_eq!((written, waiting.is_done(3), waiting.is_done(4)), (3, true, false));
+        assert_eq!(waiting.add(&record(8, &[])), 4);
+        assert!(!waiting.is_done(4));
+    }
+
+    #[test]
+    fn one_writes_at_a_time_and_what_comes_meanwhile_waits_for_the_next() {
+        let waiting = Waiting::default();
+        waiting.add(&record(1, &[]));
+        let turn = waiting.turn(Duration::ZERO).unwrap();
+        turn.each(|_| {
+            assert!(waiting.turn(Duration::ZERO).is_none());
+            waiting.add(&record(2, &[]));
+        });
+        assert!(waiting.is_done(1) && !waiting.is_done(2));
+        let mut written = 0;
+        turn.each(|held| written = held.len());
+        assert!(written == 1 && waiting.is_done(2));
+    }
+}
