@@ -1,6 +1,6 @@
 //! The access log: one line for each request with a refused or failed call, at level debug, and nothing for the rest.
 
-use rpcgate_core::seam::ledger::{Ledger, Outcome, Record};
+use rpcgate_core::seam::ledger::{Ledger, Outcome, Record, Ticket};
 use std::sync::Arc;
 use tracing::Level;
 
@@ -16,10 +16,8 @@ impl AccessLog {
     pub fn new(inner: Arc<dyn Ledger>) -> Self {
         AccessLog { inner }
     }
-}
 
-impl Ledger for AccessLog {
-    fn append(&self, record: &Record<'_>) {
+    fn tell(record: &Record<'_>) {
         if tracing::enabled!(Level::DEBUG)
             && let Some(line) =
                 record.lines.iter().find(|line| matches!(line.outcome, Outcome::Refused | Outcome::Failed))
@@ -36,7 +34,22 @@ impl Ledger for AccessLog {
                 if line.outcome == Outcome::Failed { "failed" } else { "refused" }
             );
         }
+    }
+}
+
+impl Ledger for AccessLog {
+    fn append(&self, record: &Record<'_>) {
+        Self::tell(record);
         self.inner.append(record);
+    }
+
+    fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
+        Self::tell(record);
+        self.inner.hold(record)
+    }
+
+    fn write(&self, ticket: Ticket) {
+        self.inner.write(ticket);
     }
 
     fn is_ready(&self) -> bool {
