@@ -1,18 +1,15 @@
 //! Blocks: some thousand single events in one piece, since a database row for each would cost more than the call did.
 //!
-//! A block holds events that came in one UTC hour, as the journal writes them (frames without a head), compressed. The
-//! block that is being filled is *open*: the next shipment has it again under the same id, longer, and it takes the
-//! place of the shorter one. So a quiet gateway does not leave a row for each call.
+//! A block holds events that came in one UTC hour, as the journal writes them (frames without a head) but for what each
+//! repeats of the one before. The block that is being filled is *open*: the next shipment has it again under the same
+//! id, longer, and it takes the place of the shorter one. So a quiet gateway does not leave a row for each call.
 
+use super::delta::{self, Delta};
 use super::event::StoredEvent;
-use flate2::read::DeflateDecoder;
-use flate2::{Compress, Compression, FlushCompress, Status};
-use foldhash::fast::RandomState;
+use super::words::Words;
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{Event, MAX_PAYLOAD, Reader, Torn, Writer};
-use std::collections::HashMap;
-use std::io::Read;
 
 /// The most events of a block.
 pub const MOST_EVENTS: u32 = 4_096;
@@ -29,13 +26,12 @@ const REPEAT: u32 = 16;
 /// records: calls that come in one hour end in the next, and streams in a much later one.
 const MOST_OPEN: usize = 8;
 
-/// What the first byte of a block says: frames follow as they are, or deflated.
-const PLAIN: u8 = 0;
-const DEFLATED: u8 = 1;
-
 /// The most bytes that come out of a block: [`FULL_BYTES`] and what was written last, which is one frame unless its
 /// names, numbers where it was read, had to be written out and took several.
 const MOST_BYTES: usize = FULL_BYTES + 8 * MAX_PAYLOAD;
+
+/// How much room for a frame is kept for the next one.
+const KEPT: usize = 64 << 10;
 
 /// Events in one piece.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,7 +71,7 @@ pub enum BadBlock {
     /// Another version of this program wrote it.
     #[error("it has a form that is not known")]
     Format,
-    /// It cannot be decompressed, or is larger than a block can be.
+    /// It is not what was written, or holds more than a block can.
     #[error("it is damaged")]
     Damaged,
     /// A frame of it cannot be read.
@@ -89,26 +85,12 @@ impl Block {
     /// # Errors
     /// [`BadBlock`].
     pub fn read(bytes: &[u8], mut each: impl FnMut(&Reader, &Event)) -> Result<(), BadBlock> {
-        let mut inflated = Vec::new();
-        let mut rest = match bytes.split_first() {
-            Some((&PLAIN, frames)) => frames,
-            Some((&DEFLATED, deflated)) => {
-                let most = MOST_BYTES as u64 + 1;
-                let read = DeflateDecoder::new(deflated).take(most).read_to_end(&mut inflated);
-                if read.is_err() || inflated.len() > MOST_BYTES {
-                    return Err(BadBlock::Damaged);
-                }
-                inflated.as_slice()
-            }
-            _ => return Err(BadBlock::Format),
-        };
         let mut reader = Reader::new();
-        while !rest.is_empty() {
-            let (length, event) = reader.frame(rest).map_err(BadBlock::Torn)?.ok_or(BadBlock::Damaged)?;
+        delta::read(bytes, MOST_BYTES, |frame| {
+            let (_, event) = reader.frame(frame).map_err(BadBlock::Torn)?.ok_or(BadBlock::Damaged)?;
             each(&reader, &event);
-            rest = rest.get(length..).unwrap_or_default();
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The events of a block that are `wanted`, in the order in which they were recorded.
@@ -138,7 +120,8 @@ pub struct Blocks {
     /// The one used last at the end.
     open: Vec<Open>,
     done: Vec<Block>,
-    press: Press,
+    /// The event that is being added.
+    frames: Vec<u8>,
 }
 
 impl Blocks {
@@ -155,20 +138,22 @@ impl Blocks {
             self.turn_to(hour, event.arrival);
         }
         let Some(open) = self.open.last_mut() else { return false };
-        if !open.writer.copy(reader, event, &mut open.frames) {
+        self.frames.clear();
+        if !open.writer.copy(reader, event, &mut self.frames) {
             return false;
         }
+        open.bytes.push(&self.frames);
+        self.frames.shrink_to(KEPT);
         open.count += 1;
         open.fresh += 1;
-        open.from = open.from.min(event.arrival);
-        open.to = open.to.max(event.arrival);
-        let (from, to) = open
-            .keys
-            .entry((party.tenant, party.project, party.key))
-            .or_insert((event.arrival, event.arrival));
-        *from = (*from).min(event.arrival);
-        *to = (*to).max(event.arrival);
-        if open.count >= MOST_EVENTS || open.frames.len() >= FULL_BYTES {
+        let arrival = event.arrival;
+        open.times = open.times.widened(arrival);
+        let key = open.keys.number_at(event.party, &(party.tenant, party.project, party.key), |key| *key);
+        match open.key_times.get_mut(key as usize) {
+            Some(times) => *times = times.widened(arrival),
+            None => open.key_times.push(Times::at(arrival)),
+        }
+        if open.count >= MOST_EVENTS || open.bytes.frames() >= FULL_BYTES {
             self.finish(self.open.len() - 1);
         }
         true
@@ -182,11 +167,11 @@ impl Blocks {
     /// The blocks that hold anything new since they were taken last.
     pub fn take(&mut self) -> Vec<Block> {
         let mut taken = std::mem::take(&mut self.done);
-        let press = &mut self.press;
         self.open.retain_mut(|open| {
             let fresh = std::mem::take(&mut open.fresh);
             if fresh > 0 {
-                taken.push(open.block(press));
+                let bytes = open.bytes.block();
+                taken.push(open.block(bytes));
             }
             open.count < WORTH_LEAVING || open.count <= fresh.saturating_mul(REPEAT)
         });
@@ -206,10 +191,28 @@ impl Blocks {
     }
 
     fn finish(&mut self, at: usize) {
-        let open = self.open.remove(at);
+        let mut open = self.open.remove(at);
         if open.fresh > 0 {
-            self.done.push(open.block(&mut self.press));
+            let bytes = std::mem::replace(&mut open.bytes, Delta::new()).into_block();
+            self.done.push(open.block(bytes));
         }
+    }
+}
+
+/// The earliest and the latest of some times.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    from: Time,
+    to: Time,
+}
+
+impl Times {
+    const fn at(time: Time) -> Self {
+        Times { from: time, to: time }
+    }
+
+    fn widened(self, time: Time) -> Self {
+        Times { from: self.from.min(time), to: self.to.max(time) }
     }
 }
 
@@ -219,13 +222,14 @@ struct Open {
     id: u128,
     hour: u64,
     writer: Writer,
-    frames: Vec<u8>,
-    from: Time,
-    to: Time,
+    bytes: Delta,
+    times: Times,
     count: u32,
     /// How many of the events were in no shipment yet.
     fresh: u32,
-    keys: HashMap<(TenantId, ProjectId, KeyId), (Time, Time), RandomState>,
+    keys: Words<(TenantId, ProjectId, KeyId)>,
+    /// When the events of each of the keys came.
+    key_times: Vec<Times>,
 }
 
 impl Open {
@@ -234,58 +238,24 @@ impl Open {
             id: RequestId::new(first).0,
             hour: first.hour(),
             writer: Writer::new(),
-            frames: Vec::new(),
-            from: first,
-            to: first,
+            bytes: Delta::new(),
+            times: Times::at(first),
             count: 0,
             fresh: 0,
-            keys: HashMap::default(),
+            keys: Words::default(),
+            key_times: Vec::new(),
         }
     }
 
-    fn block(&self, press: &mut Press) -> Block {
-        let mut keys: Vec<BlockKey> = self
-            .keys
-            .iter()
-            .map(|(&(tenant, project, key), &(from, to))| BlockKey { tenant, project, key, from, to })
+    /// The block, with these bytes.
+    fn block(&self, bytes: Vec<u8>) -> Block {
+        let keys = self.keys.iter().zip(&self.key_times);
+        let mut keys: Vec<BlockKey> = keys
+            .map(|(&(tenant, project, key), &Times { from, to })| BlockKey { tenant, project, key, from, to })
             .collect();
         keys.sort_unstable_by_key(|key| (key.tenant, key.project, key.key));
-        Block {
-            id: self.id,
-            from: self.from,
-            to: self.to,
-            count: self.count,
-            keys,
-            bytes: press.block(&self.frames),
-        }
-    }
-}
-
-/// Compresses. What it works with is larger than most blocks, so it is kept.
-#[derive(Debug)]
-struct Press {
-    compress: Compress,
-}
-
-impl Default for Press {
-    fn default() -> Self {
-        Press { compress: Compress::new(Compression::fast(), false) }
-    }
-}
-
-impl Press {
-    fn block(&mut self, frames: &[u8]) -> Vec<u8> {
-        self.compress.reset();
-        let mut bytes = Vec::with_capacity(frames.len() / 2 + 64);
-        bytes.push(DEFLATED);
-        loop {
-            let rest = frames.get(self.compress.total_in() as usize..).unwrap_or_default();
-            match self.compress.compress_vec(rest, &mut bytes, FlushCompress::Finish) {
-                Ok(Status::StreamEnd) => return bytes,
-                Ok(Status::Ok | Status::BufError) => bytes.reserve(bytes.capacity().max(1_024)),
-                Err(_) => return [&[PLAIN], frames].concat(),
-            }
-        }
+        let Times { from, to } = self.times;
+        Block { id: self.id, from, to, count: self.count, keys, bytes }
     }
 }
 
@@ -294,6 +264,7 @@ mod tests {
     use super::*;
     use crate::usage::Fold;
     use crate::usage::sample::{Deed, deed, frames, item, take_in};
+    use std::collections::HashMap;
 
     const HOUR: u64 = 3_600;
     const NOW: Time = Time::from_secs(500_000 * HOUR + 1_800);
@@ -443,19 +414,23 @@ mod tests {
         assert_eq!(read(&block.bytes), Ok(()));
         assert_eq!(read(&[]), Err(BadBlock::Format));
         assert_eq!(read(&[9, 1, 2]), Err(BadBlock::Format));
-        assert_eq!(read(&[PLAIN]), Ok(()));
         for cut in 1..block.bytes.len() {
-            assert!(read(&block.bytes[..cut]).is_err(), "cut at {cut}");
+            assert_eq!(read(&block.bytes[..cut]), Err(BadBlock::Damaged), "cut at {cut}");
         }
-        let plain = [&[PLAIN], &frames(&calls(0..3))[..]].concat();
-        assert_eq!(read(&plain), Ok(()));
-        assert_eq!(read(&plain[..plain.len() - 1]), Err(BadBlock::Damaged));
-        let mut flipped = plain;
-        flipped[20] ^= 1;
-        assert_eq!(read(&flipped), Err(BadBlock::Torn(Torn::Checksum)));
-        let mut bomb = Press::default().block(&vec![0; 4 * MOST_BYTES]);
-        assert_eq!(read(&bomb), Err(BadBlock::Damaged));
-        bomb.truncate(10);
-        assert_eq!(read(&bomb), Err(BadBlock::Damaged));
+        for at in 1..block.bytes.len() {
+            let mut flipped = block.bytes.clone();
+            flipped[at] ^= 1;
+            assert_eq!(read(&flipped), Err(BadBlock::Damaged), "byte {at}");
+        }
+        let of = |frames: &[u8]| {
+            let mut delta = Delta::new();
+            delta.push(frames);
+            delta.into_block()
+        };
+        assert_eq!(read(&of(&frames(&calls(0..3)))), Ok(()));
+        let second = &frames(&calls(0..2))[frames(&calls(0..1)).len()..];
+        assert_eq!(read(&of(second)), Err(BadBlock::Torn(Torn::Content)), "it refers to the first");
+        let zeros = [&(MAX_PAYLOAD as u32).to_le_bytes(), &[0; 4][..], &vec![0; MAX_PAYLOAD]].concat();
+        assert!(read(&of(&zeros.repeat(2 * MOST_BYTES / MAX_PAYLOAD))).is_err());
     }
 }

@@ -2,13 +2,14 @@
 
 use super::method;
 use super::rollup::{Metrics, Rollup, Stream};
+use super::words::Words;
 use foldhash::fast::RandomState;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::journal::{Event, EventLine, Reader};
 use rpcgate_core::seam::ledger::{Outcome, Phase};
 use rpcgate_core::tally::Transport;
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{Hash, Hasher};
 
 /// The sums of the events read since it was taken last.
 ///
@@ -19,8 +20,10 @@ use std::hash::Hash;
 pub struct Fold {
     callers: Words<(TenantId, ProjectId, KeyId)>,
     chains: Words<Box<str>>,
-    /// Methods as they were called, each with the number of what is shown of it: two may be shown alike.
-    called: HashMap<Box<[u8]>, u32, RandomState>,
+    /// Methods as they were called.
+    called: Words<Box<[u8]>>,
+    /// For each of them the number of what is shown of it: two may be shown alike.
+    shown: Vec<u32>,
     methods: Words<Box<str>>,
     rows: HashMap<Place, Sums, RandomState>,
 }
@@ -33,7 +36,7 @@ pub struct Folded {
 }
 
 /// The names of a rollup; those that are text, and the caller, by number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place {
     caller: u32,
     chain: u32,
@@ -44,6 +47,17 @@ struct Place {
     hour: u64,
 }
 
+/// In as few pieces as can be: it is done for every call.
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.caller) << 32 | u64::from(self.method));
+        let codes =
+            u64::from(self.status) << 16 | (self.transport as u64) << 8 | u64::from(self.stream.code());
+        state.write_u64(u64::from(self.chain) << 32 | codes);
+        state.write_u64(self.hour);
+    }
+}
+
 #[derive(Debug, Default)]
 struct Sums {
     metrics: Metrics,
@@ -52,7 +66,13 @@ struct Sums {
 
 impl Fold {
     /// At how many rows it [is full](Fold::is_full).
-    pub const FULL: usize = 16_384;
+    pub const FULL: usize = 8_192;
+
+    /// For how many rows it keeps room when it was taken.
+    const KEPT_ROWS: usize = 2_048;
+
+    /// How many words of a kind it remembers when it was taken. They may have a KiB each.
+    const KEPT_WORDS: usize = 512;
 
     /// The sums of nothing.
     pub fn new() -> Self {
@@ -69,8 +89,10 @@ impl Fold {
         }
         let stream = stream(event);
         let mut place = Place {
-            caller: self.callers.number((party.tenant, party.project, party.key)),
-            chain: self.chains.number_of(chain),
+            caller: self
+                .callers
+                .number_at(event.party, &(party.tenant, party.project, party.key), |key| *key),
+            chain: self.chains.number_at(event.chain, chain, |name| name.into()),
             method: 0,
             status: 0,
             transport: event.transport,
@@ -82,8 +104,8 @@ impl Fold {
         let mut windowed = u64::from(event.windowed);
         for line in reader.lines() {
             place.method = match stream.method() {
-                Some(name) => self.methods.number_of(name),
-                None => self.method(reader.method(line.method).unwrap_or_default()),
+                Some(name) => self.methods.number(name, |name| name.into()),
+                None => self.method(line.method, reader.method(line.method).unwrap_or_default()),
             };
             place.status = line.status;
             let sums = self.rows.entry(place).or_default();
@@ -92,7 +114,7 @@ impl Fold {
             count(&mut sums.metrics, event, line, stream, latency);
         }
         if windowed > 0 {
-            place.method = self.methods.number_of(stream.method().unwrap_or(method::NONE));
+            place.method = self.methods.number(stream.method().unwrap_or(method::NONE), |name| name.into());
             let sums = self.rows.entry(place).or_default();
             sums.window_requests = sums.window_requests.saturating_add(windowed);
         }
@@ -117,21 +139,21 @@ impl Fold {
 
     /// The sums. Afterwards it is empty.
     pub fn take(&mut self) -> Folded {
-        let Fold { callers, chains, called: _, methods, rows } = std::mem::take(self);
-        let text = |words: &[Box<str>], number: u32| -> String {
-            words.get(number as usize).map(ToString::to_string).unwrap_or_default()
+        let Fold { callers, chains, methods, rows, .. } = self;
+        let text = |words: &Words<Box<str>>, number: u32| -> String {
+            words.get(number).map(ToString::to_string).unwrap_or_default()
         };
         let mut rollups: Vec<Rollup> = rows
-            .into_iter()
+            .drain()
             .filter_map(|(place, sums)| {
-                let (tenant, project, key) = *callers.words.get(place.caller as usize)?;
+                let (tenant, project, key) = *callers.get(place.caller)?;
                 Some(Rollup {
                     hour: place.hour,
                     tenant,
                     project,
                     key,
-                    chain: text(&chains.words, place.chain),
-                    method: text(&methods.words, place.method),
+                    chain: text(chains, place.chain),
+                    method: text(methods, place.method),
                     transport: place.transport,
                     status: place.status,
                     stream: place.stream,
@@ -141,15 +163,21 @@ impl Fold {
             })
             .collect();
         rollups.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
+        // The same callers call the same methods again, mostly.
+        let words = [callers.len(), chains.len(), self.called.len(), methods.len()];
+        if rows.capacity() > Self::KEPT_ROWS || words.iter().any(|many| *many > Self::KEPT_WORDS) {
+            *self = Self::default();
+        }
         Folded { rollups }
     }
 
-    fn method(&mut self, name: &[u8]) -> u32 {
-        if let Some(number) = self.called.get(name) {
+    fn method(&mut self, index: u32, name: &[u8]) -> u32 {
+        let called = self.called.number_at(index, name, |name| name.into());
+        if let Some(number) = self.shown.get(called as usize) {
             return *number;
         }
-        let number = self.methods.number_of(&method::shown(name));
-        self.called.insert(name.into(), number);
+        let number = self.methods.number(&*method::shown(name), |name| name.into());
+        self.shown.push(number);
         number
     }
 }
@@ -204,40 +232,6 @@ fn count(metrics: &mut Metrics, event: &Event, line: &EventLine, stream: Stream,
             metrics.carry(line.bytes_in, line.bytes_out);
         }
         Stream::Disconnect => metrics.carry(line.bytes_in, line.bytes_out),
-    }
-}
-
-/// Words by number, in the order in which they came.
-#[derive(Debug)]
-struct Words<W> {
-    numbers: HashMap<W, u32, RandomState>,
-    words: Vec<W>,
-}
-
-impl<W> Default for Words<W> {
-    fn default() -> Self {
-        Words { numbers: HashMap::default(), words: Vec::new() }
-    }
-}
-
-impl<W: Hash + Eq + Clone> Words<W> {
-    fn number(&mut self, word: W) -> u32 {
-        let next = self.words.len() as u32;
-        let number = *self.numbers.entry(word.clone()).or_insert(next);
-        if number == next {
-            self.words.push(word);
-        }
-        number
-    }
-}
-
-impl Words<Box<str>> {
-    /// The same without an allocation where the word is there.
-    fn number_of(&mut self, word: &str) -> u32 {
-        match self.numbers.get(word) {
-            Some(number) => *number,
-            None => self.number(word.into()),
-        }
     }
 }
 

@@ -21,6 +21,7 @@
 
 pub mod ask;
 pub mod block;
+mod delta;
 pub mod event;
 pub mod fold;
 pub mod method;
@@ -30,6 +31,7 @@ pub(crate) mod sample;
 pub mod shipment;
 pub mod view;
 pub mod window;
+mod words;
 
 pub use ask::{AskError, Group, Only, Params, UsageAsk};
 pub use block::{Block, BlockKey, Blocks};

@@ -127,6 +127,11 @@ impl StoreDirectory {
         self.inner.is_trusted().then_some(known)
     }
 
+    /// What can be told of a key that is not [`remembered`](StoreDirectory::remembered).
+    pub fn judge(&self, key: &str) -> Peek {
+        if self.inner.may_be_real(key) { Peek::Miss } else { Peek::Unknown }
+    }
+
     /// Forgets the keys that `changes` concern.
     pub fn apply<'c>(&self, changes: impl IntoIterator<Item = &'c Change>) {
         let mut concerned = Concerned::default();
@@ -251,8 +256,7 @@ impl Directory for StoreDirectory {
     fn peek(&self, key: &str) -> Peek {
         match self.remembered(key) {
             Some(known) => known,
-            None if self.inner.may_be_real(key) => Peek::Miss,
-            None => Peek::Unknown,
+            None => self.judge(key),
         }
     }
 

@@ -2,29 +2,43 @@
 
 use super::directory::StoreDirectory;
 use crate::assemble::FileDirectory;
+use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use rpcgate_core::config::{Config, Key};
 use rpcgate_core::seam::directory::{Directory, Peek};
 use rpcgate_core::seam::{Away, Later};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A key that stands in both is the configuration's.
 #[derive(Debug)]
 pub(crate) struct Keys {
     file: FileDirectory,
+    /// Those of the configuration's keys that have been used, by their text. To tell by the configuration alone costs
+    /// a digest of the key, which is dearer than several stations, and the database's directory is dearer than this.
+    seen: ArcSwap<Seen>,
     written: Mutex<BTreeMap<String, Key>>,
     stored: Option<Arc<StoreDirectory>>,
 }
 
+type Seen = HashMap<Box<str>, Peek, RandomState>;
+
 impl Keys {
     pub(crate) fn new(config: &Config, stored: Option<Arc<StoreDirectory>>) -> Self {
-        Keys { file: FileDirectory::new(config), written: Mutex::new(config.keys.clone()), stored }
+        Keys {
+            file: FileDirectory::new(config),
+            seen: ArcSwap::default(),
+            written: Mutex::new(config.keys.clone()),
+            stored,
+        }
     }
 
     /// Puts the keys of `config`, and its plans for all keys, in the place of the former ones.
     pub(crate) fn replace(&self, config: &Config) {
         self.file.replace(config);
+        // In this order: what is remembered of the former configuration is put beside what is dropped here.
+        self.seen.store(Arc::default());
         let Some(stored) = &self.stored else { return };
         stored.plans(&config.plans);
         let mut written = self.written.lock();
@@ -37,15 +51,26 @@ impl Keys {
 
 impl Directory for Keys {
     fn peek(&self, key: &str) -> Peek {
-        let Some(stored) = &self.stored else { return self.file.peek(key) };
-        // What is remembered of the database is not the configuration's: it was asked first when the key was looked
-        // up. Asking it again would cost a hash that is dearer than several stations.
-        if let Some(known) = stored.remembered(key) {
+        let seen = self.seen.load();
+        if let Some(known) = seen.get(key) {
+            return known.clone();
+        }
+        // What is remembered of the database is not the configuration's, which was asked first when the key was
+        // looked up.
+        if let Some(known) = self.stored.as_ref().and_then(|stored| stored.remembered(key)) {
             return known;
         }
-        match self.file.peek(key) {
-            Peek::Unknown => stored.peek(key),
-            known => known,
+        match (self.file.peek(key), &self.stored) {
+            (Peek::Unknown, Some(stored)) => stored.judge(key),
+            (Peek::Unknown, None) => Peek::Unknown,
+            // Only what is a key is remembered, so strangers cannot fill the memory. Who finds another configuration in
+            // force by now, or another key just added, leaves it to the next call.
+            (known, _) => {
+                let mut more = Seen::clone(&seen);
+                more.insert(key.into(), known.clone());
+                self.seen.compare_and_swap(&seen, Arc::new(more));
+                known
+            }
         }
     }
 
@@ -54,5 +79,112 @@ impl Directory for Keys {
             (Peek::Unknown, Some(stored)) => stored.fetch(key),
             (known, _) => Box::pin(std::future::ready(Ok(known))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::directory::KeySource;
+    use super::*;
+    use rpcgate_admin::store::StoredKey;
+    use rpcgate_core::caller::Scope;
+    use rpcgate_core::clock::{ManualClock, Time};
+    use rpcgate_core::config::{Input, Plans};
+    use rpcgate_core::seam::suite;
+    use rpcgate_core::secret::{KeyForge, KeyHash};
+
+    const OURS: &str = "aaaaaaaaaaaaaaaa";
+
+    /// A database with one key.
+    #[derive(Debug)]
+    struct Source(KeyHash);
+
+    impl KeySource for Source {
+        fn look_up<'a>(&'a self, hash: KeyHash, _: &'a Plans) -> Later<'a, Result<Option<StoredKey>, Away>> {
+            let stored = (hash == self.0).then(|| StoredKey { caller: suite::caller(7), revoked: false });
+            Box::pin(std::future::ready(Ok(stored)))
+        }
+    }
+
+    fn config(text: &str) -> Config {
+        Config::read(&Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() }).unwrap()
+    }
+
+    fn ours(more: &str) -> Config {
+        config(&format!("[keys.a]\nkey = \"{OURS}\"\n{more}"))
+    }
+
+    fn made() -> String {
+        KeyForge::new(b"ours").make().unwrap()
+    }
+
+    /// The keys of `config` in front of a database, and the key that is there.
+    fn keys(config: &Config) -> (Keys, String) {
+        let theirs = made();
+        let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
+        let stored = Arc::new(StoreDirectory::new(None, Plans::default(), clock));
+        stored.open(Arc::new(Source(KeyHash::of(&theirs))));
+        stored.reached();
+        (Keys::new(config, Some(stored)), theirs)
+    }
+
+    async fn ask(keys: &Keys, key: &str) -> Peek {
+        match keys.peek(key) {
+            Peek::Miss => keys.fetch(key).await.unwrap(),
+            known => known,
+        }
+    }
+
+    fn is_stored(known: &Peek) -> bool {
+        matches!(known, Peek::Known(caller) if caller.key == suite::caller(7).key)
+    }
+
+    fn is_written(known: &Peek) -> bool {
+        matches!(known, Peek::Known(_)) && !is_stored(known)
+    }
+
+    #[tokio::test]
+    async fn a_key_that_stands_in_both_is_the_configurations() {
+        let (keys, theirs) = keys(&ours(""));
+        for _ in 0..3 {
+            assert!(is_written(&ask(&keys, OURS).await));
+            assert!(is_stored(&ask(&keys, &theirs).await));
+        }
+        keys.replace(&ours(&format!("[keys.s]\nkey = \"{theirs}\"\n")));
+        for _ in 0..3 {
+            assert!(is_written(&ask(&keys, OURS).await));
+            assert!(is_written(&ask(&keys, &theirs).await), "also when it was the database's before");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_that_was_used_follows_the_next_configuration() {
+        for keys in [keys(&ours("")).0, Keys::new(&ours(""), None)] {
+            assert!(is_written(&ask(&keys, OURS).await));
+            keys.replace(&ours("revoked = true\n"));
+            assert!(matches!(ask(&keys, OURS).await, Peek::Revoked(_)));
+            keys.replace(&ours("chains = [\"eth\"]\n"));
+            let Peek::Known(caller) = ask(&keys, OURS).await else { panic!("it is let in again") };
+            assert!(caller.scope != Scope::All);
+            keys.replace(&config(""));
+            assert!(matches!(ask(&keys, OURS).await, Peek::Revoked(_)), "gone is revoked");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_configurations_keys_are_remembered_here() {
+        let (keys, theirs) = keys(&ours(""));
+        for key in [OURS, &theirs, "", "\0", OURS] {
+            ask(&keys, key).await;
+        }
+        for _ in 0..100 {
+            assert!(matches!(ask(&keys, &made()).await, Peek::Unknown));
+        }
+        let seen: Vec<Box<str>> = keys.seen.load().keys().cloned().collect();
+        assert_eq!(seen, [OURS.into()]);
+        let alone = Keys::new(&ours(""), None);
+        assert!(matches!(alone.peek(&theirs), Peek::Unknown));
+        assert!(is_written(&alone.peek(OURS)));
+        assert_eq!(alone.seen.load().len(), 1);
     }
 }

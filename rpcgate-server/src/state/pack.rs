@@ -2,16 +2,17 @@
 
 use crate::journal::{Journal, Segment};
 use rpcgate_admin::usage::{Blocks, Fold, Mark, Shipment};
-use rpcgate_core::journal::{Event, HEAD, Reader, SegmentId, Torn};
+use rpcgate_core::journal::{Event, HEAD, MAX_PAYLOAD, Reader, SegmentId, Torn};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How much of a segment is read at a time: more than the longest frame has.
-const CHUNK: u64 = 2 << 20;
-/// Events of one shipment: what is folded is held in memory until it is shipped.
-const MOST_EVENTS: u32 = 50_000;
+/// How much of a segment is read at a time, and where a frame is longer.
+const CHUNK: u64 = 256 << 10;
+const LONG_CHUNK: u64 = MAX_PAYLOAD as u64 + CHUNK;
+/// Events of one shipment: what is folded is held in memory until it is shipped. It is as many as four blocks hold.
+const MOST_EVENTS: u32 = 16_384;
 /// How long a segment stays after it was shipped to its end. The database may hold a transaction for some time in
 /// memory alone (SQLite flushes its log when it folds it into the file); a power failure takes that back, and then the
 /// segment is shipped again.
@@ -230,10 +231,12 @@ fn walk(
     bytes: &mut Vec<u8>,
     mut each: impl FnMut(&Reader, &Event, usize) -> ControlFlow<()>,
 ) -> Result<(), Trouble> {
+    let mut chunk = CHUNK;
     while *at < to {
         let start = *at;
         bytes.clear();
-        journal.read(id, start, to.min(start.saturating_add(CHUNK)), bytes)?;
+        bytes.shrink_to(CHUNK as usize);
+        journal.read(id, start, to.min(start.saturating_add(chunk)), bytes)?;
         let mut rest = bytes.as_slice();
         while let Some((length, event)) = reader.frame(rest)? {
             rest = rest.get(length..).unwrap_or_default();
@@ -242,7 +245,11 @@ fn walk(
                 return Ok(());
             }
         }
-        if *at == start {
+        if *at > start {
+            chunk = CHUNK;
+        } else if chunk < LONG_CHUNK && (bytes.len() as u64) < to - start {
+            chunk = LONG_CHUNK;
+        } else {
             return Err(Trouble::Cut);
         }
     }

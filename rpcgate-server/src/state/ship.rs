@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 const ROTATION: Duration = Duration::from_secs(60);
 /// Bytes of the journal that one shipment holds at most, and how few it goes down to when the database does not take
 /// so much within its deadline.
-const MOST: u64 = 4 << 20;
+const MOST: u64 = 2 << 20;
 const LEAST: u64 = 64 << 10;
 
 /// Where shipments go.

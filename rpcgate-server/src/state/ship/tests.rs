@@ -280,6 +280,35 @@ async fn much_is_shipped_in_pieces() {
 }
 
 #[tokio::test]
+async fn a_record_longer_than_what_is_read_at_a_time_is_shipped_like_any_other() {
+    let desk = Desk::new().await;
+    let names: Vec<String> = (0..600).map(|n| format!("{n:01000}")).collect();
+    let lines: Vec<Line<'_>> = names
+        .iter()
+        .map(|name| Line {
+            method: name.as_bytes(),
+            cu: 5,
+            status: 200,
+            outcome: Outcome::Answered,
+            cached: false,
+            calls: 1,
+            bytes_in: 10,
+            bytes_out: 20,
+        })
+        .collect();
+    desk.calls(0..3_000);
+    for number in [3_000, 3_001] {
+        let tenant = TenantId(number % 2);
+        desk.journal.append(&Record { tenant, arrival: NOW, ..suite::record(number, &lines) });
+        desk.calls(number + 2..number + 3);
+    }
+    desk.shipper().ship_all().await;
+    let calls = 3_000 + 2 * 600 + 2;
+    assert_eq!(desk.stored().await, (calls, 5 * calls));
+    assert_eq!(desk.marks().await, desk.ends());
+}
+
+#[tokio::test]
 async fn a_database_that_cannot_take_much_is_given_less() {
     let desk = Desk::new().await;
     let mut shipper = desk.shipper();

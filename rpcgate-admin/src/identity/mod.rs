@@ -1,0 +1,1 @@
+//! Who somebody is, and how that is shown: passwords, tokens, challenges, roles.

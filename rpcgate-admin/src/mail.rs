@@ -1,0 +1,1 @@
+//! Mails on their way out.

@@ -1,0 +1,307 @@
+//! The bytes of a block: frames without what they repeat.
+//!
+//! A byte that says the form, the CRC-32 of what follows, four bytes, the lowest first, and then the frames. Of each
+//! the length of its payload, a LEB128 number; and for every eight bytes of the payload a byte that says which of them
+//! differ from those at the same place in the payload before, the first in the lowest bit, and then those that do.
+//! What is beyond the end of the payload before counts as zero. A frame's own length and checksum are left out.
+//!
+//! Frames that follow one another are alike: the time, the caller, the chain, the method, the weight. So this takes
+//! about as much off as deflate at its fastest does, for a sixth of its processor time, and unlike there what was
+//! added before is not gone through again when a block grows.
+
+use super::block::BadBlock;
+use crc32fast::Hasher;
+use rpcgate_core::journal::MAX_PAYLOAD;
+
+/// What the first byte of a block says. No other form is known: those of 0 and 1 came before the first release.
+const FORM: u8 = 2;
+/// The form and the checksum.
+const HEAD: usize = 5;
+/// Length and checksum in front of a frame's payload.
+const FRAME_HEAD: usize = 8;
+/// How many bytes share a byte that says which of them differ.
+const GROUP: usize = 8;
+
+/// Frames as they are being added.
+#[derive(Debug)]
+pub(super) struct Delta {
+    bytes: Vec<u8>,
+    /// The payload added last.
+    former: Vec<u8>,
+    frames: usize,
+    sum: Hasher,
+    /// Up to where `sum` is that of `bytes`.
+    summed: usize,
+}
+
+impl Delta {
+    pub(super) fn new() -> Self {
+        let bytes = [[FORM, 0, 0, 0, 0]].concat();
+        Delta { bytes, former: Vec::new(), frames: 0, sum: Hasher::new(), summed: HEAD }
+    }
+
+    /// How many bytes the frames had as they came.
+    pub(super) fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// Adds whole frames as a writer leaves them.
+    pub(super) fn push(&mut self, mut frames: &[u8]) {
+        self.frames += frames.len();
+        while let Some((length, rest)) = frames.split_first_chunk() {
+            let end = FRAME_HEAD - length.len() + u32::from_le_bytes(*length) as usize;
+            let Some(payload) = rest.get(FRAME_HEAD - length.len()..end) else { break };
+            put(payload, &self.former, &mut self.bytes);
+            self.former.clear();
+            self.former.extend_from_slice(payload);
+            frames = rest.get(end..).unwrap_or_default();
+        }
+    }
+
+    /// What was added so far, as a block has it.
+    pub(super) fn block(&mut self) -> Vec<u8> {
+        self.seal();
+        self.bytes.clone()
+    }
+
+    /// The same when nothing will be added.
+    pub(super) fn into_block(mut self) -> Vec<u8> {
+        self.seal();
+        self.bytes.shrink_to_fit();
+        self.bytes
+    }
+
+    fn seal(&mut self) {
+        self.sum.update(self.bytes.get(self.summed..).unwrap_or_default());
+        self.summed = self.bytes.len();
+        let sum = self.sum.clone().finalize();
+        self.bytes[1..HEAD].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// Hands on the frames of a block, one by one, as a reader takes them.
+///
+/// # Errors
+/// [`BadBlock`], also when the payloads have more than `most` bytes together.
+pub(super) fn read(
+    bytes: &[u8],
+    most: usize,
+    mut each: impl FnMut(&[u8]) -> Result<(), BadBlock>,
+) -> Result<(), BadBlock> {
+    let Some((&FORM, rest)) = bytes.split_first() else { return Err(BadBlock::Format) };
+    let (sum, mut rest) = rest.split_first_chunk().ok_or(BadBlock::Damaged)?;
+    if crc32fast::hash(rest) != u32::from_le_bytes(*sum) {
+        return Err(BadBlock::Damaged);
+    }
+    let (mut frame, mut left) = (vec![0; FRAME_HEAD], most);
+    while !rest.is_empty() {
+        let length = take_number(&mut rest).ok_or(BadBlock::Damaged)?;
+        // Not more room than there are bytes for.
+        if length == 0 || length > MAX_PAYLOAD || length.div_ceil(GROUP) > rest.len() {
+            return Err(BadBlock::Damaged);
+        }
+        left = left.checked_sub(length).ok_or(BadBlock::Damaged)?;
+        frame.resize(FRAME_HEAD + length, 0);
+        let (head, payload) = frame.split_at_mut(FRAME_HEAD);
+        take_payload(&mut rest, payload).ok_or(BadBlock::Damaged)?;
+        head[..4].copy_from_slice(&(length as u32).to_le_bytes());
+        head[4..].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+        each(&frame)?;
+    }
+    Ok(())
+}
+
+/// Appends `payload`, which follows `former`.
+fn put(payload: &[u8], former: &[u8], out: &mut Vec<u8>) {
+    let mut length = payload.len();
+    while length >= 0x80 {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+
+    let start = out.len();
+    out.resize(start + payload.len().div_ceil(GROUP) * (GROUP + 1), 0);
+    let (mut end, mut before) = (start, former.chunks(GROUP));
+    for group in payload.chunks(GROUP) {
+        let now = padded(group);
+        let differs =
+            differing(now, before.next().map_or([0; GROUP], padded)) & (0xff >> (GROUP - group.len()));
+        let Some(room) = out.get_mut(end..=end + GROUP) else { break };
+        let mut taken = 1;
+        match differs {
+            0 => {}
+            0xff => {
+                room[1..].copy_from_slice(&now);
+                taken += GROUP;
+            }
+            // Every byte is written, and those that do not differ are written over: quicker than to ask each. After the
+            // last that differs, of at most seven, the place may be one too far and falls on that of `differs`.
+            _ => {
+                for (bit, byte) in now.iter().enumerate() {
+                    room[taken % GROUP] = *byte;
+                    taken += usize::from(differs >> bit & 1);
+                }
+            }
+        }
+        room[0] = differs;
+        end += taken;
+    }
+    out.truncate(end);
+}
+
+fn padded(bytes: &[u8]) -> [u8; GROUP] {
+    bytes.first_chunk().copied().unwrap_or_else(|| {
+        let mut all = [0; GROUP];
+        all[..bytes.len()].copy_from_slice(bytes);
+        all
+    })
+}
+
+/// A bit for each byte: whether it is another.
+fn differing(now: [u8; GROUP], before: [u8; GROUP]) -> u8 {
+    const LOW: u64 = u64::from_le_bytes([0x7f; GROUP]);
+    let change = u64::from_le_bytes(now) ^ u64::from_le_bytes(before);
+    // The highest bit of each byte that is not zero; then these bits together in the highest byte.
+    let high = (((change & LOW) + LOW) | change) & !LOW;
+    ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+}
+
+/// A number of at most four bytes.
+fn take_number(rest: &mut &[u8]) -> Option<usize> {
+    let mut number = 0;
+    for shift in [0, 7, 14, 21] {
+        let byte = take_byte(rest)?;
+        number |= usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Turns the payload before into the next one.
+fn take_payload(rest: &mut &[u8], payload: &mut [u8]) -> Option<()> {
+    for group in payload.chunks_mut(GROUP) {
+        let differs = take_byte(rest)?;
+        if u32::from(differs) >> group.len() != 0 {
+            return None;
+        }
+        for (bit, byte) in group.iter_mut().enumerate() {
+            if differs >> bit & 1 == 1 {
+                *byte = take_byte(rest)?;
+            }
+        }
+    }
+    Some(())
+}
+
+fn take_byte(rest: &mut &[u8]) -> Option<u8> {
+    let (byte, after) = rest.split_first()?;
+    *rest = after;
+    Some(*byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn frame(payload: &[u8]) -> Vec<u8> {
+        let head = [(payload.len() as u32).to_le_bytes(), crc32fast::hash(payload).to_le_bytes()];
+        [head.as_flattened(), payload].concat()
+    }
+
+    fn read_all(bytes: &[u8], most: usize) -> Result<Vec<Vec<u8>>, BadBlock> {
+        let mut frames = Vec::new();
+        read(bytes, most, |frame| {
+            frames.push(frame.to_vec());
+            Ok(())
+        })?;
+        Ok(frames)
+    }
+
+    /// A block of any content, with the checksum that belongs to it.
+    fn block(content: &[u8]) -> Vec<u8> {
+        [&[FORM], &crc32fast::hash(content).to_le_bytes()[..], content].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_out_as_they_went_in(
+            payloads in vec(vec(prop_oneof![Just(0u8), Just(7), any::<u8>()], 1..40), 0..20),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let frames: Vec<Vec<u8>> = payloads.iter().map(|payload| frame(payload)).collect();
+            let mut delta = Delta::new();
+            let cut = cut.index(frames.len() + 1);
+            delta.push(&frames[..cut].concat());
+            prop_assert_eq!(read_all(&delta.block(), 1_000), Ok(frames[..cut].to_vec()));
+            delta.push(&frames[cut..].concat());
+            prop_assert_eq!(delta.frames(), frames.concat().len());
+            let (open, closed) = (delta.block(), delta.into_block());
+            prop_assert_eq!(&open, &closed);
+            prop_assert_eq!(read_all(&closed, 1_000), Ok(frames));
+        }
+
+        #[test]
+        fn whatever_a_block_says_it_is_read_within_its_bounds(content in vec(any::<u8>(), 0..300)) {
+            let mut total = 0;
+            let answer = read(&block(&content), 500, |frame| {
+                total += frame.len() - FRAME_HEAD;
+                Ok(())
+            });
+            prop_assert!(matches!(answer, Ok(()) | Err(BadBlock::Damaged)));
+            prop_assert!(total <= 500);
+        }
+    }
+
+    #[test]
+    fn long_payloads_of_all_lengths_come_out_as_they_went_in() {
+        let lengths = [1, 127, 128, 129, 16_383, 16_384, MAX_PAYLOAD, 9, MAX_PAYLOAD - 1];
+        let frames: Vec<Vec<u8>> =
+            lengths.iter().map(|&length| frame(&vec![length as u8 | 1; length])).collect();
+        let mut delta = Delta::new();
+        delta.push(&frames.concat());
+        assert_eq!(read_all(&delta.into_block(), 3 * MAX_PAYLOAD), Ok(frames));
+    }
+
+    #[test]
+    fn what_repeats_takes_next_to_nothing() {
+        let frame = frame(&[5; 40]);
+        let mut delta = Delta::new();
+        (0..1_000).for_each(|_| delta.push(&frame));
+        assert_eq!((delta.frames(), delta.block().len()), (48_000, HEAD + 40 + 1_000 * 6));
+    }
+
+    #[test]
+    fn content_that_nobody_wrote_is_damage() {
+        assert_eq!(read_all(&block(&[]), 9), Ok(vec![]));
+        let whole = [9, 1, 7, 0];
+        assert_eq!(read_all(&block(&whole), 9), Ok(vec![frame(&[7, 0, 0, 0, 0, 0, 0, 0, 0])]));
+        for (why, content) in [
+            ("no payload is empty", &[0][..]),
+            ("a length does not end", &[0x80, 0x80]),
+            ("a length is too long", &[0x80, 0x80, 0x80, 0x80, 1]),
+            ("a payload is too long", &[0xff, 0xff, 0x7f, 0, 0, 0]),
+            ("there are fewer bytes than a payload needs", &[9, 0]),
+            ("a byte that differs is missing", &[9, 1, 7, 1]),
+            ("something differs behind the end", &[9, 1, 7, 2, 7]),
+            ("they are more than is wanted", &[9, 0, 0, 1, 0]),
+        ] {
+            assert_eq!(read_all(&block(content), 9), Err(BadBlock::Damaged), "{why}");
+        }
+        let good = block(&whole);
+        for at in 0..good.len() {
+            let mut flipped = good.clone();
+            flipped[at] ^= 1;
+            let expected = if at == 0 { BadBlock::Format } else { BadBlock::Damaged };
+            assert_eq!(read_all(&flipped, 9), Err(expected), "byte {at}");
+            assert_eq!(read_all(&good[..at], 9), Err(expected), "cut at {at}");
+        }
+        for former in [0, 1] {
+            assert_eq!(read_all(&[former, 1, 2], 9), Err(BadBlock::Format));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Words by number.
+
+use foldhash::fast::RandomState;
+use rpcgate_core::journal::TABLE;
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// No word has this number.
+const NONE: u32 = u32::MAX;
+
+/// Words by number, in the order in which they came.
+///
+/// A word usually comes with the number that a journal's reader has for it, and is then found by that without a hash.
+/// The numbers of two readers may stand for different words, so what is found is compared.
+#[derive(Debug)]
+pub(super) struct Words<W> {
+    numbers: HashMap<W, u32, RandomState>,
+    words: Vec<W>,
+    /// Our numbers by those of the reader that was used last.
+    guesses: Vec<u32>,
+}
+
+impl<W> Default for Words<W> {
+    fn default() -> Self {
+        Words { numbers: HashMap::default(), words: Vec::new(), guesses: Vec::new() }
+    }
+}
+
+impl<W> Words<W> {
+    pub(super) fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&W> {
+        self.words.get(number as usize)
+    }
+
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, W> {
+        self.words.iter()
+    }
+}
+
+impl<W: Hash + Eq + Clone> Words<W> {
+    /// The number of `word`, which is made to be kept by `own` if it is new.
+    pub(super) fn number<Q>(&mut self, word: &Q, own: impl FnOnce(&Q) -> W) -> u32
+    where
+        W: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        if let Some(number) = self.numbers.get(word) {
+            return *number;
+        }
+        let number = self.words.len() as u32;
+        let word = own(word);
+        self.numbers.insert(word.clone(), number);
+        self.words.push(word);
+        number
+    }
+
+    /// The same of a word that has the number `index` in a reader.
+    pub(super) fn number_at<Q>(&mut self, index: u32, word: &Q, own: impl FnOnce(&Q) -> W) -> u32
+    where
+        W: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let index = index as usize;
+        if let Some(guess) = self.guesses.get(index)
+            && self.get(*guess).is_some_and(|known| known.borrow() == word)
+        {
+            return *guess;
+        }
+        let number = self.number(word, own);
+        // What is beyond stands for another word in every frame.
+        if index < TABLE {
+            if self.guesses.len() <= index {
+                self.guesses.resize(index + 1, NONE);
+            }
+            self.guesses[index] = number;
+        }
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_keeps_its_number_whatever_number_it_comes_with() {
+        let mut words: Words<Box<str>> = Words::default();
+        let mut at = |index, word: &str| words.number_at(index, word, |name| name.into());
+        assert_eq!((at(5, "a"), at(0, "b"), at(5, "a")), (0, 1, 0));
+        assert_eq!((at(5, "b"), at(5, "b"), at(0, "a"), at(9, "c")), (1, 1, 0, 2));
+        assert_eq!((at(TABLE as u32, "d"), at(TABLE as u32, "e"), at(u32::MAX, "d")), (3, 4, 3));
+        assert_eq!(words.number("e", |name| name.into()), 4);
+        assert!(words.guesses.len() <= TABLE);
+        assert_eq!(words.iter().map(|word| &**word).collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
+    }
+}
