@@ -5,7 +5,6 @@ use crate::clock::Time;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -27,8 +26,20 @@ pub struct ReplyKey {
 impl ReplyKey {
     /// The key of a call.
     pub fn new(chain: ChainName, method: &[u8], params: &[u8]) -> Self {
-        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
-        let mut call: SmallVec<[u8; 256]> = SmallVec::with_capacity(10 + method.len() + params.len());
+        // Nearly all calls are put together without an allocation beside the one that is kept.
+        let mut usual = [0; 256];
+        let size = 1 + method.len() + params.len();
+        if method.len() < 0x80
+            && let Some(call) = usual.get_mut(..size)
+            && let Some((first, rest)) = call.split_first_mut()
+            && let Some((first_part, second_part)) = rest.split_at_mut_checked(method.len())
+        {
+            *first = method.len() as u8;
+            first_part.copy_from_slice(method);
+            second_part.copy_from_slice(params);
+            return Self::of(chain, call);
+        }
+        let mut call = Vec::with_capacity(10 + size);
         let mut length = method.len();
         while length > 0x7f {
             call.push(length as u8 | 0x80);
@@ -37,10 +48,15 @@ impl ReplyKey {
         call.push(length as u8);
         call.extend_from_slice(method);
         call.extend_from_slice(params);
+        Self::of(chain, &call)
+    }
+
+    fn of(chain: ChainName, call: &[u8]) -> Self {
+        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
         let mut hasher = SEED.build_hasher();
         hasher.write(chain.as_str().as_bytes());
-        hasher.write(&call);
-        ReplyKey { hash: hasher.finish(), chain, call: Arc::from(&call[..]) }
+        hasher.write(call);
+        ReplyKey { hash: hasher.finish(), chain, call: Arc::from(call) }
     }
 
     /// Its hash, in all bits of which keys differ. It is another in every process.
@@ -181,6 +197,8 @@ mod tests {
         let chain = ChainName::new("toy");
         assert_ne!(ReplyKey::new(chain, b"ab", b"c"), ReplyKey::new(chain, b"a", b"bc"));
         assert_ne!(ReplyKey::new(chain, b"a", b"[1]"), ReplyKey::new(chain, b"a", b"[1 ]"));
+        assert_eq!(ReplyKey::new(chain, &[b'm'; 127], b"[1]"), ReplyKey::new(chain, &[b'm'; 127], b"[1]"));
+        assert_eq!(ReplyKey::new(chain, &[b'm'; 300], b"[1]"), ReplyKey::new(chain, &[b'm'; 300], b"[1]"));
         let long = [b'm'; 300];
         for split in [0, 1, 127, 128, 129, 256] {
             assert_ne!(
