@@ -298,10 +298,15 @@ impl Chain {
         self.head.height().is_some_and(|head| head >= height.saturating_add(self.final_depth))
     }
 
+    /// What holds for `method`, escapes resolved, if it stands in the table.
+    pub fn listed(&self, method: &[u8]) -> Option<Found> {
+        self.table.get(method).copied()
+    }
+
     /// What holds for `method`, escapes resolved.
     pub fn look_up(&self, method: &str) -> Found {
-        match self.table.get(method.as_bytes()) {
-            Some(found) => *found,
+        match self.listed(method.as_bytes()) {
+            Some(found) => found,
             None => Found { rule: self.opened(method, self.adapter.unlisted(method)), metered: None },
         }
     }

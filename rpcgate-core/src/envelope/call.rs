@@ -207,17 +207,15 @@ impl Reader<'_> {
     #[inline]
     fn member(&mut self) -> Result<Member, SyntaxError> {
         // How nearly every client spells them.
-        if self.cursor.take(b"\"jsonrpc\":") {
-            return Ok(Member::Version);
-        }
-        if self.cursor.take(b"\"id\":") {
-            return Ok(Member::Id);
-        }
-        if self.cursor.take(b"\"method\":") {
-            return Ok(Member::Method);
-        }
-        if self.cursor.take(b"\"params\":") {
-            return Ok(Member::Params);
+        let usual = match self.cursor.second() {
+            Some(b'j') if self.cursor.take(b"\"jsonrpc\":") => Some(Member::Version),
+            Some(b'i') if self.cursor.take(b"\"id\":") => Some(Member::Id),
+            Some(b'm') if self.cursor.take(b"\"method\":") => Some(Member::Method),
+            Some(b'p') if self.cursor.take(b"\"params\":") => Some(Member::Params),
+            _ => None,
+        };
+        if let Some(member) = usual {
+            return Ok(member);
         }
         let name = self.cursor.name()?;
         Ok(self.strangers.classify(name, self.body))
@@ -233,9 +231,12 @@ impl Reader<'_> {
         let mut draft = Draft::default();
         while self.cursor.next_name()? {
             match self.member()? {
-                Member::Version => draft.good &= draft.version.replace(self.cursor.value()?).is_none(),
+                Member::Version => {
+                    let version = self.cursor.value_likely(b"\"2.0\"")?;
+                    draft.good &= draft.version.replace(version).is_none();
+                }
                 Member::Params => draft.good &= draft.params.replace(self.cursor.value()?).is_none(),
-                Member::Id => draft.id_clear &= draft.id.replace(self.cursor.value()?).is_none(),
+                Member::Id => draft.id_clear &= draft.id.replace(self.cursor.value_number()?).is_none(),
                 Member::Method => {
                     let repeated = std::mem::replace(&mut draft.has_method, true);
                     if self.cursor.peek() == Some(b'"') {

@@ -58,18 +58,24 @@ fn reply(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<ReplyMembers, SyntaxErr
     cursor.enter_object()?;
     let start = cursor.offset() - 1;
     let (mut id, mut result, mut error) = (None, None, None);
-    while let Some(name) = cursor.next_member()? {
-        let slot = match Member::of(name, body) {
-            Member::Id => &mut id,
+    while cursor.next_name()? {
+        let name = cursor.offset();
+        let slot = match Member::next(cursor, body)? {
+            Member::Id => {
+                if id.replace(cursor.value_number()?).is_some() {
+                    return Err(SyntaxError::at(name));
+                }
+                continue;
+            }
             Member::Result => &mut result,
             Member::Error => &mut error,
             Member::Other => {
-                cursor.value()?;
+                cursor.value_likely(b"\"2.0\"")?;
                 continue;
             }
         };
         if slot.replace(cursor.value()?).is_some() {
-            return Err(SyntaxError::at(name.raw().start()));
+            return Err(SyntaxError::at(name));
         }
     }
     let whole = Span::new(start, cursor.offset());
@@ -85,6 +91,19 @@ enum Member {
 }
 
 impl Member {
+    /// Reads the name that is next, with its colon.
+    #[inline]
+    fn next(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<Self, SyntaxError> {
+        // How nearly every node spells them.
+        Ok(match cursor.second() {
+            Some(b'j') if cursor.take(b"\"jsonrpc\":") => Member::Other,
+            Some(b'i') if cursor.take(b"\"id\":") => Member::Id,
+            Some(b'r') if cursor.take(b"\"result\":") => Member::Result,
+            Some(b'e') if cursor.take(b"\"error\":") => Member::Error,
+            _ => Member::of(cursor.name()?, body),
+        })
+    }
+
     #[inline]
     fn of(name: Text, body: &[u8]) -> Self {
         if name.is_escaped() {

@@ -12,11 +12,40 @@ use std::hash::Hash;
 pub(super) struct Numbers<K> {
     numbers: HashMap<K, u32, RandomState>,
     text: usize,
+    recent: [Recent; RECENT],
+}
+
+/// How many names are found again without a look at the table. The calls of a batch have few.
+const RECENT: usize = 8;
+
+/// A short name that has a number.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    text: [u8; 32],
+    length: u8,
+    number: u32,
+}
+
+impl Recent {
+    /// The place that a name has among the recent ones. A place never used holds the empty name, which is not looked for here.
+    fn place(name: &[u8]) -> usize {
+        (name.len() + usize::from(name.last().copied().unwrap_or_default())) % RECENT
+    }
+
+    fn is(&self, name: &[u8]) -> bool {
+        !name.is_empty() && self.text.get(..self.length.into()) == Some(name)
+    }
+
+    fn of(name: &[u8], number: u32) -> Option<Self> {
+        let mut recent = Recent { number, length: u8::try_from(name.len()).ok()?, ..Recent::default() };
+        recent.text.get_mut(..name.len())?.copy_from_slice(name);
+        Some(recent)
+    }
 }
 
 impl<K> Default for Numbers<K> {
     fn default() -> Self {
-        Numbers { numbers: HashMap::default(), text: 0 }
+        Numbers { numbers: HashMap::default(), text: 0, recent: [Recent::default(); RECENT] }
     }
 }
 
@@ -52,9 +81,16 @@ impl Numbers<Vec<u8>> {
     /// Appends a reference to `name`, cut if it is too long, and its definition where it needs one.
     pub(super) fn put_name(&mut self, name: &[u8], out: &mut Vec<u8>) {
         let name = cut(name);
+        let place = Recent::place(name);
+        if self.recent[place].is(name) {
+            varint::put(u64::from(self.recent[place].number) + 1, out);
+            return;
+        }
         if self.put(name, name.len(), out) {
             varint::put(name.len() as u64, out);
             out.extend_from_slice(name);
+        } else if let Some(recent) = self.numbers.get(name).and_then(|number| Recent::of(name, *number)) {
+            self.recent[place] = recent;
         }
     }
 }
@@ -189,5 +225,29 @@ mod tests {
         }
         assert_eq!(cut(&[0x80; 3_000]).len(), MAX_NAME, "what is no text is cut all the same");
         assert_eq!(cut(&[b'x'; MAX_NAME]).len(), MAX_NAME);
+    }
+
+    #[test]
+    fn a_recent_name_has_the_number_that_the_table_gave_it() {
+        // Names that share a place among the recent ones, and names that are none of them.
+        let names: Vec<Vec<u8>> = [0, 1, 2, 8, 9, 31, 32, 33, 200]
+            .into_iter()
+            .flat_map(|length| [b'a', b'b', b'i'].map(|byte| vec![byte; length]))
+            .collect();
+        let mut numbers = Numbers::default();
+        let mut known = HashMap::new();
+        for name in names.iter().cycle().take(5 * names.len()).flat_map(|name| [name, name]) {
+            let mut out = Vec::new();
+            numbers.put_name(name, &mut out);
+            let next = known.len() as u64;
+            let number = *known.entry(name).or_insert(next);
+            let mut expected = Vec::new();
+            varint::put(number + 1, &mut expected);
+            if number == next {
+                varint::put(name.len() as u64, &mut expected);
+                expected.extend_from_slice(name);
+            }
+            assert_eq!(out, expected, "{name:?}");
+        }
     }
 }

@@ -38,6 +38,12 @@ impl Span {
         Span { start, len: offset(end).saturating_sub(start) }
     }
 
+    /// The same for offsets in order that a [`Cursor`] found, so that nothing is to be cut.
+    #[inline]
+    const fn within(start: usize, end: usize) -> Self {
+        Span { start: start as u32, len: end.wrapping_sub(start) as u32 }
+    }
+
     /// Offset of the first byte.
     #[inline]
     pub const fn start(self) -> usize {

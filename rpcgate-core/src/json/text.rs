@@ -37,30 +37,45 @@ impl Text {
 
     /// Reads the literal whose opening quote is at `open`.
     #[inline]
-    pub(super) fn read(text: &[u8], open: usize) -> Result<Self, SyntaxError> {
-        let stop = plain_end(text, open + 1);
+    pub(super) fn read(text: &[u8], open: usize, bare: bool) -> Result<Self, SyntaxError> {
+        let stop = run_end(text, open + 1, bare);
         if text.get(stop) == Some(&b'"') {
-            return Ok(Text { raw: Span::new(open, stop + 1), escaped: false });
+            return Ok(Text { raw: Span::within(open, stop + 1), escaped: false });
         }
-        let end = rest(text, stop)?;
-        Ok(Text { raw: Span::new(open, end), escaped: true })
+        let end = rest(text, stop, bare)?;
+        Ok(Text { raw: Span::within(open, end), escaped: true })
     }
 }
 
-/// Offset after the literal whose opening quote is at `open`.
+/// Offset after the literal whose opening quote is at `open`. `bare`: there is no control character in `text` but for
+/// white space at its end, so none has to be looked for.
 #[inline]
-pub(super) fn end_of(text: &[u8], open: usize) -> Result<usize, SyntaxError> {
-    let stop = plain_end(text, open + 1);
-    if text.get(stop) == Some(&b'"') { Ok(stop + 1) } else { rest(text, stop) }
+pub(super) fn end_of(text: &[u8], open: usize, bare: bool) -> Result<usize, SyntaxError> {
+    let stop = run_end(text, open + 1, bare);
+    if text.get(stop) == Some(&b'"') { Ok(stop + 1) } else { rest(text, stop, bare) }
+}
+
+/// Offset of the first byte at or after `pos` that a string literal does not hold as it is, or of the end.
+#[inline]
+fn run_end(text: &[u8], pos: usize, bare: bool) -> usize {
+    if !bare {
+        return plain_end(text, pos);
+    }
+    let rest = text.get(pos..).unwrap_or_default();
+    match memchr::memchr2(b'"', b'\\', rest) {
+        Some(at) => pos + at,
+        // A string that does not end; the first byte that tells may be white space after the last token.
+        None => plain_end(text, pos),
+    }
 }
 
 /// Offset after a literal that cannot be read in one run: `stop` is its first byte that is not plain.
 #[inline(never)]
-fn rest(text: &[u8], mut stop: usize) -> Result<usize, SyntaxError> {
+fn rest(text: &[u8], mut stop: usize, bare: bool) -> Result<usize, SyntaxError> {
     loop {
         match text.get(stop) {
             Some(b'"') => return Ok(stop + 1),
-            Some(b'\\') => stop = plain_end(text, escape_end(text, stop)?),
+            Some(b'\\') => stop = run_end(text, escape_end(text, stop)?, bare),
             _ => return Err(SyntaxError::at(stop)),
         }
     }
@@ -238,11 +253,11 @@ mod tests {
     }
 
     #[test]
-    fn the_eight_byte_scan_finds_what_a_byte_scan_finds() {
+    fn the_scan_of_many_bytes_finds_what_a_byte_scan_finds() {
         for byte in 0..=u8::MAX {
-            for before in 0..20 {
+            for before in (0..20).chain(28..70) {
                 for filler in [b'a', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
-                    let mut text = vec![filler; 24];
+                    let mut text = vec![filler; before.max(20) + 4];
                     text[before] = byte;
                     assert_eq!(plain_end(&text, 0), naive(&text, 0), "{byte} at {before} in {filler}");
                 }
@@ -254,7 +269,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
         #[test]
-        fn the_scan_is_right_on_any_bytes(text in vec(any::<u8>(), 0..40), pos in 0..40_usize) {
+        fn the_scan_is_right_on_any_bytes(text in vec(any::<u8>(), 0..140), pos in 0..140_usize) {
             let pos = pos.min(text.len());
             prop_assert_eq!(plain_end(&text, pos), naive(&text, pos));
         }

@@ -208,11 +208,10 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
         Ok(Parsed::Batch(_)) if !tally.chain.facts().batch => Refusal::BatchNotSupported,
         Ok(Parsed::Batch(items)) => {
             tally.batch = true;
-            tally.entries.reserve_exact(items.len());
-            for item in items {
-                let entry = entry(&tally, item);
-                tally.entries.push(entry);
-            }
+            let mut entries = std::mem::take(&mut tally.entries);
+            entries.reserve_exact(items.len());
+            entries.extend(items.into_iter().map(|item| entry(&tally, item)));
+            tally.entries = entries;
             return Ok(Calls::new(tally));
         }
         Err(ParseError::Syntax(_)) => Refusal::ParseError,
@@ -226,7 +225,10 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
 fn entry(tally: &Tally, item: Item) -> Entry {
     match item {
         Ok(envelope) => {
-            let found = tally.chain.look_up(envelope.method.text(&tally.body));
+            let found = match tally.chain.listed(envelope.method.bytes(&tally.body)) {
+                Some(found) => found,
+                None => tally.chain.look_up(envelope.method.text(&tally.body)),
+            };
             let mut call = Call::json_rpc(envelope, found);
             if call.rule.flags.has(Flags::COMMANDS) {
                 call.rule = tally.chain.adapter().narrow(call.view(&tally.body, tally.chain.name()));

@@ -22,6 +22,7 @@ use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::Flags;
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::Tally;
 
 gate_layer! {
     /// Refuses calls marked as closed.
@@ -47,6 +48,10 @@ pub struct Closed;
 
 impl Decide for Closed {
     type At = Opened;
+
+    fn concerns(&self, tally: &Tally) -> bool {
+        super::is_any_marked(tally, Flags::CLOSED)
+    }
 
     fn decide(&self, call: CallView<'_>, _: &Caller, _: Time) -> Result<(), Refusal> {
         if call.rule.flags.has(Flags::CLOSED) { Err(Refusal::Closed) } else { Ok(()) }

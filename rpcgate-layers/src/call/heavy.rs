@@ -41,6 +41,7 @@ use rpcgate_core::chain::Flags;
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::sharded::Sharded;
+use rpcgate_core::tally::Tally;
 use rpcgate_core::window::{Fixed, Span};
 use std::sync::Arc;
 
@@ -77,6 +78,10 @@ impl Heavy {
 
 impl Decide for Heavy {
     type At = Budgeted;
+
+    fn concerns(&self, tally: &Tally) -> bool {
+        super::is_any_marked(tally, Flags::HEAVY)
+    }
 
     fn decide(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal> {
         if !call.rule.flags.has(Flags::HEAVY) {

@@ -138,23 +138,30 @@ fn write_form(form: &Form, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8
         Form::Error(error, _) => (b"null", Some(error)),
         Form::Nothing | Form::Stream(_) => (b"null", None),
     };
-    match dialect {
-        Dialect::Utxo => put(
-            out,
-            &[b"{\"result\":", result, b",\"error\":", error.unwrap_or(b"null"), b",\"id\":", id, b"}"],
-        ),
-        _ => match error {
-            None => put(out, &[b"{\"jsonrpc\":\"2.0\",\"id\":", id, b",\"result\":", result, b"}"]),
-            Some(error) => put(out, &[b"{\"jsonrpc\":\"2.0\",\"id\":", id, b",\"error\":", error, b"}"]),
-        },
+    out.reserve(result.len() + error.map_or(0, <[u8]>::len) + id.len() + 44);
+    match (dialect, error) {
+        (Dialect::Utxo, _) => {
+            out.extend_from_slice(b"{\"result\":");
+            out.extend_from_slice(result);
+            out.extend_from_slice(b",\"error\":");
+            out.extend_from_slice(error.unwrap_or(b"null"));
+            out.extend_from_slice(b",\"id\":");
+            out.extend_from_slice(id);
+        }
+        (_, None) => {
+            out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+            out.extend_from_slice(id);
+            out.extend_from_slice(b",\"result\":");
+            out.extend_from_slice(result);
+        }
+        (_, Some(error)) => {
+            out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+            out.extend_from_slice(id);
+            out.extend_from_slice(b",\"error\":");
+            out.extend_from_slice(error);
+        }
     }
-}
-
-fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
-    out.reserve(parts.iter().map(|part| part.len()).sum());
-    for part in parts {
-        out.extend_from_slice(part);
-    }
+    out.push(b'}');
 }
 
 #[cfg(test)]

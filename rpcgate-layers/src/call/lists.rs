@@ -26,6 +26,7 @@ use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::Flags;
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::Tally;
 
 gate_layer! {
     /// Holds every call against the method lists.
@@ -51,6 +52,12 @@ impl Default for ListsLayer {
 
 impl Decide for Lists {
     type At = Listed;
+
+    fn concerns(&self, tally: &Tally) -> bool {
+        !tally.caller.lists.is_empty()
+            || super::is_any_marked(tally, Flags::FORBIDDEN)
+            || super::is_any_marked(tally, Flags::BLOCKED)
+    }
 
     fn decide(&self, call: CallView<'_>, caller: &Caller, _: Time) -> Result<(), Refusal> {
         if call.rule.flags.has(Flags::FORBIDDEN) {

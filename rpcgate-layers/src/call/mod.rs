@@ -13,3 +13,11 @@ pub mod pace;
 pub mod quota;
 pub mod served;
 pub mod window;
+
+use rpcgate_core::chain::Flags;
+use rpcgate_core::tally::Tally;
+
+/// Whether any call of the set has all of these marks; most sets have none that a station acts on.
+fn is_any_marked(tally: &Tally, flags: Flags) -> bool {
+    tally.entries.iter().any(|entry| entry.call.rule.flags.has(flags))
+}

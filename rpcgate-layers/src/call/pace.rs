@@ -27,6 +27,7 @@ use rpcgate_core::chain::{ChainName, Flags};
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::sharded::Sharded;
+use rpcgate_core::tally::Tally;
 use rpcgate_core::window::{Fixed, Span};
 use std::sync::Arc;
 
@@ -63,6 +64,10 @@ impl Pace {
 
 impl Decide for Pace {
     type At = Paced;
+
+    fn concerns(&self, tally: &Tally) -> bool {
+        super::is_any_marked(tally, Flags::PACED)
+    }
 
     fn decide(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal> {
         if !call.rule.flags.has(Flags::PACED) {

@@ -159,20 +159,30 @@ impl Answer {
                 return;
             }
         }
-        let mut found: SmallVec<[Option<Option<ReplyMembers>>; 8]> = SmallVec::from_elem(None, places.len());
+        let mut found: SmallVec<[Option<Option<&ReplyMembers>>; 8]> = SmallVec::from_elem(None, places.len());
+        // Most nodes answer in the order in which they were asked.
+        let mut next = 0;
         if let Content::Replies(Replies::Many(many)) = &self.content {
             for reply in many {
                 let number = reply.id.and_then(|id| parse_index(id.of(&self.body)));
                 let place = number.and_then(|number| number.checked_sub(base));
-                let Some(at) = place.and_then(|place| places.binary_search(&place).ok()) else { continue };
+                let Some(place) = place else { continue };
+                let at = match places.get(next) {
+                    Some(expected) if *expected == place => next,
+                    _ => match places.binary_search(&place) {
+                        Ok(at) => at,
+                        Err(_) => continue,
+                    },
+                };
+                next = at + 1;
                 // Two answers to one call: nobody knows which of them is meant.
-                found[at] = Some(if found[at].is_none() { Some(*reply) } else { None });
+                found[at] = Some(if found[at].is_none() { Some(reply) } else { None });
             }
         }
         for (place, found) in places.iter().zip(found) {
             let notification = tally.entries[*place].call.is_notification(&tally.body);
             tally.entries[*place].state = match found {
-                Some(Some(reply)) => self.state(&reply),
+                Some(Some(reply)) => self.state(reply),
                 Some(None) => State::Failed(Fault::sent(Cause::Undecodable)),
                 None if notification => State::Answered(Reply { form: Form::Nothing, from: Source::Node }),
                 None => State::Failed(Fault::sent(Cause::Unanswered)),

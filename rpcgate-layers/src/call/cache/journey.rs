@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use rpcgate_core::adapter::Settled as Permanence;
 use rpcgate_core::cache_rule::{CacheRule, Keep};
 use rpcgate_core::call::{Cached, Calls, Settled, State};
+use rpcgate_core::clock::Time;
 use rpcgate_core::reply::{Reply, Source};
 use rpcgate_core::seam::reply_store::ReplyKey;
 use rpcgate_core::tally::Tally;
@@ -90,14 +91,16 @@ where
             let mut settled = inner.call(calls).await?;
             // Everybody else's calls are answered before this set waits for anybody.
             let leads = std::mem::take(&mut leading.lock().leads);
+            let tally = settled.tally();
+            let mut now = None;
             for (place, lead) in leads {
-                let landing = landing(settled.tally(), place);
-                if let Landing::Answered(form) = &landing
+                if let Some(State::Answered(Reply { form, from })) = state(tally, place)
+                    && *from != Source::NodeForAll
                     && let Some(result) = form.result()
                 {
-                    keep(&shelf, settled.tally(), place, lead.key(), result);
+                    keep(&shelf, tally, place, lead.key(), result, &mut now);
                 }
-                lead.land(landing);
+                lead.land_with(|| landing(tally, place));
             }
             let mut lost = false;
             for (place, follow) in &follows {
@@ -128,7 +131,7 @@ where
 /// What followers get: what the leader got, unless that may be due to the leader's neighbours in a batch. Then each is
 /// on its own again, or anybody could fail another's calls by the company he sends them in.
 fn landing(tally: &Tally, place: usize) -> Landing {
-    match tally.entries.get(place).map(|entry| &entry.state) {
+    match state(tally, place) {
         Some(State::Answered(reply)) if reply.from == Source::NodeForAll => Landing::Lost,
         Some(State::Failed(_) | State::Refused(_)) if tally.entries.len() > 1 => Landing::Lost,
         Some(State::Answered(reply)) => Landing::Answered(reply.form.shared()),
@@ -138,7 +141,19 @@ fn landing(tally: &Tally, place: usize) -> Landing {
     }
 }
 
-fn keep(shelf: &Shelf, tally: &Tally, place: usize, key: &ReplyKey, result: &bytes::Bytes) {
+fn state(tally: &Tally, place: usize) -> Option<&State> {
+    tally.entries.get(place).map(|entry| &entry.state)
+}
+
+/// Keeps `result` as long as its adapter allows. `now` is asked for once for all of a set's results.
+fn keep(
+    shelf: &Shelf,
+    tally: &Tally,
+    place: usize,
+    key: &ReplyKey,
+    result: &bytes::Bytes,
+    now: &mut Option<Time>,
+) {
     let Some(entry) = tally.entries.get(place) else { return };
     let rule: CacheRule = entry.call.rule.cache;
     let view = entry.call.view(&tally.body, tally.chain.name());
@@ -150,7 +165,7 @@ fn keep(shelf: &Shelf, tally: &Tally, place: usize, key: &ReplyKey, result: &byt
     let expires_at = match keep {
         Keep::No => return,
         Keep::Forever => None,
-        Keep::For(time) => Some(shelf.clock.now().plus(time)),
+        Keep::For(time) => Some(now.get_or_insert_with(|| shelf.clock.now()).plus(time)),
     };
     shelf.replies.put(key.clone(), result, expires_at);
 }

@@ -144,6 +144,7 @@ impl Shelf {
             }
             let view = entry.call.view(&tally.body, chain);
             let key = ReplyKey::new(chain, view.sent, view.params);
+            let landed = self.flights.landed(&key);
             if let Some(result) = self.replies.get(&key, tally.arrival) {
                 entry.state = stored(result, Source::Stored);
                 continue;
@@ -151,7 +152,9 @@ impl Shelf {
             match self.flights.join(key) {
                 Joined::Lead(lead) => {
                     // Its flight may have landed between our look at the store and here.
-                    if let Some(result) = self.replies.get(lead.key(), tally.arrival) {
+                    if lead.is_later_than(landed)
+                        && let Some(result) = self.replies.get(lead.key(), tally.arrival)
+                    {
                         entry.state = stored(result.clone(), Source::Shared);
                         lead.land(flight::Landing::Answered(Form::Result(result)));
                         continue;

@@ -2,15 +2,14 @@
 //! decided here, by the clock that everything else goes by.
 
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 use moka::sync::Cache;
 use rpcgate_core::clock::Time;
-use rpcgate_core::seam::reply_store::{ReplyKey, ReplyStore};
+use rpcgate_core::seam::reply_store::{ReplyHash, ReplyKey, ReplyStore};
 
 /// Raw results in memory.
 #[derive(Debug)]
 pub struct MokaReplies {
-    kept: Cache<ReplyKey, Kept, RandomState>,
+    kept: Cache<ReplyKey, Kept, ReplyHash>,
     largest: usize,
 }
 
@@ -30,10 +29,7 @@ impl MokaReplies {
             u32::try_from(key.len() + kept.result.len() + OVERHEAD).unwrap_or(u32::MAX)
         };
         MokaReplies {
-            kept: Cache::builder()
-                .max_capacity(bytes)
-                .weigher(weigh)
-                .build_with_hasher(RandomState::default()),
+            kept: Cache::builder().max_capacity(bytes).weigher(weigh).build_with_hasher(ReplyHash::default()),
             largest: usize::try_from(bytes / 8).unwrap_or(usize::MAX),
         }
     }
