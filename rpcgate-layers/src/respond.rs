@@ -1,8 +1,8 @@
 //! Respond: the outermost station. It stamps a request on its way in and writes what every answer carries on its way
 //! out: `x-request-id`, CORS, the nine rate headers, `X-Cache`, `x-compute-units`, and what a refusal adds
-//! (`Retry-After`, `Allow`, `WWW-Authenticate`). The account is closed here, before the answer leaves: where the ledger
-//! holds its record back, the answer waits for one turn of the runtime, so that the records of all answers that are
-//! ready by then are written together.
+//! (`Retry-After`, `Allow`, `WWW-Authenticate`). The account is closed here, before the answer leaves. An answer with an
+//! account waits for one turn of the runtime: the records of all answers that are ready by then are written together,
+//! and the answers one after another, which wakes a client that has many of them under way once.
 //!
 //! It refuses nothing itself, and it does not change a body.
 //!
@@ -111,8 +111,9 @@ where
         match state.as_mut().project() {
             At::Inside { inner, id } => {
                 let Ok(departure) = ready!(inner.poll(cx));
+                let is_metered = departure.tally.is_some();
                 let (answer, receipt) = finish(departure, *id);
-                if receipt.is_none() {
+                if !is_metered {
                     return Poll::Ready(Ok(answer));
                 }
                 state.set(State::Waiting { answer: Some(answer), receipt });

@@ -275,9 +275,10 @@ impl Pool {
         trip.stale = false;
         let _under = Under::way(&node.in_flight);
         let younger = if ask.broadcast { FRESH_FOR_BROADCAST } else { Duration::MAX };
-        if ask.broadcast && !fresh {
+        if !fresh {
             // Lets the runtime hear from the sockets, so that a connection that has ended by now is seen to have ended:
-            // a broadcast that was written to it would not be sent again.
+            // a broadcast that was written to it would not be sent again. And all calls that have come by now are then
+            // written one after another, which wakes the node once and not for each of them.
             tokio::task::yield_now().await;
         }
         let idle = if fresh { None } else { node.idle.take(self.clock.elapsed(), younger) };
