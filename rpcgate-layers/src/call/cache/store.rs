@@ -20,7 +20,7 @@ struct Kept {
 }
 
 /// What an entry takes up beside its key and its result: moka's own nodes and the allocations' heads.
-const OVERHEAD: usize = 450;
+const OVERHEAD: usize = 600;
 
 impl MokaReplies {
     /// A store of at most `bytes` bytes, keys and housekeeping included. A single answer takes an eighth at most.
