@@ -343,6 +343,26 @@ def events(data):
         yield Event(request, chain, windowed, lines, at)
 
 
+def frames(block):
+    """The frames of a block: each payload stands there without what it has in common with the one before."""
+    form, checksum = struct.unpack_from("<BI", block)
+    rest = block[5:]
+    if form != 2 or zlib.crc32(rest) != checksum:
+        raise ValueError("a block that is damaged")
+    cursor, former, whole = Cursor(rest), b"", bytearray()
+    while cursor.at < len(rest):
+        length = cursor.number()
+        payload = bytearray(former[:length].ljust(length, b"\0"))
+        for start in range(0, length, 8):
+            differs = cursor.bytes(1)[0]
+            for bit in range(8):
+                if differs >> bit & 1:
+                    payload[start + bit] = cursor.bytes(1)[0]
+        whole += struct.pack("<II", length, zlib.crc32(payload)) + payload
+        former = payload
+    return bytes(whole)
+
+
 class Ledger:
     """What a gateway's usage database holds."""
 
@@ -358,7 +378,7 @@ class Ledger:
 
     def events(self):
         for (block,) in self.rows("SELECT bytes FROM blocks ORDER BY id"):
-            yield from events(zlib.decompress(block[1:], -15) if block[0] else block[1:])
+            yield from events(frames(block))
 
     def sums(self):
         """By chain and method: calls, calls charged, Compute Units, errors, rejected, cache hits, bytes in, bytes out."""
