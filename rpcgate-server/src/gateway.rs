@@ -296,7 +296,6 @@ fn without_effect(config: &Config, has_state: bool) -> Vec<&'static str> {
     let nodes = || config.chains.values().flat_map(|chain| &chain.nodes);
     let settings = [
         ("gateway.ws", config.gateway.ws != Default::default()),
-        ("admin", config.admin != Default::default()),
         ("database", !has_state && config.database != Default::default()),
         ("journal", !has_state && config.journal != Default::default()),
         ("retention", !has_state && config.retention != Default::default()),
