@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 /// The management side of rpcgate.
@@ -19,6 +19,59 @@ pub enum Command {
     Check(FileArgs),
     /// Bring the schema of the database up to date
     Migrate(FileArgs),
+    /// Serve until told to stop: SIGTERM drains, SIGHUP reads the configuration again
+    Run(RunArgs),
+    /// Look after those who run the service
+    Operator {
+        /// What to do
+        #[command(subcommand)]
+        command: OperatorCommand,
+    },
+}
+
+/// What can be done with operators.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub enum OperatorCommand {
+    /// Make an operator account
+    Create(OperatorArgs),
+}
+
+/// What the process is to be.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct RunArgs {
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub file: FileArgs,
+    /// What this process is; all that are built if left out
+    #[arg(long = "role", value_name = "ROLES", value_delimiter = ',')]
+    pub roles: Vec<Role>,
+}
+
+/// A part of the management side that can run on hosts of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Role {
+    /// The management API
+    Api,
+    /// Sends webhooks
+    Dispatcher,
+    /// Watches chains for events
+    Watcher,
+    /// Removes what has expired
+    Janitor,
+}
+
+/// A new operator.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct OperatorArgs {
+    /// Where the configuration is.
+    #[command(flatten)]
+    pub file: FileArgs,
+    /// The address to log in with
+    #[arg(long, value_name = "ADDRESS")]
+    pub email: String,
+    /// Read the password from the first line of standard input; else one is made and printed once
+    #[arg(long)]
+    pub password_stdin: bool,
 }
 
 /// Where the configuration is.
@@ -48,7 +101,25 @@ mod tests {
             Command::Check(file.clone())
         );
         assert_eq!(parse("rpcgate-admin migrate --config a.toml").unwrap().command, Command::Migrate(file));
-        for wrong in ["rpcgate-admin", "rpcgate-admin serve", "rpcgate-admin check --config"] {
+        let config = FileArgs { config: "a.toml".into() };
+        assert_eq!(
+            parse("rpcgate-admin run --config a.toml --role api,janitor").unwrap().command,
+            Command::Run(RunArgs { file: config.clone(), roles: vec![Role::Api, Role::Janitor] })
+        );
+        let operator = OperatorArgs { file: config, email: "o@example.com".into(), password_stdin: true };
+        assert_eq!(
+            parse("rpcgate-admin operator create --email o@example.com --password-stdin --config a.toml")
+                .unwrap()
+                .command,
+            Command::Operator { command: OperatorCommand::Create(operator) }
+        );
+        for wrong in [
+            "rpcgate-admin",
+            "rpcgate-admin serve",
+            "rpcgate-admin check --config",
+            "rpcgate-admin run --config a.toml --role cook",
+            "rpcgate-admin operator create --config a.toml",
+        ] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }

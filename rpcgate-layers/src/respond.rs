@@ -227,7 +227,9 @@ mod tests {
         }
     }
 
-    fn patient() -> (Arc<Patient>, impl Fn() -> Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>) {
+    type Answer = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
+
+    fn patient() -> (Arc<Patient>, impl Fn() -> Answer) {
         let (desk, ledger) = (Desk::new(), Arc::<Patient>::default());
         let books = Arc::new(Books { ledger: ledger.clone(), ..(*desk.books()).clone() });
         let answer = move || {
@@ -237,7 +239,7 @@ mod tests {
                 std::future::ready(Ok::<_, Infallible>(slot.lock().unwrap().take().unwrap()))
             });
             let future = RespondLayer::new(desk.clock.clone()).layer(inner).call(Request::new(()));
-            Box::pin(async move { future.await.unwrap_or_else(|never| match never {}) }) as Pin<Box<_>>
+            Box::pin(async move { future.await.unwrap_or_else(|never| match never {}) }) as Answer
         };
         (ledger, answer)
     }

@@ -43,7 +43,7 @@ pub struct DemoArgs {
     /// Where the gateway listens; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub gateway: SocketAddr,
-    /// Where the management side listens
+    /// Where the management side listens; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
     pub admin: SocketAddr,
     /// Where gRPC is served

@@ -1,9 +1,13 @@
 //! What the binary does when it is called. Only here something is written to standard output.
 
 pub mod check;
+mod log;
 pub mod migrate;
+pub mod operator;
+pub mod run;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, OperatorCommand};
+use crate::house::HouseError;
 use crate::store::StoreError;
 use rpcgate_core::chain::Facts;
 use rpcgate_core::config::{Config, LoadError, Sources};
@@ -48,6 +52,16 @@ impl From<StoreError> for Failure {
     }
 }
 
+impl From<HouseError> for Failure {
+    fn from(error: HouseError) -> Self {
+        if error.is_configuration() {
+            Failure::Configuration(error.to_string())
+        } else {
+            Failure::Other(error.to_string())
+        }
+    }
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Failure::Other(error.to_string())
@@ -61,6 +75,14 @@ pub fn execute(cli: &Cli) -> ExitCode {
         Command::Migrate(file) => {
             runtime().and_then(|runtime| runtime.block_on(migrate::execute(&file.config, &mut io::stdout())))
         }
+        Command::Run(args) => {
+            runtime().and_then(|runtime| runtime.block_on(run::execute(&args.file.config, &args.roles)))
+        }
+        Command::Operator { command: OperatorCommand::Create(args) } => runtime().and_then(|runtime| {
+            let (mut input, mut out) = (io::stdin().lock(), io::stdout());
+            let typed = args.password_stdin.then_some(&mut input as &mut dyn io::BufRead);
+            runtime.block_on(operator::create(&args.file.config, &args.email, typed, &mut out))
+        }),
     };
     let Err(failure) = done else { return ExitCode::SUCCESS };
     // Nobody is left to hear that nobody can be told.
@@ -68,8 +90,9 @@ pub fn execute(cli: &Cli) -> ExitCode {
     ExitCode::from(failure.code())
 }
 
+/// As many worker threads as there are cores, or as `TOKIO_WORKER_THREADS` says.
 fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("rpcgate-admin").build()?)
 }
 
 /// The configuration in `file` and the environment.

@@ -1,1 +1,19 @@
 //! Who somebody is, and how that is shown: passwords, tokens, challenges, roles.
+
+pub mod address;
+pub mod challenge;
+pub mod password;
+pub mod refresh;
+pub mod role;
+pub mod token;
+
+use ring::hmac;
+
+/// A key for one purpose. What is signed for one purpose is worth nothing for another, though a configuration may
+/// give both the same secret.
+fn derive(secret: &[u8], purpose: &str) -> [u8; 32] {
+    let mut key = [0; 32];
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), purpose.as_bytes());
+    key.copy_from_slice(tag.as_ref());
+    key
+}

@@ -24,6 +24,9 @@ pub enum StoreError {
         /// What it has in common with the new one.
         value: &'static str,
     },
+    /// It was decided before, and is not decided twice.
+    #[error("this {0} has been decided already")]
+    Decided(&'static str),
     /// A number that the database has no room for.
     #[error("{0} must be at most 9223372036854775807")]
     TooLarge(&'static str),

@@ -1,9 +1,9 @@
 //! The database. Only here is SQL spoken.
 //!
-//! [`Store`] holds what the management side decides: tenants, users, projects, keys, quotas, and what operators set
-//! over the configuration. Every write is one transaction, and what a gateway must hear of stands in it as a row of the
-//! change feed, which the store tells as core's [`Changes`](rpcgate_core::seam::changes::Changes). [`UsageStore`] holds
-//! what was used.
+//! [`Store`] holds what the management side decides: tenants, users and their sessions, projects, keys, quotas, and what
+//! operators set over the configuration. Every write is one transaction, and what a gateway must hear of stands in it as
+//! a row of the change feed, which the store tells as core's [`Changes`](rpcgate_core::seam::changes::Changes). What
+//! people want to be able to look up later stands in it as an entry of the audit. [`UsageStore`] holds what was used.
 
 mod connect;
 mod entity;
@@ -15,19 +15,26 @@ mod usage;
 pub use crate::usage::{Block, Mark, Restored, Shipment};
 pub use connect::url_of;
 pub use error::StoreError;
-pub use query::{Key, Project, StoredKey, Tenant, User, UserId};
+pub use query::{
+    ATTEMPTS, Attempt, Audit, Digest, Key, LOCK, LimitRequest, LimitRequestId, Project, ProjectChange,
+    Registered, Registration, RequestStatus, Role, Rotation, Session, SessionId, StoredKey, Swept, Tenant,
+    TenantChange, Ticket, UnknownName, User, UserId, Verdict, Whose,
+};
 pub use usage::{Removed, ShipError, UsageStore};
 
 use connect::{DEADLINE, Database, Place};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
 use sea_orm::{DatabaseConnection, DatabaseTransaction};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The management database. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
+    /// What each write leaves in the audit.
+    entry: Option<Arc<Audit>>,
 }
 
 impl Store {
@@ -44,7 +51,13 @@ impl Store {
     async fn open_within(url: &str, migrate: bool, deadline: Duration) -> Result<Self, StoreError> {
         let place = Place::parse(url)?;
         let database = Database::open::<migration::Management>(&place, migrate, deadline).await?;
-        Ok(Store { database })
+        Ok(Store { database, entry: None })
+    }
+
+    /// This store, but each write by it leaves `entry` in the audit, in its own transaction: neither is there without
+    /// the other. A write that takes an entry itself leaves that one instead.
+    pub fn noting(&self, entry: Audit) -> Store {
+        Store { database: self.database.clone(), entry: Some(Arc::new(entry)) }
     }
 
     /// Ends all connections of this store and its clones, which folds SQLite's log into the file.
@@ -60,8 +73,24 @@ impl Store {
         self.database.bounded(work(self.database.reader())).await
     }
 
-    /// Does `work` in one transaction, within the deadline: all of it or nothing.
+    /// Does `work` in one transaction, within the deadline: all of it or nothing. The entry that this store carries goes
+    /// with it.
     async fn write<T>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let work = async |transaction: &DatabaseTransaction| {
+            let done = work(transaction).await?;
+            if let Some(entry) = &self.entry {
+                query::audit::append(transaction, entry).await?;
+            }
+            Ok(done)
+        };
+        self.transact(work).await
+    }
+
+    /// The same for a write that may find nothing to do: what it leaves in the audit is its own affair.
+    async fn transact<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {

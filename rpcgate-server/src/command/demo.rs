@@ -12,7 +12,7 @@ pub struct DemoOptions {
     pub dir: PathBuf,
     /// Where the gateway listens; port 0 picks a free one.
     pub gateway: SocketAddr,
-    /// Where the management side listens.
+    /// Where the management API listens; port 0 picks a free one.
     pub admin: SocketAddr,
     /// Where gRPC is served.
     pub grpc: SocketAddr,
@@ -61,7 +61,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
         out.flush()?;
     }
     while let Told::Reload = signals.next().await {
-        told(demo.read_again().map_err(Failure::from).and_then(|config| Ok(demo.gateway().reload(config)?)));
+        told(demo.reload().map_err(Failure::from));
     }
     report(demo.stop().await);
     Ok(())

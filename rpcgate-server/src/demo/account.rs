@@ -1,4 +1,4 @@
-//! The demo's account in the management database: a tenant, a user, a project and a key.
+//! The demo's account in the management database: a tenant, a user, a project and a key; and an operator.
 //!
 //! It is made before the gateway starts, and every start looks again, so that a start which was killed halfway is made
 //! good by the next one. The key is made last: where it stands, all the rest does, and whatever somebody has changed
@@ -6,9 +6,12 @@
 //! more there is a new one.
 
 use super::dir::Dir;
+use super::login::Access;
 use super::state::State;
 use super::{DemoError, NAME};
-use rpcgate_admin::store::{Key, Project, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id};
+use rpcgate_admin::store::{
+    Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id,
+};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{Config, Plans};
@@ -20,10 +23,10 @@ use std::time::Duration;
 /// The plan at the first start, if nobody says anything else.
 const PLAN: Tier = Tier::Enterprise;
 /// Who manages the account. Nothing is ever sent there: the domain is reserved (RFC 2606).
-const EMAIL: &str = "demo@example.com";
+pub(super) const EMAIL: &str = "demo@example.com";
 /// How often a database that cannot be reached is tried before the start fails, and the time between two attempts.
 const ATTEMPTS: u32 = 8;
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
 /// Whom the demo's key belongs to, by the database.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,10 +37,14 @@ pub(super) struct Account {
     pub(super) api_key: String,
     /// The plan that is in force.
     pub(super) tier: Tier,
+    /// Who manages it.
+    pub(super) owner: Access,
+    /// Who runs the service.
+    pub(super) operator: Access,
 }
 
 impl fmt::Debug for Account {
-    /// The key is left out.
+    /// What is secret is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Account").field("key", &self.key).field("tier", &self.tier).finish_non_exhaustive()
     }
@@ -58,7 +65,7 @@ impl Enrolment<'_> {
     /// The account in the configuration's database, made where it is missing. `state.json` follows a key that is
     /// replaced.
     pub(super) async fn finish(mut self) -> Result<Account, DemoError> {
-        let mut patience = Patience(ATTEMPTS);
+        let mut patience = Patience::new();
         loop {
             match self.attempt().await {
                 // What was written nevertheless is found by the next attempt.
@@ -110,7 +117,9 @@ impl Enrolment<'_> {
             tracing::warn!("the demo's tenant is suspended: its calls are refused");
         }
         let Caller { tenant, project, key, .. } = caller;
-        Ok(Account { tenant, project, key, api_key: self.state.api_key.clone(), tier })
+        let owner = self.owner(store, tenant).await?;
+        let operator = self.operator(store).await?;
+        Ok(Account { tenant, project, key, api_key: self.state.api_key.clone(), tier, owner, operator })
     }
 
     /// Makes what is missing, the key last.
@@ -152,25 +161,43 @@ impl Enrolment<'_> {
         Ok(store.create_key(&key, self.now).await?)
     }
 
-    /// In a database that several demos share, the later ones have another address.
+    /// In a database that several demos share, the later ones have another address. It has no password yet.
     async fn make_user(&self, store: &Store) -> Result<(), StoreError> {
         let tenant = self.state.tenant;
         let email = match store.user_by_email(EMAIL).await? {
-            Some(user) if user.tenant == tenant => return Ok(()),
-            Some(_) => EMAIL.replace('@', &format!("+{tenant}@")),
+            Some(user) if user.tenant == Some(tenant) => return Ok(()),
+            Some(_) => own_address(EMAIL, tenant),
             None => EMAIL.to_owned(),
         };
-        let user = User { id: UserId(fresh_id(self.now)), tenant, email, created_at: self.now };
+        let user = User {
+            id: UserId(fresh_id(self.now)),
+            tenant: Some(tenant),
+            email,
+            name: NAME.into(),
+            role: Role::Owner,
+            password: None,
+            confirmed_at: Some(self.now),
+            created_at: self.now,
+        };
         there(store.create_user(&user).await)
     }
 }
 
+/// The address in the place of one that another demo has.
+pub(super) fn own_address(email: &str, tenant: TenantId) -> String {
+    email.replace('@', &format!("+{tenant}@"))
+}
+
 /// How many attempts are left.
-struct Patience(u32);
+pub(super) struct Patience(u32);
 
 impl Patience {
+    pub(super) fn new() -> Self {
+        Patience(ATTEMPTS)
+    }
+
     /// Whether there is another attempt after one that failed like this.
-    fn bears(&mut self, error: &DemoError) -> bool {
+    pub(super) fn bears(&mut self, error: &DemoError) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 > 0 && matches!(error, DemoError::Store(StoreError::Away(_)))
     }

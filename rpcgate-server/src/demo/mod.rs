@@ -1,4 +1,5 @@
-//! The demo: a gateway, a simulated node for every chain that has no real one, and a key, in one process.
+//! The demo: a gateway, the management API, a simulated node for every chain that has no real one, an account with a key,
+//! and an operator, in one process.
 //!
 //! Everything that a second start needs is kept in one folder, so that key, ids, usage and blocks stay the same:
 //! `state.json` with the seed and the secrets; the databases of accounts and usage, and the journal; and a file for
@@ -9,6 +10,8 @@
 mod account;
 mod chosen;
 mod dir;
+mod login;
+mod management;
 mod node;
 mod settings;
 mod sheet;
@@ -29,6 +32,9 @@ use crate::command::demo::DemoOptions;
 use crate::gateway::{Drained, Gateway, StartError, StartOptions};
 use account::Enrolment;
 use chosen::ChosenNode;
+use management::Management;
+use rpcgate_admin::house::HouseError;
+use rpcgate_admin::identity::password::PasswordError;
 use rpcgate_admin::store::StoreError;
 use rpcgate_chains::simulate::{self, Dial};
 use rpcgate_core::config::{Config, ConfigErrors, LoadError};
@@ -60,6 +66,7 @@ pub struct Prepared {
 #[derive(Debug)]
 pub struct Demo {
     gateway: Gateway,
+    management: Management,
     sheet: Sheet,
     tier: Tier,
     settings: Settings,
@@ -95,6 +102,20 @@ pub enum DemoError {
     /// The gateway.
     #[error("{0}{hint}", hint = hint(.0))]
     Start(#[from] StartError),
+    /// A password of its account cannot be hashed, or not be compared.
+    #[error(transparent)]
+    Password(#[from] PasswordError),
+    /// The management side, for another reason than its databases.
+    #[error(transparent)]
+    House(HouseError),
+    /// The management API's address.
+    #[error("admin.listen: {listen}: {source}; --admin names another address, port 0 picks a free one")]
+    Admin {
+        /// The address.
+        listen: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
     /// It was told to end before calls could come, or what it has to do until then was cut off: the log says why.
     #[error("the demo ended before it was ready")]
     Unready,
@@ -107,6 +128,15 @@ fn hint(error: &StartError) -> &'static str {
     }
 }
 
+impl From<HouseError> for DemoError {
+    fn from(error: HouseError) -> Self {
+        match error {
+            HouseError::Store(error) => DemoError::Store(error),
+            error => DemoError::House(error),
+        }
+    }
+}
+
 impl From<DemoError> for Failure {
     fn from(error: DemoError) -> Self {
         let text = error.to_string();
@@ -115,6 +145,7 @@ impl From<DemoError> for Failure {
             | DemoError::Load(_)
             | DemoError::Part(_)
             | DemoError::Store(StoreError::Url(_)) => Failure::Configuration(text),
+            DemoError::House(error) if error.is_configuration() => Failure::Configuration(text),
             DemoError::Start(error) if error.is_configuration() => Failure::Configuration(text),
             _ => Failure::Other(text),
         }
@@ -140,7 +171,7 @@ impl Prepared {
             }
         }
         let urls: Vec<_> = seats.iter().map(|(chain, seat)| (*chain, seat.url())).collect();
-        let settings = Settings::new(options, chosen, &dir, &state.key_secret, &urls)?;
+        let settings = Settings::new(options, chosen, &dir, &state, &urls)?;
         let config = settings.read()?;
         Ok(Prepared { dir, state, plan: options.plan, seats, settings, config })
     }
@@ -150,8 +181,8 @@ impl Prepared {
         &self.config
     }
 
-    /// Starts the nodes, makes the account where it is missing, starts the gateway, all by the clock of `options`, and
-    /// writes `demo.json` once calls are admitted. A state in `options` is not used: the demo has its own.
+    /// Starts the nodes, makes the account where it is missing, starts the gateway and the management API, all by the clock
+    /// of `options`, and writes `demo.json` once calls are admitted. A state in `options` is not used: the demo has its own.
     ///
     /// # Errors
     /// [`DemoError`]; nothing is left running then.
@@ -169,20 +200,33 @@ impl Prepared {
         let enrolment = Enrolment { config: &config, dir: &dir, state: &mut state, plan, now: clock.now() };
         let account = enrolment.finish().await?;
         let gateway = serve(&config, options).await?;
-        let sheet = Sheet::new(&config, gateway.addr(), &account);
+        // The gateway is ready, so nobody makes or changes the databases that are opened here.
+        let management = match Management::start(&config, clock).await {
+            Ok(management) => management,
+            Err(error) => {
+                gateway.drain().await;
+                return Err(error);
+            }
+        };
+        let sheet = Sheet::new(&config, gateway.addr(), management.addr(), &account);
         if let Err(error) = sheet.publish(&dir) {
-            gateway.drain().await;
+            tokio::join!(gateway.drain(), management.drain());
             return Err(error.into());
         }
-        Ok(Demo { gateway, sheet, tier: account.tier, settings, nodes, dir })
+        Ok(Demo { gateway, management, sheet, tier: account.tier, settings, nodes, dir })
     }
+}
+
+/// What of `config` is for the gateway, which would say of the rest that it has no effect.
+fn of_gateway(config: &Config) -> Config {
+    Config { admin: Default::default(), ..config.clone() }
 }
 
 /// A gateway that admits calls.
 async fn serve(config: &Config, options: StartOptions) -> Result<Gateway, DemoError> {
     let kept = Arc::new(crate::state::State::open(config, options.clock.clone())?);
     let options = StartOptions { state: Some(kept.clone()), ..options };
-    let gateway = match Gateway::start(config.clone(), options).await {
+    let gateway = match Gateway::start(of_gateway(config), options).await {
         Ok(gateway) => gateway,
         Err(error) => {
             kept.close().await;
@@ -210,6 +254,11 @@ impl Demo {
         self.gateway.addr()
     }
 
+    /// Where the management API listens.
+    pub fn admin(&self) -> SocketAddr {
+        self.management.addr()
+    }
+
     /// Its gateway.
     pub fn gateway(&self) -> &Gateway {
         &self.gateway
@@ -225,19 +274,25 @@ impl Demo {
         welcome::text(&self.sheet, self.tier.name(), &self.file())
     }
 
-    /// The configuration as it is now, the file read again: for [`Gateway::reload`].
+    /// Reads the configuration again, the file too, and puts it in force at the gateway and the management API. Gives
+    /// back the tables and values that differ but need a restart.
     ///
     /// # Errors
-    /// [`DemoError`] with everything that is wrong.
-    pub fn read_again(&self) -> Result<Config, DemoError> {
-        self.settings.read()
+    /// [`DemoError`] with what is wrong; then all is as it was before.
+    pub fn reload(&self) -> Result<Vec<&'static str>, DemoError> {
+        let config = self.settings.read()?;
+        let house = self.management.refitted(config.clone())?;
+        let mut asleep = self.gateway.reload(of_gateway(&config))?;
+        self.management.serve(&house);
+        asleep.extend(self.management.asleep(&config));
+        Ok(asleep)
     }
 
-    /// Finishes the calls in flight, puts what was recorded of them into the usage database, then stops the gateway and
-    /// the nodes. `demo.json` stays.
+    /// Finishes the calls in flight, puts what was recorded of them into the usage database, then stops the gateway, the
+    /// management API and the nodes. `demo.json` stays.
     pub async fn stop(self) -> Drained {
-        let drained = self.gateway.drain().await;
+        let (drained, cut) = tokio::join!(self.gateway.drain(), self.management.drain());
         drop(self.nodes);
-        drained
+        Drained { cut: drained.cut + cut }
     }
 }

@@ -4,6 +4,7 @@
 use super::DemoError;
 use super::chosen::{self, ChosenNode};
 use super::dir::{Dir, DirError};
+use super::state::State;
 use crate::command::demo::DemoOptions;
 use crate::command::load;
 use rpcgate_admin::store::url_of;
@@ -11,11 +12,13 @@ use rpcgate_core::config::{Config, Setting};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Where the gateway listens if nobody says anything else.
+/// Where the gateway and the management API listen if nobody says anything else.
 const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
-/// The database and the folder of usage that is not in it yet, in the demo's folder.
+const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
+/// The database, the folder of usage that is not in it yet and the one of mails, in the demo's folder.
 const DATABASE: &str = "rpcgate.db";
 const JOURNAL: &str = "journal";
+const OUTBOX: &str = "outbox";
 /// Who gives the demo's own settings, in messages about them.
 const OWN: &str = "the demo";
 
@@ -29,7 +32,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Settings of a demo in `dir` with this secret for its keys, whose simulated nodes are at these URLs, by chain.
+    /// Settings of a demo in `dir` with the secrets of `state`, whose simulated nodes are at these URLs, by chain.
     ///
     /// # Errors
     /// [`DirError`] for a folder whose name a setting cannot hold.
@@ -37,14 +40,16 @@ impl Settings {
         options: &DemoOptions,
         chosen: Vec<ChosenNode>,
         dir: &Dir,
-        key_secret: &str,
+        state: &State,
         simulated: &[(&str, String)],
     ) -> Result<Settings, DirError> {
         let own = |path: &str, value: String| Setting::new(OWN, path, value);
         // Whole paths: they are the demo's folder wherever somebody is who reads them.
         let (database, journal) = (dir.absolute(DATABASE)?, dir.absolute(JOURNAL)?);
         let mut base = vec![
-            own("gateway.key_secret", key_secret.to_owned()),
+            own("gateway.key_secret", state.key_secret.clone()),
+            own("admin.jwt.secret", state.jwt_secret.clone()),
+            own("admin.mail.outbox", dir.absolute(OUTBOX)?),
             own("database.url", url_of(database.as_ref())),
             own("journal.dir", journal),
             own("telemetry.log_format", "text".into()),
@@ -54,11 +59,15 @@ impl Settings {
         base.extend(simulated.iter().map(|(chain, url)| own(&format!("chains.{chain}.nodes"), url.clone())));
         let mut flags = chosen::flags(&chosen);
         // An option that was left alone is the demo's own setting; one that was given is a flag.
-        let listen = options.gateway.to_string();
-        if options.gateway == GATEWAY {
-            base.push(own("gateway.listen", listen));
-        } else {
-            flags.push(Setting::new("--gateway", "gateway.listen", listen));
+        for (option, path, listen, alone) in [
+            ("--gateway", "gateway.listen", options.gateway, GATEWAY),
+            ("--admin", "admin.listen", options.admin, ADMIN),
+        ] {
+            if listen == alone {
+                base.push(own(path, listen.to_string()));
+            } else {
+                flags.push(Setting::new(option, path, listen.to_string()));
+            }
         }
         Ok(Settings { base, flags, chosen, file: options.config.clone() })
     }
@@ -80,7 +89,7 @@ mod tests {
         DemoOptions {
             dir: PathBuf::new(),
             gateway: GATEWAY,
-            admin: GATEWAY,
+            admin: ADMIN,
             grpc: GATEWAY,
             nodes: Vec::new(),
             plan: None,
@@ -91,7 +100,7 @@ mod tests {
     fn config(options: &DemoOptions, dir: &Dir) -> Config {
         let chosen = options.nodes.iter().map(ChosenNode::new).collect::<Result<_, _>>().unwrap();
         let simulated = [("eth", "http://s:1".to_owned()), ("btc", "http://s:2".to_owned())];
-        Settings::new(options, chosen, dir, "a secret of the demo", &simulated).unwrap().read().unwrap()
+        Settings::new(options, chosen, dir, &State::open(dir).unwrap(), &simulated).unwrap().read().unwrap()
     }
 
     fn urls(config: &Config, chain: &str) -> Vec<String> {
@@ -103,37 +112,42 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
         let alone = config(&options(), &dir);
-        assert_eq!(alone.gateway.listen, GATEWAY);
+        assert_eq!((alone.gateway.listen, alone.admin.listen), (GATEWAY, ADMIN));
         assert_eq!((urls(&alone, "eth"), urls(&alone, "bsc").len()), (vec!["http://s:1".to_owned()], 0));
 
         let file = home.path().join("rpcgate.toml");
-        let text = "[gateway]\nlisten = \"127.0.0.1:1\"\n[database]\nurl = \"sqlite://f.db\"\n[journal]\ndir = \"f\"\n\
+        let text = "[gateway]\nlisten = \"127.0.0.1:1\"\n[admin]\nlisten = \"127.0.0.1:2\"\nmail.outbox = \"f\"\n\
+                    jwt.secret = \"a secret of the file, long enough\"\n[database]\nurl = \"sqlite://f.db\"\n[journal]\ndir = \"f\"\n\
                     [chains]\nbsc.nodes = [\"http://f:1\"]\neth.nodes = [\"http://f:2\"]\nbtc.nodes = []\n";
         std::fs::write(&file, text).unwrap();
         let with_file = DemoOptions { config: Some(file), ..options() };
         let filed = config(&with_file, &dir);
-        assert_eq!(filed.gateway.listen.port(), 1);
+        assert_eq!((filed.gateway.listen.port(), filed.admin.listen.port()), (1, 2));
+        assert_eq!(filed.admin.mail.outbox, Path::new("f"));
+        assert_eq!(filed.admin.jwt.secret.as_ref().unwrap().expose(), "a secret of the file, long enough");
         assert_eq!((filed.database.url(), filed.journal.dir.as_path()), ("sqlite://f.db", Path::new("f")));
         assert_eq!([urls(&filed, "bsc"), urls(&filed, "eth")], [["http://f:1"], ["http://f:2"]]);
         assert!(urls(&filed, "btc").is_empty());
 
         let node = ("eth".to_owned(), "url".to_owned(), "http://o:1".to_owned());
-        let gateway = "127.0.0.1:0".parse().unwrap();
-        let given = config(&DemoOptions { gateway, nodes: vec![node], ..with_file }, &dir);
-        assert_eq!(given.gateway.listen.port(), 0);
+        let free = "127.0.0.1:0".parse().unwrap();
+        let given = config(&DemoOptions { gateway: free, admin: free, nodes: vec![node], ..with_file }, &dir);
+        assert_eq!((given.gateway.listen.port(), given.admin.listen.port()), (0, 0));
         assert_eq!([urls(&given, "bsc"), urls(&given, "eth")], [["http://f:1"], ["http://o:1"]]);
     }
 
     #[test]
-    fn no_key_stands_in_the_configuration() {
+    fn no_key_stands_in_the_configuration_and_the_secrets_are_those_that_are_kept() {
         let home = tempfile::tempdir().unwrap();
-        let config = config(&options(), &Dir::open(home.path()).unwrap());
+        let dir = Dir::open(home.path()).unwrap();
+        let (config, state) = (config(&options(), &dir), State::open(&dir).unwrap());
         assert!(config.callers().is_empty());
-        assert_eq!(config.gateway.key_secret.unwrap().expose(), "a secret of the demo");
+        assert_eq!(config.gateway.key_secret.unwrap().expose(), state.key_secret);
+        assert_eq!(config.admin.jwt.secret.unwrap().expose(), state.jwt_secret);
     }
 
     #[test]
-    fn database_and_journal_are_in_the_folder_however_it_is_named() {
+    fn database_journal_and_outbox_are_in_the_folder_however_it_is_named() {
         let home = tempfile::tempdir().unwrap();
         let name = "a demo, 100% #1";
         // The way up to the root and down again, seen from here.
@@ -144,7 +158,11 @@ mod tests {
             let config = config(&options(), &Dir::open(&path).unwrap());
             let file = config.database.url().strip_prefix("sqlite://").unwrap();
             let file = file.replace("%20", " ").replace("%23", "#").replace("%25", "%");
-            for (file, name) in [(Path::new(&file), "rpcgate.db"), (&config.journal.dir, "journal")] {
+            for (file, name) in [
+                (Path::new(&file), "rpcgate.db"),
+                (&config.journal.dir, "journal"),
+                (&config.admin.mail.outbox, "outbox"),
+            ] {
                 assert!(file.is_absolute(), "{}", file.display());
                 let folder = file.parent().unwrap().canonicalize().unwrap();
                 assert_eq!(folder, path.canonicalize().unwrap());
@@ -158,7 +176,8 @@ mod tests {
         use std::os::unix::ffi::OsStrExt;
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(&home.path().join(std::ffi::OsStr::from_bytes(b"d\xff"))).unwrap();
-        let error = Settings::new(&options(), Vec::new(), &dir, "s", &[]).unwrap_err().to_string();
+        let state = State::open(&dir).unwrap();
+        let error = Settings::new(&options(), Vec::new(), &dir, &state, &[]).unwrap_err().to_string();
         assert!(error.starts_with("--dir ") && error.contains("not UTF-8"), "{error}");
     }
 }

@@ -2,10 +2,12 @@
 
 use super::account::Account;
 use super::dir::{Dir, DirError};
+use super::login::Access;
 use rpcgate_core::config::{Config, Node};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 /// The file's name in the demo's folder.
 pub const FILE: &str = "demo.json";
@@ -15,6 +17,14 @@ pub const FILE: &str = "demo.json";
 pub(super) struct Sheet {
     /// The gateway's base URL.
     pub(super) gateway: String,
+    /// The management host's base URL.
+    pub(super) admin: String,
+    /// Who logs in there.
+    pub(super) owner: Access,
+    /// Who runs the service.
+    pub(super) operator: Access,
+    /// The folder of mails; none where a server takes them.
+    pub(super) outbox: Option<String>,
     pub(super) tenant_id: String,
     pub(super) project_id: String,
     pub(super) key_id: String,
@@ -31,12 +41,17 @@ impl std::fmt::Debug for Sheet {
 }
 
 impl Sheet {
-    /// What to say of a gateway that serves `config` at `addr`, to the holder of `account`.
-    pub(super) fn new(config: &Config, addr: SocketAddr, account: &Account) -> Sheet {
+    /// What to say of a gateway that serves `config` at `addr`, and of a management API at `admin`, to the holder of
+    /// `account`.
+    pub(super) fn new(config: &Config, addr: SocketAddr, admin: SocketAddr, account: &Account) -> Sheet {
         let scheme = if config.gateway.tls.pair().is_some() { "https" } else { "http" };
         let nodes = config.chains.iter().filter(|(_, chain)| chain.enabled);
         Sheet {
             gateway: format!("{scheme}://{}", reachable(addr)),
+            admin: format!("http://{}", reachable(admin)),
+            owner: account.owner.clone(),
+            operator: account.operator.clone(),
+            outbox: config.admin.mail.smtp.is_none().then(|| absolute(&config.admin.mail.outbox)),
             tenant_id: account.tenant.to_string(),
             project_id: account.project.to_string(),
             key_id: account.key.to_string(),
@@ -59,24 +74,24 @@ impl Sheet {
             "ws": null,
             "grpc": null,
             "grpc_ca": null,
-            "admin": null,
+            "admin": self.admin,
             "dashboard": null,
-            "email": null,
-            "password": null,
+            "email": self.owner.email,
+            "password": self.owner.password,
             "tenant_id": self.tenant_id,
             "project_id": self.project_id,
             "key_id": self.key_id,
             "api_key": self.api_key,
-            "operator": null,
+            "operator": { "email": self.operator.email, "password": self.operator.password },
             "nodes": nodes,
-            "outbox": null,
+            "outbox": self.outbox,
             "pid": std::process::id(),
         })
     }
 }
 
 /// Where a listener at `addr` is reached from this machine: one on all addresses has to be asked on one.
-fn reachable(addr: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(addr: SocketAddr) -> SocketAddr {
     let mut reachable = addr;
     if addr.ip().is_unspecified() {
         reachable.set_ip(if addr.is_ipv4() {
@@ -86,6 +101,11 @@ fn reachable(addr: SocketAddr) -> SocketAddr {
         });
     }
     reachable
+}
+
+/// The path from the root on, where the system knows it.
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).as_deref().unwrap_or(path).display().to_string()
 }
 
 /// The HTTP URL of a node with its user and password put back.
@@ -131,15 +151,22 @@ mod tests {
             ("chains.btc.nodes", "http://us%20er:p%40ss@h:2/wallet,http://h:3"),
             ("chains.bsc.nodes", "http://h:4"),
             ("chains.bsc.enabled", "false"),
+            ("admin.mail.outbox", "/a/mails"),
         ]);
+        let access = |email: &str| Access { email: email.to_owned(), password: format!("of {email}") };
         let account = Account {
             tenant: TenantId(1),
             project: ProjectId(2),
             key: KeyId(3),
             api_key: "a-key".into(),
             tier: Tier::Free,
+            owner: access("a@h"),
+            operator: access("b@h"),
         };
-        let sheet = Sheet::new(&config, "0.0.0.0:80".parse().unwrap(), &account).json();
+        let (addr, admin) = ("0.0.0.0:80".parse().unwrap(), "[::]:81".parse().unwrap());
+        let whole = Sheet::new(&config, addr, admin, &account);
+        assert!(!format!("{whole:?} {account:?} {:?}", whole.owner).contains("of a@h"));
+        let sheet = whole.json();
         let names: Vec<_> = sheet.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(
             names,
@@ -163,6 +190,10 @@ mod tests {
             ]
         );
         assert_eq!(sheet["gateway"], "http://127.0.0.1:80");
+        assert_eq!(sheet["admin"], "http://[::1]:81");
+        assert_eq!((&sheet["email"], &sheet["password"]), (&json!("a@h"), &json!("of a@h")));
+        assert_eq!(sheet["operator"], json!({ "email": "b@h", "password": "of b@h" }));
+        assert_eq!(sheet["outbox"], "/a/mails");
         assert_eq!(sheet["api_key"], "a-key");
         for (name, number) in [("tenant_id", 1), ("project_id", 2), ("key_id", 3)] {
             assert_eq!(sheet[name], format!("00000000-0000-0000-0000-00000000000{number}"));
@@ -170,10 +201,30 @@ mod tests {
         assert_eq!(sheet["pid"], std::process::id());
         let nodes = json!({ "eth": "http://h:1", "btc": "http://us%20er:p%40ss@h:2/wallet" });
         assert_eq!(sheet["nodes"], nodes);
-        for null in ["admin", "dashboard", "email", "grpc", "grpc_ca", "operator", "outbox", "password", "ws"]
-        {
+        for null in ["dashboard", "grpc", "grpc_ca", "ws"] {
             assert!(sheet[null].is_null(), "{null}");
         }
+    }
+
+    #[test]
+    fn mails_that_a_server_takes_are_in_no_outbox() {
+        let access = Access { email: "a@h".into(), password: "p".into() };
+        let account = Account {
+            tenant: TenantId(1),
+            project: ProjectId(2),
+            key: KeyId(3),
+            api_key: "a-key".into(),
+            tier: Tier::Free,
+            owner: access.clone(),
+            operator: access,
+        };
+        let addr = "127.0.0.1:80".parse().unwrap();
+        let outbox = |settings: &[(&str, &str)]| {
+            Sheet::new(&config(settings), addr, addr, &account).json()["outbox"].clone()
+        };
+        assert!(outbox(&[("admin.mail.smtp", "smtp://h:25")]).is_null());
+        let told = outbox(&[("admin.mail.outbox", "here")]);
+        assert!(Path::new(told.as_str().unwrap()).is_absolute(), "{told}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::dir::{Dir, DirError};
 use ring::rand::{SecureRandom, SystemRandom};
+use rpcgate_admin::store::UserId;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::secret::{KeyForge, NoRandomness, random_text};
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use std::fmt;
 
 const FILE: &str = "state.json";
 const SECRET_LENGTH: usize = 48;
+const PASSWORD_LENGTH: usize = 24;
 
 /// A demo's memory.
 #[derive(Clone, PartialEq, Eq)]
@@ -23,6 +25,29 @@ pub(super) struct State {
     pub(super) tenant: TenantId,
     pub(super) project: ProjectId,
     pub(super) key: KeyId,
+    /// `admin.jwt.secret`.
+    pub(super) jwt_secret: String,
+    /// What the account's user logs in with.
+    pub(super) owner: Login,
+    /// What the operator logs in with.
+    pub(super) operator: Login,
+    pub(super) operator_id: UserId,
+}
+
+/// A password that the demo made.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Login {
+    pub(super) password: String,
+    /// The digest that this password had with a hash which it is known to fit. Where it is the one of the hash in the
+    /// database, nothing has to be hashed to know that the password is still good.
+    pub(super) proof: Option<String>,
+}
+
+impl fmt::Debug for Login {
+    /// The password is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for State {
@@ -60,8 +85,16 @@ impl State {
             state.keep(dir)?;
             return Ok(state);
         };
-        State::read(&text)
-            .map_err(|why| StateError::Unreadable { file: dir.file(FILE).display().to_string(), why })
+        let mut state = State::read(&text).map_err(|why| State::unreadable(dir, why))?;
+        if state.complete()? {
+            state.keep(dir)?;
+        }
+        Ok(state)
+    }
+
+    /// That the file in `dir` cannot be used, and why.
+    pub(super) fn unreadable(dir: &Dir, why: String) -> StateError {
+        StateError::Unreadable { file: dir.file(FILE).display().to_string(), why }
     }
 
     /// Writes it to `dir`.
@@ -73,6 +106,12 @@ impl State {
             "tenant_id": self.tenant.to_string(),
             "project_id": self.project.to_string(),
             "key_id": self.key.to_string(),
+            "jwt_secret": self.jwt_secret,
+            "password": self.owner.password,
+            "password_proof": self.owner.proof,
+            "operator_id": self.operator_id.to_string(),
+            "operator_password": self.operator.password,
+            "operator_password_proof": self.operator.proof,
         });
         Ok(dir.write(FILE, &format!("{value:#}\n"))?)
     }
@@ -92,17 +131,44 @@ impl State {
     fn make() -> Result<State, NoRandomness> {
         let mut key_secret = String::new();
         random_text(SECRET_LENGTH, &mut key_secret)?;
-        Ok(State {
+        let none = Login { password: String::new(), proof: None };
+        let mut state = State {
             seed: u64::from_be_bytes(random()?),
             api_key: KeyForge::new(key_secret.as_bytes()).make()?,
             key_secret,
             tenant: TenantId(uuid()?),
             project: ProjectId(uuid()?),
             key: KeyId(uuid()?),
-        })
+            jwt_secret: String::new(),
+            owner: none.clone(),
+            operator: none,
+            operator_id: UserId(0),
+        };
+        state.complete()?;
+        Ok(state)
     }
 
-    /// The error says what is wrong and repeats no value.
+    /// Makes what the version that wrote it did not keep. Whether there was any.
+    fn complete(&mut self) -> Result<bool, NoRandomness> {
+        let mut made = false;
+        for (text, length) in [
+            (&mut self.jwt_secret, SECRET_LENGTH),
+            (&mut self.owner.password, PASSWORD_LENGTH),
+            (&mut self.operator.password, PASSWORD_LENGTH),
+        ] {
+            if text.is_empty() {
+                random_text(length, text)?;
+                made = true;
+            }
+        }
+        if self.operator_id == UserId(0) {
+            self.operator_id = UserId(uuid()?);
+            made = true;
+        }
+        Ok(made)
+    }
+
+    /// What an earlier version did not keep is empty. The error says what is wrong and repeats no value.
     pub(super) fn read(text: &str) -> Result<State, String> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| format!("line {}: not JSON", error.line()))?;
@@ -110,7 +176,19 @@ impl State {
             let text = value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
             text.map(str::to_owned).ok_or_else(|| format!("{name} must be a text"))
         };
+        let newer = |name: &str| match value.get(name) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(_) => text(name),
+        };
+        let login = |password: &str, proof: &str| -> Result<Login, String> {
+            let proof = Some(newer(proof)?).filter(|proof| !proof.is_empty());
+            Ok(Login { password: newer(password)?, proof })
+        };
         let not_uuid = |name: &'static str| move |_| format!("{name} must be a UUID");
+        let operator_id = match newer("operator_id")? {
+            none if none.is_empty() => UserId(0),
+            id => id.parse().map_err(|_| "operator_id must be a UUID")?,
+        };
         Ok(State {
             seed: value.get("seed").and_then(Value::as_u64).ok_or("seed must be a whole number")?,
             key_secret: text("key_secret")?,
@@ -118,6 +196,10 @@ impl State {
             tenant: text("tenant_id")?.parse().map_err(not_uuid("tenant_id"))?,
             project: text("project_id")?.parse().map_err(not_uuid("project_id"))?,
             key: text("key_id")?.parse().map_err(not_uuid("key_id"))?,
+            jwt_secret: newer("jwt_secret")?,
+            owner: login("password", "password_proof")?,
+            operator: login("operator_password", "operator_password_proof")?,
+            operator_id,
         })
     }
 }
@@ -150,6 +232,31 @@ mod tests {
     }
 
     #[test]
+    fn what_an_earlier_version_did_not_keep_is_added_once_and_all_else_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        let mut made = State::open(&dir).unwrap();
+        made.owner.proof = Some("p".into());
+        made.keep(&dir).unwrap();
+        let whole: Value = serde_json::from_str(&dir.read(FILE).unwrap().unwrap()).unwrap();
+        for gone in ["jwt_secret", "password", "operator_password", "operator_id"] {
+            let mut old = whole.clone();
+            old.as_object_mut().unwrap().remove(gone);
+            dir.write(FILE, &old.to_string()).unwrap();
+            let state = State::open(&dir).unwrap();
+            assert_eq!(State::open(&dir).unwrap(), state, "{gone}: it is kept from now on");
+            let mut now: Value = serde_json::from_str(&dir.read(FILE).unwrap().unwrap()).unwrap();
+            assert!(now[gone].as_str().unwrap().len() >= 24, "{gone}");
+            assert_ne!(now[gone], whole[gone], "{gone}");
+            now[gone] = whole[gone].clone();
+            assert_eq!(now, whole, "{gone}");
+        }
+        assert!(made.jwt_secret.len() >= 32 && made.owner.password != made.operator.password);
+        let shown = format!("{made:?} {:?}", made.owner);
+        assert!(!shown.contains(&made.owner.password) && !shown.contains(&made.jwt_secret), "{shown}");
+    }
+
+    #[test]
     fn another_key_has_another_identifier_and_all_else_stays() {
         let home = tempfile::tempdir().unwrap();
         let first = State::open(&Dir::open(home.path()).unwrap()).unwrap();
@@ -175,16 +282,20 @@ mod tests {
         let whole = dir.read(FILE).unwrap().unwrap();
         let tenant = made.tenant.to_string();
         for (broken, why) in [
-            (whole[..whole.len() - 4].to_owned(), "line 7: not JSON"),
+            (whole[..whole.len() - 4].to_owned(), "line 13: not JSON"),
             (String::new(), "line 1: not JSON"),
             (whole.replace("\"seed\": ", "\"seed\": -"), "seed must be a whole number"),
             (whole.replace("api_key", "api-key"), "api_key must be a text"),
             (whole.replace(&tenant, "x"), "tenant_id must be a UUID"),
+            (whole.replace(&made.operator_id.to_string(), "x"), "operator_id must be a UUID"),
+            (whole.replace(&made.jwt_secret, ""), "jwt_secret must be a text"),
         ] {
             dir.write(FILE, &broken).unwrap();
             let error = State::open(&dir).unwrap_err().to_string();
             assert!(error.contains(&format!("{FILE}: {why}")), "{error}");
-            assert!(!error.contains(&made.api_key) && !error.contains(&made.key_secret));
+            for secret in [&made.api_key, &made.key_secret, &made.jwt_secret, &made.owner.password] {
+                assert!(!error.contains(secret), "{error}");
+            }
             assert_eq!(dir.read(FILE).unwrap().unwrap(), broken);
         }
     }

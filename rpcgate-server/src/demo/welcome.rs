@@ -16,8 +16,8 @@ const TOKEN: &str = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
 /// `totalSupply()`, by the ABI of EIP-20.
 const TOTAL_SUPPLY: &str = "0x18160ddd";
 
-/// The text. Each line that begins with `curl` is a command of its own. Node URLs, which may hold passwords, are left
-/// to the file.
+/// The text. Each line that begins with `curl` is a command of its own. Passwords, and node URLs, which may hold some,
+/// are left to the file.
 pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
     let served: Vec<_> = rpcgate_chains::catalog()
         .filter(|adapter| sheet.nodes.iter().any(|(chain, _)| *chain == adapter.facts().name.as_str()))
@@ -26,7 +26,13 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
         1 => "1 chain".to_owned(),
         count => format!("{count} chains"),
     };
-    let mut lines = vec![format!("rpcgate serves {chains} at {} (plan: {plan}).", sheet.gateway)];
+    let mut lines = vec![
+        format!("rpcgate serves {chains} at {} (plan: {plan}).", sheet.gateway),
+        format!(
+            "The management API is at {admin}, a browser of it at {admin}/swagger/.",
+            admin = sheet.admin
+        ),
+    ];
     let mut section = |title: &str, commands: Vec<String>| {
         if !commands.is_empty() {
             lines.extend([String::new(), title.to_owned()]);
@@ -50,7 +56,7 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
     );
     lines.extend([
         String::new(),
-        format!("Key, ids and node URLs, for programs: {}", file.display()),
+        format!("Key, ids and node URLs, for programs, and what to log in with: {}", file.display()),
         "Ctrl-C (or SIGTERM) finishes the calls in flight and stops; the next start goes on from here."
             .to_owned(),
     ]);
@@ -82,11 +88,16 @@ fn curl(sheet: &Sheet, options: &str, chain: &str, body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::login::Access;
     use super::*;
 
     fn sheet(chains: &[&str]) -> Sheet {
         Sheet {
             gateway: "http://127.0.0.1:8080".into(),
+            admin: "http://127.0.0.1:8081".into(),
+            owner: Access { email: "a@h".into(), password: "secret".into() },
+            operator: Access { email: "b@h".into(), password: "secret".into() },
+            outbox: None,
             tenant_id: "t".into(),
             project_id: "p".into(),
             key_id: "k".into(),
@@ -110,6 +121,11 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("secret"), "{text}");
+        assert!(
+            text.contains(
+                "API is at http://127.0.0.1:8081, a browser of it at http://127.0.0.1:8081/swagger/."
+            )
+        );
         let text = super::text(&sheet(&["btc"]), "free", Path::new("d"));
         assert!(
             text.contains("8080/btc") && !text.contains("8080/eth") && text.contains("serves 1 chain at"),

@@ -12,6 +12,8 @@ pub(crate) struct Model {
     pub(crate) allowed_methods: String,
     pub(crate) blocked_methods: String,
     pub(crate) created_at: i64,
+    /// The row stays, so that usage can be told of a project that is gone.
+    pub(crate) deleted_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
@@ -28,6 +30,12 @@ pub(crate) enum Relation {
         to = "super::quotas::Column::ProjectId"
     )]
     Quota,
+}
+
+impl Related<super::quotas::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Quota.def()
+    }
 }
 
 impl ActiveModelBehavior for ActiveModel {}

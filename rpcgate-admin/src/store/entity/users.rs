@@ -7,8 +7,14 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    pub(crate) tenant_id: Uuid,
+    /// Null: an operator.
+    pub(crate) tenant_id: Option<Uuid>,
     pub(crate) email: String,
+    pub(crate) name: String,
+    pub(crate) role: String,
+    /// A hash in PHC's form.
+    pub(crate) password: Option<String>,
+    pub(crate) confirmed_at: Option<i64>,
     pub(crate) created_at: i64,
 }
 

@@ -104,6 +104,11 @@ impl MigrationTrait for Accounts {
     }
 }
 
-fn reference(table: &'static str, column: &'static str, to: &'static str) -> ForeignKeyCreateStatement {
+/// A foreign key: `column` of `table` holds an `id` of `to`.
+pub(super) fn reference(
+    table: &'static str,
+    column: &'static str,
+    to: &'static str,
+) -> ForeignKeyCreateStatement {
     ForeignKey::create().from(table, column).to(to, "id").take()
 }

@@ -2,6 +2,7 @@
 //! own, at the end of the list.
 
 mod accounts;
+mod identity;
 mod usage;
 
 use sea_orm::DynIden;
@@ -13,7 +14,7 @@ pub(super) struct Management;
 
 impl MigratorTrait for Management {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(accounts::Accounts)]
+        vec![Box::new(accounts::Accounts), Box::new(identity::Identity)]
     }
 
     /// A name of its own, because usage may lie in the same database.
@@ -32,5 +33,50 @@ impl MigratorTrait for Usage {
 
     fn migration_table_name() -> DynIden {
         Alias::new("usage_migrations").into_iden()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Role, Store, User, UserId, url_of};
+    use rpcgate_core::caller::{ProjectId, TenantId};
+    use rpcgate_core::clock::Time;
+    use sea_orm::ConnectionTrait;
+
+    const FIRST: &str = "
+        INSERT INTO tenants VALUES (x'00000000000000000000000000000002', 'bank', 'free', 0, 5);
+        INSERT INTO users VALUES
+            (x'00000000000000000000000000000001', x'00000000000000000000000000000002', 'a@b.example', 7);
+        INSERT INTO projects VALUES
+            (x'00000000000000000000000000000003', x'00000000000000000000000000000002', 'p', '[]', '[]', 8);
+    ";
+
+    #[tokio::test]
+    async fn what_the_first_schema_holds_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rpcgate.db");
+        let old = sea_orm::Database::connect(format!("sqlite://{}?mode=rwc", file.display())).await.unwrap();
+        Management::up(&old, Some(1)).await.unwrap();
+        old.execute_unprepared(FIRST).await.unwrap();
+        old.close().await.unwrap();
+        let store = Store::open(&url_of(&file), true).await.unwrap();
+        let owner = User {
+            id: UserId(1),
+            tenant: Some(TenantId(2)),
+            email: "a@b.example".into(),
+            name: String::new(),
+            role: Role::Owner,
+            password: None,
+            confirmed_at: Some(Time::from_micros(7)),
+            created_at: Time::from_micros(7),
+        };
+        assert_eq!(store.user_by_email("A@b.example").await.unwrap(), Some(owner.clone()));
+        let same = store.create_user(&User { id: UserId(4), ..owner.clone() }).await.unwrap_err();
+        assert_eq!(same.to_string(), "there is already a user with this e-mail address");
+        let lost = User { id: UserId(4), tenant: Some(TenantId(9)), email: "c".into(), ..owner };
+        assert_eq!(store.create_user(&lost).await.unwrap_err().to_string(), "there is no such tenant");
+        assert!(store.project(TenantId(2), ProjectId(3)).await.unwrap().is_some());
+        store.delete_project(TenantId(2), ProjectId(3), Time::from_secs(1)).await.unwrap();
     }
 }

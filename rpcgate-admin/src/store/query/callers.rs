@@ -1,10 +1,11 @@
 //! From the hash of a key to its caller.
 
 use super::keys::scope;
-use super::value::{count, names, tier, time};
+use super::quotas::quota;
+use super::value::{names, tier, time};
 use crate::store::entity::{keys, projects, quotas, tenants};
 use crate::store::{Store, StoreError};
-use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, Quota, TenantId};
+use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, TenantId};
 use rpcgate_core::config::Plans;
 use rpcgate_core::secret::KeyHash;
 use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, JoinType, QueryFilter, QuerySelect, RelationTrait};
@@ -76,16 +77,13 @@ fn stored(row: Row, plans: &Plans) -> Result<StoredKey, StoreError> {
         let names = names("method list", stored)?;
         Ok(names.into_iter().map(|name| name.into_bytes().into_boxed_slice()).collect())
     };
-    let figure = |stored: Option<i64>| stored.map(|stored| count("quota", stored)).transpose();
-    let quota = match figure(row.cu_per_day)? {
-        Some(cu_per_day) => Quota {
-            cu_per_day,
-            cu_per_month: figure(row.cu_per_month)?,
-            rps_limit: figure(row.rps_limit)?,
-            has_row: true,
-        },
-        None => Quota::default(),
-    };
+    let figures = row.cu_per_day.map(|cu_per_day| quotas::Model {
+        project_id: row.project,
+        cu_per_day,
+        cu_per_month: row.cu_per_month,
+        rps_limit: row.rps_limit,
+    });
+    let quota = quota(figures.as_ref())?;
     let caller = Caller {
         prefix: row.prefix.into(),
         suspended: row.suspended,

@@ -1,6 +1,7 @@
 //! API keys.
 
 use super::changes::{News, tell};
+use super::projects::expect_live;
 use super::value::{insert_error, list, moment, names, time, unreadable};
 use crate::store::entity::keys::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::projects;
@@ -9,8 +10,8 @@ use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, Select};
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, Select};
 use uuid::Uuid;
 
 /// An API key as it is stored: its text is not.
@@ -75,6 +76,7 @@ impl Store {
     /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such project, [`StoreError::Away`].
     pub async fn create_key(&self, key: &Key, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
+            expect_live(transaction, key.project).await?;
             let chains = match &key.scope {
                 Scope::All => None,
                 Scope::Only(chains) => Some(list(chains.iter().map(|chain| &**chain))),
@@ -104,6 +106,49 @@ impl Store {
     pub async fn key(&self, tenant: TenantId, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.read(async |database| of_tenant(tenant, id).one(database).await?.map(Key::try_from).transpose())
             .await
+    }
+
+    /// The keys of a tenant's project, revoked ones too, the oldest first. None of another tenant's project.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn keys(&self, tenant: TenantId, project: ProjectId) -> Result<Vec<Key>, StoreError> {
+        self.read(async |database| {
+            let oldest = Entity::find()
+                .inner_join(projects::Entity)
+                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(Column::ProjectId.eq(Uuid::from_u128(project.0)))
+                .order_by_asc(Column::CreatedAt)
+                .order_by_asc(Column::Id);
+            oldest.all(database).await?.into_iter().map(Key::try_from).collect()
+        })
+        .await
+    }
+
+    /// How many keys of a tenant, or of one project of it, can be used now.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn active_keys(
+        &self,
+        tenant: TenantId,
+        project: Option<ProjectId>,
+        now: Time,
+    ) -> Result<u64, StoreError> {
+        self.read(async |database| {
+            let in_time =
+                Condition::any().add(Column::ExpiresAt.is_null()).add(Column::ExpiresAt.gt(moment(now)));
+            let mut active = Entity::find()
+                .inner_join(projects::Entity)
+                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(Column::RevokedAt.is_null())
+                .filter(in_time);
+            if let Some(project) = project {
+                active = active.filter(Column::ProjectId.eq(Uuid::from_u128(project.0)));
+            }
+            Ok(active.count(database).await?)
+        })
+        .await
     }
 
     /// Withdraws a tenant's key for ever. One that was withdrawn before keeps the moment of it.

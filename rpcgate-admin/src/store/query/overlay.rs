@@ -1,10 +1,11 @@
 //! Everything that operators set, as a gateway wants it.
 
-use super::value::{count, tier, unreadable};
+use super::plans::plan;
+use super::value::tier;
+use super::weights::weight;
 use crate::store::entity::{chain_switches, plans, weights};
 use crate::store::{Store, StoreError};
-use rpcgate_core::config::{Overlay, PlanChange};
-use rpcgate_core::plan::Price;
+use rpcgate_core::config::Overlay;
 use sea_orm::{EntityTrait, TransactionTrait};
 
 impl Store {
@@ -28,21 +29,9 @@ impl Store {
             overlay.plans.insert(tier(&row.tier)?, plan(&row)?);
         }
         for row in weights {
-            let cu = u32::try_from(row.cu).map_err(|_| unreadable("weight", row.cu))?;
-            overlay.weights.entry(row.chain).or_default().insert(row.method, cu);
+            overlay.weights.entry(row.chain).or_default().insert(row.method, weight(row.cu)?);
         }
         overlay.chains = switches.into_iter().map(|row| (row.chain, row.enabled)).collect();
         Ok(overlay)
     }
-}
-
-fn plan(row: &plans::Model) -> Result<PlanChange, StoreError> {
-    let figure = |stored: Option<i64>| stored.map(|stored| count("figure of a plan", stored)).transpose();
-    Ok(PlanChange {
-        per_minute: figure(row.per_minute)?,
-        per_hour: figure(row.per_hour)?,
-        per_day: figure(row.per_day)?,
-        heavy_per_minute: figure(row.heavy_per_minute)?,
-        price: figure(row.price)?.map(Price),
-    })
 }

@@ -1,17 +1,42 @@
 //! Plans: the figures that operators set.
 
 use super::changes::{News, tell};
-use super::value::number;
-use crate::store::entity::plans::{ActiveModel, Column, Entity};
+use super::value::{count, number, tier};
+use crate::store::entity::plans::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::PlanChange;
-use rpcgate_core::plan::Tier;
+use rpcgate_core::plan::{Price, Tier};
 use sea_orm::ActiveValue::Set;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::OnConflict;
+use std::collections::BTreeMap;
+
+/// What a row sets.
+pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
+    let figure = |stored: Option<i64>| stored.map(|stored| count("figure of a plan", stored)).transpose();
+    Ok(PlanChange {
+        per_minute: figure(row.per_minute)?,
+        per_hour: figure(row.per_hour)?,
+        per_day: figure(row.per_day)?,
+        heavy_per_minute: figure(row.heavy_per_minute)?,
+        price: figure(row.price)?.map(Price),
+    })
+}
 
 impl Store {
+    /// The figures that operators set, plan by plan.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn plan_changes(&self) -> Result<BTreeMap<Tier, PlanChange>, StoreError> {
+        self.read(async |database| {
+            let rows = Entity::find().all(database).await?;
+            rows.iter().map(|row| Ok((tier(&row.tier)?, plan(row)?))).collect()
+        })
+        .await
+    }
+
     /// Sets the figures of a plan that are given; the others stay as they are.
     ///
     /// # Errors

@@ -2,13 +2,14 @@
 
 use super::changes::{News, tell};
 use super::value::{insert_error, list, moment, names, time};
+use crate::store::entity::keys;
 use crate::store::entity::projects::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
-use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::ActiveValue::{NotSet, Set};
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, Select};
 use uuid::Uuid;
 
 /// What is metered.
@@ -43,6 +44,31 @@ impl TryFrom<Model> for Project {
     }
 }
 
+/// What changes about a project; what is none stays.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProjectChange {
+    /// Its name.
+    pub name: Option<String>,
+    /// The methods that pass, when there are any.
+    pub allowed_methods: Option<Vec<String>>,
+    /// The methods that never pass.
+    pub blocked_methods: Option<Vec<String>>,
+}
+
+/// Projects that have not been deleted.
+pub(super) fn live() -> Select<Entity> {
+    Entity::find().filter(Column::DeletedAt.is_null())
+}
+
+/// Checks that a project has not been deleted.
+pub(super) async fn expect_live(
+    transaction: &DatabaseTransaction,
+    project: ProjectId,
+) -> Result<(), StoreError> {
+    let found = live().filter(Column::Id.eq(Uuid::from_u128(project.0))).one(transaction).await?;
+    found.map(drop).ok_or(StoreError::NotFound("project"))
+}
+
 fn methods(names: &[String]) -> String {
     list(names.iter().map(String::as_str))
 }
@@ -61,9 +87,36 @@ impl Store {
                 allowed_methods: Set(methods(&project.allowed_methods)),
                 blocked_methods: Set(methods(&project.blocked_methods)),
                 created_at: Set(moment(project.created_at)),
+                deleted_at: Set(None),
             };
             let done = Entity::insert(row).exec_without_returning(transaction).await;
             done.map(drop).map_err(|error| insert_error(error, "project", "tenant", None))
+        })
+        .await
+    }
+
+    /// A tenant's project.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn project(&self, tenant: TenantId, project: ProjectId) -> Result<Option<Project>, StoreError> {
+        self.read(async |database| {
+            let found = live()
+                .filter(Column::Id.eq(Uuid::from_u128(project.0)))
+                .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+            found.one(database).await?.map(Project::try_from).transpose()
+        })
+        .await
+    }
+
+    /// Whose project it is: for operators, who are told of a project without its tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn tenant_of(&self, project: ProjectId) -> Result<Option<TenantId>, StoreError> {
+        self.read(async |database| {
+            let found = live().filter(Column::Id.eq(Uuid::from_u128(project.0))).one(database).await?;
+            Ok(found.map(|row| TenantId(row.tenant_id.as_u128())))
         })
         .await
     }
@@ -74,13 +127,50 @@ impl Store {
     /// [`StoreError::Away`].
     pub async fn projects(&self, tenant: TenantId) -> Result<Vec<Project>, StoreError> {
         self.read(async |database| {
-            let rows = Entity::find()
+            let rows = live()
                 .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
                 .order_by_asc(Column::CreatedAt)
                 .order_by_asc(Column::Id)
                 .all(database)
                 .await?;
             rows.into_iter().map(Project::try_from).collect()
+        })
+        .await
+    }
+
+    /// Changes what `change` gives of a tenant's project, all at once: the project as it is then. Gateways hear of the
+    /// lists.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Away`].
+    pub async fn update_project(
+        &self,
+        tenant: TenantId,
+        project: ProjectId,
+        change: &ProjectChange,
+        now: Time,
+    ) -> Result<Project, StoreError> {
+        let ProjectChange { name, allowed_methods, blocked_methods } = change;
+        let row = ActiveModel {
+            name: name.clone().map_or(NotSet, Set),
+            allowed_methods: allowed_methods.as_deref().map_or(NotSet, |names| Set(methods(names))),
+            blocked_methods: blocked_methods.as_deref().map_or(NotSet, |names| Set(methods(names))),
+            ..Default::default()
+        };
+        let is_it = Condition::all()
+            .add(Column::Id.eq(Uuid::from_u128(project.0)))
+            .add(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+            .add(Column::DeletedAt.is_null());
+        self.write(async |transaction| {
+            if *change != ProjectChange::default() {
+                Entity::update_many().set(row).filter(is_it.clone()).exec(transaction).await?;
+            }
+            let found = Entity::find().filter(is_it).one(transaction).await?;
+            let found = found.ok_or(StoreError::NotFound("project"))?;
+            if allowed_methods.is_some() || blocked_methods.is_some() {
+                tell(transaction, News::Project(project), now).await?;
+            }
+            found.try_into()
         })
         .await
     }
@@ -97,15 +187,41 @@ impl Store {
         blocked: &[String],
         now: Time,
     ) -> Result<(), StoreError> {
+        let change = ProjectChange {
+            name: None,
+            allowed_methods: Some(allowed.to_vec()),
+            blocked_methods: Some(blocked.to_vec()),
+        };
+        self.update_project(tenant, project, &change, now).await.map(drop)
+    }
+
+    /// Deletes a tenant's project: its keys are withdrawn, and nobody finds it any more. Its usage stays, and so do the
+    /// rows that say whose that is.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Away`].
+    pub async fn delete_project(
+        &self,
+        tenant: TenantId,
+        project: ProjectId,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        let id = Uuid::from_u128(project.0);
         self.write(async |transaction| {
             let update = Entity::update_many()
-                .col_expr(Column::AllowedMethods, Expr::value(methods(allowed)))
-                .col_expr(Column::BlockedMethods, Expr::value(methods(blocked)))
-                .filter(Column::Id.eq(Uuid::from_u128(project.0)))
-                .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+                .col_expr(Column::DeletedAt, Expr::value(moment(now)))
+                .filter(Column::Id.eq(id))
+                .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .filter(Column::DeletedAt.is_null());
             if update.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("project"));
             }
+            let its_keys = keys::Entity::update_many()
+                .col_expr(keys::Column::RevokedAt, Expr::value(moment(now)))
+                .filter(keys::Column::ProjectId.eq(id))
+                .filter(keys::Column::RevokedAt.is_null());
+            its_keys.exec(transaction).await?;
+            // Gateways look again at every key of a project that they hear of.
             tell(transaction, News::Project(project), now).await
         })
         .await

@@ -1,17 +1,64 @@
 //! Quotas of projects: what operators granted.
 
 use super::changes::{News, tell};
-use super::value::{insert_error, number};
-use crate::store::entity::quotas::{ActiveModel, Column, Entity};
+use super::projects::{expect_live, live};
+use super::value::{count, insert_error, number};
+use crate::store::entity::projects;
+use crate::store::entity::quotas::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
-use rpcgate_core::caller::{ProjectId, Quota};
+use rpcgate_core::caller::{ProjectId, Quota, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::EntityTrait;
 use sea_orm::sea_query::OnConflict;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use uuid::Uuid;
 
+/// What a row says; nothing is said of a project without one.
+pub(super) fn quota(row: Option<&Model>) -> Result<Quota, StoreError> {
+    let Some(row) = row else { return Ok(Quota::default()) };
+    let figure = |stored: i64| count("quota", stored);
+    Ok(Quota {
+        cu_per_day: figure(row.cu_per_day)?,
+        cu_per_month: row.cu_per_month.map(figure).transpose()?,
+        rps_limit: row.rps_limit.map(figure).transpose()?,
+        has_row: true,
+    })
+}
+
 impl Store {
+    /// The quota of a tenant's project; none if it is not this tenant's.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn quota(&self, tenant: TenantId, project: ProjectId) -> Result<Option<Quota>, StoreError> {
+        self.read(async |database| {
+            let found = live()
+                .filter(projects::Column::Id.eq(Uuid::from_u128(project.0)))
+                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .find_also_related(Entity);
+            let found = found.one(database).await?;
+            found.map(|(_, row)| quota(row.as_ref())).transpose()
+        })
+        .await
+    }
+
+    /// The quotas of all projects of a tenant, oldest project first.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn quotas(&self, tenant: TenantId) -> Result<Vec<(ProjectId, Quota)>, StoreError> {
+        self.read(async |database| {
+            let all = live()
+                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .order_by_asc(projects::Column::CreatedAt)
+                .order_by_asc(projects::Column::Id)
+                .find_also_related(Entity);
+            let rows = all.all(database).await?.into_iter();
+            rows.map(|(project, row)| Ok((ProjectId(project.id.as_u128()), quota(row.as_ref())?))).collect()
+        })
+        .await
+    }
+
     /// Sets a project's quota, all of it. [`Quota::has_row`] says nothing here.
     ///
     /// # Errors
@@ -25,6 +72,7 @@ impl Store {
             rps_limit: Set(quota.rps_limit.map(|rps| number("rps_limit", rps)).transpose()?),
         };
         self.write(async |transaction| {
+            expect_live(transaction, project).await?;
             let there = OnConflict::column(Column::ProjectId)
                 .update_columns([Column::CuPerDay, Column::CuPerMonth, Column::RpsLimit])
                 .to_owned();
@@ -38,9 +86,10 @@ impl Store {
     /// Takes a project's quota away: it has the default ceiling again.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it has none, [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if it has none or there is no such project, [`StoreError::Away`].
     pub async fn delete_quota(&self, project: ProjectId, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
+            expect_live(transaction, project).await?;
             let deleted = Entity::delete_by_id(Uuid::from_u128(project.0)).exec(transaction).await?;
             if deleted.rows_affected == 0 {
                 return Err(StoreError::NotFound("quota"));

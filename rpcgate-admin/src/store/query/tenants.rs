@@ -7,10 +7,12 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
-use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, Value};
+use sea_orm::ActiveValue::{NotSet, Set};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
+
+/// The most tenants that are told at once.
+const MOST: u64 = 1_000;
 
 /// An organisation: who pays.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,24 +43,36 @@ impl TryFrom<Model> for Tenant {
     }
 }
 
+/// What changes about a tenant; what is none stays.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TenantChange {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its plan.
+    pub tier: Option<Tier>,
+    /// Whether its calls are refused.
+    pub suspended: Option<bool>,
+}
+
+pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -> Result<(), StoreError> {
+    let row = ActiveModel {
+        id: Set(Uuid::from_u128(tenant.id.0)),
+        name: Set(tenant.name.clone()),
+        tier: Set(tenant.tier.name().into()),
+        suspended: Set(tenant.suspended),
+        created_at: Set(moment(tenant.created_at)),
+    };
+    let done = Entity::insert(row).exec_without_returning(transaction).await;
+    done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
+}
+
 impl Store {
     /// Adds a tenant. No gateway hears of it: it has no keys yet.
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Away`].
     pub async fn create_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
-        self.write(async |transaction| {
-            let row = ActiveModel {
-                id: Set(Uuid::from_u128(tenant.id.0)),
-                name: Set(tenant.name.clone()),
-                tier: Set(tenant.tier.name().into()),
-                suspended: Set(tenant.suspended),
-                created_at: Set(moment(tenant.created_at)),
-            };
-            let done = Entity::insert(row).exec_without_returning(transaction).await;
-            done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
-        })
-        .await
+        self.write(async |transaction| insert(transaction, tenant).await).await
     }
 
     /// A tenant.
@@ -73,12 +87,60 @@ impl Store {
         .await
     }
 
+    /// Tenants in the order of their identifiers, the first ones or those that follow `after`: at most `limit`, and at
+    /// most 1,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn tenants(&self, after: Option<TenantId>, limit: u64) -> Result<Vec<Tenant>, StoreError> {
+        self.read(async |database| {
+            let mut some = Entity::find().order_by_asc(Column::Id).limit(limit.min(MOST));
+            if let Some(after) = after {
+                some = some.filter(Column::Id.gt(Uuid::from_u128(after.0)));
+            }
+            some.all(database).await?.into_iter().map(Tenant::try_from).collect()
+        })
+        .await
+    }
+
+    /// Changes what `change` gives, all at once: the tenant as it is then. Gateways hear of all but the name.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    pub async fn update_tenant(
+        &self,
+        id: TenantId,
+        change: &TenantChange,
+        now: Time,
+    ) -> Result<Tenant, StoreError> {
+        let uuid = Uuid::from_u128(id.0);
+        let row = ActiveModel {
+            name: change.name.clone().map_or(NotSet, Set),
+            tier: change.tier.map_or(NotSet, |tier| Set(tier.name().into())),
+            suspended: change.suspended.map_or(NotSet, Set),
+            ..Default::default()
+        };
+        self.write(async |transaction| {
+            if *change != TenantChange::default() {
+                Entity::update_many().set(row).filter(Column::Id.eq(uuid)).exec(transaction).await?;
+            }
+            let found = Entity::find_by_id(uuid).one(transaction).await?;
+            let tenant = found.ok_or(StoreError::NotFound("tenant"))?;
+            if change.tier.is_some() || change.suspended.is_some() {
+                tell(transaction, News::Tenant(id), now).await?;
+            }
+            tenant.try_into()
+        })
+        .await
+    }
+
     /// Moves a tenant to another plan.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Away`].
     pub async fn set_tier(&self, id: TenantId, tier: Tier, now: Time) -> Result<(), StoreError> {
-        self.change_tenant(id, Column::Tier, tier.name().into(), now).await
+        let change = TenantChange { tier: Some(tier), ..TenantChange::default() };
+        self.update_tenant(id, &change, now).await.map(drop)
     }
 
     /// Suspends a tenant: every call of its keys is refused from now on.
@@ -86,7 +148,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Away`].
     pub async fn suspend(&self, id: TenantId, now: Time) -> Result<(), StoreError> {
-        self.change_tenant(id, Column::Suspended, true.into(), now).await
+        let change = TenantChange { suspended: Some(true), ..TenantChange::default() };
+        self.update_tenant(id, &change, now).await.map(drop)
     }
 
     /// Ends a suspension.
@@ -94,25 +157,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Away`].
     pub async fn reactivate(&self, id: TenantId, now: Time) -> Result<(), StoreError> {
-        self.change_tenant(id, Column::Suspended, false.into(), now).await
-    }
-
-    async fn change_tenant(
-        &self,
-        id: TenantId,
-        column: Column,
-        value: Value,
-        now: Time,
-    ) -> Result<(), StoreError> {
-        self.write(async |transaction| {
-            let update = Entity::update_many()
-                .col_expr(column, Expr::value(value))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
-            if update.exec(transaction).await?.rows_affected == 0 {
-                return Err(StoreError::NotFound("tenant"));
-            }
-            tell(transaction, News::Tenant(id), now).await
-        })
-        .await
+        let change = TenantChange { suspended: Some(false), ..TenantChange::default() };
+        self.update_tenant(id, &change, now).await.map(drop)
     }
 }

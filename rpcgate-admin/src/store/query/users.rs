@@ -1,47 +1,149 @@
 //! Users.
 
-use super::value::{insert_error, moment, time};
+use super::audit::{Audit, append};
+use super::id::{SessionId, UserId};
+use super::sessions;
+use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::users::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use std::fmt;
+use std::str::FromStr;
 use uuid::Uuid;
 
-/// A user's identifier, a UUID.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct UserId(pub u128);
+/// What a user may do in its tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Role {
+    /// Looks, and changes nothing.
+    Viewer,
+    /// Sees to the bills.
+    Billing,
+    /// Works with projects and keys.
+    Developer,
+    /// Manages the tenant.
+    Admin,
+    /// Has the last word in the tenant.
+    Owner,
+}
 
-impl fmt::Display for UserId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Uuid::from_u128(self.0).fmt(f)
+impl Role {
+    /// All roles.
+    pub const ALL: [Role; 5] = [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner];
+
+    /// Its name in the database and on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Billing => "billing",
+            Role::Developer => "developer",
+            Role::Admin => "admin",
+            Role::Owner => "owner",
+        }
     }
 }
 
-/// A person who manages a tenant.
-#[derive(Clone, PartialEq, Eq, Debug)]
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that names nothing of the kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no such {0}")]
+pub struct UnknownName(pub &'static str);
+
+impl FromStr for Role {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        Role::ALL.into_iter().find(|role| role.name() == text).ok_or(UnknownName("role"))
+    }
+}
+
+/// A person who manages a tenant, or all of them.
+#[derive(Clone, PartialEq, Eq)]
 pub struct User {
     /// Its identifier.
     pub id: UserId,
-    /// The tenant it belongs to.
-    pub tenant: TenantId,
+    /// The tenant it belongs to; none: it is an operator.
+    pub tenant: Option<TenantId>,
     /// The address it logs in with; read back in lower case.
     pub email: String,
+    /// Its name, for people.
+    pub name: String,
+    /// What it may do in its tenant. Of an operator it says nothing.
+    pub role: Role,
+    /// The hash of its password in PHC's form; without one nobody logs in with a password.
+    pub password: Option<String>,
+    /// When it proved that the address is its own.
+    pub confirmed_at: Option<Time>,
     /// When it was made.
     pub created_at: Time,
 }
 
-impl From<Model> for User {
-    fn from(row: Model) -> Self {
-        User {
-            id: UserId(row.id.as_u128()),
-            tenant: TenantId(row.tenant_id.as_u128()),
-            email: row.email,
-            created_at: time(row.created_at),
-        }
+impl User {
+    /// Whether it is an operator, who belongs to no tenant and manages all of them.
+    pub fn is_operator(&self) -> bool {
+        self.tenant.is_none()
     }
+}
+
+impl fmt::Debug for User {
+    /// The password's hash is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("User")
+            .field("id", &self.id)
+            .field("tenant", &self.tenant)
+            .field("email", &self.email)
+            .field("name", &self.name)
+            .field("role", &self.role)
+            .field("confirmed_at", &self.confirmed_at)
+            .field("created_at", &self.created_at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TryFrom<Model> for User {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        Ok(User {
+            id: UserId(row.id.as_u128()),
+            tenant: row.tenant_id.map(|id| TenantId(id.as_u128())),
+            email: row.email,
+            name: row.name,
+            role: row.role.parse().map_err(|_| unreadable("role", row.role))?,
+            password: row.password,
+            confirmed_at: row.confirmed_at.map(time),
+            created_at: time(row.created_at),
+        })
+    }
+}
+
+/// An address as it is stored and looked up.
+pub(super) fn stored_email(email: &str) -> String {
+    email.to_lowercase()
+}
+
+pub(super) async fn insert(transaction: &DatabaseTransaction, user: &User) -> Result<(), StoreError> {
+    let row = ActiveModel {
+        id: Set(Uuid::from_u128(user.id.0)),
+        tenant_id: Set(user.tenant.map(|id| Uuid::from_u128(id.0))),
+        email: Set(stored_email(&user.email)),
+        name: Set(user.name.clone()),
+        role: Set(user.role.name().into()),
+        password: Set(user.password.clone()),
+        confirmed_at: Set(user.confirmed_at.map(moment)),
+        created_at: Set(moment(user.created_at)),
+    };
+    let done = Entity::insert(row).exec_without_returning(transaction).await;
+    let unique = Some(("email", "e-mail address"));
+    done.map(drop).map_err(|error| insert_error(error, "user", "tenant", unique))
 }
 
 impl Store {
@@ -51,16 +153,17 @@ impl Store {
     /// [`StoreError::Taken`] if somebody has this address, however it is written; [`StoreError::NotFound`] if there
     /// is no such tenant; [`StoreError::Away`].
     pub async fn create_user(&self, user: &User) -> Result<(), StoreError> {
-        self.write(async |transaction| {
-            let row = ActiveModel {
-                id: Set(Uuid::from_u128(user.id.0)),
-                tenant_id: Set(Uuid::from_u128(user.tenant.0)),
-                email: Set(user.email.to_lowercase()),
-                created_at: Set(moment(user.created_at)),
-            };
-            let done = Entity::insert(row).exec_without_returning(transaction).await;
-            let unique = Some(("email", "e-mail address"));
-            done.map(drop).map_err(|error| insert_error(error, "user", "tenant", unique))
+        self.write(async |transaction| insert(transaction, user).await).await
+    }
+
+    /// A user.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn user(&self, id: UserId) -> Result<Option<User>, StoreError> {
+        self.read(async |database| {
+            let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            found.map(User::try_from).transpose()
         })
         .await
     }
@@ -71,8 +174,72 @@ impl Store {
     /// [`StoreError::Away`].
     pub async fn user_by_email(&self, email: &str) -> Result<Option<User>, StoreError> {
         self.read(async |database| {
-            let found = Entity::find().filter(Column::Email.eq(email.to_lowercase()));
-            Ok(found.one(database).await?.map(User::from))
+            let found = Entity::find().filter(Column::Email.eq(stored_email(email)));
+            found.one(database).await?.map(User::try_from).transpose()
+        })
+        .await
+    }
+
+    /// Gives a user another name.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    pub async fn rename_user(&self, id: UserId, name: &str) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::Name, Expr::value(name))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            if update.exec(transaction).await?.rows_affected == 0 {
+                return Err(StoreError::NotFound("user"));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Gives a user the password with this hash, whatever it had before, and ends all its sessions.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    pub async fn set_password(&self, id: UserId, new: &str) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::Password, Expr::value(new))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            if update.exec(transaction).await?.rows_affected == 0 {
+                return Err(StoreError::NotFound("user"));
+            }
+            sessions::end_all(transaction, id, None).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Puts the hash `new` in the place of `verified`, the one that the old password was found to fit, and ends all
+    /// sessions of the user but `keep`. False if the password is another by now, or there is no such user: then nothing
+    /// is done.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn change_password(
+        &self,
+        id: UserId,
+        verified: &str,
+        new: &str,
+        keep: Option<SessionId>,
+        entry: &Audit,
+    ) -> Result<bool, StoreError> {
+        self.transact(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::Password, Expr::value(new))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(Column::Password.eq(verified));
+            if update.exec(transaction).await?.rows_affected == 0 {
+                return Ok(false);
+            }
+            sessions::end_all(transaction, id, keep).await?;
+            append(transaction, entry).await?;
+            Ok(true)
         })
         .await
     }

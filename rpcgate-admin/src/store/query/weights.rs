@@ -1,14 +1,44 @@
 //! Weights of methods in Compute Units, as operators set them.
 
 use super::changes::{News, tell};
+use super::value::unreadable;
 use crate::store::entity::weights::{ActiveModel, Column, Entity};
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::EntityTrait;
 use sea_orm::sea_query::OnConflict;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use std::collections::BTreeMap;
+
+pub(super) fn weight(stored: i64) -> Result<u32, StoreError> {
+    u32::try_from(stored).map_err(|_| unreadable("weight", stored))
+}
 
 impl Store {
+    /// What a method of a chain costs, if an operator set it.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn weight(&self, chain: &str, method: &str) -> Result<Option<u32>, StoreError> {
+        self.read(async |database| {
+            let set = Entity::find_by_id((chain.to_owned(), method.to_owned())).one(database).await?;
+            set.map(|row| weight(row.cu)).transpose()
+        })
+        .await
+    }
+
+    /// What operators set for methods of a chain.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn weights(&self, chain: &str) -> Result<BTreeMap<String, u32>, StoreError> {
+        self.read(async |database| {
+            let set = Entity::find().filter(Column::Chain.eq(chain)).all(database).await?;
+            set.into_iter().map(|row| Ok((row.method, weight(row.cu)?))).collect()
+        })
+        .await
+    }
+
     /// Sets what a method of a chain costs.
     ///
     /// # Errors

@@ -48,7 +48,9 @@ impl Process {
                 command.env_remove(name);
             }
         }
-        command.env(OPTIONS, format!("--dir {DIR} --gateway 127.0.0.1:0")).current_dir(home);
+        command
+            .env(OPTIONS, format!("--dir {DIR} --gateway 127.0.0.1:0 --admin 127.0.0.1:0"))
+            .current_dir(home);
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         Process { child: command.spawn().unwrap(), dir: home.join(DIR) }
     }

@@ -1,4 +1,15 @@
-use crate::store::{Key, Project, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id, url_of};
+//! Of what gateways ask for. The other themes have files of their own.
+
+mod accounts;
+mod audit;
+mod limit_requests;
+mod lockout;
+mod projects;
+mod sessions;
+
+use crate::store::{
+    Audit, Digest, Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id, url_of,
+};
 use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, Quota, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{Overlay, PlanChange, Plans};
@@ -6,7 +17,7 @@ use rpcgate_core::plan::{Plan, Price, Tier};
 use rpcgate_core::seam::changes::{Change, Changes};
 use rpcgate_core::seam::suite;
 use rpcgate_core::secret::KeyHash;
-use sea_orm::ConnectionTrait;
+use sea_orm::{ConnectionTrait, DbBackend, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
@@ -61,6 +72,59 @@ fn key(id: KeyId, hash: KeyHash) -> Key {
 fn caller() -> Caller {
     let plan = Plan::of(Tier::Standard);
     Caller { prefix: "rpcg_0123456".into(), ..Caller::new(KEY, PROJECT, TENANT, plan) }
+}
+
+/// Somebody who manages [`TENANT`].
+fn user(id: u128, email: &str) -> User {
+    User {
+        id: UserId(id),
+        tenant: Some(TENANT),
+        email: email.into(),
+        name: "Jürgen".into(),
+        role: Role::Owner,
+        password: Some("$argon2id$secret".into()),
+        confirmed_at: None,
+        created_at: now(),
+    }
+}
+
+fn entry(action: &str) -> Audit {
+    Audit {
+        tenant: Some(TENANT),
+        user: Some(UserId(9)),
+        action: action.into(),
+        subject: "x".into(),
+        address: "2001:db8::1".into(),
+        at: now(),
+        detail: String::new(),
+    }
+}
+
+fn later(secs: u64) -> Time {
+    now().plus(Duration::from_secs(secs))
+}
+
+/// What became of `work` when many did it at once.
+async fn at_once<T: Send + 'static, W: Future<Output = T> + Send + 'static>(
+    many: u128,
+    work: impl Fn(u128) -> W,
+) -> Vec<T> {
+    let works: Vec<_> = (0..many).map(|number| tokio::spawn(work(number))).collect();
+    let mut done = Vec::new();
+    for work in works {
+        done.push(work.await.unwrap());
+    }
+    done
+}
+
+/// How many rows there are.
+async fn rows(store: &Store, table: &str) -> i64 {
+    let sql = format!("SELECT COUNT(*) FROM {table}");
+    let counted = store.read(async |database| {
+        let row = database.query_one_raw(Statement::from_string(DbBackend::Sqlite, sql)).await?;
+        Ok(row.unwrap().try_get_by_index(0)?)
+    });
+    counted.await.unwrap()
 }
 
 fn url(dir: &TempDir) -> String {
@@ -140,8 +204,7 @@ async fn the_store_keeps_the_changes_suite() {
 #[tokio::test]
 async fn what_no_gateway_needs_to_hear_of_is_not_in_the_feed() {
     let (_dir, store) = empty().await;
-    let user = User { id: UserId(9), tenant: TENANT, email: "a@b.example".into(), created_at: now() };
-    store.create_user(&user).await.unwrap();
+    store.create_user(&user(9, "a@b.example")).await.unwrap();
     assert_eq!(store.newest_change().await.unwrap(), 0);
     assert!(store.since(0).await.unwrap().is_empty());
 }
@@ -303,8 +366,6 @@ async fn weights_and_switches_are_told_as_they_were_set_last() {
 #[tokio::test]
 async fn an_address_is_taken_however_it_is_written() {
     let (_dir, store) = empty().await;
-    let user =
-        |id, email: &str| User { id: UserId(id), tenant: TENANT, email: email.into(), created_at: now() };
     store.create_user(&user(1, "Jürgen.ÄRGER@B.example")).await.unwrap();
     let error = store.create_user(&user(2, "jürgen.Ärger@b.EXAMPLE")).await.unwrap_err();
     assert_eq!(error.to_string(), "there is already a user with this e-mail address");
@@ -313,7 +374,7 @@ async fn an_address_is_taken_however_it_is_written() {
     let found = store.user_by_email("JÜRGEN.ärger@b.example").await.unwrap();
     assert_eq!(found, Some(user(1, "jürgen.ärger@b.example")));
     assert_eq!(store.user_by_email("other@b.example").await.unwrap(), None);
-    let nowhere = User { tenant: TenantId(99), ..user(3, "other@b.example") };
+    let nowhere = User { tenant: Some(TenantId(99)), ..user(3, "other@b.example") };
     assert!(matches!(store.create_user(&nowhere).await, Err(StoreError::NotFound("tenant"))));
 }
 
@@ -398,17 +459,13 @@ async fn writers_in_two_programs_each_get_their_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_who_want_the_same_address_one_gets_it() {
     let (_dir, store) = empty().await;
-    let users: Vec<_> = (0..8)
-        .map(|number| {
-            let store = store.clone();
-            let user =
-                User { id: UserId(number), tenant: TENANT, email: "a@b.example".into(), created_at: now() };
-            tokio::spawn(async move { store.create_user(&user).await })
-        })
-        .collect();
+    let users = at_once(8, |number| {
+        let store = store.clone();
+        async move { store.create_user(&user(number, "a@b.example")).await }
+    });
     let mut made = 0;
-    for user in users {
-        match user.await.unwrap() {
+    for user in users.await {
+        match user {
             Ok(()) => made += 1,
             Err(error) => {
                 assert!(matches!(error, StoreError::Taken { value: "e-mail address", .. }), "{error}");

@@ -1,0 +1,376 @@
+//! Who may call what. The router says of each route whom it is for, and of that one word are made the check before the
+//! handler and what the OpenAPI document says of it, so that they cannot differ.
+
+use crate::error::ActionError;
+use crate::house::House;
+use crate::identity::role::{Permission, Role};
+use crate::store::{self, SessionId, User};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use rpcgate_core::caller::TenantId;
+use std::fmt;
+use std::sync::Arc;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
+
+/// The name in the OpenAPI document of the least role that an operation is for: that of a member of a tenant, or `none`
+/// without a token, `user` for whoever is logged in, `operator`.
+pub const LEAST_ROLE: &str = "x-least-role";
+
+/// The name there of all roles that it is for. Roles have no order: whoever has one that may do more in one thing may do
+/// less in another.
+pub const ROLES: &str = "x-roles";
+
+/// What `routes!` makes.
+pub type Routes = UtoipaMethodRouter<Arc<House>>;
+
+const MISSING: &str = "a bearer token is needed";
+const INVALID: &str = "the token is not valid or has expired";
+const NO_MEMBER: &str = "this is for members of a tenant";
+
+/// Whom a route is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Least {
+    /// Anybody, without a token.
+    Anyone,
+    /// Whoever is logged in, operators too.
+    User,
+    /// A member of a tenant whose role has this permission.
+    Member(Permission),
+    /// An operator.
+    Operator,
+}
+
+impl Least {
+    /// The names of the roles it is for, the least first.
+    pub fn roles(self) -> Vec<&'static str> {
+        match self {
+            Least::Anyone => vec!["none"],
+            Least::User => vec!["user"],
+            Least::Member(permission) => permission.roles().map(Role::as_str).collect(),
+            Least::Operator => vec!["operator"],
+        }
+    }
+
+    /// Whether `user` may call it.
+    ///
+    /// # Errors
+    /// [`ActionError::Forbidden`].
+    pub fn admit(self, user: &User) -> Result<(), ActionError> {
+        let is_operator = user.is_operator();
+        match self {
+            Least::Anyone | Least::User => Ok(()),
+            Least::Operator if is_operator => Ok(()),
+            Least::Operator => Err(ActionError::Forbidden("this is for operators")),
+            Least::Member(_) if is_operator => Err(ActionError::Forbidden(NO_MEMBER)),
+            Least::Member(permission) if Role::from(user.role).allows(permission) => Ok(()),
+            Least::Member(_) => Err(ActionError::Forbidden("your role does not permit this")),
+        }
+    }
+}
+
+impl From<store::Role> for Role {
+    fn from(stored: store::Role) -> Self {
+        match stored {
+            store::Role::Viewer => Role::Viewer,
+            store::Role::Billing => Role::Billing,
+            store::Role::Developer => Role::Developer,
+            store::Role::Admin => Role::Admin,
+            store::Role::Owner => Role::Owner,
+        }
+    }
+}
+
+/// Who is logged in: the user as it is now, not as it was when the token was issued.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Session {
+    /// The session that the token belongs to.
+    pub id: SessionId,
+    /// Whose it is.
+    pub user: Arc<User>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Session {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
+        let session = parts.extensions.get::<Session>().cloned();
+        session.ok_or_else(|| ActionError::Broken("a route for anyone asks for a session".into()))
+    }
+}
+
+/// Who is logged in and belongs to a tenant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The session.
+    pub session: Session,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Member {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
+        let session = Session::from_request_parts(parts, state).await?;
+        let tenant = session.user.tenant;
+        let tenant = tenant.ok_or(ActionError::Forbidden(NO_MEMBER))?;
+        Ok(Member { tenant, session })
+    }
+}
+
+/// Puts a door before routes.
+pub struct Door(Arc<House>);
+
+impl fmt::Debug for Door {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Door")
+    }
+}
+
+impl Door {
+    /// A door that knows the sessions of `house`.
+    pub fn new(house: &Arc<House>) -> Self {
+        Door(house.clone())
+    }
+
+    /// `routes`, open to anybody.
+    pub fn anyone(&self, routes: Routes) -> Routes {
+        marked(routes, Least::Anyone)
+    }
+
+    /// `routes` for whoever is logged in.
+    pub fn user(&self, routes: Routes) -> Routes {
+        self.guarded(routes, Least::User)
+    }
+
+    /// `routes` for members of a tenant whose role has `permission`.
+    pub fn member(&self, permission: Permission, routes: Routes) -> Routes {
+        self.guarded(routes, Least::Member(permission))
+    }
+
+    /// `routes` for operators.
+    pub fn operator(&self, routes: Routes) -> Routes {
+        self.guarded(routes, Least::Operator)
+    }
+
+    fn guarded(&self, routes: Routes, least: Least) -> Routes {
+        let guard = from_fn_with_state((self.0.clone(), least), admit);
+        marked(routes, least).map(|routes| routes.route_layer(guard))
+    }
+}
+
+fn marked(mut routes: Routes, least: Least) -> Routes {
+    for operation in routes.1.paths.values_mut().flat_map(operations) {
+        let extensions = operation.extensions.get_or_insert_default();
+        let roles = least.roles();
+        extensions.insert(LEAST_ROLE.to_owned(), roles.first().copied().into());
+        extensions.insert(ROLES.to_owned(), roles.into());
+    }
+    routes
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let PathItem { get, put, post, delete, options, head, patch, trace, .. } = item;
+    [get, put, post, delete, options, head, patch, trace].into_iter().flatten()
+}
+
+async fn admit(
+    State((house, least)): State<(Arc<House>, Least)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let session = match session(&house, request.headers()).await {
+        Ok(session) => session,
+        Err(error) => return error.into_response(),
+    };
+    if let Err(error) = least.admit(&session.user) {
+        return error.into_response();
+    }
+    request.extensions_mut().insert(session);
+    next.run(request).await
+}
+
+/// Whose session the token of a request belongs to. The session is looked up, so that one which was ended is refused
+/// at once, and a role that was changed holds at once.
+async fn session(house: &House, headers: &HeaderMap) -> Result<Session, ActionError> {
+    let invalid = || ActionError::Unauthenticated(INVALID);
+    let now = house.now();
+    let claims = house.tokens.check(bearer(headers)?, now).map_err(|_| invalid())?;
+    let (session, user) = house.store.session(SessionId(claims.sid), now).await?.ok_or_else(invalid)?;
+    if user.id != claims.sub {
+        return Err(invalid());
+    }
+    Ok(Session { id: session.id, user: Arc::new(user) })
+}
+
+/// The token of a request: RFC 6750, section 2.1.
+fn bearer(headers: &HeaderMap) -> Result<&str, ActionError> {
+    let mut given = headers.get_all(AUTHORIZATION).into_iter();
+    let header = given.next().ok_or(ActionError::Unauthenticated(MISSING))?;
+    let (scheme, token) = header.to_str().unwrap_or_default().split_once(' ').unwrap_or_default();
+    if given.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+        return Err(ActionError::Unauthenticated(MISSING));
+    }
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::house::tests::{Answer, NOON, Site, Visitor};
+    use axum::body::Body;
+    use axum::routing::get;
+    use http::{HeaderValue, Method, StatusCode};
+    use std::time::Duration;
+    use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathsBuilder};
+
+    const PATH: &str = "/api/v1/plans";
+
+    async fn plans(site: &Site, visitor: &Visitor) -> StatusCode {
+        site.ask(Some(visitor), Method::GET, PATH, Body::empty()).await.status
+    }
+
+    async fn with(site: &Site, headers: &[&str]) -> Answer {
+        let mut request = http::Request::get(PATH);
+        for header in headers {
+            request = request.header(AUTHORIZATION, HeaderValue::from_str(header).unwrap());
+        }
+        site.send(request.body(Body::empty()).unwrap()).await
+    }
+
+    #[tokio::test]
+    async fn a_token_opens_the_door_and_everything_else_does_not() {
+        let site = Site::new().await;
+        let token = site.member(store::Role::Viewer).await.token;
+        for good in [format!("Bearer {token}"), format!("bearer {token}")] {
+            assert_eq!(with(&site, &[&good]).await.status, StatusCode::OK, "{good}");
+        }
+        let good = format!("Bearer {token}");
+        let (basic, alone) = (format!("Basic {token}"), token.as_str());
+        let longer = format!("{good}x");
+        for (headers, text) in [
+            (&[][..], MISSING),
+            (&[""], MISSING),
+            (&["Bearer"], MISSING),
+            (&["Bearer "], MISSING),
+            (&[&basic], MISSING),
+            (&[alone], MISSING),
+            (&[&good, &good], MISSING),
+            (&["Bearer x"], INVALID),
+            (&[&longer], INVALID),
+        ] {
+            let answer = with(&site, headers).await;
+            assert_eq!(
+                (answer.status, answer.body["error"].as_str()),
+                (StatusCode::UNAUTHORIZED, Some(text))
+            );
+            assert_eq!(answer.headers[http::header::WWW_AUTHENTICATE], "Bearer realm=\"rpcgate\"");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_ends_with_its_time() {
+        let site = Site::new().await;
+        let visitor = site.member(store::Role::Viewer).await;
+        site.clock.advance(site.house.settings.access_ttl);
+        assert_eq!(plans(&site, &visitor).await, StatusCode::OK, "clocks may differ a little");
+        site.clock.advance(Duration::from_secs(6));
+        assert_eq!(plans(&site, &visitor).await, StatusCode::UNAUTHORIZED);
+    }
+
+    #[tokio::test]
+    async fn a_session_that_was_ended_is_refused_at_once_and_others_are_not() {
+        let site = Site::new().await;
+        let (one, other) = (site.member(store::Role::Owner).await, site.member(store::Role::Owner).await);
+        site.house.store.end_session(one.user.id, one.session).await.unwrap();
+        assert_eq!(plans(&site, &one).await, StatusCode::UNAUTHORIZED);
+        assert_eq!(plans(&site, &other).await, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_token_with_somebody_elses_session_is_refused() {
+        let site = Site::new().await;
+        let (one, other) = (site.member(store::Role::Owner).await, site.operator().await);
+        let claims = crate::identity::token::Claims {
+            sub: one.user.id,
+            sid: other.session.0,
+            tenant: TenantId::default(),
+            role: Role::Owner,
+            operator: true,
+        };
+        let token = site.house.tokens.issue(&claims, NOON).unwrap();
+        assert_eq!(plans(&site, &Visitor { token, ..one }).await, StatusCode::UNAUTHORIZED);
+    }
+
+    #[tokio::test]
+    async fn a_database_that_is_away_is_no_refusal() {
+        let site = Site::new().await;
+        let visitor = site.member(store::Role::Viewer).await;
+        site.house.close().await;
+        assert_eq!(plans(&site, &visitor).await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    /// Routes at `/x` that tell whom they found.
+    fn routes() -> Routes {
+        let item = PathItem::new(HttpMethod::Get, OperationBuilder::new().build());
+        let paths = PathsBuilder::new().path("/x", item).build();
+        (Vec::new(), paths, get(async |session: Session| session.user.id.to_string()))
+    }
+
+    #[tokio::test]
+    async fn what_is_checked_is_what_is_told() {
+        let site = Site::new().await;
+        let door = Door::new(&site.house);
+        let mut visitors = vec![("operator", site.operator().await)];
+        for role in [
+            store::Role::Viewer,
+            store::Role::Billing,
+            store::Role::Developer,
+            store::Role::Admin,
+            store::Role::Owner,
+        ] {
+            visitors.push((role.name(), site.member(role).await));
+        }
+        let mut doors = vec![door.user(routes()), door.operator(routes())];
+        doors.extend(Permission::ALL.map(|permission| door.member(permission, routes())));
+        for guarded in doors {
+            let operation = guarded.1.paths["/x"].get.clone().unwrap().extensions.unwrap();
+            let told: Vec<_> =
+                operation[ROLES].as_array().unwrap().iter().filter_map(|r| r.as_str()).collect();
+            assert_eq!(operation[LEAST_ROLE], told[0]);
+            let router = axum::Router::new().route("/x", guarded.2).with_state(site.house.clone());
+            for (name, visitor) in &visitors {
+                let request =
+                    http::Request::get("/x").header(AUTHORIZATION, format!("Bearer {}", visitor.token));
+                let request = request.body(Body::empty()).unwrap();
+                let answer = tower::ServiceExt::oneshot(router.clone(), request).await.unwrap();
+                let expected = if told == ["user"] || told.contains(name) { 200 } else { 403 };
+                assert_eq!(answer.status().as_u16(), expected, "{name} at a door for {told:?}");
+            }
+            let answer =
+                tower::ServiceExt::oneshot(router, http::Request::get("/x").body(Body::empty()).unwrap());
+            assert_eq!(answer.await.unwrap().status(), StatusCode::UNAUTHORIZED);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_door_for_anyone_knows_nobody() {
+        let site = Site::new().await;
+        let open = Door::new(&site.house).anyone(routes());
+        let least = open.1.paths["/x"].get.clone().unwrap().extensions.unwrap()[LEAST_ROLE].clone();
+        assert_eq!(least, "none");
+        let router = axum::Router::new().route("/x", open.2).with_state(site.house.clone());
+        let request = http::Request::get("/x").body(Body::empty()).unwrap();
+        let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
+        assert_eq!(
+            answer.status(),
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "a fault of the router's, not of the client"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! Accounts: registering, and confirming the address.
+//!
+//! Whoever registers learns nothing of who has an account: for an address that is taken the same is computed, answered
+//! and sent, only that the mail, which its owner alone reads, says something else.
+
+use super::{audit, text};
+use crate::access::Session;
+use crate::error::ActionError;
+use crate::extract::Client;
+use crate::house::House;
+use crate::identity::challenge::Challenge;
+use crate::identity::password::Typed;
+use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
+use crate::mail::{self, Address, Mail, MailError};
+use crate::store::{Attempt, Audit, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::Instrument;
+
+/// How long a link that confirms an address is good.
+pub const CONFIRMATION_LIFE: Duration = Duration::from_secs(24 * 3_600);
+
+const CONFIRMED: &str = "the e-mail address is confirmed already";
+const BAD_TOKEN: &str = "the token is not valid, was used, or has expired";
+
+/// What somebody registers with.
+#[derive(Clone, Debug)]
+pub struct Application {
+    /// The address, as it was typed.
+    pub email: String,
+    /// The password, as it was typed.
+    pub password: Typed,
+    /// The person's name, or nothing.
+    pub name: String,
+    /// The solution of a challenge.
+    pub challenge: String,
+}
+
+/// What somebody is told who has registered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Applicant {
+    /// The address that a mail went to.
+    pub email: Address,
+    /// The name.
+    pub name: String,
+}
+
+fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
+    ActionError::Invalid(why.to_string())
+}
+
+/// A challenge that whoever registers must solve.
+///
+/// # Errors
+/// [`ActionError::Broken`].
+pub fn challenge(house: &House) -> Result<Challenge, ActionError> {
+    Ok(house.challenges.pose(house.now())?)
+}
+
+/// Makes a tenant and its owner, and sends the owner a mail with the token that confirms the address. What has begun is
+/// brought to an end also when nobody waits for it: an account whose mail was never sent would be of no use.
+///
+/// # Errors
+/// [`ActionError::TooMany`] after too many attempts from one address, or while too many passwords are hashed;
+/// [`ActionError::Invalid`] says what is wrong with the application; [`ActionError::Away`].
+pub async fn register(
+    house: &Arc<House>,
+    application: Application,
+    client: &Client,
+) -> Result<Applicant, ActionError> {
+    house.attempts.admit(client.address)?;
+    let now = house.now();
+    let email = mail::address(&application.email).map_err(|error| invalid(&error))?;
+    let name = text::line("name", &application.name)?;
+    let password = application.password.choose().map_err(|error| invalid(&error))?;
+    let solved = house.challenges.check(&application.challenge, now).map_err(|error| invalid(&error))?;
+    let password = house.passwords.hash(password).await?;
+    let token = Opaque::make(Kind::Confirmation)?;
+    let tenant = Tenant {
+        id: TenantId(fresh_id(now)),
+        name: if name.is_empty() { email.to_string() } else { name.clone() },
+        tier: Tier::Free,
+        suspended: false,
+        created_at: now,
+    };
+    let user = User {
+        id: UserId(fresh_id(now)),
+        tenant: Some(tenant.id),
+        email: email.to_string(),
+        name: name.clone(),
+        role: Role::Owner,
+        password: Some(password),
+        confirmed_at: None,
+        created_at: now,
+    };
+    let entry = Audit {
+        tenant: Some(tenant.id),
+        user: Some(user.id),
+        action: "account.registered".into(),
+        subject: user.id.to_string(),
+        address: client.address.to_string(),
+        at: now,
+        detail: String::new(),
+    };
+    let applicant = Applicant { email: email.clone(), name };
+    let house = house.clone();
+    let work = async move {
+        let registration = Registration {
+            tenant: &tenant,
+            user: &user,
+            confirmation: Digest(token.hash().0),
+            confirmation_expires_at: now.plus(CONFIRMATION_LIFE),
+            solved: Some((Digest(solved.digest), solved.expires_at)),
+        };
+        let mail = match house.store.register(&registration, &entry, now).await? {
+            Registered::Done => confirmation(&house, email, &token),
+            Registered::AddressTaken => Mail::registered_already(email, &house.settings.dash_url),
+            Registered::SolutionUsed => {
+                return Err(invalid("the challenge's solution was used before, ask for a new challenge"));
+            }
+        };
+        send(&house, &mail, now).await
+    };
+    let done = tokio::spawn(work.in_current_span()).await;
+    done.map_err(|error| ActionError::Broken(format!("registering ended early: {error}")))??;
+    Ok(applicant)
+}
+
+fn confirmation(house: &House, email: Address, token: &Opaque) -> Mail {
+    Mail::confirmation(email, &house.settings.dash_url, token.expose(), CONFIRMATION_LIFE)
+}
+
+/// Sends a mail. That an address takes no mail is no error: whoever typed it finds out by waiting.
+async fn send(house: &House, mail: &Mail, now: Time) -> Result<(), ActionError> {
+    match house.post.send(mail, now).await {
+        Err(MailError::Refused(why)) => {
+            tracing::info!(why, "a mail was refused");
+            Ok(())
+        }
+        sent => Ok(sent?),
+    }
+}
+
+/// Sends another mail with a token, in the place of the one before: a few in a quarter of an hour, lest somebody be
+/// pestered with them.
+///
+/// # Errors
+/// [`ActionError::Conflict`] if the address is confirmed, [`ActionError::TooMany`], [`ActionError::Away`].
+pub async fn confirm_again(house: &House, session: &Session, client: &Client) -> Result<(), ActionError> {
+    let now = house.now();
+    let user = &session.user;
+    if user.confirmed_at.is_some() {
+        return Err(ActionError::Conflict(CONFIRMED));
+    }
+    let email = mail::address(&user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
+    // No address has a blank in it, so this count is nobody's count of passwords.
+    let counted = format!("confirmation of {email}");
+    if let Attempt::Locked(until) = house.store.begin_attempt(&counted, now).await? {
+        let wait = until.since(now).as_secs().saturating_add(1);
+        return Err(ActionError::TooMany { retry_after: u32::try_from(wait).unwrap_or(u32::MAX) });
+    }
+    let token = Opaque::make(Kind::Confirmation)?;
+    let expires_at = now.plus(CONFIRMATION_LIFE);
+    if !house.store.renew_confirmation(user.id, &Digest(token.hash().0), expires_at).await? {
+        return Err(ActionError::Conflict(CONFIRMED));
+    }
+    let entry = audit::entry(session, client, "account.confirmation_renewed", user.id.to_string(), now);
+    house.store.note(&entry).await?;
+    send(house, &confirmation(house, email, &token), now).await
+}
+
+/// Confirms the address that `token` was sent to.
+///
+/// # Errors
+/// [`ActionError::Invalid`] for a token that is none, or not any more; [`ActionError::Away`].
+pub async fn confirm(house: &House, token: &str, client: &Client) -> Result<(), ActionError> {
+    let hash = OpaqueHash::of(Kind::Confirmation, token).ok_or_else(|| invalid(BAD_TOKEN))?;
+    let now = house.now();
+    let entry = Audit {
+        tenant: None,
+        user: None,
+        action: "account.confirmed".into(),
+        subject: String::new(),
+        address: client.address.to_string(),
+        at: now,
+        detail: String::new(),
+    };
+    let confirmed = house.store.confirm(&Digest(hash.0), &entry, now).await?;
+    confirmed.map(drop).ok_or_else(|| invalid(BAD_TOKEN))
+}

@@ -1,0 +1,63 @@
+//! Who does something: what an action asks about its caller, and what it leaves in the audit.
+
+use crate::access::Session;
+use crate::error::ActionError;
+use crate::extract::Client;
+use crate::house::House;
+use crate::store::{Audit, Store, User};
+use axum::extract::FromRequestParts;
+use http::request::Parts;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Who is logged in, and from where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Actor {
+    /// The user as it is now.
+    pub user: Arc<User>,
+    /// The client's address.
+    pub address: IpAddr,
+}
+
+impl FromRequestParts<Arc<House>> for Actor {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, house: &Arc<House>) -> Result<Self, ActionError> {
+        let Session { user, .. } = Session::from_request_parts(parts, house).await?;
+        let Client { address, .. } = Client::from_request_parts(parts, house).await?;
+        Ok(Actor { user, address })
+    }
+}
+
+impl Actor {
+    /// The tenant that the user belongs to.
+    ///
+    /// # Errors
+    /// [`ActionError::Forbidden`] for an operator.
+    pub fn tenant(&self) -> Result<TenantId, ActionError> {
+        self.user.tenant.ok_or(ActionError::Forbidden("this is for members of a tenant"))
+    }
+
+    /// The store for a write of this user's that acts on `tenant`, with what the audit is told of it: `action` in few
+    /// words, `subject` the identifier of what it is done to, `detail` anything else worth knowing.
+    pub fn noting(
+        &self,
+        store: &Store,
+        tenant: Option<TenantId>,
+        (action, subject, detail): (&str, impl Display, impl Display),
+        at: Time,
+    ) -> Store {
+        store.noting(Audit {
+            tenant,
+            user: Some(self.user.id),
+            action: action.to_owned(),
+            subject: subject.to_string(),
+            address: self.address.to_string(),
+            at,
+            detail: detail.to_string(),
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! What somebody may change about the own account.
+
+use super::sessions::{attempt, verify};
+use super::{audit, text};
+use crate::access::Session;
+use crate::error::ActionError;
+use crate::extract::Client;
+use crate::house::House;
+use crate::identity::password::Typed;
+use crate::store::User;
+
+/// Gives whoever asks another name.
+///
+/// # Errors
+/// [`ActionError::Invalid`], [`ActionError::Away`].
+pub async fn rename(
+    house: &House,
+    session: &Session,
+    name: &str,
+    client: &Client,
+) -> Result<User, ActionError> {
+    let name = text::line("name", name)?;
+    let user = &session.user;
+    let entry = audit::entry(session, client, "account.renamed", user.id.to_string(), house.now());
+    house.store.noting(entry).rename_user(user.id, &name).await?;
+    Ok(User { name, ..User::clone(user) })
+}
+
+/// Gives whoever asks another password, and ends all other sessions at once. A wrong current password counts as one
+/// does at the log-in: a stolen token must not do for guessing.
+///
+/// # Errors
+/// [`ActionError::Invalid`] says what is wrong with the new password; [`ActionError::Forbidden`] if the current one is
+/// wrong, or while the account is locked; [`ActionError::Conflict`] if somebody else was quicker;
+/// [`ActionError::TooMany`] while too many passwords are hashed; [`ActionError::Away`].
+pub async fn change_password(
+    house: &House,
+    session: &Session,
+    current: Typed,
+    new: Typed,
+    client: &Client,
+) -> Result<(), ActionError> {
+    let new = new.choose().map_err(|error| ActionError::Invalid(error.to_string()))?;
+    let now = house.now();
+    let user = &session.user;
+    let ticket = attempt(house, &user.email, now).await?;
+    let stored = user.password.as_deref();
+    let is_right = verify(house, &ticket, current, stored).await?;
+    let Some(verified) = stored.filter(|_| is_right) else {
+        let entry = audit::entry(session, client, "password.wrong", user.id.to_string(), now);
+        house.store.note(&entry).await?;
+        return Err(ActionError::Forbidden("the current password is wrong"));
+    };
+    let new = house.passwords.hash(new).await?;
+    let entry = audit::entry(session, client, "password.changed", user.id.to_string(), now);
+    if house.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {
+        Ok(())
+    } else {
+        Err(ActionError::Conflict("the password has been changed meanwhile"))
+    }
+}

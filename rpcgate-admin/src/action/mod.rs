@@ -1,0 +1,16 @@
+//! What can be done here: the rules. The API and the pages are but faces of it.
+
+pub mod accounts;
+pub mod actor;
+pub mod audit;
+pub mod chains;
+pub mod keys;
+pub mod limit_requests;
+pub mod me;
+pub mod operator;
+pub mod plans;
+pub mod projects;
+pub mod sessions;
+pub mod tenants;
+pub mod text;
+pub mod usage;

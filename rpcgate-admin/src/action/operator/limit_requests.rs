@@ -1,0 +1,45 @@
+//! Requests of all tenants for another plan.
+
+use crate::action::actor::Actor;
+use crate::action::text;
+use crate::error::ActionError;
+use crate::house::House;
+use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Verdict};
+
+/// Requests that stand so, or all, the newest first: at most `limit`.
+///
+/// # Errors
+/// [`ActionError::Away`].
+pub async fn list(
+    house: &House,
+    status: Option<RequestStatus>,
+    limit: u64,
+) -> Result<Vec<LimitRequest>, ActionError> {
+    Ok(house.store.all_limit_requests(status, limit).await?)
+}
+
+/// Decides a request. Approved, it moves the tenant to the plan, which gateways hear of.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] for one that was decided before, [`ActionError::Invalid`] for a
+/// note that is none.
+pub async fn review(
+    house: &House,
+    actor: &Actor,
+    id: LimitRequestId,
+    verdict: Verdict,
+    note: Option<&str>,
+) -> Result<LimitRequest, ActionError> {
+    let note = note.map(|note| text::prose("note", note)).transpose()?;
+    let now = house.now();
+    let pending = list(house, Some(RequestStatus::Pending), u64::MAX).await?;
+    let request = pending.iter().find(|request| request.id == id);
+    let tier = request.map_or("", |request| request.requested_tier.name());
+    let action = match verdict {
+        Verdict::Approved => "limit_request.approved",
+        Verdict::Rejected => "limit_request.rejected",
+    };
+    let tenant = request.map(|request| request.tenant);
+    let noting = actor.noting(&house.store, tenant, (action, id, tier), now);
+    Ok(noting.review_limit_request(id, verdict, note.as_deref(), actor.user.id, now).await?)
+}

@@ -1,0 +1,8 @@
+//! What operators do, to any tenant and to the service.
+
+pub mod chains;
+pub mod limit_requests;
+pub mod plans;
+pub mod quotas;
+pub mod tenants;
+pub mod weights;

@@ -1,0 +1,64 @@
+//! The figures of plans.
+
+use crate::action::actor::Actor;
+use crate::error::ActionError;
+use crate::house::House;
+use rpcgate_core::config::PlanChange;
+use rpcgate_core::plan::{Plan, Price, Tier};
+
+/// The largest figure of a plan: that of the configuration.
+const MOST: u64 = 1_000_000_000_000;
+
+/// What a Compute Unit is to cost, in US dollars.
+///
+/// # Errors
+/// [`ActionError::Invalid`] for what is no price.
+pub fn price(usd: f64) -> Result<Price, ActionError> {
+    let wrong = || ActionError::Invalid("`price_per_cu` must be a number from 0 to 1000".into());
+    Price::from_usd(usd).ok_or_else(wrong)
+}
+
+/// The plan called `tier`, as it is in force.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a name that is none.
+pub async fn get(house: &House, tier: &str) -> Result<Plan, ActionError> {
+    let tier: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
+    let config = house.settings.under(&house.store.overlay().await?);
+    Ok(config.plans.of(tier))
+}
+
+/// Changes the figures that `change` gives: the plan as it is in force then. Gateways hear of it.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a name that is none, [`ActionError::Invalid`] for a figure that is out of bounds.
+pub async fn update(
+    house: &House,
+    actor: &Actor,
+    tier: &str,
+    change: PlanChange,
+) -> Result<Plan, ActionError> {
+    let known: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
+    let figures = [
+        ("per_minute", 1, change.per_minute),
+        ("per_hour", 1, change.per_hour),
+        ("per_day", 1, change.per_day),
+        ("heavy_per_minute", 0, change.heavy_per_minute),
+    ];
+    for (field, least, figure) in figures {
+        if figure.is_some_and(|figure| !(least..=MOST).contains(&figure)) {
+            return Err(ActionError::Invalid(format!("`{field}` must be a number from {least} to {MOST}")));
+        }
+    }
+    if change != PlanChange::default() {
+        let mut told: Vec<_> = figures
+            .into_iter()
+            .filter_map(|(field, _, figure)| figure.map(|figure| format!("{field} {figure}")))
+            .collect();
+        told.extend(change.price.map(|price| format!("price_per_cu {}", price.usd())));
+        let now = house.now();
+        let noting = actor.noting(&house.store, None, ("plan.changed", known, told.join(", ")), now);
+        noting.put_plan(known, &change, now).await?;
+    }
+    get(house, tier).await
+}

@@ -1,0 +1,209 @@
+//! Usage, and what it is measured against.
+
+pub mod current;
+pub mod project;
+
+use crate::access::Least;
+use crate::error::ActionError;
+use crate::house::House;
+use crate::identity::role::Permission;
+use crate::store::{Project, Tenant, User};
+use crate::usage::{AskError, Cell, Group, Only, Params, Period, UsageAsk, UsageView, Window, ask};
+use current::{Budget, Current};
+use rpcgate_core::caller::{ProjectId, Quota, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Plan;
+use std::collections::BTreeMap;
+
+/// What `GET /usage` shows (specification, "Usage view").
+#[derive(Clone, PartialEq, Debug)]
+pub struct Usage {
+    /// What was asked for.
+    pub view: UsageView,
+    /// How many projects are in scope.
+    pub projects: u64,
+    /// The project, where it is only one.
+    pub project: Option<ProjectId>,
+    /// What was used of the windows that run now, whatever the question was.
+    pub current: Current,
+    /// Each project's quota, and what was used of it.
+    pub quotas: Vec<UsedQuota>,
+    /// What bounds the projects.
+    pub limits: Limits,
+}
+
+/// A project's quota in the last 24 hours.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct UsedQuota {
+    /// The project.
+    pub project: ProjectId,
+    /// Its quota.
+    pub quota: Quota,
+    /// Compute Units charged in the hour that runs and the 23 before.
+    pub used: u64,
+    /// What that leaves of [`Quota::cu_per_day`].
+    pub budget: Budget,
+}
+
+/// What bounds the projects in scope.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Limits {
+    /// The plan with the figures in force.
+    pub plan: Plan,
+    /// Requests in a second, where it is only one project and it has such a bound.
+    pub rps_limit: Option<u64>,
+    /// Compute Units in 24 hours, of all projects together.
+    pub cu_per_day: u64,
+    /// Compute Units in a month, of all projects together; none if one of them has no such figure.
+    pub cu_per_month: Option<u64>,
+    /// How many projects have a quota that an operator set.
+    pub projects_with_quota: u64,
+    /// The methods that never pass, where it is only one project.
+    pub blocked_methods: Option<Vec<String>>,
+}
+
+impl From<AskError> for ActionError {
+    fn from(error: AskError) -> Self {
+        ActionError::Invalid(error.to_string())
+    }
+}
+
+/// The projects that a question is about.
+struct Scope {
+    tenant: Tenant,
+    /// The project, where it is only one.
+    only: Option<Project>,
+    /// Every project with its quota.
+    quotas: Vec<(ProjectId, Quota)>,
+}
+
+impl Scope {
+    async fn of(house: &House, tenant: TenantId, project: Option<ProjectId>) -> Result<Self, ActionError> {
+        let found = house.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
+        let quotas = match project {
+            None => house.store.quotas(tenant).await?,
+            Some(id) => {
+                let quota = house.store.quota(tenant, id).await?;
+                vec![(id, quota.ok_or(ActionError::NotFound("project"))?)]
+            }
+        };
+        let only = match quotas[..] {
+            [(id, _)] => house.store.project(tenant, id).await?,
+            _ => None,
+        };
+        Ok(Scope { tenant: found, only, quotas })
+    }
+
+    fn limits(&self, plan: Plan) -> Limits {
+        let single = match self.quotas[..] {
+            [(_, quota)] => Some(quota),
+            _ => None,
+        };
+        Limits {
+            plan,
+            rps_limit: single.and_then(|quota| quota.rps_limit),
+            cu_per_day: self.cu_per_day(),
+            cu_per_month: self.cu_per_month(),
+            projects_with_quota: self.quotas.iter().filter(|(_, quota)| quota.has_row).count() as u64,
+            blocked_methods: self.only.as_ref().map(|project| project.blocked_methods.clone()),
+        }
+    }
+
+    /// The ceilings of all projects added up (contract, "Usage").
+    fn cu_per_day(&self) -> u64 {
+        self.quotas.iter().fold(0, |sum, (_, quota)| quota.cu_per_day.saturating_add(sum))
+    }
+
+    fn cu_per_month(&self) -> Option<u64> {
+        let months = self.quotas.iter().map(|(_, quota)| quota.cu_per_month);
+        months.reduce(|sum, month| Some(sum?.saturating_add(month?))).flatten()
+    }
+}
+
+/// The usage of `tenant` that `params` ask for.
+///
+/// # Errors
+/// [`ActionError::Invalid`] names the parameter; [`ActionError::NotFound`] for a tenant that there is not, and for a
+/// project or key that is not this tenant's; [`ActionError::Away`].
+pub async fn usage(house: &House, tenant: TenantId, params: &Params<'_>) -> Result<Usage, ActionError> {
+    let now = house.now();
+    let ask = UsageAsk::parse(tenant, params, now)?;
+    let project = ask.part().project;
+    let scope = Scope::of(house, tenant, project).await?;
+    expect_key(house, &ask).await?;
+    let plan = plan(house, &scope.tenant).await?;
+    let view = house.usage.usage(&ask).await?;
+    let (rolling, units) = units(house, tenant, project, &scope.quotas, now).await?;
+    let quotas = scope.quotas.iter().map(|(id, quota)| {
+        let used = units.get(id).copied().unwrap_or_default();
+        UsedQuota { project: *id, quota: *quota, used, budget: Budget::of(used, Some(quota.cu_per_day)) }
+    });
+    Ok(Usage {
+        view,
+        projects: scope.quotas.len() as u64,
+        project: project.or(scope.only.as_ref().map(|project| project.id)),
+        current: current::current(house, &scope, project, &plan, rolling, now).await?,
+        quotas: quotas.collect(),
+        limits: scope.limits(plan),
+    })
+}
+
+/// The usage of the tenant `of` that `params` ask for, for `user`: a member of it, or an operator.
+///
+/// # Errors
+/// As [`usage`]; a tenant that `user` is no member of is not found.
+pub async fn usage_of(
+    house: &House,
+    user: &User,
+    of: TenantId,
+    params: &Params<'_>,
+) -> Result<Usage, ActionError> {
+    if !user.is_operator() {
+        Least::Member(Permission::Read).admit(user)?;
+        if user.tenant != Some(of) {
+            return Err(ActionError::NotFound("tenant"));
+        }
+    }
+    usage(house, of, params).await
+}
+
+async fn expect_key(house: &House, ask: &UsageAsk) -> Result<(), ActionError> {
+    let Some(key) = ask.part().key else { return Ok(()) };
+    house.store.key(ask.tenant(), key).await?.map(drop).ok_or(ActionError::NotFound("key"))
+}
+
+async fn plan(house: &House, tenant: &Tenant) -> Result<Plan, ActionError> {
+    let config = house.settings.under(&house.store.overlay().await?);
+    Ok(config.plans.of(tenant.tier))
+}
+
+/// All usage of a tenant, or of one project of it, in `window`.
+fn all(tenant: TenantId, project: Option<ProjectId>, window: Window) -> UsageAsk {
+    UsageAsk::new(tenant, window).only(Only { project, ..Only::default() })
+}
+
+/// Usage in the hours that the quota looks at, and the Compute Units of each project in them.
+async fn units(
+    house: &House,
+    tenant: TenantId,
+    project: Option<ProjectId>,
+    quotas: &[(ProjectId, Quota)],
+    now: Time,
+) -> Result<(UsageView, BTreeMap<ProjectId, u64>), ActionError> {
+    let window = Window::of(Period::Day, now);
+    let ask = all(tenant, project, window.clone()).grouped(&[Group::Project])?.limited(ask::MOST_ROWS)?;
+    let view = house.usage.usage(&ask).await?;
+    let mut units = BTreeMap::new();
+    for row in &view.rows {
+        if let [Cell::Project(id)] = row.cells[..] {
+            units.insert(id, row.metrics.billable_units);
+        }
+    }
+    if view.truncated {
+        for (id, _) in quotas.iter().filter(|(id, _)| !units.contains_key(id)).copied().collect::<Vec<_>>() {
+            let one = house.usage.usage(&all(tenant, Some(id), window.clone())).await?;
+            units.insert(id, one.totals.billable_units);
+        }
+    }
+    Ok((view, units))
+}

@@ -1,0 +1,145 @@
+//! API keys.
+
+use super::moment::Moment;
+use crate::action;
+use crate::action::actor::Actor;
+use crate::error::ActionError;
+use crate::extract::{Body, Id};
+use crate::house::House;
+use crate::store;
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use rpcgate_core::caller::{KeyId, ProjectId, Scope};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// An API key, without its text.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct Key {
+    /// Its identifier: what usage is filtered by.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The project that is metered.
+    #[schema(format = "uuid")]
+    pub project_id: String,
+    /// What it is for.
+    pub description: String,
+    /// Its first 12 characters.
+    #[schema(example = "rpcg_0Ab1Cd2")]
+    pub prefix: String,
+    /// The chains it may use, by their canonical names; null for all.
+    pub chains: Option<Vec<String>>,
+    /// When it ends, or null.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Moment>,
+    /// When it was revoked, or null.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub revoked_at: Option<Moment>,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<store::Key> for Key {
+    fn from(key: store::Key) -> Self {
+        Key {
+            id: key.id.to_string(),
+            project_id: key.project.to_string(),
+            description: key.description,
+            prefix: key.prefix,
+            chains: match key.scope {
+                Scope::All => None,
+                Scope::Only(chains) => Some(chains.into_iter().map(String::from).collect()),
+            },
+            expires_at: key.expires_at.map(Moment),
+            revoked_at: key.revoked_at.map(Moment),
+            created_at: key.created_at.into(),
+        }
+    }
+}
+
+/// A key that was just made.
+#[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct CreatedKey {
+    /// The key itself. It is told this once.
+    pub key: String,
+    /// What is kept of it.
+    #[serde(flatten)]
+    pub kept: Key,
+}
+
+impl fmt::Debug for CreatedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kept.fmt(f)
+    }
+}
+
+/// A new key.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewKey {
+    /// What it is for, at most 200 characters.
+    pub description: String,
+    /// The chains it may use, by name or alias; all if left out.
+    #[schema(example = json!(["eth", "bitcoin"]))]
+    pub chains: Option<Vec<String>>,
+    /// When it ends; never if left out.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Moment>,
+}
+
+/// Create an API key
+///
+/// The answer is the only one that tells the key. The caller's e-mail address must be confirmed.
+#[utoipa::path(post, path = "/projects/{project_id}/keys", operation_id = "create_key", tag = "keys",
+    params(("project_id" = String, Path, format = "uuid", description = "The project.")),
+    request_body = NewKey,
+    responses((status = 201, description = "The key.", body = CreatedKey),
+        (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed.")))]
+pub async fn create(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Id(project): Id<ProjectId>,
+    Body(new): Body<NewKey>,
+) -> Result<(StatusCode, Json<CreatedKey>), ActionError> {
+    let NewKey { description, chains, expires_at } = new;
+    let new = action::keys::NewKey { description, chains, expires_at: expires_at.map(|Moment(time)| time) };
+    let (kept, key) = action::keys::create(&house, &actor, project, new).await?;
+    Ok((StatusCode::CREATED, Json(CreatedKey { key, kept: kept.into() })))
+}
+
+/// List the API keys of a project
+///
+/// The oldest first, revoked ones too.
+#[utoipa::path(get, path = "/projects/{project_id}/keys", operation_id = "list_keys", tag = "keys",
+    params(("project_id" = String, Path, format = "uuid", description = "The project.")),
+    responses((status = 200, description = "All keys.", body = [Key])))]
+pub async fn list(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Id(project): Id<ProjectId>,
+) -> Result<Json<Vec<Key>>, ActionError> {
+    let keys = action::keys::list(&house, &actor, project).await?;
+    Ok(Json(keys.into_iter().map(Key::from).collect()))
+}
+
+/// Revoke an API key
+///
+/// For ever: gateways refuse it within a second. It stays in the list.
+#[utoipa::path(delete, path = "/keys/{id}", operation_id = "revoke_key", tag = "keys",
+    params(("id" = String, Path, format = "uuid", description = "The key's identifier.")),
+    responses((status = 204, description = "It is revoked.")))]
+pub async fn revoke(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Id(id): Id<KeyId>,
+) -> Result<StatusCode, ActionError> {
+    action::keys::revoke(&house, &actor, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests;

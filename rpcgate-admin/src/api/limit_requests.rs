@@ -1,0 +1,135 @@
+//! Requests for another plan.
+
+use super::moment::Moment;
+use super::tenants::Tier;
+use crate::action;
+use crate::action::actor::Actor;
+use crate::error::ActionError;
+use crate::extract::Body;
+use crate::house::House;
+use crate::store;
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Where a request stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RequestStatus {
+    /// Nobody has decided.
+    Pending,
+    /// The tenant has the plan.
+    Approved,
+    /// It has not.
+    Rejected,
+}
+
+impl From<store::RequestStatus> for RequestStatus {
+    fn from(status: store::RequestStatus) -> Self {
+        match status {
+            store::RequestStatus::Pending => RequestStatus::Pending,
+            store::RequestStatus::Approved => RequestStatus::Approved,
+            store::RequestStatus::Rejected => RequestStatus::Rejected,
+        }
+    }
+}
+
+impl From<RequestStatus> for store::RequestStatus {
+    fn from(status: RequestStatus) -> Self {
+        match status {
+            RequestStatus::Pending => store::RequestStatus::Pending,
+            RequestStatus::Approved => store::RequestStatus::Approved,
+            RequestStatus::Rejected => store::RequestStatus::Rejected,
+        }
+    }
+}
+
+/// A request for another plan.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct LimitRequest {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The tenant that asks.
+    #[schema(format = "uuid")]
+    pub tenant_id: String,
+    /// Who asked for it.
+    #[schema(format = "uuid")]
+    pub user_id: String,
+    /// The plan that it wants.
+    pub requested_tier: Tier,
+    /// Why.
+    pub reason: String,
+    /// Where it stands.
+    pub status: RequestStatus,
+    /// What the operator who decided has to say, or null.
+    pub note: Option<String>,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+    /// When it was decided, or null.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub reviewed_at: Option<Moment>,
+}
+
+impl From<store::LimitRequest> for LimitRequest {
+    fn from(request: store::LimitRequest) -> Self {
+        LimitRequest {
+            id: request.id.to_string(),
+            tenant_id: request.tenant.to_string(),
+            user_id: request.user.to_string(),
+            requested_tier: request.requested_tier.into(),
+            reason: request.reason,
+            status: request.status.into(),
+            note: request.note,
+            created_at: request.created_at.into(),
+            reviewed_at: request.reviewed_at.map(Moment),
+        }
+    }
+}
+
+/// A new request.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewLimitRequest {
+    /// The plan that is wanted.
+    pub requested_tier: Tier,
+    /// Why, at most 2,000 characters.
+    pub reason: String,
+}
+
+/// Ask for another plan
+///
+/// Operators decide. One request at most is pending at a time.
+#[utoipa::path(post, path = "/limit-requests", operation_id = "create_limit_request", tag = "limit requests",
+    request_body = NewLimitRequest,
+    responses((status = 201, description = "The request.", body = LimitRequest),
+        (status = 409, description = "Another request is pending.")))]
+pub async fn create(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Body(new): Body<NewLimitRequest>,
+) -> Result<(StatusCode, Json<LimitRequest>), ActionError> {
+    let NewLimitRequest { requested_tier, reason } = new;
+    let request = action::limit_requests::create(&house, &actor, requested_tier.into(), &reason).await?;
+    Ok((StatusCode::CREATED, Json(request.into())))
+}
+
+/// List the requests for another plan
+///
+/// The newest first, at most 1,000.
+#[utoipa::path(get, path = "/limit-requests", operation_id = "list_limit_requests", tag = "limit requests",
+    responses((status = 200, description = "The tenant's requests.", body = [LimitRequest])))]
+pub async fn list(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+) -> Result<Json<Vec<LimitRequest>>, ActionError> {
+    let requests = action::limit_requests::list(&house, &actor).await?;
+    Ok(Json(requests.into_iter().map(LimitRequest::from).collect()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+use crate::api::accounts::tests::{EMAIL, PASSWORD, ask, login, register, site, tokens};
+use crate::house::tests::{Answer, Site};
+use crate::store::{ATTEMPTS, Role};
+use axum::body::Body;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+const NEW: &str = "an even better password";
+
+fn told(answer: &Answer) -> (StatusCode, &str) {
+    (answer.status, answer.body["error"].as_str().unwrap_or_default())
+}
+
+async fn change(site: &Site, token: &str, current: &str, new: &str) -> Answer {
+    let form = json!({"current_password": current, "new_password": new});
+    ask(site, Some(token), Method::POST, "/auth/me/password", Some(form)).await
+}
+
+async fn me(site: &Site, token: &str) -> Answer {
+    ask(site, Some(token), Method::GET, "/auth/me", None).await
+}
+
+#[tokio::test]
+async fn everybody_is_told_who_they_are() {
+    let site = Site::new().await;
+    let get =
+        async |visitor| site.ask(Some(visitor), Method::GET, "/api/v1/auth/me", Body::empty()).await.body;
+    let visitor = site.member(Role::Billing).await;
+    let user = &visitor.user;
+    assert_eq!(
+        get(&visitor).await,
+        json!({"id": user.id.to_string(), "tenant_id": user.tenant.unwrap().to_string(), "email": user.email,
+            "name": "Somebody", "role": "billing", "operator": false, "confirmed": true})
+    );
+    let operator = get(&site.operator().await).await;
+    assert_eq!(
+        (&operator["tenant_id"], &operator["role"], &operator["operator"]),
+        (&Value::Null, &json!("operator"), &json!(true))
+    );
+    assert_eq!(ask(&site, None, Method::GET, "/auth/me", None).await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_name_is_all_that_one_changes_about_oneself() {
+    let site = Site::new().await;
+    let visitor = site.member(Role::Viewer).await;
+    let put =
+        async |form: Value| site.ask(Some(&visitor), Method::PUT, "/api/v1/auth/me", form.to_string()).await;
+    for field in ["id", "tenant_id", "email", "role", "operator", "confirmed"] {
+        let answer = put(json!({"name": "Eve", field: "owner"})).await;
+        let text = format!("unknown field `{field}`: expected `name`");
+        assert_eq!(told(&answer), (StatusCode::BAD_REQUEST, text.as_str()));
+    }
+    assert_eq!(put(json!({"name": "x".repeat(201)})).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(site.house.store.user(visitor.user.id).await.unwrap().unwrap(), visitor.user);
+    let answer = put(json!({"name": " Zoë <b>"})).await;
+    assert_eq!((answer.status, &answer.body["name"]), (StatusCode::OK, &json!("Zoë <b>")));
+    let again = site.ask(Some(&visitor), Method::GET, "/api/v1/auth/me", Body::empty()).await;
+    assert_eq!(again.body, answer.body);
+}
+
+#[tokio::test]
+async fn a_new_password_ends_all_other_sessions() {
+    let site = site().await;
+    register(&site, EMAIL).await;
+    let (own, _) = tokens(&site, EMAIL).await;
+    let (other, _) = tokens(&site, EMAIL).await;
+    assert_eq!(change(&site, &own, PASSWORD, NEW).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(me(&site, &own).await.status, StatusCode::OK);
+    assert_eq!(me(&site, &other).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(login(&site, EMAIL, NEW).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_stolen_token_does_not_do_for_guessing_the_password() {
+    let site = site().await;
+    register(&site, EMAIL).await;
+    let (token, _) = tokens(&site, EMAIL).await;
+    let weak = change(&site, &token, "a wrong password", "short").await;
+    assert_eq!(told(&weak), (StatusCode::BAD_REQUEST, "the password must have at least 10 characters"));
+    for _ in 0..ATTEMPTS {
+        let answer = change(&site, &token, "a wrong password", NEW).await;
+        assert_eq!(told(&answer), (StatusCode::FORBIDDEN, "the current password is wrong"));
+    }
+    let locked = (StatusCode::FORBIDDEN, "account temporarily locked");
+    assert_eq!(told(&change(&site, &token, PASSWORD, NEW).await), locked);
+    assert_eq!(told(&login(&site, EMAIL, PASSWORD).await), locked);
+}

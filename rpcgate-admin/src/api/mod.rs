@@ -1,0 +1,17 @@
+//! The JSON face of the actions. What it must not hold is a rule.
+
+pub mod accounts;
+pub mod audit;
+pub mod chains;
+pub mod health;
+pub mod keys;
+pub mod limit_requests;
+pub mod me;
+pub mod moment;
+pub mod operator;
+pub mod plans;
+pub mod projects;
+pub mod roles;
+pub mod sessions;
+pub mod tenants;
+pub mod usage;

@@ -1,0 +1,37 @@
+//! Chains, switched on and off.
+
+use crate::action;
+use crate::action::actor::Actor;
+use crate::api::chains::Chain;
+use crate::error::ActionError;
+use crate::extract::{Body, Words};
+use crate::house::House;
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Whether a chain is to be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChainSwitch {
+    /// Whether it is on.
+    pub enabled: bool,
+}
+
+/// Switch a chain on or off
+///
+/// One that the configuration switches off stays off. Gateways go by it within a second.
+#[utoipa::path(put, path = "/operator/chains/{chain}", operation_id = "operator_switch_chain", tag = "operator",
+    params(("chain" = String, Path, description = "The chain's path.")),
+    request_body = ChainSwitch,
+    responses((status = 200, description = "The chain as it stands now.", body = Chain)))]
+pub async fn switch(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Words(chain): Words<String>,
+    Body(ChainSwitch { enabled }): Body<ChainSwitch>,
+) -> Result<Json<Chain>, ActionError> {
+    Ok(Json(action::operator::chains::switch(&house, &actor, &chain, enabled).await?.into()))
+}

@@ -1,0 +1,11 @@
+//! What operators do.
+
+pub mod chains;
+pub mod limit_requests;
+pub mod plans;
+pub mod quotas;
+pub mod tenants;
+pub mod weights;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! The figures of plans.
+
+use crate::action;
+use crate::action::actor::Actor;
+use crate::error::ActionError;
+use crate::extract::{Body, Words};
+use crate::house::House;
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::{config, plan};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// All figures of a plan.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct PlanFigures {
+    /// Its name: free, standard, premium or enterprise.
+    #[schema(example = "standard")]
+    pub tier: &'static str,
+    /// Requests a key may make in a UTC minute.
+    pub per_minute: u64,
+    /// Requests a key may make in a UTC hour.
+    pub per_hour: u64,
+    /// Requests a key may make in a UTC day.
+    pub per_day: u64,
+    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    pub heavy_per_minute: u64,
+    /// Price of a Compute Unit in US dollars.
+    #[schema(example = 0.001)]
+    pub price_per_cu: f64,
+}
+
+impl From<plan::Plan> for PlanFigures {
+    fn from(plan: plan::Plan) -> Self {
+        PlanFigures {
+            tier: plan.tier.name(),
+            per_minute: plan.per_minute,
+            per_hour: plan.per_hour,
+            per_day: plan.per_day,
+            heavy_per_minute: plan.heavy_per_minute,
+            price_per_cu: plan.price.usd(),
+        }
+    }
+}
+
+/// What changes about a plan. What is left out stays.
+#[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanChange {
+    /// Requests a key may make in a UTC minute.
+    pub per_minute: Option<u64>,
+    /// Requests a key may make in a UTC hour.
+    pub per_hour: Option<u64>,
+    /// Requests a key may make in a UTC day.
+    pub per_day: Option<u64>,
+    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    pub heavy_per_minute: Option<u64>,
+    /// Price of a Compute Unit in US dollars.
+    pub price_per_cu: Option<f64>,
+}
+
+/// Read the figures of a plan
+#[utoipa::path(get, path = "/operator/plans/{tier}", operation_id = "operator_get_plan", tag = "operator",
+    params(("tier" = String, Path, description = "The plan's name.")),
+    responses((status = 200, description = "The plan as it is in force.", body = PlanFigures)))]
+pub async fn get(
+    State(house): State<Arc<House>>,
+    Words(tier): Words<String>,
+) -> Result<Json<PlanFigures>, ActionError> {
+    Ok(Json(action::operator::plans::get(&house, &tier).await?.into()))
+}
+
+/// Change figures of a plan
+///
+/// Those that are sent. Gateways go by them within a second.
+#[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
+    params(("tier" = String, Path, description = "The plan's name.")),
+    request_body = PlanChange,
+    responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures)))]
+pub async fn update(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Words(tier): Words<String>,
+    Body(change): Body<PlanChange>,
+) -> Result<Json<PlanFigures>, ActionError> {
+    let price = change.price_per_cu.map(action::operator::plans::price).transpose()?;
+    let PlanChange { per_minute, per_hour, per_day, heavy_per_minute, .. } = change;
+    let change = config::PlanChange { per_minute, per_hour, per_day, heavy_per_minute, price };
+    Ok(Json(action::operator::plans::update(&house, &actor, &tier, change).await?.into()))
+}

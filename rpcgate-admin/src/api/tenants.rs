@@ -1,0 +1,138 @@
+//! The caller's tenant.
+
+use super::moment::Moment;
+use crate::action;
+use crate::action::actor::Actor;
+use crate::error::ActionError;
+use crate::extract::{Body, Id};
+use crate::house::House;
+use crate::store;
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::plan;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The name of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// Metered, bills nothing.
+    Free,
+    /// The smallest paid plan.
+    Standard,
+    /// Larger.
+    Premium,
+    /// The largest.
+    Enterprise,
+}
+
+impl From<plan::Tier> for Tier {
+    fn from(tier: plan::Tier) -> Self {
+        match tier {
+            plan::Tier::Free => Tier::Free,
+            plan::Tier::Standard => Tier::Standard,
+            plan::Tier::Premium => Tier::Premium,
+            plan::Tier::Enterprise => Tier::Enterprise,
+        }
+    }
+}
+
+impl From<Tier> for plan::Tier {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::Free => plan::Tier::Free,
+            Tier::Standard => plan::Tier::Standard,
+            Tier::Premium => plan::Tier::Premium,
+            Tier::Enterprise => plan::Tier::Enterprise,
+        }
+    }
+}
+
+/// Whether the calls of a tenant are served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TenantStatus {
+    /// They are.
+    Active,
+    /// They are refused with 402. Its keys are kept.
+    Suspended,
+}
+
+/// An organisation: who pays.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct Tenant {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its plan.
+    pub tier: Tier,
+    /// Whether its calls are served.
+    pub status: TenantStatus,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<store::Tenant> for Tenant {
+    fn from(tenant: store::Tenant) -> Self {
+        Tenant {
+            id: tenant.id.to_string(),
+            name: tenant.name,
+            tier: tenant.tier.into(),
+            status: if tenant.suspended { TenantStatus::Suspended } else { TenantStatus::Active },
+            created_at: tenant.created_at.into(),
+        }
+    }
+}
+
+/// What a tenant may change about itself.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantName {
+    /// Its name, at most 200 characters.
+    pub name: String,
+}
+
+/// List the tenants of the caller
+///
+/// There is one.
+#[utoipa::path(get, path = "/tenants", operation_id = "list_tenants", tag = "tenants",
+    responses((status = 200, description = "The caller's tenant.", body = [Tenant])))]
+pub async fn list(State(house): State<Arc<House>>, actor: Actor) -> Result<Json<Vec<Tenant>>, ActionError> {
+    let tenants = action::tenants::list(&house, &actor).await?;
+    Ok(Json(tenants.into_iter().map(Tenant::from).collect()))
+}
+
+/// Read a tenant
+#[utoipa::path(get, path = "/tenants/{id}", operation_id = "get_tenant", tag = "tenants",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    responses((status = 200, description = "The tenant.", body = Tenant)))]
+pub async fn get(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Id(id): Id<TenantId>,
+) -> Result<Json<Tenant>, ActionError> {
+    Ok(Json(action::tenants::get(&house, &actor, id).await?.into()))
+}
+
+/// Rename a tenant
+#[utoipa::path(put, path = "/tenants/{id}", operation_id = "update_tenant", tag = "tenants",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    request_body = TenantName,
+    responses((status = 200, description = "The tenant as it is now.", body = Tenant)))]
+pub async fn update(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Id(id): Id<TenantId>,
+    Body(new): Body<TenantName>,
+) -> Result<Json<Tenant>, ActionError> {
+    Ok(Json(action::tenants::rename(&house, &actor, id, &new.name).await?.into()))
+}
+
+#[cfg(test)]
+mod tests;

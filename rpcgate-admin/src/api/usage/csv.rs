@@ -1,0 +1,154 @@
+//! Rows of usage as CSV (RFC 4180), and whether a client wants that.
+
+use crate::usage::{Cell, UsageView};
+use http::HeaderMap;
+use http::header::ACCEPT;
+
+/// The metrics, as columns are called.
+const METRICS: [&str; 12] = [
+    "requests",
+    "billed_requests",
+    "billable_units",
+    "errors",
+    "rejected",
+    "cache_hits",
+    "request_bytes",
+    "response_bytes",
+    "ws_connections",
+    "ws_refused",
+    "ws_messages",
+    "avg_latency_ms",
+];
+
+/// Whether CSV is what a client would rather have than JSON (RFC 9110, section 12.5.1). It must be called by its name:
+/// who takes anything gets JSON.
+pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
+    let (mut csv, mut json, mut any) = (None, None, 0);
+    let ranges = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    for range in ranges.flat_map(|value| value.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let name = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let quality = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+        let quality = quality.map_or(Some(1_000), thousandths).unwrap_or_default();
+        match name.as_str() {
+            "text/csv" => csv = Some(quality),
+            "application/json" => json = Some(quality),
+            "application/*" | "*/*" => any = quality.max(any),
+            _ => {}
+        }
+    }
+    let csv = csv.unwrap_or_default();
+    // What is named beats what is but admitted.
+    csv > 0 && json.map_or(csv >= any, |json| csv > json)
+}
+
+fn thousandths(quality: &str) -> Option<u32> {
+    let quality: f32 = quality.parse().ok()?;
+    (0.0..=1.0).contains(&quality).then(|| (quality * 1_000.0).round() as u32)
+}
+
+/// The rows, below a line with the names of their columns.
+pub(super) fn rows(view: &UsageView) -> String {
+    let mut text = String::new();
+    let names = view.group_by.iter().map(|group| group.name()).chain(METRICS);
+    line(&mut text, names.map(str::to_owned));
+    for row in &view.rows {
+        let metrics = &row.metrics;
+        let counts = metrics.values().into_iter().take(METRICS.len() - 1).map(|count| count.to_string());
+        let cells = row.cells.iter().map(|cell| harmless(shown(cell)));
+        line(&mut text, cells.chain(counts).chain([metrics.avg_latency_ms().to_string()]));
+    }
+    text
+}
+
+fn shown(cell: &Cell) -> String {
+    match cell {
+        Cell::Hour(begin) | Cell::Day(begin) => super::moment(*begin),
+        Cell::Chain(text) | Cell::Method(text, _) => text.clone(),
+        Cell::Key(id) => id.to_string(),
+        Cell::Project(id) => id.to_string(),
+        Cell::Transport(transport) => transport.name().to_owned(),
+        Cell::Status(status) => status.to_string(),
+    }
+}
+
+/// `text` so that no spreadsheet takes it for a formula: clients choose the names of methods.
+fn harmless(text: String) -> String {
+    let is_sign = |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
+    let begins_blank = text.starts_with(['\t', '\r', '\n']);
+    if begins_blank || text.trim_start().starts_with(is_sign) { format!("'{text}") } else { text }
+}
+
+fn line(text: &mut String, cells: impl Iterator<Item = String>) {
+    for (place, cell) in cells.enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        if cell.contains([',', '"', '\r', '\n']) {
+            text.push('"');
+            text.push_str(&cell.replace('"', "\"\""));
+            text.push('"');
+        } else {
+            text.push_str(&cell);
+        }
+    }
+    text.push_str("\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(accept: &[&'static str]) -> bool {
+        let mut headers = HeaderMap::new();
+        for value in accept {
+            headers.append(ACCEPT, http::HeaderValue::from_static(value));
+        }
+        is_wanted(&headers)
+    }
+
+    #[test]
+    fn csv_is_for_whoever_would_rather_have_it() {
+        for accept in [
+            &["text/csv"][..],
+            &["Text/CSV; charset=utf-8; q=0.5"],
+            &["text/csv, */*"],
+            &["text/csv, application/json;q=0.9"],
+            &["application/json;q=0.1", "text/csv;q=0.2"],
+            &["application/json;q=0, text/csv;q=0.001"],
+        ] {
+            assert!(wanted(accept), "{accept:?}");
+        }
+        for accept in [
+            &[][..],
+            &["*/*"],
+            &["text/*"],
+            &["application/json"],
+            &["text/csv;q=0"],
+            &["text/csv;q=0, */*"],
+            &["text/csv;q=nonsense"],
+            &["text/csv;q=0.5, */*"],
+            &["application/json, text/csv"],
+            &["text/csvx"],
+        ] {
+            assert!(!wanted(accept), "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn a_cell_is_quoted_where_it_must_be() {
+        let mut text = String::new();
+        line(&mut text, ["a", "b,c", "say \"x\"", "two\nlines", "", " d "].map(str::to_owned).into_iter());
+        assert_eq!(text, "a,\"b,c\",\"say \"\"x\"\"\",\"two\nlines\",, d \r\n");
+    }
+
+    #[test]
+    fn no_spreadsheet_runs_a_cell() {
+        for text in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "＝1", "-"] {
+            assert_eq!(harmless(text.to_owned()), format!("'{text}"));
+        }
+        for text in ["eth_call", "a=b", "", "200", "(other)", "'quoted"] {
+            assert_eq!(harmless(text.to_owned()), text);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `rpcgate-admin operator create`: an account for somebody who runs the service.
+
+use super::{Failure, configuration};
+use crate::identity::password::{Password, Passwords};
+use crate::mail::address;
+use crate::store::{Audit, Role, Store, User, UserId, fresh_id};
+use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_core::secret::random_text;
+use std::io::{BufRead, Write};
+use std::path::Path;
+
+/// Characters of a password that is made here, each one of 62.
+const MADE: usize = 24;
+
+/// Makes an operator with the address `email` in the database that the configuration in `file` names. Its password is
+/// the first line of `typed`; without that, one is made and written to `out`, this once.
+///
+/// # Errors
+/// [`Failure::Configuration`] for a configuration that cannot be used, [`Failure::Other`] for an address or a password
+/// that cannot, for an address that somebody has, and for a database that cannot be used.
+pub async fn create(
+    file: &Path,
+    email: &str,
+    typed: Option<&mut dyn BufRead>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let database = configuration(file)?.database;
+    let email = address(email).map_err(|error| Failure::Other(format!("--email: {error}")))?;
+    let is_typed = typed.is_some();
+    let text = match typed {
+        Some(input) => first_line(input)?,
+        None => {
+            let mut made = String::with_capacity(MADE);
+            random_text(MADE, &mut made).map_err(|error| Failure::Other(error.to_string()))?;
+            made
+        }
+    };
+    let password = Password::new(text.as_str()).map_err(|error| Failure::Other(error.to_string()))?;
+    let hash =
+        Passwords::new(1, 0).hash(password).await.map_err(|error| Failure::Other(error.to_string()))?;
+    let now = SystemClock::new().now();
+    let user = User {
+        id: UserId(fresh_id(now)),
+        tenant: None,
+        email: email.as_str().to_owned(),
+        name: String::new(),
+        role: Role::Viewer,
+        password: Some(hash),
+        confirmed_at: Some(now),
+        created_at: now,
+    };
+    let entry = Audit {
+        tenant: None,
+        user: Some(user.id),
+        action: "operator.created".into(),
+        subject: user.id.to_string(),
+        address: String::new(),
+        at: now,
+        detail: "on the command line".into(),
+    };
+    let store = Store::open(database.url(), database.migrate).await?;
+    let made = store.noting(entry).create_user(&user).await;
+    store.close().await;
+    made?;
+    writeln!(out, "operator {} has been made: {}", user.email, user.id)?;
+    if !is_typed {
+        writeln!(out, "password: {text}")?;
+    }
+    Ok(out.flush()?)
+}
+
+fn first_line(input: &mut dyn BufRead) -> Result<String, Failure> {
+    // More than any password may have, so that one which is too long is told as such.
+    const MOST: u64 = 64 << 10;
+    let mut line = String::new();
+    let mut bounded = std::io::Read::take(input, MOST);
+    bounded.read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Whose, url_of};
+    use tempfile::TempDir;
+
+    struct Desk {
+        dir: TempDir,
+        url: String,
+    }
+
+    impl Desk {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let url = url_of(&dir.path().join("rpcgate.db"));
+            std::fs::write(dir.path().join("rpcgate.toml"), format!("[database]\nurl = \"{url}\"\n"))
+                .unwrap();
+            Desk { dir, url }
+        }
+
+        async fn create(&self, email: &str, typed: Option<&str>) -> Result<String, (u8, String)> {
+            let mut out = Vec::new();
+            let mut input = typed.map(str::as_bytes);
+            let input = input.as_mut().map(|input| input as &mut dyn BufRead);
+            match create(&self.dir.path().join("rpcgate.toml"), email, input, &mut out).await {
+                Ok(()) => Ok(String::from_utf8(out).unwrap()),
+                Err(failure) => Err((failure.code(), failure.to_string())),
+            }
+        }
+
+        async fn verify(&self, email: &str, password: &str) -> bool {
+            let store = Store::open(&self.url, false).await.unwrap();
+            let user = store.user_by_email(email).await.unwrap().unwrap();
+            assert!(user.is_operator() && user.confirmed_at.is_some());
+            let noted = store.audit(Whose::User(user.id), 10).await.unwrap();
+            assert_eq!(noted[0].action, "operator.created");
+            store.close().await;
+            Passwords::new(1, 0).verify(password.to_owned(), user.password.as_deref()).await.unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_password_that_is_typed_is_not_shown_and_holds() {
+        let desk = Desk::new();
+        let password = "correct horse battery staple";
+        let out = desk.create("Ops@Example.com", Some(&format!("{password}\r\nmore\n"))).await.unwrap();
+        assert!(out.starts_with("operator ops@example.com has been made: "), "{out}");
+        assert!(!out.contains(password));
+        assert!(desk.verify("ops@example.com", password).await);
+        assert!(!desk.verify("ops@example.com", "correct horse battery stable").await);
+    }
+
+    #[tokio::test]
+    async fn a_password_that_is_made_is_shown_once_and_holds() {
+        let desk = Desk::new();
+        let out = desk.create("ops@example.com", None).await.unwrap();
+        let made = out.lines().nth(1).unwrap().strip_prefix("password: ").unwrap();
+        assert_eq!(made.len(), MADE);
+        assert!(desk.verify("ops@example.com", made).await);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_is_refused_and_leaves_nothing_behind() {
+        let desk = Desk::new();
+        let (code, text) = desk.create("nobody", None).await.unwrap_err();
+        assert!(code == 1 && text.starts_with("--email: "), "{text}");
+        let (code, text) = desk.create("ops@example.com", Some("short\n")).await.unwrap_err();
+        assert!(code == 1 && !text.contains("short\n"), "{text}");
+        desk.create("ops@example.com", Some("correct horse battery staple")).await.unwrap();
+        let (code, text) =
+            desk.create("ops@example.com", Some("correct horse battery staple")).await.unwrap_err();
+        assert_eq!((code, text.as_str()), (1, "there is already a user with this e-mail address"));
+    }
+}

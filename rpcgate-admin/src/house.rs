@@ -1,0 +1,221 @@
+//! What every action works with.
+
+use crate::identity::address::AuthLimit;
+use crate::identity::challenge::Challenges;
+use crate::identity::password::{Passwords, QUEUE};
+use crate::identity::token::{TokenError, Tokens};
+use crate::mail::{MailError, Post};
+use crate::store::{Store, StoreError, UsageStore};
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::config::{ChallengeKind, Config, Overlay, PREFIX, Secret, Url};
+use rpcgate_core::secret::KeyForge;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Everything that the management side has, shared by all of its roles.
+#[derive(Debug)]
+pub struct House {
+    /// What the management side decides.
+    pub store: Store,
+    /// What was used.
+    pub usage: UsageStore,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// What the configuration says.
+    pub settings: Settings,
+    /// Hashes passwords.
+    pub passwords: Passwords,
+    /// Issues and checks access tokens.
+    pub tokens: Tokens,
+    /// What a new account must solve.
+    pub challenges: Challenges,
+    /// Holds attempts to log in and to register.
+    pub attempts: Arc<AuthLimit>,
+    /// Sends mails.
+    pub post: Post,
+    /// Makes API keys.
+    pub forge: KeyForge,
+}
+
+/// Passwords that are hashed at once: what comes in a flood may take no more than one core.
+const HASHING: usize = 1;
+
+/// Why there is no house.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HouseError {
+    /// A value of the configuration is missing, or cannot be used here.
+    #[error("{key}: {why}")]
+    Configuration {
+        /// The value's key.
+        key: &'static str,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// A database cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Mails cannot be sent as the configuration says.
+    #[error(transparent)]
+    Mail(#[from] MailError),
+    /// Tokens cannot be signed here.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+}
+
+impl HouseError {
+    /// Whether the configuration is what has to be mended.
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            HouseError::Configuration { .. } | HouseError::Mail(_) => true,
+            HouseError::Store(error) => matches!(error, StoreError::Url(_)),
+            HouseError::Token(error) => matches!(error, TokenError::ShortSecret),
+        }
+    }
+}
+
+impl House {
+    /// Opens what `config` names.
+    ///
+    /// # Errors
+    /// [`HouseError`]: a secret that the management side cannot do without is missing, or a database or the way mails
+    /// go cannot be used.
+    pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, HouseError> {
+        let fittings = Fittings::of(&config)?;
+        let (url, migrate) = (config.database.url(), config.database.migrate);
+        let store = Store::open(url, migrate).await?;
+        let usage = UsageStore::open(url, migrate).await?;
+        let attempts = Arc::new(AuthLimit::new(config.admin.auth_per_minute, clock.clone()));
+        let passwords = Passwords::new(HASHING, QUEUE);
+        Ok(fittings.into_house(store, usage, clock, config, passwords, attempts))
+    }
+
+    /// This house as `config` wants it: what it names is used from now on, but for the databases, which stay as they
+    /// are until a restart.
+    ///
+    /// # Errors
+    /// As [`House::open`].
+    pub fn refitted(&self, config: Config) -> Result<Self, HouseError> {
+        let fittings = Fittings::of(&config)?;
+        let (store, usage, clock) = (self.store.clone(), self.usage.clone(), self.clock.clone());
+        let per_minute = config.admin.auth_per_minute;
+        let attempts = if per_minute == self.settings.auth_per_minute {
+            self.attempts.clone()
+        } else {
+            Arc::new(AuthLimit::new(per_minute, clock.clone()))
+        };
+        Ok(fittings.into_house(store, usage, clock, config, self.passwords.clone(), attempts))
+    }
+
+    /// The moment that an action decides by.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Ends all connections to the databases.
+    pub async fn close(&self) {
+        self.store.close().await;
+        self.usage.close().await;
+    }
+}
+
+/// What is made of the configuration alone.
+struct Fittings {
+    tokens: Tokens,
+    challenges: Challenges,
+    post: Post,
+    forge: KeyForge,
+}
+
+impl Fittings {
+    fn of(config: &Config) -> Result<Self, HouseError> {
+        let Config { gateway, admin, .. } = config;
+        let key_secret = needed(gateway.key_secret.as_ref(), "gateway.key_secret", 16)?;
+        let jwt_secret = needed(admin.jwt.secret.as_ref(), "admin.jwt.secret", 32)?;
+        if admin.challenge.kind != ChallengeKind::Altcha {
+            let why = "hosted verifiers are not built yet: leave it out, or set \"altcha\"".into();
+            return Err(HouseError::Configuration { key: "admin.challenge.kind", why });
+        }
+        let secret = admin.challenge.secret.as_ref().unwrap_or(jwt_secret).expose().as_bytes();
+        Ok(Fittings {
+            tokens: Tokens::new(jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
+            challenges: Challenges::new(secret, admin.challenge.difficulty),
+            post: match &admin.mail.smtp {
+                Some(url) => Post::smtp(url.expose(), &admin.mail.from)?,
+                None => Post::outbox(&admin.mail.outbox, &admin.mail.from)?,
+            },
+            forge: KeyForge::new(key_secret.expose().as_bytes()),
+        })
+    }
+
+    fn into_house(
+        self,
+        store: Store,
+        usage: UsageStore,
+        clock: Arc<dyn Clock>,
+        config: Config,
+        passwords: Passwords,
+        attempts: Arc<AuthLimit>,
+    ) -> House {
+        let Fittings { tokens, challenges, post, forge } = self;
+        let settings = Settings::new(config);
+        House { store, usage, clock, settings, passwords, tokens, challenges, attempts, post, forge }
+    }
+}
+
+/// A secret that the management side cannot do without.
+fn needed<'c>(secret: Option<&'c Secret>, key: &'static str, least: u32) -> Result<&'c Secret, HouseError> {
+    secret.ok_or_else(|| {
+        let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+        let variable = key.to_uppercase().replace('.', "__");
+        let why = format!(
+            "is needed here and is not set: write {name} = {{ file = \"…\" }} below [{table}], a file with at least \
+             {least} random bytes that is the same for every host, or set {PREFIX}{variable}"
+        );
+        HouseError::Configuration { key, why }
+    })
+}
+
+/// What the configuration says, as actions ask for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The dashboard as users see it, without a slash at its end: mails link below it.
+    pub dash_url: String,
+    /// The management host as users see it, without a slash at its end.
+    pub api_url: String,
+    /// Life of an access token.
+    pub access_ttl: Duration,
+    /// Life of a refresh token that is not used.
+    pub refresh_ttl: Duration,
+    /// Log-ins and registrations together that one client address may try in a minute.
+    pub auth_per_minute: u32,
+    /// The whole configuration, below what operators set.
+    pub config: Config,
+}
+
+impl Settings {
+    /// Those of `config`.
+    pub fn new(config: Config) -> Self {
+        let admin = &config.admin;
+        let own = format!("http://{}", admin.listen);
+        let url = |given: Option<&Url>| {
+            given.map_or(own.as_str(), |url| url.expose()).trim_end_matches('/').to_owned()
+        };
+        Settings {
+            dash_url: url(admin.dash_url.as_ref()),
+            api_url: url(admin.api_url.as_ref()),
+            access_ttl: admin.jwt.access_ttl,
+            refresh_ttl: admin.jwt.refresh_ttl,
+            auth_per_minute: admin.auth_per_minute,
+            config,
+        }
+    }
+
+    /// The configuration with what operators set over it.
+    pub fn under(&self, overlay: &Overlay) -> Config {
+        overlay.over(&self.config)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

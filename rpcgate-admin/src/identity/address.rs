@@ -1,0 +1,317 @@
+//! Where a client calls from, and how often it may try to log in or register.
+
+use governor::clock::Clock as Pace;
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::DashMapStateStore;
+use governor::{Quota, RateLimiter};
+use http::HeaderMap;
+use ipnet::IpNet;
+use rpcgate_core::clock::Clock;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+const FORWARDED: &str = "x-forwarded-for";
+/// The attempts between two sweeps of what is not needed any more.
+const SWEEP: u32 = 256;
+/// Beyond so many groups at once, larger ones are formed.
+const CROWD: usize = 100_000;
+
+/// The address of the client: `peer`, or what the proxies say if `peer` is one of `trusted`
+/// (`gateway.trusted_proxies`). Each proxy appends whom it was called by to `X-Forwarded-For`, so the list is read from
+/// its end, over the trusted proxies, to the first address that is none. What stands before that one may be anybody's
+/// invention. An entry that cannot be read ends the list, and the proxy that passed it on counts as the client.
+pub fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
+    let mut client = peer.to_canonical();
+    // Several headers count as one list.
+    let lines: Vec<_> = headers.get_all(FORWARDED).iter().collect();
+    let mut hops = lines.iter().rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+    while is_trusted(&client) {
+        let Some(hop) = hops.next().and_then(read) else { break };
+        client = hop;
+    }
+    client
+}
+
+/// An entry of the list: an address, perhaps with a port.
+fn read(entry: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(entry).ok()?.trim_matches([' ', '\t']);
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let address = bare.parse().ok().or_else(|| text.parse().ok().map(|address: SocketAddr| address.ip()))?;
+    Some(address.to_canonical())
+}
+
+/// Whom an address is counted with: an IPv4 address is alone; of IPv6 everybody has a /64 at least, so that is one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Group {
+    first: IpAddr,
+    bits: u8,
+}
+
+impl Group {
+    /// The group of an address.
+    pub fn of(address: IpAddr) -> Self {
+        Group::sized(address, 32, 64)
+    }
+
+    /// The networks that are routed to one operator: there are not so many of them that they fill the memory.
+    fn wide(address: IpAddr) -> Self {
+        Group::sized(address, 16, 32)
+    }
+
+    fn sized(address: IpAddr, v4: u8, v6: u8) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => {
+                let first = address.to_bits() & (u32::MAX << (32 - u32::from(v4)));
+                Group { first: Ipv4Addr::from_bits(first).into(), bits: v4 }
+            }
+            IpAddr::V6(address) => {
+                let first = address.to_bits() & (u128::MAX << (128 - u32::from(v6)));
+                Group { first: Ipv6Addr::from_bits(first).into(), bits: v6 }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.first, self.bits)
+    }
+}
+
+/// Somebody has tried too often.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("too many attempts, try again in {retry_after} s")]
+pub struct TooOften {
+    /// Seconds until the next attempt is admitted, at least one.
+    pub retry_after: u32,
+}
+
+/// The clock's hand that never steps back, so that a change of the time of day neither locks out nor lets in.
+#[derive(Clone, Debug)]
+struct Hand(Arc<dyn Clock>);
+
+impl Pace for Hand {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// Holds the attempts to log in and to register, together, of each client.
+///
+/// A group of addresses may make `per_minute` attempts at once; each is given back after its share of a minute. In the
+/// long run that is `per_minute`, in a minute after a rest at most twice as many. Memory is bounded: groups that have
+/// all their attempts are forgotten, and while more than 100,000 remain, whole networks are counted as one.
+pub struct AuthLimit {
+    limiter: RateLimiter<Group, DashMapStateStore<Group>, Hand, NoOpMiddleware<Duration>>,
+    clock: Arc<dyn Clock>,
+    attempts: AtomicU32,
+    crowded: AtomicBool,
+    crowd: usize,
+}
+
+impl fmt::Debug for AuthLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuthLimit").field("groups", &self.limiter.len()).finish_non_exhaustive()
+    }
+}
+
+impl AuthLimit {
+    /// Admits `per_minute` attempts (`admin.auth_per_minute`), at least one.
+    pub fn new(per_minute: u32, clock: Arc<dyn Clock>) -> Self {
+        let quota = Quota::per_minute(NonZeroU32::new(per_minute).unwrap_or(NonZeroU32::MIN));
+        let limiter = RateLimiter::dashmap_with_clock(quota, Hand(Arc::clone(&clock)));
+        AuthLimit {
+            limiter,
+            clock,
+            attempts: AtomicU32::new(0),
+            crowded: AtomicBool::new(false),
+            crowd: CROWD,
+        }
+    }
+
+    /// Counts an attempt from `address`.
+    ///
+    /// # Errors
+    /// [`TooOften`] if there were too many before; this one is not counted then.
+    pub fn admit(&self, address: IpAddr) -> Result<(), TooOften> {
+        if self.attempts.fetch_add(1, Relaxed) % SWEEP == SWEEP - 1 {
+            self.limiter.retain_recent();
+            self.crowded.store(self.limiter.len() >= self.crowd, Relaxed);
+        }
+        let group = if self.crowded.load(Relaxed) { Group::wide(address) } else { Group::of(address) };
+        self.limiter.check_key(&group).map_err(|until| {
+            let wait = until.wait_time_from(self.clock.elapsed()).as_micros().div_ceil(1_000_000);
+            TooOften { retry_after: u32::try_from(wait).unwrap_or(u32::MAX).max(1) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+    use proptest::prelude::*;
+    use rpcgate_core::clock::{ManualClock, Time};
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn headers(lines: &[&str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(FORWARDED, HeaderValue::from_bytes(line.as_bytes()).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn the_client_is_the_last_hop_that_is_not_trusted() {
+        let trusted: Vec<IpNet> =
+            ["10.0.0.0/8", "::1/128", "2001:db8::/32"].map(|net| net.parse().unwrap()).to_vec();
+        for (peer, lines, found) in [
+            // Nobody is believed but the trusted.
+            ("203.0.113.5", vec!["198.51.100.1"], "203.0.113.5"),
+            ("10.0.0.1", vec![], "10.0.0.1"),
+            ("10.0.0.1", vec!["198.51.100.1"], "198.51.100.1"),
+            ("::1", vec!["198.51.100.1"], "198.51.100.1"),
+            ("::ffff:10.0.0.1", vec!["::ffff:198.51.100.1"], "198.51.100.1"),
+            // What a client invents stands further left.
+            ("10.0.0.1", vec!["1.2.3.4, 198.51.100.1"], "198.51.100.1"),
+            ("10.0.0.1", vec!["1.2.3.4", "198.51.100.1"], "198.51.100.1"),
+            ("10.0.0.1", vec!["10.9.9.9, 198.51.100.1"], "198.51.100.1"),
+            // Over several proxies.
+            ("10.0.0.1", vec!["1.2.3.4, 198.51.100.1,10.0.0.3", "10.0.0.2"], "198.51.100.1"),
+            ("10.0.0.1", vec!["198.51.100.1 , 2001:db8::7"], "198.51.100.1"),
+            ("10.0.0.1", vec!["10.0.0.3,10.0.0.2"], "10.0.0.3"),
+            // With ports and brackets.
+            ("10.0.0.1", vec!["198.51.100.1:4711"], "198.51.100.1"),
+            ("10.0.0.1", vec!["[2001:db9::1]:4711"], "2001:db9::1"),
+            ("10.0.0.1", vec!["[2001:db9::1]"], "2001:db9::1"),
+            ("10.0.0.1", vec!["2001:db9::1"], "2001:db9::1"),
+            // What cannot be read ends the list.
+            ("10.0.0.1", vec!["198.51.100.1, unknown"], "10.0.0.1"),
+            ("10.0.0.1", vec!["198.51.100.1,"], "10.0.0.1"),
+            ("10.0.0.1", vec!["198.51.100.1", ""], "10.0.0.1"),
+            ("10.0.0.1", vec!["198.51.100.1, _hidden, 10.0.0.2"], "10.0.0.2"),
+            ("10.0.0.1", vec!["198.51.100.01"], "10.0.0.1"),
+            ("10.0.0.1", vec!["\"198.51.100.1\""], "10.0.0.1"),
+            ("10.0.0.1", vec!["198.51.100.1;10.0.0.2"], "10.0.0.1"),
+        ] {
+            assert_eq!(client(ip(peer), &headers(&lines), &trusted), ip(found), "{peer} {lines:?}");
+            assert_eq!(client(ip(peer), &headers(&lines), &[]), ip(peer).to_canonical());
+        }
+    }
+
+    #[test]
+    fn ipv6_counts_by_its_64() {
+        assert_eq!(Group::of(ip("192.0.2.7")).to_string(), "192.0.2.7/32");
+        assert_eq!(Group::of(ip("::ffff:192.0.2.7")), Group::of(ip("192.0.2.7")));
+        assert_eq!(Group::of(ip("2001:db8:1:2:ffff::9")).to_string(), "2001:db8:1:2::/64");
+        assert_ne!(Group::of(ip("2001:db8:1:2::")), Group::of(ip("2001:db8:1:3::")));
+        assert_eq!(Group::wide(ip("192.0.2.7")).to_string(), "192.0.0.0/16");
+        assert_eq!(Group::wide(ip("2001:db8:1:2::")).to_string(), "2001:db8::/32");
+    }
+
+    fn limit(per_minute: u32) -> (AuthLimit, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
+        (AuthLimit::new(per_minute, Arc::clone(&clock) as Arc<dyn Clock>), clock)
+    }
+
+    #[test]
+    fn the_eleventh_attempt_waits_its_share_of_a_minute() {
+        let (limit, clock) = limit(10);
+        let here = ip("192.0.2.7");
+        clock.advance(Duration::from_millis(1_500));
+        for _ in 0..10 {
+            assert_eq!(limit.admit(here), Ok(()));
+        }
+        assert_eq!(limit.admit(here), Err(TooOften { retry_after: 6 }));
+        assert_eq!(limit.admit(ip("192.0.2.8")), Ok(()));
+        clock.advance(Duration::from_micros(5_999_999));
+        assert_eq!(limit.admit(here), Err(TooOften { retry_after: 1 }));
+        clock.advance(Duration::from_micros(1));
+        assert_eq!(limit.admit(here), Ok(()));
+        assert_eq!(limit.admit(here), Err(TooOften { retry_after: 6 }));
+        clock.advance(Duration::from_secs(60));
+        assert_eq!((0..20).filter(|_| limit.admit(here).is_ok()).count(), 10);
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_changes_nothing() {
+        let (limit, clock) = limit(1);
+        let here = ip("192.0.2.7");
+        assert_eq!(limit.admit(here), Ok(()));
+        clock.set(Time::from_secs(1_900_000_000));
+        assert_eq!(limit.admit(here), Err(TooOften { retry_after: 60 }));
+        clock.set(Time::from_secs(1));
+        clock.advance(Duration::from_secs(60));
+        assert_eq!(limit.admit(here), Ok(()));
+    }
+
+    #[test]
+    fn addresses_of_one_64_share_their_attempts() {
+        let (limit, _) = limit(3);
+        let admitted = (0..100u128)
+            .filter(|host| {
+                limit.admit(Ipv6Addr::from_bits(ip_bits("2001:db8:1:2::") + (host << 32)).into()).is_ok()
+            })
+            .count();
+        assert_eq!(admitted, 3);
+    }
+
+    fn ip_bits(text: &str) -> u128 {
+        text.parse::<Ipv6Addr>().unwrap().to_bits()
+    }
+
+    #[test]
+    fn who_has_all_attempts_back_is_forgotten() {
+        let (limit, clock) = limit(10);
+        let (last, first) = (SWEEP - 1, 0);
+        for host in first..last {
+            assert_eq!(limit.admit(Ipv4Addr::from_bits(host).into()), Ok(()));
+        }
+        assert_eq!(limit.limiter.len(), 255);
+        clock.advance(Duration::from_secs(20));
+        assert_eq!(limit.admit(ip("192.0.2.7")), Ok(()));
+        assert_eq!(limit.limiter.len(), 1);
+    }
+
+    #[test]
+    fn in_a_crowd_whole_networks_are_counted_as_one() {
+        let (mut limit, clock) = limit(10);
+        limit.crowd = 200;
+        for host in 0..100_000u32 {
+            let _ = limit.admit(Ipv6Addr::from_bits(ip_bits("2001:db8::") + (u128::from(host) << 64)).into());
+        }
+        assert!(limit.limiter.len() <= 200 + SWEEP as usize, "{}", limit.limiter.len());
+        assert!(limit.admit(ip("2001:db8:ffff::")).is_err());
+        assert_eq!(limit.admit(ip("192.0.2.7")), Ok(()), "others are served");
+        clock.advance(Duration::from_secs(120));
+        for _ in 0..SWEEP {
+            let _ = limit.admit(ip("192.0.2.7"));
+        }
+        assert_eq!(limit.admit(ip("2001:db8:ffff::")), Ok(()), "the crowd has gone");
+        assert_eq!(limit.limiter.len(), 3);
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_makes_the_reading_panic(lines in prop::collection::vec(".*", 0..4), peer: u32) {
+            let mut headers = HeaderMap::new();
+            for line in lines.iter().filter_map(|line| HeaderValue::from_bytes(line.as_bytes()).ok()) {
+                headers.append(FORWARDED, line);
+            }
+            let peer = IpAddr::from(Ipv4Addr::from_bits(peer));
+            client(peer, &headers, &["0.0.0.0/0".parse().unwrap()]);
+            prop_assert_eq!(client(peer, &headers, &[]), peer);
+        }
+    }
+}

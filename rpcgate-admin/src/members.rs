@@ -1,0 +1,299 @@
+//! The members of a JSON object, or the parameters of a query, read into a struct with errors that name them.
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
+};
+use serde::{Deserialize, forward_to_deserialize_any};
+use serde_json::{Error, Value};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+
+/// Reads a body that is a JSON object.
+///
+/// # Errors
+/// What is wrong, with the member it is about, for people. Values are not repeated: they may be secrets.
+pub(crate) fn of_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    let object = serde_json::from_slice::<Object>(body).map_err(|error| match error.classify() {
+        serde_json::error::Category::Data => "the body must be a JSON object".to_owned(),
+        _ => "the body is not JSON".to_owned(),
+    })?;
+    read(object.0.into_iter())
+}
+
+/// Reads the query of a URI. Parameters that `T` does not name are left alone.
+///
+/// # Errors
+/// As [`of_object`].
+pub(crate) fn of_query<T: DeserializeOwned>(query: &str) -> Result<T, String> {
+    read(form_urlencoded::parse(query.as_bytes()).map(|(name, text)| (name.into_owned(), Text(text))))
+}
+
+fn read<'q, T: DeserializeOwned, V: Deserializer<'q, Error = Error>>(
+    members: impl Iterator<Item = (String, V)>,
+) -> Result<T, String> {
+    let at = RefCell::default();
+    let members = Members { left: members, value: None, at: &at };
+    T::deserialize(MapAccessDeserializer::new(members))
+        .map_err(|error| told(&at.borrow(), &error.to_string()))
+}
+
+/// Members in their order, none dropped: one that stands twice is an error of the struct's.
+struct Object(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Object;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Object(members))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+/// Members on their way into a struct. `at` is the one whose value is being read.
+struct Members<'a, I, V> {
+    left: I,
+    value: Option<V>,
+    at: &'a RefCell<String>,
+}
+
+impl<'q, I, V> MapAccess<'q> for Members<'_, I, V>
+where
+    I: Iterator<Item = (String, V)>,
+    V: Deserializer<'q, Error = Error>,
+{
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'q>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        self.at.borrow_mut().clear();
+        let Some((name, value)) = self.left.next() else { return Ok(None) };
+        self.value = Some(value);
+        let key = seed.deserialize(name.as_str().into_deserializer())?;
+        *self.at.borrow_mut() = name;
+        Ok(Some(key))
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'q>>(&mut self, seed: S) -> Result<S::Value, Error> {
+        let value = self.value.take().ok_or_else(|| Error::custom("a value was read twice"))?;
+        seed.deserialize(value)
+    }
+}
+
+/// A parameter's text, which may stand for a number.
+struct Text<'q>(Cow<'q, str>);
+
+macro_rules! parsed {
+    ($($read:ident $visit:ident $expected:literal,)*) => {$(
+        fn $read<V: Visitor<'q>>(self, visitor: V) -> Result<V::Value, Error> {
+            match self.0.parse() {
+                Ok(value) => visitor.$visit(value),
+                Err(_) => Err(Error::custom(concat!("invalid value: text, expected ", $expected))),
+            }
+        }
+    )*};
+}
+
+impl<'q> Deserializer<'q> for Text<'q> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'q>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_str(&self.0)
+    }
+
+    fn deserialize_option<V: Visitor<'q>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'q>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'q>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_enum(self.0.as_ref().into_deserializer())
+    }
+
+    parsed! {
+        deserialize_bool visit_bool "a boolean",
+        deserialize_i32 visit_i32 "i32",
+        deserialize_i64 visit_i64 "i64",
+        deserialize_u8 visit_u8 "u8",
+        deserialize_u16 visit_u16 "u16",
+        deserialize_u32 visit_u32 "u32",
+        deserialize_u64 visit_u64 "u64",
+        deserialize_f64 visit_f64 "f64",
+    }
+
+    forward_to_deserialize_any! {
+        <W: Visitor<'q>>
+        i8 i16 i128 u128 f32 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct
+        identifier ignored_any
+    }
+}
+
+/// Serde's words about the member `at` as a sentence, without the value that was found.
+fn told(at: &str, error: &str) -> String {
+    let wanted = || error.rsplit_once(", expected ").map(|(_, wanted)| wanted);
+    let subject = if at.is_empty() { "the body".to_owned() } else { format!("`{at}`") };
+    let text = if let Some(field) = error.strip_prefix("missing field ") {
+        format!("{field} is missing")
+    } else if let Some(field) = error.strip_prefix("duplicate field ") {
+        format!("{field} is given twice")
+    } else if error.starts_with("unknown field ") {
+        let field = error.split('`').nth(1).unwrap_or_default();
+        match error.split_once("`, expected ").map(|(_, known)| known) {
+            Some(known) => format!("unknown field `{field}`: expected {known}"),
+            None => format!("unknown field `{field}`"),
+        }
+    } else if let Some(wanted) =
+        wanted().filter(|_| error.starts_with("invalid ") || error.starts_with("unknown variant "))
+    {
+        return format!("{subject} must be {}", kind(wanted));
+    } else {
+        error.to_owned()
+    };
+    // That a member stands twice is noticed at the member itself.
+    let is_about_itself = at.is_empty() || text.starts_with(&format!("`{at}` is "));
+    if is_about_itself { text } else { format!("{subject}: {text}") }
+}
+
+/// What serde calls a kind of value, for people.
+fn kind(wanted: &str) -> Cow<'_, str> {
+    match wanted {
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" => {
+            let (signed, bits) = (wanted.starts_with('i'), wanted[1..].parse().unwrap_or(64_u32));
+            let most = (1_u128 << (bits - u32::from(signed))) - 1;
+            let least = if signed { format!("-{}", most + 1) } else { "0".into() };
+            format!("a whole number from {least} to {most}").into()
+        }
+        "f32" | "f64" => "a number".into(),
+        "a boolean" => "true or false".into(),
+        "a sequence" => "an array".into(),
+        "a map" => "an object".into(),
+        _ if wanted.starts_with("struct ") => "an object".into(),
+        other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Form {
+        email: String,
+        #[serde(default)]
+        age: Option<u32>,
+        #[serde(default)]
+        tags: Vec<String>,
+        #[serde(default)]
+        colour: Option<Colour>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Colour {
+        Red,
+        Green,
+        Blue,
+    }
+
+    fn form(body: &str) -> Result<Form, String> {
+        of_object(body.as_bytes())
+    }
+
+    #[test]
+    fn a_body_that_fits_is_read() {
+        let read = form(r#"{"email":"a@b","age":7,"tags":["x"],"colour":"red"}"#).unwrap();
+        let tags = vec!["x".to_owned()];
+        assert_eq!(read, Form { email: "a@b".into(), age: Some(7), tags, colour: Some(Colour::Red) });
+        assert_eq!(form(r#"{"email":"a@b","age":null}"#).unwrap().age, None);
+    }
+
+    #[test]
+    fn a_body_that_does_not_fit_is_told_what_is_wrong_with_which_member() {
+        for (body, text) in [
+            ("", "the body is not JSON"),
+            ("{\"email\":", "the body is not JSON"),
+            ("{\"email\":\"a\"} x", "the body is not JSON"),
+            ("[1]", "the body must be a JSON object"),
+            ("null", "the body must be a JSON object"),
+            ("{}", "`email` is missing"),
+            ("{\"email\":\"a\",\"email\":\"b\"}", "`email` is given twice"),
+            ("{\"email\":null}", "`email` must be a string"),
+            ("{\"email\":12345}", "`email` must be a string"),
+            (
+                "{\"email\":\"a\",\"role\":1}",
+                "unknown field `role`: expected one of `email`, `age`, `tags`, `colour`",
+            ),
+            ("{\"email\":\"a\",\"age\":-1}", "`age` must be a whole number from 0 to 4294967295"),
+            ("{\"email\":\"a\",\"age\":1.5}", "`age` must be a whole number from 0 to 4294967295"),
+            (
+                "{\"email\":\"a\",\"age\":\", expected x\"}",
+                "`age` must be a whole number from 0 to 4294967295",
+            ),
+            ("{\"email\":\"a\",\"tags\":{}}", "`tags` must be an array"),
+            ("{\"email\":\"a\",\"tags\":[1]}", "`tags` must be a string"),
+            ("{\"email\":\"a\",\"colour\":\"pink\"}", "`colour` must be one of `red`, `green`, `blue`"),
+        ] {
+            assert_eq!(form(body), Err(text.to_owned()), "{body}");
+        }
+    }
+
+    #[derive(Debug, PartialEq, Default, Deserialize)]
+    struct Query {
+        period: Option<String>,
+        limit: Option<u32>,
+        #[serde(default)]
+        all: bool,
+    }
+
+    #[test]
+    fn a_query_gives_texts_and_numbers_and_may_hold_more() {
+        let read = of_query::<Query>("period=24%68&limit=5&utm=x&utm=y&all=true");
+        assert_eq!(read, Ok(Query { period: Some("24h".into()), limit: Some(5), all: true }));
+        assert_eq!(of_query::<Query>(""), Ok(Query::default()));
+        let wrong = |query| of_query::<Query>(query).unwrap_err();
+        assert_eq!(wrong("limit=many"), "`limit` must be a whole number from 0 to 4294967295");
+        assert_eq!(wrong("limit=1&limit=2"), "`limit` is given twice");
+        assert_eq!(wrong("all=perhaps"), "`all` must be true or false");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_strange(text in "\\PC*") {
+            let _ = form(&text);
+            let _ = of_query::<Query>(&text);
+        }
+
+        #[test]
+        fn what_is_wrong_is_told_without_repeating_it(secret in "[0-9]{12}") {
+            let told = form(&format!("{{\"email\":{secret}}}")).unwrap_err();
+            prop_assert!(!told.contains(&secret));
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The role that tidies up: what has expired is removed from the management database.
+
+use crate::house::House;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How often it looks.
+const PACE: Duration = Duration::from_secs(300);
+
+/// The janitor, at work. Dropped, it ends after the step it is at.
+#[derive(Debug)]
+pub struct Janitor {
+    leave: DropGuard,
+    work: JoinHandle<()>,
+}
+
+impl Janitor {
+    /// Sets a janitor to work in `house`.
+    pub fn start(house: Arc<House>) -> Self {
+        let leave = CancellationToken::new();
+        let work = tokio::spawn(work(house, leave.clone()));
+        Janitor { leave: leave.drop_guard(), work }
+    }
+
+    /// Waits for the step it is at.
+    pub async fn stop(self) {
+        drop(self.leave);
+        let _ = self.work.await;
+    }
+}
+
+async fn work(house: Arc<House>, leave: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(PACE) => {}
+            () = leave.cancelled() => return,
+        }
+        match house.store.sweep(house.now()).await {
+            Ok(swept) => tracing::debug!(?swept, "swept"),
+            Err(error) => tracing::warn!(%error, "what has expired was not removed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::house::tests::{NOON, Site};
+    use crate::store::Role;
+
+    #[tokio::test]
+    async fn what_has_expired_is_removed_on_time_and_what_has_not_stays() {
+        let site = Site::new().await;
+        let old = site.member(Role::Owner).await;
+        site.clock.advance(Duration::from_secs(86_400));
+        let young = site.member(Role::Owner).await;
+        site.clock.set(NOON.plus(site.house.settings.refresh_ttl));
+        let janitor = Janitor::start(site.house.clone());
+        let swept = async {
+            // What is live at NOON was there all the time, so only the sweep can take it away.
+            while site.house.store.session(old.session, NOON).await.unwrap().is_some() {
+                tokio::time::pause();
+                tokio::time::advance(PACE).await;
+                tokio::time::resume();
+            }
+        };
+        tokio::time::timeout(PACE * 100, swept).await.unwrap();
+        assert!(site.house.store.session(young.session, NOON).await.unwrap().is_some());
+        janitor.stop().await;
+    }
+}

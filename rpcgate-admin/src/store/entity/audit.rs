@@ -1,0 +1,22 @@
+//! Who did what, and when.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "audit")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) id: Uuid,
+    pub(crate) tenant_id: Option<Uuid>,
+    pub(crate) user_id: Option<Uuid>,
+    pub(crate) action: String,
+    pub(crate) subject: String,
+    pub(crate) address: String,
+    pub(crate) at: i64,
+    pub(crate) detail: String,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

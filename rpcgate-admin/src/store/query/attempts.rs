@@ -1,0 +1,125 @@
+//! Attempts to log in. A try is counted as wrong before the password is looked at, so that many at once get no further
+//! than one after another.
+
+use super::digest::Digest;
+use super::sweep::remove;
+use super::users::stored_email;
+use super::value::{moment, time};
+use crate::store::entity::attempts::{ActiveModel, Column, Entity};
+use crate::store::{Store, StoreError, fresh_id};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::Condition;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Wrong passwords in [`LOCK`] that lock an address.
+pub const ATTEMPTS: u64 = 5;
+
+/// How long an address is locked, counted from the last of them.
+pub const LOCK: Duration = Duration::from_secs(15 * 60);
+
+/// Attempts that count for a lock began up to this long ago: they lie within one [`LOCK`], and the lock lasts another.
+const KEPT: Duration = LOCK.saturating_mul(2);
+
+/// Old attempts, of whatever address, that each new one clears away: more than it adds.
+const CLEARED: u64 = 16;
+
+/// Whether a password may be looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attempt {
+    /// It may. The try counts as wrong until the ticket says otherwise.
+    May(Ticket),
+    /// The address is locked until then.
+    Locked(Time),
+}
+
+/// A try that was counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket {
+    id: Uuid,
+    subject: Digest,
+}
+
+/// What is over for every purpose.
+pub(super) fn is_old(now: Time) -> Condition {
+    Condition::all().add(Column::At.lte(moment(now) - micros(KEPT)))
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Until when an address is locked, if it is.
+async fn locked(
+    transaction: &DatabaseTransaction,
+    subject: &Digest,
+    now: Time,
+) -> Result<Option<Time>, StoreError> {
+    // A clock that stepped back must not lock anybody for as long as it did.
+    let ahead = moment(now.plus(LOCK));
+    let newest = Entity::find()
+        .select_only()
+        .column(Column::At)
+        .filter(Column::Subject.eq(subject.bytes()))
+        .filter(Column::At.between(moment(now) - micros(KEPT), ahead))
+        .order_by_desc(Column::At)
+        .limit(ATTEMPTS);
+    let newest: Vec<i64> = newest.into_tuple().all(transaction).await?;
+    let (Some(last), Some(first)) = (newest.first(), newest.get(ATTEMPTS as usize - 1)) else {
+        return Ok(None);
+    };
+    let until = time(*last).plus(LOCK);
+    Ok((last - first < micros(LOCK) && now < until).then_some(until))
+}
+
+impl Store {
+    /// Asks whether a password may be tried for an address, and counts the try. It is the same for an address that
+    /// nobody has.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn begin_attempt(&self, email: &str, now: Time) -> Result<Attempt, StoreError> {
+        let ticket = Ticket { id: Uuid::from_u128(fresh_id(now)), subject: Digest::of(&stored_email(email)) };
+        self.transact(async |transaction| {
+            remove::<Entity>(transaction, Column::Id, is_old(now), CLEARED).await?;
+            if let Some(until) = locked(transaction, &ticket.subject, now).await? {
+                return Ok(Attempt::Locked(until));
+            }
+            let row = ActiveModel {
+                id: Set(ticket.id),
+                subject: Set(ticket.subject.bytes()),
+                at: Set(moment(now)),
+            };
+            Entity::insert(row).exec_without_returning(transaction).await?;
+            Ok(Attempt::May(ticket))
+        })
+        .await
+    }
+
+    /// The password was right: all that counted against the address is forgotten.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn pass(&self, ticket: &Ticket) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let all = Entity::delete_many().filter(Column::Subject.eq(ticket.subject.bytes()));
+            all.exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// The password was not looked at: this try does not count.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn give_back(&self, ticket: &Ticket) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            Entity::delete_by_id(ticket.id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+}

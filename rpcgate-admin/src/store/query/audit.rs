@@ -1,0 +1,105 @@
+//! The audit: who did what, and when.
+
+use super::id::UserId;
+use super::value::{moment, time};
+use crate::store::entity::audit::{ActiveModel, Column, Entity, Model};
+use crate::store::{Store, StoreError, fresh_id};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use uuid::Uuid;
+
+/// The most entries that are told at once.
+const MOST: u64 = 1_000;
+
+/// An entry of the audit. It must hold no secret: people read it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Audit {
+    /// The tenant that was acted on.
+    pub tenant: Option<TenantId>,
+    /// Who acted.
+    pub user: Option<UserId>,
+    /// What was done, in few words: `key.revoked`.
+    pub action: String,
+    /// What it was done to: an identifier, or empty.
+    pub subject: String,
+    /// The client's address.
+    pub address: String,
+    /// When.
+    pub at: Time,
+    /// Anything else that is worth knowing, or empty.
+    pub detail: String,
+}
+
+impl From<Model> for Audit {
+    fn from(row: Model) -> Self {
+        Audit {
+            tenant: row.tenant_id.map(|id| TenantId(id.as_u128())),
+            user: row.user_id.map(|id| UserId(id.as_u128())),
+            action: row.action,
+            subject: row.subject,
+            address: row.address,
+            at: time(row.at),
+            detail: row.detail,
+        }
+    }
+}
+
+/// Whose entries are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// All that was done to a tenant, by whomever.
+    Tenant(TenantId),
+    /// All that a user did.
+    User(UserId),
+}
+
+/// Appends an entry, in the transaction of the write that it speaks of.
+pub(in crate::store) async fn append(
+    transaction: &DatabaseTransaction,
+    entry: &Audit,
+) -> Result<(), StoreError> {
+    let row = ActiveModel {
+        id: Set(Uuid::from_u128(fresh_id(entry.at))),
+        tenant_id: Set(entry.tenant.map(|id| Uuid::from_u128(id.0))),
+        user_id: Set(entry.user.map(|id| Uuid::from_u128(id.0))),
+        action: Set(entry.action.clone()),
+        subject: Set(entry.subject.clone()),
+        address: Set(entry.address.clone()),
+        at: Set(moment(entry.at)),
+        detail: Set(entry.detail.clone()),
+    };
+    Entity::insert(row).exec_without_returning(transaction).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Leaves an entry that belongs to no write.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn note(&self, entry: &Audit) -> Result<(), StoreError> {
+        self.transact(async |transaction| append(transaction, entry).await).await
+    }
+
+    /// The newest entries first: at most `limit`, and at most 1,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn audit(&self, whose: Whose, limit: u64) -> Result<Vec<Audit>, StoreError> {
+        self.read(async |database| {
+            let is_wanted = match whose {
+                Whose::Tenant(id) => Column::TenantId.eq(Uuid::from_u128(id.0)),
+                Whose::User(id) => Column::UserId.eq(Uuid::from_u128(id.0)),
+            };
+            let newest = Entity::find()
+                .filter(is_wanted)
+                .order_by_desc(Column::At)
+                .order_by_desc(Column::Id)
+                .limit(limit.min(MOST));
+            Ok(newest.all(database).await?.into_iter().map(Audit::from).collect())
+        })
+        .await
+    }
+}

@@ -1,0 +1,91 @@
+//! Confirmations of addresses.
+
+use super::audit::{Audit, append};
+use super::digest::Digest;
+use super::id::UserId;
+use super::users::User;
+use super::value::{insert_error, moment};
+use crate::store::entity::confirmations::{ActiveModel, Column, Entity};
+use crate::store::entity::users;
+use crate::store::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Expr, OnConflict};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
+use uuid::Uuid;
+
+/// Puts a token in the place of the one that a user may have.
+pub(super) async fn put(
+    transaction: &DatabaseTransaction,
+    user: UserId,
+    hash: &Digest,
+    expires_at: Time,
+) -> Result<(), StoreError> {
+    let row = ActiveModel {
+        user_id: Set(Uuid::from_u128(user.0)),
+        hash: Set(hash.bytes()),
+        expires_at: Set(moment(expires_at)),
+    };
+    let there =
+        OnConflict::column(Column::UserId).update_columns([Column::Hash, Column::ExpiresAt]).to_owned();
+    let done = Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await;
+    done.map(drop).map_err(|error| insert_error(error, "confirmation", "user", Some(("hash", "text"))))
+}
+
+impl Store {
+    /// Gives a user another token, whose digest is `hash`; the one before is good for nothing any more. False if the
+    /// address is confirmed already, or there is no such user.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Away`].
+    pub async fn renew_confirmation(
+        &self,
+        user: UserId,
+        hash: &Digest,
+        expires_at: Time,
+    ) -> Result<bool, StoreError> {
+        self.transact(async |transaction| {
+            let waits = users::Entity::find_by_id(Uuid::from_u128(user.0))
+                .filter(users::Column::ConfirmedAt.is_null())
+                .count(transaction);
+            if waits.await? == 0 {
+                return Ok(false);
+            }
+            put(transaction, user, hash, expires_at).await?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Confirms the address of the user whose token has this digest, and uses the token up; `entry` is left in the audit
+    /// with that user and its tenant filled in. None if there is no such token, or not any more.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn confirm(
+        &self,
+        hash: &Digest,
+        entry: &Audit,
+        now: Time,
+    ) -> Result<Option<UserId>, StoreError> {
+        self.transact(async |transaction| {
+            let is_it = Column::Hash.eq(hash.bytes());
+            let is_alive = Column::ExpiresAt.gt(moment(now));
+            let found = Entity::find().filter(is_it.clone()).filter(is_alive).one(transaction).await?;
+            let Some(found) = found else { return Ok(None) };
+            if Entity::delete_many().filter(is_it).exec(transaction).await?.rows_affected == 0 {
+                return Ok(None);
+            }
+            let update = users::Entity::update_many()
+                .col_expr(users::Column::ConfirmedAt, Expr::value(moment(now)))
+                .filter(users::Column::Id.eq(found.user_id))
+                .filter(users::Column::ConfirmedAt.is_null());
+            update.exec(transaction).await?;
+            let user = users::Entity::find_by_id(found.user_id).one(transaction).await?;
+            let user = User::try_from(user.ok_or(StoreError::NotFound("user"))?)?;
+            append(transaction, &Audit { user: Some(user.id), tenant: user.tenant, ..entry.clone() }).await?;
+            Ok(Some(user.id))
+        })
+        .await
+    }
+}

@@ -1,0 +1,42 @@
+//! Identifiers of rows that only the management side knows.
+
+use rpcgate_core::caller::{NotUuid, TenantId};
+use std::fmt;
+use std::str::FromStr;
+use uuid::Uuid;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub struct $name(pub u128);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                Uuid::from_u128(self.0).fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = NotUuid;
+
+            /// Takes what core's identifiers take.
+            fn from_str(s: &str) -> Result<Self, NotUuid> {
+                s.parse::<TenantId>().map(|id| Self(id.0))
+            }
+        }
+    };
+}
+
+id! {
+    /// A user's identifier, a UUID.
+    UserId
+}
+id! {
+    /// A session's identifier, a UUID. It opens nothing.
+    SessionId
+}
+id! {
+    /// The identifier of a request for another plan, a UUID.
+    LimitRequestId
+}

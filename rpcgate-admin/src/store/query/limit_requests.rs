@@ -1,0 +1,237 @@
+//! Requests for another plan.
+
+use super::changes::{News, tell};
+use super::id::{LimitRequestId, UserId};
+use super::users::UnknownName;
+use super::value::{insert_error, moment, tier, time, unreadable};
+use crate::store::entity::limit_requests::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::tenants;
+use crate::store::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use std::fmt;
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// The most requests that are told at once.
+const MOST: u64 = 1_000;
+
+/// Where a request stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RequestStatus {
+    /// Nobody has decided.
+    Pending,
+    /// The tenant has the plan that it asked for.
+    Approved,
+    /// It has not.
+    Rejected,
+}
+
+impl RequestStatus {
+    /// All of them.
+    pub const ALL: [RequestStatus; 3] =
+        [RequestStatus::Pending, RequestStatus::Approved, RequestStatus::Rejected];
+
+    /// Its name in the database and on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RequestStatus::Pending => "pending",
+            RequestStatus::Approved => "approved",
+            RequestStatus::Rejected => "rejected",
+        }
+    }
+}
+
+impl fmt::Display for RequestStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for RequestStatus {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let found = RequestStatus::ALL.into_iter().find(|status| status.name() == text);
+        found.ok_or(UnknownName("status"))
+    }
+}
+
+/// How a request is decided.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Verdict {
+    /// The tenant gets the plan.
+    Approved,
+    /// It does not.
+    Rejected,
+}
+
+impl Verdict {
+    /// Where a request stands that was decided so.
+    pub const fn status(self) -> RequestStatus {
+        match self {
+            Verdict::Approved => RequestStatus::Approved,
+            Verdict::Rejected => RequestStatus::Rejected,
+        }
+    }
+}
+
+impl FromStr for Verdict {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        let both = [Verdict::Approved, Verdict::Rejected];
+        both.into_iter().find(|verdict| verdict.status().name() == text).ok_or(UnknownName("status"))
+    }
+}
+
+/// A request for another plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LimitRequest {
+    /// Its identifier.
+    pub id: LimitRequestId,
+    /// The tenant that asks.
+    pub tenant: TenantId,
+    /// Who asked for it.
+    pub user: UserId,
+    /// The plan that it wants.
+    pub requested_tier: Tier,
+    /// Why.
+    pub reason: String,
+    /// Where it stands.
+    pub status: RequestStatus,
+    /// What the operator who decided has to say.
+    pub note: Option<String>,
+    /// When it was made.
+    pub created_at: Time,
+    /// When it was decided.
+    pub reviewed_at: Option<Time>,
+    /// Who decided.
+    pub reviewer: Option<UserId>,
+}
+
+impl TryFrom<Model> for LimitRequest {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        Ok(LimitRequest {
+            id: LimitRequestId(row.id.as_u128()),
+            tenant: TenantId(row.tenant_id.as_u128()),
+            user: UserId(row.user_id.as_u128()),
+            requested_tier: tier(&row.requested_tier)?,
+            reason: row.reason,
+            status: row.status.parse().map_err(|_| unreadable("status", row.status))?,
+            note: row.note,
+            created_at: time(row.created_at),
+            reviewed_at: row.reviewed_at.map(time),
+            reviewer: row.reviewer_id.map(|id| UserId(id.as_u128())),
+        })
+    }
+}
+
+/// The newest of `some` first.
+async fn newest(
+    database: &DatabaseConnection,
+    some: Select<Entity>,
+    limit: u64,
+) -> Result<Vec<LimitRequest>, StoreError> {
+    let newest = some.order_by_desc(Column::CreatedAt).order_by_desc(Column::Id).limit(limit.min(MOST));
+    newest.all(database).await?.into_iter().map(LimitRequest::try_from).collect()
+}
+
+impl Store {
+    /// Adds a request. A tenant has one at most that is pending.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`] while another of the tenant's is pending, [`StoreError::NotFound`] if there is no such
+    /// tenant, [`StoreError::Away`].
+    pub async fn create_limit_request(&self, request: &LimitRequest) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let row = ActiveModel {
+                id: Set(Uuid::from_u128(request.id.0)),
+                tenant_id: Set(Uuid::from_u128(request.tenant.0)),
+                user_id: Set(Uuid::from_u128(request.user.0)),
+                requested_tier: Set(request.requested_tier.name().into()),
+                reason: Set(request.reason.clone()),
+                status: Set(request.status.name().into()),
+                note: Set(request.note.clone()),
+                created_at: Set(moment(request.created_at)),
+                reviewed_at: Set(request.reviewed_at.map(moment)),
+                reviewer_id: Set(request.reviewer.map(|id| Uuid::from_u128(id.0))),
+            };
+            let done = Entity::insert(row).exec_without_returning(transaction).await;
+            let unique = Some(("tenant_id", "tenant"));
+            done.map(drop).map_err(|error| insert_error(error, "pending limit request", "tenant", unique))
+        })
+        .await
+    }
+
+    /// A tenant's requests, the newest first: the last 1,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn limit_requests(&self, tenant: TenantId) -> Result<Vec<LimitRequest>, StoreError> {
+        let its = Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+        self.read(async |database| newest(database, its, MOST).await).await
+    }
+
+    /// All tenants' requests that stand so, or all, the newest first: at most `limit`, and at most 1,000.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn all_limit_requests(
+        &self,
+        status: Option<RequestStatus>,
+        limit: u64,
+    ) -> Result<Vec<LimitRequest>, StoreError> {
+        let mut some = Entity::find();
+        if let Some(status) = status {
+            some = some.filter(Column::Status.eq(status.name()));
+        }
+        self.read(async |database| newest(database, some, limit).await).await
+    }
+
+    /// Decides a request. With its approval the tenant has the plan that it asked for.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if it is not pending any more; [`StoreError::Away`].
+    pub async fn review_limit_request(
+        &self,
+        id: LimitRequestId,
+        verdict: Verdict,
+        note: Option<&str>,
+        reviewer: UserId,
+        now: Time,
+    ) -> Result<LimitRequest, StoreError> {
+        let id = Uuid::from_u128(id.0);
+        self.write(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::Status, Expr::value(verdict.status().name()))
+                .col_expr(Column::Note, Expr::value(note.map(str::to_owned)))
+                .col_expr(Column::ReviewedAt, Expr::value(moment(now)))
+                .col_expr(Column::ReviewerId, Expr::value(Uuid::from_u128(reviewer.0)))
+                .filter(Column::Id.eq(id))
+                .filter(Column::Status.eq(RequestStatus::Pending.name()));
+            let is_decided = update.exec(transaction).await?.rows_affected > 0;
+            let found = Entity::find_by_id(id).one(transaction).await?;
+            let request = LimitRequest::try_from(found.ok_or(StoreError::NotFound("limit request"))?)?;
+            if !is_decided {
+                return Err(StoreError::Decided("limit request"));
+            }
+            if verdict == Verdict::Approved {
+                let tier = request.requested_tier.name();
+                let update = tenants::Entity::update_many()
+                    .col_expr(tenants::Column::Tier, Expr::value(tier))
+                    .filter(tenants::Column::Id.eq(Uuid::from_u128(request.tenant.0)));
+                update.exec(transaction).await?;
+                tell(transaction, News::Tenant(request.tenant), now).await?;
+            }
+            Ok(request)
+        })
+        .await
+    }
+}

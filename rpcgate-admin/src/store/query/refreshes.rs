@@ -1,0 +1,101 @@
+//! Refresh tokens. Each is used once, and one that is used again ends its session: two have it then, and nobody can tell
+//! which of them is the thief.
+
+use super::audit::{Audit, append};
+use super::digest::Digest;
+use super::id::SessionId;
+use super::sessions::{self, Session, live};
+use super::users::User;
+use super::value::{insert_error, moment};
+use crate::store::entity::refreshes::{ActiveModel, Column, Entity};
+use crate::store::entity::sessions as session_rows;
+use crate::store::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
+use uuid::Uuid;
+
+/// Tokens that are kept for one session, the used ones too. To forget the oldest instead of ending the session would let
+/// a thief use up the evidence.
+const MOST: u64 = 10_000;
+
+/// What became of a refresh token.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made; nobody keeps many")]
+pub enum Rotation {
+    /// There is a new one in its place, and the session lives on.
+    Done(Session, User),
+    /// It was used before. The session has ended.
+    Reused,
+    /// It never was one, or has expired, or its session has ended.
+    Unknown,
+}
+
+pub(super) async fn insert(
+    transaction: &DatabaseTransaction,
+    session: SessionId,
+    hash: &Digest,
+    expires_at: Time,
+) -> Result<(), StoreError> {
+    let row = ActiveModel {
+        hash: Set(hash.bytes()),
+        session_id: Set(Uuid::from_u128(session.0)),
+        expires_at: Set(moment(expires_at)),
+        used: Set(false),
+    };
+    let done = Entity::insert(row).exec_without_returning(transaction).await;
+    done.map(drop).map_err(|error| insert_error(error, "refresh token", "session", Some(("hash", "text"))))
+}
+
+impl Store {
+    /// Uses up the refresh token that is stored under `old`: the one under `new` follows it, and both it and the session
+    /// end at `expires_at`. `reused` is left in the audit, with its user and tenant filled in, if `old` was used before.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`] if there is a token under `new`, [`StoreError::Away`].
+    pub async fn rotate(
+        &self,
+        old: &Digest,
+        new: &Digest,
+        expires_at: Time,
+        reused: &Audit,
+        now: Time,
+    ) -> Result<Rotation, StoreError> {
+        self.transact(async |transaction| {
+            let is_alive = Column::ExpiresAt.gt(moment(now));
+            let claim = Entity::update_many()
+                .col_expr(Column::Used, Expr::value(true))
+                .filter(Column::Hash.eq(old.bytes()))
+                .filter(Column::Used.eq(false))
+                .filter(is_alive.clone());
+            let is_claimed = claim.exec(transaction).await?.rows_affected > 0;
+            let found = Entity::find_by_id(old.bytes()).filter(is_alive).one(transaction).await?;
+            let Some(refresh) = found else { return Ok(Rotation::Unknown) };
+            let Some((session, user)) = live(transaction, refresh.session_id, now).await? else {
+                return Ok(Rotation::Unknown);
+            };
+            if !is_claimed {
+                sessions::end(transaction, refresh.session_id).await?;
+                let entry = Audit { user: Some(user.id), tenant: user.tenant, ..reused.clone() };
+                append(transaction, &entry).await?;
+                return Ok(Rotation::Reused);
+            }
+            let of_session = Column::SessionId.eq(refresh.session_id);
+            let expired = Column::ExpiresAt.lte(moment(now));
+            Entity::delete_many().filter(of_session.clone()).filter(expired).exec(transaction).await?;
+            if Entity::find().filter(of_session).count(transaction).await? >= MOST {
+                sessions::end(transaction, refresh.session_id).await?;
+                return Ok(Rotation::Unknown);
+            }
+            insert(transaction, session.id, new, expires_at).await?;
+            let seen = session_rows::Entity::update_many()
+                .col_expr(session_rows::Column::SeenAt, Expr::value(moment(now)))
+                .col_expr(session_rows::Column::ExpiresAt, Expr::value(moment(expires_at)))
+                .filter(session_rows::Column::Id.eq(refresh.session_id));
+            seen.exec(transaction).await?;
+            Ok(Rotation::Done(Session { seen_at: now, expires_at, ..session }, user))
+        })
+        .await
+    }
+}

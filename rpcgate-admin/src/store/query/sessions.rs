@@ -1,0 +1,183 @@
+//! Sessions: who is logged in where.
+
+use super::audit::{Audit, append};
+use super::digest::Digest;
+use super::id::{SessionId, UserId};
+use super::refreshes;
+use super::users::User;
+use super::value::{insert_error, moment, time};
+use crate::store::entity::sessions::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::users;
+use crate::store::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use uuid::Uuid;
+
+/// Sessions that a user may have at once. The oldest makes room.
+const MOST: u64 = 100;
+
+/// A session that has not ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Session {
+    /// Its identifier.
+    pub id: SessionId,
+    /// Who logged in.
+    pub user: UserId,
+    /// When.
+    pub created_at: Time,
+    /// When a refresh token of it was used last.
+    pub seen_at: Time,
+    /// When it ends, unless it is refreshed before.
+    pub expires_at: Time,
+    /// The address it was opened from.
+    pub address: String,
+    /// What the client called itself then.
+    pub agent: String,
+}
+
+impl From<Model> for Session {
+    fn from(row: Model) -> Self {
+        Session {
+            id: SessionId(row.id.as_u128()),
+            user: UserId(row.user_id.as_u128()),
+            created_at: time(row.created_at),
+            seen_at: time(row.seen_at),
+            expires_at: time(row.expires_at),
+            address: row.address,
+            agent: row.agent,
+        }
+    }
+}
+
+/// A session that has not ended, and its user.
+pub(super) async fn live(
+    database: &impl ConnectionTrait,
+    id: Uuid,
+    now: Time,
+) -> Result<Option<(Session, User)>, StoreError> {
+    let found = Entity::find_by_id(id).filter(Column::ExpiresAt.gt(moment(now)));
+    match found.find_also_related(users::Entity).one(database).await? {
+        Some((session, Some(user))) => Ok(Some((session.into(), user.try_into()?))),
+        _ => Ok(None),
+    }
+}
+
+/// Ends a session, and with it all its refresh tokens: whether there was one.
+pub(super) async fn end(transaction: &DatabaseTransaction, id: Uuid) -> Result<bool, StoreError> {
+    Ok(Entity::delete_by_id(id).exec(transaction).await?.rows_affected > 0)
+}
+
+/// Ends all sessions of a user but `keep`: how many.
+pub(super) async fn end_all(
+    transaction: &DatabaseTransaction,
+    user: UserId,
+    keep: Option<SessionId>,
+) -> Result<u64, StoreError> {
+    let mut all = Entity::delete_many().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+    if let Some(keep) = keep {
+        all = all.filter(Column::Id.ne(Uuid::from_u128(keep.0)));
+    }
+    Ok(all.exec(transaction).await?.rows_affected)
+}
+
+impl Store {
+    /// Opens a session with its first refresh token, which lives as long as the session. `verified` is the hash that the
+    /// password was found to fit. False if it is another by now: a log-in that was under way while the password was
+    /// changed opens nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Taken`], [`StoreError::Away`].
+    pub async fn open_session(
+        &self,
+        session: &Session,
+        refresh: &Digest,
+        verified: &str,
+        entry: &Audit,
+    ) -> Result<bool, StoreError> {
+        let user = Uuid::from_u128(session.user.0);
+        self.transact(async |transaction| {
+            let is_the_same = users::Column::Password.eq(verified);
+            let found = users::Entity::find_by_id(user).filter(is_the_same).one(transaction).await?;
+            if found.is_none() {
+                return Ok(false);
+            }
+            let row = ActiveModel {
+                id: Set(Uuid::from_u128(session.id.0)),
+                user_id: Set(user),
+                created_at: Set(moment(session.created_at)),
+                seen_at: Set(moment(session.seen_at)),
+                expires_at: Set(moment(session.expires_at)),
+                address: Set(session.address.clone()),
+                agent: Set(session.agent.clone()),
+            };
+            let done = Entity::insert(row).exec_without_returning(transaction).await;
+            done.map_err(|error| insert_error(error, "session", "user", None))?;
+            refreshes::insert(transaction, session.id, refresh, session.expires_at).await?;
+            let too_many = Entity::find()
+                .select_only()
+                .column(Column::Id)
+                .filter(Column::UserId.eq(user))
+                .order_by_desc(Column::CreatedAt)
+                .order_by_desc(Column::Id)
+                .offset(MOST)
+                .limit(MOST);
+            let too_many: Vec<Uuid> = too_many.into_tuple().all(transaction).await?;
+            Entity::delete_many().filter(Column::Id.is_in(too_many)).exec(transaction).await?;
+            append(transaction, entry).await?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// A session and its user as they are now; none if the session has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn session(&self, id: SessionId, now: Time) -> Result<Option<(Session, User)>, StoreError> {
+        self.read(async |database| live(database, Uuid::from_u128(id.0), now).await).await
+    }
+
+    /// A user's sessions, the newest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn sessions(&self, user: UserId, now: Time) -> Result<Vec<Session>, StoreError> {
+        self.read(async |database| {
+            let newest = Entity::find()
+                .filter(Column::UserId.eq(Uuid::from_u128(user.0)))
+                .filter(Column::ExpiresAt.gt(moment(now)))
+                .order_by_desc(Column::CreatedAt)
+                .order_by_desc(Column::Id);
+            Ok(newest.all(database).await?.into_iter().map(Session::from).collect())
+        })
+        .await
+    }
+
+    /// Ends a session of a user.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it has ended, or is another user's; [`StoreError::Away`].
+    pub async fn end_session(&self, user: UserId, id: SessionId) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let its = Entity::delete_many()
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            if its.exec(transaction).await?.rows_affected == 0 {
+                return Err(StoreError::NotFound("session"));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends all sessions of a user, or all but one: how many.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn end_sessions(&self, user: UserId, except: Option<SessionId>) -> Result<u64, StoreError> {
+        self.write(async |transaction| end_all(transaction, user, except).await).await
+    }
+}

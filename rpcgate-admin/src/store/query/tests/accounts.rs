@@ -1,0 +1,308 @@
+use super::*;
+use crate::store::{Registered, Registration, Swept, TenantChange, Whose};
+
+const DAY: u64 = 86_400;
+
+fn owner(number: u128, email: &str) -> (Tenant, User) {
+    let id = TenantId(1_000 + number);
+    (tenant(id), User { tenant: Some(id), ..user(number, email) })
+}
+
+fn token(number: u128) -> Digest {
+    Digest::of(&format!("token {number}"))
+}
+
+/// Registers the owner with this number, with a solution of its own.
+async fn register(store: &Store, number: u128, email: &str, now: Time) -> Registered {
+    let solved = Digest::of(&format!("solution {number}"));
+    register_with(store, number, email, solved, now).await
+}
+
+async fn register_with(store: &Store, number: u128, email: &str, solved: Digest, now: Time) -> Registered {
+    let (tenant, user) = owner(number, email);
+    let registration = Registration {
+        tenant: &tenant,
+        user: &User { created_at: now, ..user },
+        confirmation: token(number),
+        confirmation_expires_at: now.plus(Duration::from_secs(DAY)),
+        solved: Some((solved, now.plus(Duration::from_secs(600)))),
+    };
+    let entry = Audit { tenant: Some(registration.tenant.id), at: now, ..entry("user.registered") };
+    store.register(&registration, &entry, now).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_registration_makes_everything_or_nothing() {
+    let (_dir, store) = empty().await;
+    assert_eq!(register(&store, 1, "A@b.example", now()).await, Registered::Done);
+    let (tenant, user) = owner(1, "a@b.example");
+    assert_eq!(store.tenant(tenant.id).await.unwrap(), Some(tenant.clone()));
+    assert_eq!(store.user(UserId(1)).await.unwrap(), Some(user.clone()));
+    assert_eq!(store.user_by_email("a@B.example").await.unwrap(), Some(user));
+    let [entry] = &store.audit(Whose::Tenant(tenant.id), 9).await.unwrap()[..] else { panic!() };
+    assert_eq!(entry.action, "user.registered");
+    assert_eq!(store.newest_change().await.unwrap(), 0, "no gateway needs to hear of it");
+    let count = async || {
+        let mut counts = Vec::new();
+        for table in ["tenants", "users", "confirmations", "audit"] {
+            counts.push(rows(&store, table).await);
+        }
+        counts
+    };
+    let before = count().await;
+    assert_eq!(register(&store, 2, "a@B.Example", now()).await, Registered::AddressTaken);
+    assert_eq!(
+        register(&store, 2, "c@b.example", now()).await,
+        Registered::SolutionUsed,
+        "by the one before"
+    );
+    assert_eq!(count().await, before);
+    let solved = Digest::of("another");
+    assert_eq!(register_with(&store, 2, "c@b.example", solved, now()).await, Registered::Done);
+}
+
+#[tokio::test]
+async fn a_registration_that_fails_half_way_leaves_nothing() {
+    let (_dir, store) = empty().await;
+    let (tenant, user) = owner(1, "a@b.example");
+    store.create_user(&User { tenant: Some(TENANT), ..owner(1, "other@b.example").1 }).await.unwrap();
+    let registration = Registration {
+        tenant: &tenant,
+        user: &user,
+        confirmation: token(1),
+        confirmation_expires_at: later(DAY),
+        solved: Some((Digest::of("solution"), later(600))),
+    };
+    let error = store.register(&registration, &entry("user.registered"), now()).await.unwrap_err();
+    assert_eq!(error.to_string(), "there is already a user with this id");
+    assert_eq!(store.tenant(tenant.id).await.unwrap(), None);
+    assert_eq!((rows(&store, "solved").await, rows(&store, "audit").await), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_registrations_with_one_solution_one_is_done() {
+    let (_dir, store) = empty().await;
+    let done = at_once(20, |number| {
+        let store = store.clone();
+        async move {
+            let email = format!("{number}@b.example");
+            register_with(&store, number, &email, Digest::of("the solution"), now()).await
+        }
+    });
+    let done = done.await;
+    assert_eq!(done.iter().filter(|done| **done == Registered::Done).count(), 1);
+    assert_eq!(done.iter().filter(|done| **done == Registered::SolutionUsed).count(), 19);
+    assert_eq!((rows(&store, "users").await, rows(&store, "tenants").await), (1, 3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_registrations_of_one_address_one_is_done() {
+    let (_dir, store) = empty().await;
+    let done = at_once(20, |number| {
+        let store = store.clone();
+        async move { register(&store, number, "a@b.example", now()).await }
+    });
+    let done = done.await;
+    assert_eq!(done.iter().filter(|done| **done == Registered::Done).count(), 1);
+    assert_eq!(done.iter().filter(|done| **done == Registered::AddressTaken).count(), 19);
+    assert_eq!((rows(&store, "users").await, rows(&store, "tenants").await), (1, 3));
+}
+
+#[tokio::test]
+async fn a_solution_is_remembered_for_longer_than_it_is_good() {
+    let (_dir, store) = empty().await;
+    let solved = Digest::of("the solution");
+    assert_eq!(register_with(&store, 1, "a@b.example", solved, now()).await, Registered::Done);
+    // Whoever found it good in its last moment comes with it afterwards.
+    assert_eq!(register_with(&store, 2, "c@b.example", solved, later(601)).await, Registered::SolutionUsed);
+    assert_eq!(register(&store, 3, "d@b.example", later(1_201)).await, Registered::Done);
+    assert_eq!(rows(&store, "solved").await, 1, "the old one was cleared away");
+}
+
+#[tokio::test]
+async fn a_token_confirms_its_address_once_and_in_time() {
+    let (_dir, store) = empty().await;
+    register(&store, 1, "a@b.example", now()).await;
+    register(&store, 2, "c@b.example", now()).await;
+    let confirm = async |number, now| {
+        store.confirm(&token(number), &Audit { at: later(1), ..entry("user.confirmed") }, now).await.unwrap()
+    };
+    assert_eq!(confirm(3, now()).await, None, "nobody's");
+    assert_eq!(confirm(1, later(DAY)).await, None, "too late");
+    assert_eq!(store.user(UserId(1)).await.unwrap().unwrap().confirmed_at, None);
+    assert_eq!(confirm(1, later(DAY - 1)).await, Some(UserId(1)));
+    assert_eq!(confirm(1, later(DAY - 1)).await, None, "used");
+    assert_eq!(store.user(UserId(1)).await.unwrap().unwrap().confirmed_at, Some(later(DAY - 1)));
+    assert_eq!(store.user(UserId(2)).await.unwrap().unwrap().confirmed_at, None);
+    let [done, _] = &store.audit(Whose::Tenant(TenantId(1_001)), 9).await.unwrap()[..] else { panic!() };
+    assert_eq!(
+        (done.user, &*done.action),
+        (Some(UserId(1)), "user.confirmed"),
+        "it is filled in whose it was"
+    );
+}
+
+#[tokio::test]
+async fn another_token_takes_the_place_of_the_first() {
+    let (_dir, store) = empty().await;
+    register(&store, 1, "a@b.example", now()).await;
+    let entry = entry("user.confirmed");
+    assert!(store.renew_confirmation(UserId(1), &token(7), later(9 * DAY)).await.unwrap());
+    assert_eq!(store.confirm(&token(1), &entry, now()).await.unwrap(), None);
+    assert_eq!(store.confirm(&token(7), &entry, later(8 * DAY)).await.unwrap(), Some(UserId(1)));
+    assert!(!store.renew_confirmation(UserId(1), &token(8), later(DAY)).await.unwrap(), "confirmed");
+    assert!(!store.renew_confirmation(UserId(2), &token(8), later(DAY)).await.unwrap(), "nobody");
+    assert_eq!(rows(&store, "confirmations").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_who_use_one_token_one_confirms() {
+    let (dir, store) = empty().await;
+    let second = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+    register(&store, 1, "a@b.example", now()).await;
+    let done = at_once(20, |number| {
+        let store = if number % 2 == 0 { store.clone() } else { second.clone() };
+        async move { store.confirm(&token(1), &entry("user.confirmed"), now()).await.unwrap() }
+    });
+    assert_eq!(done.await.into_iter().flatten().collect::<Vec<_>>(), [UserId(1)]);
+    let noted = store.audit(Whose::User(UserId(1)), 99).await.unwrap();
+    assert_eq!(noted.iter().filter(|entry| entry.action == "user.confirmed").count(), 1);
+}
+
+#[tokio::test]
+async fn accounts_that_nobody_confirms_are_removed_with_all_that_is_theirs() {
+    let (_dir, store) = empty().await;
+    for number in 1..=4 {
+        register(&store, number, &format!("{number}@b.example"), now()).await;
+    }
+    store.confirm(&token(1), &entry("user.confirmed"), now()).await.unwrap().unwrap();
+    let id = |number| TenantId(1_000 + number);
+    for number in 1..=4 {
+        let made = Project { tenant: id(number), ..project(ProjectId(50 + number)) };
+        store.create_project(&made).await.unwrap();
+        store.put_quota(made.id, &Quota::default(), now()).await.unwrap();
+    }
+    // The third has a key, however it came by it: a gateway may know it, so its tenant stays.
+    let strange = Key { project: ProjectId(53), ..key(KEY, hash()) };
+    store.create_key(&strange, now()).await.unwrap();
+    let week = later(7 * DAY);
+    assert_eq!(store.sweep(later(7 * DAY - 1)).await.unwrap().accounts, 0);
+    let swept = store.sweep(week).await.unwrap();
+    assert_eq!(swept, Swept { accounts: 3, ..Swept::default() });
+    assert!(store.user(UserId(1)).await.unwrap().is_some(), "it was confirmed");
+    for (number, stays) in [(1, true), (2, false), (3, true), (4, false)] {
+        assert_eq!(store.tenant(id(number)).await.unwrap().is_some(), stays, "{number}");
+        assert_eq!(store.projects(id(number)).await.unwrap().len(), usize::from(stays), "{number}");
+    }
+    assert_eq!((rows(&store, "users").await, rows(&store, "quotas").await), (1, 2));
+    assert_eq!(register(&store, 12, "2@b.example", week).await, Registered::Done, "the address is free");
+    assert!(!store.audit(Whose::Tenant(id(2)), 9).await.unwrap().is_empty(), "what was noted stays");
+}
+
+#[tokio::test]
+async fn registrations_clear_away_more_than_they_add() {
+    let (_dir, store) = empty().await;
+    for number in 0..30 {
+        register(&store, number, &format!("{number}@b.example"), now()).await;
+    }
+    for number in 30..34 {
+        register(&store, number, &format!("{number}@b.example"), later(7 * DAY)).await;
+    }
+    assert_eq!(rows(&store, "users").await, 4);
+    assert_eq!(rows(&store, "solved").await, 4);
+    assert_eq!(rows(&store, "confirmations").await, 4);
+    assert_eq!(rows(&store, "tenants").await, 6);
+}
+
+#[tokio::test]
+async fn an_operator_has_no_tenant_and_is_not_removed() {
+    let (_dir, store) = empty().await;
+    let operator = User { tenant: None, ..user(1, "op@b.example") };
+    store.create_user(&operator).await.unwrap();
+    store.sweep(later(99 * DAY)).await.unwrap();
+    let found = store.user(UserId(1)).await.unwrap().unwrap();
+    assert!(found.is_operator() && !user(2, "x").is_operator());
+    assert_eq!(found, operator);
+}
+
+#[tokio::test]
+async fn roles_are_kept_by_name() {
+    let (_dir, store) = empty().await;
+    for (number, role) in (0..).zip(Role::ALL) {
+        let made = User { role, ..user(number, &format!("{number}@b.example")) };
+        store.create_user(&made).await.unwrap();
+        assert_eq!(store.user(UserId(number)).await.unwrap().unwrap().role, role);
+        assert_eq!(role.name().parse(), Ok(role));
+    }
+    assert_eq!("operator".parse::<Role>().unwrap_err().to_string(), "no such role");
+    let transaction = store.database.begin().await.unwrap();
+    transaction.execute_unprepared("UPDATE users SET role = 'king'").await.unwrap();
+    transaction.commit().await.unwrap();
+    assert!(matches!(store.user(UserId(0)).await, Err(StoreError::Unreadable { what: "role", .. })));
+}
+
+#[tokio::test]
+async fn a_user_is_renamed() {
+    let (_dir, store) = empty().await;
+    store.create_user(&user(1, "a@b.example")).await.unwrap();
+    store.rename_user(UserId(1), "Ann").await.unwrap();
+    assert_eq!(store.user(UserId(1)).await.unwrap().unwrap().name, "Ann");
+    let error = store.rename_user(UserId(2), "Ann").await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no such user");
+}
+
+#[test]
+fn no_secret_is_shown_by_debug() {
+    let (tenant, user) = owner(1, "a@b.example");
+    let registration = Registration {
+        tenant: &tenant,
+        user: &user,
+        confirmation: Digest([7; 32]),
+        confirmation_expires_at: now(),
+        solved: Some((Digest([7; 32]), now())),
+    };
+    let shown = format!("{registration:?}");
+    assert!(shown.contains("a@b.example"));
+    assert!(!shown.contains("argon2") && !shown.contains("7, 7") && !shown.contains("0707"), "{shown}");
+}
+
+#[test]
+fn ids_are_read_as_cores_are() {
+    let id = UserId(0x0190_0000_0000_7000_8000_0000_0000_0001);
+    assert_eq!(id.to_string(), TenantId(id.0).to_string());
+    assert_eq!(id.to_string().parse(), Ok(id));
+    assert!("me".parse::<UserId>().is_err());
+}
+
+#[tokio::test]
+async fn tenants_are_told_in_pages() {
+    let (_dir, store) = empty().await;
+    assert_eq!(store.tenants(None, u64::MAX).await.unwrap(), [tenant(TENANT), tenant(OTHER)]);
+    assert_eq!(store.tenants(None, 1).await.unwrap(), [tenant(TENANT)]);
+    assert_eq!(store.tenants(Some(TENANT), 9).await.unwrap(), [tenant(OTHER)]);
+    assert_eq!(store.tenants(Some(OTHER), 9).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_is_given_of_a_tenant_changes_at_once() {
+    let (_dir, store) = empty().await;
+    let name = TenantChange { name: Some("Bank".into()), ..TenantChange::default() };
+    let renamed = Tenant { name: "Bank".into(), ..tenant(TENANT) };
+    for change in [&name, &TenantChange::default()] {
+        assert_eq!(store.update_tenant(TENANT, change, now()).await.unwrap(), renamed);
+    }
+    assert_eq!(store.newest_change().await.unwrap(), 0, "no gateway knows names");
+    let both = TenantChange { tier: Some(Tier::Free), suspended: Some(true), name: None };
+    let expected = Tenant { tier: Tier::Free, suspended: true, ..renamed };
+    tells(&store, Change::Tenant(TENANT), async {
+        assert_eq!(store.update_tenant(TENANT, &both, now()).await?, expected);
+        Ok(())
+    })
+    .await;
+    assert_eq!(store.tenant(TENANT).await.unwrap(), Some(expected));
+    assert_eq!(store.tenant(OTHER).await.unwrap(), Some(tenant(OTHER)));
+    for change in [&both, &TenantChange::default()] {
+        let write = async { store.update_tenant(TenantId(99), change, now()).await.map(drop) };
+        assert_eq!(refused(&store, write).await, "there is no such tenant");
+    }
+}

@@ -1,0 +1,59 @@
+use super::*;
+use crate::store::Whose;
+
+async fn actions(store: &Store, whose: Whose, limit: u64) -> Vec<String> {
+    store.audit(whose, limit).await.unwrap().into_iter().map(|entry| entry.action).collect()
+}
+
+#[tokio::test]
+async fn what_a_write_leaves_is_there_with_it_and_not_without() {
+    let (_dir, store) = empty().await;
+    let noted = Audit { subject: KEY.to_string(), detail: "ü\n\"".into(), ..entry("key.created") };
+    let noting = store.noting(noted.clone());
+    noting.create_key(&key(KEY, hash()), now()).await.unwrap();
+    assert_eq!(store.audit(Whose::Tenant(TENANT), 9).await.unwrap(), std::slice::from_ref(&noted));
+    noting.create_key(&key(KEY, hash()), now()).await.unwrap_err();
+    noting.suspend(TenantId(99), now()).await.unwrap_err();
+    store.suspend(TENANT, now()).await.unwrap();
+    assert_eq!(store.audit(Whose::Tenant(TENANT), 9).await.unwrap(), [noted]);
+}
+
+#[tokio::test]
+async fn entries_are_told_of_a_tenant_or_of_a_user_the_newest_first() {
+    let (_dir, store) = empty().await;
+    for (number, (tenant, user)) in
+        [(Some(TENANT), Some(1)), (Some(OTHER), Some(1)), (Some(TENANT), None), (None, Some(1))]
+            .into_iter()
+            .enumerate()
+    {
+        let at = later(number as u64);
+        let noted = Audit { tenant, user: user.map(UserId), at, ..entry(&number.to_string()) };
+        store.note(&noted).await.unwrap();
+    }
+    assert_eq!(actions(&store, Whose::Tenant(TENANT), 9).await, ["2", "0"]);
+    assert_eq!(actions(&store, Whose::Tenant(OTHER), 9).await, ["1"]);
+    assert_eq!(actions(&store, Whose::User(UserId(1)), 9).await, ["3", "1", "0"]);
+    assert_eq!(actions(&store, Whose::User(UserId(1)), 2).await, ["3", "1"]);
+    assert!(actions(&store, Whose::User(UserId(2)), 9).await.is_empty());
+}
+
+#[tokio::test]
+async fn no_more_than_a_thousand_are_told_and_old_ones_are_swept() {
+    let (_dir, store) = empty().await;
+    let noted = entry("old");
+    store
+        .transact(async |transaction| {
+            for _ in 0..1_200 {
+                super::super::audit::append(transaction, &noted).await?;
+            }
+            Ok(())
+        })
+        .await
+        .unwrap();
+    store.note(&Audit { at: later(1), ..entry("new") }).await.unwrap();
+    assert_eq!(actions(&store, Whose::Tenant(TENANT), u64::MAX).await.len(), 1_000);
+    let days = 400 * 86_400;
+    assert_eq!(store.sweep(later(days - 1)).await.unwrap().audit, 0);
+    assert_eq!(store.sweep(later(days)).await.unwrap().audit, 1_200, "in several steps");
+    assert_eq!(actions(&store, Whose::Tenant(TENANT), 9).await, ["new"]);
+}

@@ -1,0 +1,141 @@
+use super::*;
+use crate::store::{ATTEMPTS, Attempt, LOCK, Ticket};
+
+const EMAIL: &str = "a@b.example";
+
+async fn begin(store: &Store, email: &str, now: Time) -> Attempt {
+    store.begin_attempt(email, now).await.unwrap()
+}
+
+async fn may(store: &Store, email: &str, now: Time) -> Ticket {
+    match begin(store, email, now).await {
+        Attempt::May(ticket) => ticket,
+        Attempt::Locked(until) => panic!("locked until {until:?}"),
+    }
+}
+
+#[tokio::test]
+async fn five_wrong_passwords_lock_an_address_for_fifteen_minutes() {
+    let (_dir, store) = empty().await;
+    for number in 0..ATTEMPTS {
+        may(&store, EMAIL, later(number * 60)).await;
+    }
+    let until = later(4 * 60).plus(LOCK);
+    assert_eq!(until, later(19 * 60));
+    for now in [later(4 * 60), later(15 * 60), later(19 * 60 - 1)] {
+        assert_eq!(begin(&store, EMAIL, now).await, Attempt::Locked(until));
+    }
+    may(&store, "other@b.example", later(300)).await;
+    for number in 0..ATTEMPTS {
+        may(&store, EMAIL, later(19 * 60 + number)).await;
+    }
+    assert!(matches!(begin(&store, EMAIL, later(20 * 60)).await, Attempt::Locked(_)));
+}
+
+#[tokio::test]
+async fn wrong_passwords_that_lie_further_apart_lock_nothing() {
+    let (_dir, store) = empty().await;
+    for number in 0..40 {
+        may(&store, EMAIL, later(number * 225)).await;
+    }
+    // Four in the last moment of a quarter of an hour and the next four right after it are still eight in one.
+    let from = 40 * 225 + 3_600;
+    for number in 0..4 {
+        may(&store, EMAIL, later(from + 899 - number)).await;
+    }
+    may(&store, EMAIL, later(from + 900)).await;
+    assert!(matches!(begin(&store, EMAIL, later(from + 901)).await, Attempt::Locked(_)));
+}
+
+#[tokio::test]
+async fn an_address_is_locked_however_it_is_written() {
+    let (_dir, store) = empty().await;
+    for email in
+        ["jürgen@b.example", "JÜRGEN@b.example", "Jürgen@B.example", "jürgen@b.EXAMPLE", "jÜrgen@b.example"]
+    {
+        may(&store, email, now()).await;
+    }
+    assert!(matches!(begin(&store, "JÜRGEN@B.EXAMPLE", now()).await, Attempt::Locked(_)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_two_hundred_wrong_guesses_at_once_five_are_looked_at() {
+    let (dir, store) = empty().await;
+    let second = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+    let guesses = at_once(200, |number| {
+        let store = if number % 2 == 0 { store.clone() } else { second.clone() };
+        async move { begin(&store, EMAIL, later(number as u64 % 3)).await }
+    });
+    let looked_at = guesses.await.into_iter().filter(|guess| matches!(guess, Attempt::May(_))).count();
+    assert_eq!(looked_at, 5);
+    assert_eq!(rows(&store, "attempts").await, 5);
+}
+
+#[tokio::test]
+async fn a_right_password_leaves_a_clean_record() {
+    let (_dir, store) = empty().await;
+    for _ in 0..4 {
+        may(&store, EMAIL, now()).await;
+    }
+    may(&store, "other@b.example", now()).await;
+    let ticket = may(&store, EMAIL, now()).await;
+    assert!(
+        matches!(begin(&store, EMAIL, now()).await, Attempt::Locked(_)),
+        "as long as nobody knows better"
+    );
+    store.pass(&ticket).await.unwrap();
+    assert_eq!(rows(&store, "attempts").await, 1, "the other's");
+    for _ in 0..5 {
+        may(&store, EMAIL, now()).await;
+    }
+    assert!(matches!(begin(&store, EMAIL, now()).await, Attempt::Locked(_)));
+}
+
+#[tokio::test]
+async fn a_try_that_is_given_back_does_not_count() {
+    let (_dir, store) = empty().await;
+    for _ in 0..4 {
+        may(&store, EMAIL, now()).await;
+    }
+    for _ in 0..3 {
+        let ticket = may(&store, EMAIL, now()).await;
+        store.give_back(&ticket).await.unwrap();
+    }
+    may(&store, EMAIL, now()).await;
+    assert!(matches!(begin(&store, EMAIL, now()).await, Attempt::Locked(_)));
+}
+
+#[tokio::test]
+async fn a_clock_that_steps_back_locks_nobody_for_long() {
+    let (_dir, store) = empty().await;
+    for _ in 0..5 {
+        may(&store, EMAIL, later(86_400)).await;
+    }
+    assert!(matches!(begin(&store, EMAIL, later(86_000)).await, Attempt::Locked(_)), "by a little: yes");
+    may(&store, EMAIL, now()).await;
+}
+
+#[tokio::test]
+async fn strangers_cannot_fill_the_table() {
+    let (_dir, store) = empty().await;
+    for number in 0..100 {
+        may(&store, &format!("{number}@b.example"), now()).await;
+    }
+    assert_eq!(rows(&store, "attempts").await, 100);
+    for number in 0..10 {
+        may(&store, &format!("{number}@c.example"), later(1_800)).await;
+    }
+    assert_eq!(rows(&store, "attempts").await, 10);
+    assert_eq!(store.sweep(later(3_599)).await.unwrap().attempts, 0);
+    assert_eq!(store.sweep(later(3_600)).await.unwrap().attempts, 10);
+}
+
+#[tokio::test]
+async fn no_address_is_kept_in_the_clear() {
+    let (dir, store) = empty().await;
+    may(&store, "somebody@b.example", now()).await;
+    for name in ["rpcgate.db", "rpcgate.db-wal"] {
+        let bytes = std::fs::read(dir.path().join(name)).unwrap();
+        assert!(!bytes.windows(8).any(|part| part == b"somebody"), "{name}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Who logs in at the management API: the user of the demo's account, and an operator.
+//!
+//! Both get the passwords that `state.json` keeps. Whoever changes one keeps the new one: no start sets it back, and
+//! `demo.json` goes on telling the first, which the log says at each start. To hash takes 19 MiB, so it is done only for
+//! somebody who has no password yet, and where the hash in the database is not the one that the password was last seen
+//! to fit.
+
+use super::account::{EMAIL, Enrolment, own_address};
+use super::state::{Login, State};
+use super::{DemoError, NAME};
+use ring::digest::{SHA256, digest};
+use rpcgate_admin::identity::password::{Password, PasswordError, Passwords};
+use rpcgate_admin::store::{Audit, Role, Store, User};
+use rpcgate_core::caller::TenantId;
+use std::fmt;
+
+/// The operator's address, unless another demo in the same database has it.
+const OPERATOR: &str = "operator@example.com";
+
+/// What somebody logs in with.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) email: String,
+    pub(super) password: String,
+}
+
+impl fmt::Debug for Access {
+    /// The password is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access").field("email", &self.email).finish_non_exhaustive()
+    }
+}
+
+/// Which of the two logins in the state.
+type Pick = fn(&mut State) -> &mut Login;
+
+impl Enrolment<'_> {
+    /// The user of the demo's tenant, who gets the kept password if there is none yet.
+    pub(super) async fn owner(&mut self, store: &Store, tenant: TenantId) -> Result<Access, DemoError> {
+        let pick: Pick = |state| &mut state.owner;
+        let password = self.state.owner.password.clone();
+        for email in [EMAIL.to_owned(), own_address(EMAIL, tenant)] {
+            let Some(user) = store.user_by_email(&email).await?.filter(|user| user.tenant == Some(tenant))
+            else {
+                continue;
+            };
+            match &user.password {
+                Some(stored) => self.compare(pick, &user.email, stored).await?,
+                None => {
+                    let hash = self.hash(pick).await?;
+                    store.set_password(user.id, &hash).await?;
+                }
+            }
+            return Ok(Access { email: user.email, password });
+        }
+        // Whoever took the user away, which only the database's own tools can, does not want it back.
+        tracing::warn!("the demo's user is gone: nobody can log in with what demo.json tells");
+        Ok(Access { email: EMAIL.to_owned(), password })
+    }
+
+    /// The operator, who is made if there is none of this identifier.
+    pub(super) async fn operator(&mut self, store: &Store) -> Result<Access, DemoError> {
+        let pick: Pick = |state| &mut state.operator;
+        let (id, password) = (self.state.operator_id, self.state.operator.password.clone());
+        if let Some(User { email, password: stored, .. }) = store.user(id).await? {
+            // One without a password is nobody's work but the database's own tools'.
+            self.compare(pick, &email, stored.as_deref().unwrap_or_default()).await?;
+            return Ok(Access { email, password });
+        }
+        let email = match store.user_by_email(OPERATOR).await? {
+            Some(_) => own_address(OPERATOR, self.state.tenant),
+            None => OPERATOR.to_owned(),
+        };
+        let user = User {
+            id,
+            tenant: None,
+            email: email.clone(),
+            name: NAME.into(),
+            role: Role::Viewer,
+            password: Some(self.hash(pick).await?),
+            confirmed_at: Some(self.now),
+            created_at: self.now,
+        };
+        let entry = Audit {
+            tenant: None,
+            user: Some(id),
+            action: "operator.created".into(),
+            subject: id.to_string(),
+            address: String::new(),
+            at: self.now,
+            detail: "by the demo".into(),
+        };
+        store.noting(entry).create_user(&user).await?;
+        Ok(Access { email, password })
+    }
+
+    /// The hash of a kept password, which is remembered to fit.
+    async fn hash(&mut self, pick: Pick) -> Result<String, DemoError> {
+        let text = pick(self.state).password.clone();
+        let password = Password::new(text.as_str())
+            .map_err(|weak| State::unreadable(self.dir, format!("a password in it is not taken: {weak}")))?;
+        let hash = Passwords::new(1, 0).hash(password).await?;
+        // Before it is stored: should this end halfway, the next start finds no password and makes another hash.
+        self.remember(pick, proof(&text, &hash))?;
+        Ok(hash)
+    }
+
+    /// Tells the log if the kept password is not the one that `stored` was made of.
+    async fn compare(&mut self, pick: Pick, email: &str, stored: &str) -> Result<(), DemoError> {
+        let Login { password, proof: kept } = pick(self.state).clone();
+        let found = proof(&password, stored);
+        if kept.is_some_and(|kept| kept == found) {
+            return Ok(());
+        }
+        match Passwords::new(1, 0).verify(password, Some(stored)).await {
+            Ok(true) => self.remember(pick, found),
+            Ok(false) | Err(PasswordError::Failed(_)) => {
+                tracing::warn!(
+                    email,
+                    "this password was changed: demo.json tells the one before, which is not good"
+                );
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn remember(&mut self, pick: Pick, proof: String) -> Result<(), DemoError> {
+        pick(self.state).proof = Some(proof);
+        Ok(self.state.keep(self.dir)?)
+    }
+}
+
+/// A digest of a password and a hash that it fits. It stands beside the password, so it need not be slow.
+fn proof(password: &str, hash: &str) -> String {
+    let digest = digest(&SHA256, format!("{password}\0{hash}").as_bytes());
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,84 @@
+//! The management side of the demo: the API and the janitor, on the databases that the gateway uses.
+
+use super::DemoError;
+use super::account::{PAUSE, Patience};
+use super::sheet::reachable;
+use rpcgate_admin::house::House;
+use rpcgate_admin::role::api::Api;
+use rpcgate_admin::role::janitor::Janitor;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::Config;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// The management side, serving. Dropped, it ends at once.
+#[derive(Debug)]
+pub(super) struct Management {
+    house: Arc<House>,
+    api: Api,
+    janitor: Janitor,
+    /// Where it was told to listen.
+    asked: SocketAddr,
+}
+
+impl Management {
+    /// Opens what `config` names and serves at `admin.listen`; port 0 picks a free one.
+    pub(super) async fn start(config: &Config, clock: Arc<dyn Clock>) -> Result<Management, DemoError> {
+        let asked = config.admin.listen;
+        let house = Arc::new(open(config, &clock).await?);
+        let api = match Api::start(&house, asked) {
+            Ok(api) => api,
+            Err(source) => {
+                house.close().await;
+                return Err(DemoError::Admin { listen: asked, source });
+            }
+        };
+        let janitor = Janitor::start(house.clone());
+        let management = Management { house, api, janitor, asked };
+        if reachable(management.addr()) != asked {
+            // Its URLs are made from the address, which is known only now.
+            let settled = management.refitted(config.clone())?;
+            management.serve(&settled);
+        }
+        Ok(management)
+    }
+
+    /// Where it listens.
+    pub(super) fn addr(&self) -> SocketAddr {
+        self.api.addr()
+    }
+
+    /// A house as `config` wants it, on the databases that are open.
+    pub(super) fn refitted(&self, mut config: Config) -> Result<Arc<House>, DemoError> {
+        config.admin.listen = reachable(self.addr());
+        Ok(Arc::new(self.house.refitted(config)?))
+    }
+
+    /// Serves `house` from the next request on.
+    pub(super) fn serve(&self, house: &Arc<House>) {
+        self.api.serve(house);
+    }
+
+    /// What `config` changes that needs a restart, beside what a gateway tells.
+    pub(super) fn asleep(&self, config: &Config) -> Option<&'static str> {
+        (config.admin.listen != self.asked).then_some("admin.listen")
+    }
+
+    /// Finishes what is asked; the number of connections that had to be cut.
+    pub(super) async fn drain(self) -> usize {
+        let cut = self.api.drain().await;
+        self.janitor.stop().await;
+        self.house.close().await;
+        cut
+    }
+}
+
+async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<House, DemoError> {
+    let mut patience = Patience::new();
+    loop {
+        match House::open(config.clone(), clock.clone()).await.map_err(DemoError::from) {
+            Err(error) if patience.bears(&error) => tokio::time::sleep(PAUSE).await,
+            done => return done,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The management API beside the gateway, and who logs in there.
+
+use super::account::{remembered, store};
+use super::*;
+use crate::telemetry::tests::Lines;
+use rpcgate_admin::identity::password::{Password, Passwords};
+use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
+use rpcgate_core::caller::Scope;
+use rpcgate_core::config::LogFormat;
+use rpcgate_core::secret::{KeyHash, shown};
+
+const USER: &str = "demo@example.com";
+const OPERATOR: &str = "operator@example.com";
+
+/// The status of a GET, and the text of the answer.
+async fn get(url: &str) -> (u16, String) {
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let request = http::Request::get(format!("/{path}")).header("host", address);
+    let request = request.body(Full::new(bytes::Bytes::new())).unwrap();
+    let answer = sender.send_request(request).await.unwrap();
+    let status = answer.status().as_u16();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    driver.abort();
+    (status, String::from_utf8_lossy(&body).into_owned())
+}
+
+async fn get_admin(demo: &Demo, path: &str) -> (u16, String) {
+    get(&format!("{}{path}", sheet(demo)["admin"].as_str().unwrap())).await
+}
+
+/// Whether `login`, an object with `email` and `password`, is good for logging in.
+async fn logs_in(demo: &Demo, login: &Value) -> bool {
+    let url = format!("{}/api/v1/auth/login", sheet(demo)["admin"].as_str().unwrap());
+    let body = json!({ "email": login["email"], "password": login["password"] }).to_string();
+    let answer = post(&url, &[("content-type".into(), "application/json".into())], &body).await;
+    assert!(matches!(answer.status().as_u16(), 200 | 401), "{answer:?}");
+    assert_eq!(answer.status() == 200, answer.body()["token"].is_string(), "{answer:?}");
+    answer.status() == 200
+}
+
+async fn user(store: &Store, email: &str) -> User {
+    store.user_by_email(email).await.unwrap().unwrap()
+}
+
+async fn fits(user: &User, password: &Value) -> bool {
+    let stored = user.password.as_deref();
+    Passwords::new(1, 0).verify(password.as_str().unwrap(), stored).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_management_api_is_served_where_demo_json_says() {
+    let home = tempfile::tempdir().unwrap();
+    let demo = start(&options(home.path())).await;
+    let sheet = sheet(&demo);
+    assert_eq!(sheet["admin"], format!("http://{}", demo.admin()));
+    assert_ne!(demo.admin(), demo.addr());
+    assert_eq!(get_admin(&demo, "/readyz").await.0, 200);
+    let (status, document) = get_admin(&demo, "/openapi.json").await;
+    assert_eq!(status, 200);
+    assert!(document.contains(sheet["admin"].as_str().unwrap()), "the port that was picked is in its URLs");
+    assert_eq!(get_admin(&demo, "/swagger/").await.0, 200);
+    assert_eq!(get_admin(&demo, "/api/v1/plans").await.0, 401, "nobody is logged in");
+    let welcome = demo.welcome();
+    assert!(welcome.contains(&format!("http://{}/swagger/", demo.admin())), "{welcome}");
+    for secret in [&sheet["password"], &sheet["operator"]["password"]] {
+        assert!(!welcome.contains(secret.as_str().unwrap()), "{welcome}");
+    }
+    assert_eq!(Path::new(sheet["outbox"].as_str().unwrap()), home.path().join("outbox"));
+    assert!(home.path().join("outbox").is_dir());
+    let admin = demo.admin();
+    assert_eq!(demo.stop().await, Drained { cut: 0 });
+    assert!(TcpStream::connect(admin).await.is_err());
+}
+
+#[tokio::test]
+async fn what_demo_json_tells_logs_in_and_a_second_start_keeps_it() {
+    let home = tempfile::tempdir().unwrap();
+    let lines = Lines::default();
+    let _listening = lines.listen("warn", LogFormat::Text);
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let demo = start(&options(home.path())).await;
+        let (sheet, store) = (sheet(&demo), store(&home).await);
+        assert_eq!((&sheet["email"], &sheet["operator"]["email"]), (&json!(USER), &json!(OPERATOR)));
+        for login in [&sheet, &sheet["operator"]] {
+            assert!(logs_in(&demo, login).await);
+            assert!(!logs_in(&demo, &json!({ "email": login["email"], "password": "another one" })).await);
+        }
+        let operator = user(&store, OPERATOR).await;
+        assert!(operator.is_operator() && operator.confirmed_at.is_some());
+        seen.push((remembered(&home), sheet["password"].clone(), user(&store, USER).await, operator));
+        demo.stop().await;
+    }
+    assert_eq!(seen[0], seen[1], "nothing was hashed anew");
+    assert_eq!(lines.text(), "");
+}
+
+#[tokio::test]
+async fn a_changed_password_stays_and_the_log_says_that_demo_json_tells_the_one_before() {
+    let home = tempfile::tempdir().unwrap();
+    let lines = Lines::default();
+    let _listening = lines.listen("warn", LogFormat::Text);
+    start(&options(home.path())).await.stop().await;
+    let (store, passwords) = (store(&home).await, Passwords::new(1, 0));
+    let hash = passwords.hash(Password::new("another password").unwrap()).await.unwrap();
+    store.set_password(user(&store, USER).await.id, &hash).await.unwrap();
+    // The same password in another hash is no change.
+    let same = remembered(&home).operator.password;
+    let again = passwords.hash(Password::new(same.as_str()).unwrap()).await.unwrap();
+    store.set_password(user(&store, OPERATOR).await.id, &again).await.unwrap();
+
+    for told in 1..=2 {
+        let demo = start(&options(home.path())).await;
+        assert_eq!(user(&store, USER).await.password.as_deref(), Some(&*hash));
+        assert_eq!(user(&store, OPERATOR).await.password.as_deref(), Some(&*again));
+        let text = lines.text();
+        assert_eq!(text.matches("this password was changed").count(), told, "{text}");
+        assert!(text.contains(USER) && !text.contains(OPERATOR), "{text}");
+        assert!(!text.contains(&same) && !text.contains(&remembered(&home).owner.password), "{text}");
+        assert!(!fits(&user(&store, USER).await, &sheet(&demo)["password"]).await);
+        demo.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_folder_of_the_former_version_gets_its_logins() {
+    let home = tempfile::tempdir().unwrap();
+    let made = State::open(&Dir::open(home.path()).unwrap()).unwrap();
+    let text = json!({
+        "seed": made.seed,
+        "key_secret": made.key_secret,
+        "api_key": made.api_key,
+        "tenant_id": made.tenant.to_string(),
+        "project_id": made.project.to_string(),
+        "key_id": made.key.to_string(),
+    });
+    std::fs::write(home.path().join("state.json"), text.to_string()).unwrap();
+    // The account as that version made it: the key stands, the user has no password.
+    let database = store(&home).await;
+    let tenant = Tenant {
+        id: made.tenant,
+        name: "demo".into(),
+        tier: Tier::Standard,
+        suspended: false,
+        created_at: NOW,
+    };
+    database.create_tenant(&tenant).await.unwrap();
+    let before = User {
+        id: UserId(1),
+        tenant: Some(made.tenant),
+        email: USER.into(),
+        name: String::new(),
+        role: Role::Owner,
+        password: None,
+        confirmed_at: Some(NOW),
+        created_at: NOW,
+    };
+    database.create_user(&before).await.unwrap();
+    let project = Project {
+        id: made.project,
+        tenant: made.tenant,
+        name: "demo".into(),
+        allowed_methods: Vec::new(),
+        blocked_methods: Vec::new(),
+        created_at: NOW,
+    };
+    database.create_project(&project).await.unwrap();
+    let key = Key {
+        id: made.key,
+        project: made.project,
+        description: "demo".into(),
+        prefix: shown(&made.api_key).to_owned(),
+        hash: KeyHash::of(&made.api_key),
+        scope: Scope::All,
+        expires_at: None,
+        revoked_at: None,
+        created_at: NOW,
+    };
+    database.create_key(&key, NOW).await.unwrap();
+
+    let demo = start(&options(home.path())).await;
+    let sheet = sheet(&demo);
+    assert_eq!(sheet["api_key"], made.api_key);
+    let now = user(&database, USER).await;
+    assert_eq!((now.id, now.role), (before.id, Role::Owner));
+    assert!(fits(&now, &sheet["password"]).await);
+    assert!(fits(&user(&database, OPERATOR).await, &sheet["operator"]["password"]).await);
+}
+
+#[tokio::test]
+async fn demos_on_one_database_have_an_operator_each() {
+    let (shared, homes) = (tempfile::tempdir().unwrap(), [(); 2].map(|()| tempfile::tempdir().unwrap()));
+    let url = url_of(&shared.path().join("all.db"));
+    let text = format!("[database]\nurl = {url:?}\n");
+    let mut found = Vec::new();
+    for home in [&homes[0], &homes[1], &homes[0], &homes[1]] {
+        let demo = start(&with_file(options(home.path()), home, &text)).await;
+        let (sheet, store) = (sheet(&demo), Store::open(&url, true).await.unwrap());
+        for login in [&sheet, &sheet["operator"]] {
+            let user = user(&store, login["email"].as_str().unwrap()).await;
+            assert!(fits(&user, &login["password"]).await, "{user:?}");
+        }
+        found.push((sheet["operator"].clone(), sheet["email"].clone()));
+        demo.stop().await;
+    }
+    assert_eq!(found[..2], found[2..]);
+    let other = format!("operator+{}@example.com", remembered(&homes[1]).tenant);
+    assert_eq!((&found[0].0["email"], &found[1].0["email"]), (&json!(OPERATOR), &json!(other)));
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_told_with_its_option_and_nothing_is_left_running() {
+    let home = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let admin = taken.local_addr().unwrap();
+    let prepared = Prepared::new(&DemoOptions { admin, ..options(home.path()) }).await.unwrap();
+    let failure = Failure::from(prepared.start(StartOptions::default()).await.unwrap_err());
+    let text = failure.to_string();
+    assert!(text.starts_with(&format!("admin.listen: {admin}: ")) && text.contains("--admin"), "{text}");
+    assert_eq!(failure.code(), 1);
+    assert!(!home.path().join(FILE).exists());
+    start(&options(home.path())).await.stop().await;
+}
+
+#[tokio::test]
+async fn a_reload_reaches_the_management_api_and_a_bad_one_changes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let lines = Lines::default();
+    let _listening = lines.listen("warn", LogFormat::Text);
+    let options = with_file(options(home.path()), &home, "");
+    let demo = start(&options).await;
+    let other = "https://api.example.com";
+    let options = with_file(options, &home, &format!("[admin]\napi_url = {other:?}\n"));
+    assert_eq!(demo.reload().unwrap(), Vec::<&str>::new());
+    assert!(get_admin(&demo, "/openapi.json").await.1.contains(other));
+    with_file(options, &home, "[admin]\nmail.from = \"a@b@c\"\n[chains.eth]\ncu = { eth_chainId = 7 }\n");
+    assert_eq!(Failure::from(demo.reload().unwrap_err()).code(), 2);
+    assert!(get_admin(&demo, "/openapi.json").await.1.contains(other));
+    let key = remembered(&home).api_key;
+    let answer = ask_as(&demo, &key, "eth", &call("eth_chainId", &json!([])).to_string()).await;
+    assert_ne!(answer.headers()["x-compute-units"], "7");
+    assert!(!lines.text().contains("no effect"), "{}", lines.text());
+}
