@@ -25,6 +25,9 @@ use tokio::sync::Semaphore;
 use tower_layer::Layer;
 use tower_service::Service;
 
+/// Bytes of the store: more than any test here keeps that does not mean to fill it.
+const ROOM: u64 = 2 << 20;
+
 /// How a call ends at the node.
 type Ending = fn() -> State;
 type Say = Box<dyn FnMut(&str) -> State + Send>;
@@ -149,7 +152,7 @@ impl Site {
             passes: Semaphore::new(0),
             say: Mutex::new(Box::new(say)),
         }));
-        let store = Arc::new(MokaReplies::new(1 << 20));
+        let store = Arc::new(MokaReplies::new(ROOM));
         let cache = CacheLayer::new(store.clone(), desk.clock.clone()).layer(node.clone());
         Site { desk, node, store, cache }
     }
@@ -757,7 +760,7 @@ async fn what_is_kept_is_bounded_in_bytes() {
         site.send(one("1", "toy_block", &format!("[{n}]"))).await;
     }
     site.store.settle();
-    assert!(site.store.bytes() <= 1 << 20, "{} bytes", site.store.bytes());
+    assert!(site.store.bytes() <= ROOM, "{} bytes", site.store.bytes());
     assert!(site.store.entries() > 50, "{} answers", site.store.entries());
     site.node.says(|_| result(format!("\"{}\"", "x".repeat(1 << 18))));
     site.send(one("1", "toy_block", "[\"large\"]")).await;
