@@ -56,3 +56,45 @@ impl Ledger for AccessLog {
         self.inner.is_ready()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+    use rpcgate_core::seam::suite::record;
+
+    /// Holds all records, and notes what it is told.
+    #[derive(Debug, Default)]
+    struct Patient(Mutex<Vec<&'static str>>);
+
+    impl Ledger for Patient {
+        fn append(&self, _: &Record<'_>) {
+            self.0.lock().push("append");
+        }
+
+        fn hold(&self, _: &Record<'_>) -> Option<Ticket> {
+            self.0.lock().push("hold");
+            Some(Ticket { place: 3, number: 7 })
+        }
+
+        fn write(&self, ticket: Ticket) {
+            assert_eq!(ticket, Ticket { place: 3, number: 7 });
+            self.0.lock().push("write");
+        }
+
+        fn is_ready(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn whatever_a_ledger_is_told_reaches_the_one_behind_the_log() {
+        let patient = Arc::<Patient>::default();
+        let log = AccessLog::new(patient.clone());
+        log.append(&record(1, &[]));
+        let ticket = log.hold(&record(2, &[])).unwrap();
+        log.write(ticket);
+        assert!(!log.is_ready());
+        assert_eq!(*patient.0.lock(), ["append", "hold", "write"]);
+    }
+}
