@@ -16,10 +16,12 @@ compared with what this program asked for and was told: no figure is taken from 
 
 import argparse
 import asyncio
+import base64
 import collections
 import fcntl
 import hashlib
 import json
+import math
 import os
 import pathlib
 import random
@@ -27,6 +29,7 @@ import shutil
 import signal
 import socket
 import sqlite3
+import statistics
 import struct
 import subprocess
 import sys
@@ -36,6 +39,7 @@ import uuid
 import zlib
 
 KEYS = {name: f"rpcg_{name:x<45}" for name in ("one", "two")}
+PASSWORD = "a password for tests"
 MIB = 1 << 20
 
 
@@ -135,20 +139,19 @@ class Node:
         return True
 
 
-class Client:
-    """A caller on a connection that it keeps."""
+class Connection:
+    """A connection that is kept."""
 
-    def __init__(self, gateway, key="one", chain="eth"):
-        self.gateway, self.key, self.chain = gateway, KEYS[key], chain
+    def __init__(self, port):
+        self.port = port
         self.reader = self.writer = None
-        self.id = 1_000
 
-    async def post(self, body, chain=None):
+    async def exchange(self, head, body):
+        """The answer to a request of these lines, which lack the length of the body."""
         if self.writer is None:
-            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.gateway.port, limit=80 * MIB)
-        head = f"POST /{chain or self.chain} HTTP/1.1\r\nhost: h\r\napikey: {self.key}\r\ncontent-length: {len(body)}\r\n\r\n"
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=80 * MIB)
         try:
-            self.writer.write(head.encode() + body)
+            self.writer.write(f"{head}\r\nhost: h\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
             await self.writer.drain()
         except ConnectionError:
             pass  # answered and closed before all of it was read
@@ -167,6 +170,24 @@ class Client:
             self.close()
         return status, headers, answer
 
+    def close(self):
+        if self.writer:
+            self.writer.close()
+        self.reader = self.writer = None
+
+
+class Client(Connection):
+    """A caller of the gateway."""
+
+    def __init__(self, gateway, key="one", chain="eth"):
+        super().__init__(gateway.port)
+        self.gateway, self.key, self.chain = gateway, KEYS[key], chain
+        self.id = 1_000
+
+    async def post(self, body, chain=None):
+        self.port = self.gateway.port  # another one after a restart
+        return await self.exchange(f"POST /{chain or self.chain} HTTP/1.1\r\napikey: {self.key}", body)
+
     async def call(self, method, params, chain=None):
         self.id += 1
         body = json.dumps({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}).encode()
@@ -178,10 +199,11 @@ class Client:
         status, headers, answer = await self.post(json.dumps(items).encode())
         return status, headers, json.loads(answer)
 
-    def close(self):
-        if self.writer:
-            self.writer.close()
-        self.reader = self.writer = None
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 class NotStarted(Exception):
@@ -203,9 +225,7 @@ class Gateway:
 
     async def start(self):
         """A process in the folder, once it wants calls."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         plan = 'per_minute = 1000000000\nper_hour = 1000000000\nper_day = 1000000000\nheavy_per_minute = 1000000000'
         keys = "".join(f'[keys.{name}]\nkey = "{key}"\n' for name, key in KEYS.items())
         text = (
@@ -213,11 +233,15 @@ class Gateway:
             f'[database]\nurl = "sqlite://{self.database}"\n[journal]\n{self.journal}\n'
             f'[tenants.default]\nplan = "enterprise"\n[projects.default]\ncu_per_day = {self.ceiling}\n{keys}{self.lines}'
         )
+        return await self.launch(self.program, text)
+
+    async def launch(self, program, text):
+        """A process with this configuration, once it is ready."""
         path = self.folder / "rpcgate.toml"
         path.write_text(text)
         self.log = open(self.folder / "log", "a+b")
         self.process = subprocess.Popen(
-            [self.program, "run", "--config", str(path)], stdout=self.log, stderr=self.log, cwd=self.folder, env=os.environ | self.env
+            [program, "run", "--config", str(path)], stdout=self.log, stderr=self.log, cwd=self.folder, env=os.environ | self.env
         )
         for _ in range(3_000):
             if self.process.poll() is not None:
@@ -225,7 +249,7 @@ class Gateway:
             if await self.ready():
                 return self
             await asyncio.sleep(0.01)
-        raise NotStarted(f"the gateway did not start:\n{self.heard()}")
+        raise NotStarted(f"it did not start:\n{self.heard()}")
 
     async def ready(self):
         try:
@@ -426,6 +450,45 @@ WEIGHTS["eth"]["eth_sendTransaction"] = 20
 
 def weight(chain, method):
     return WEIGHTS[chain].get(method, 1)
+
+
+class Admin(Gateway):
+    """The management side alone, whose binary stands beside the gateway's."""
+
+    async def start(self):
+        self.port = free_port()
+        return await self.launch(
+            pathlib.Path(self.program).with_name("rpcgate-admin"),
+            f'[gateway]\nkey_secret = "{"k" * 32}"\n[admin]\nlisten = "127.0.0.1:{self.port}"\nauth_per_minute = 1000000\n'
+            f'[admin.jwt]\nsecret = "{"s" * 32}"\n[admin.mail]\noutbox = "{self.folder / "outbox"}"\n[admin.challenge]\ndifficulty = 1000\n'
+            f'[telemetry]\nlog_filter = "{self.level}"\n[database]\nurl = "sqlite://{self.database}"\n',
+        )
+
+
+class Visitor(Connection):
+    """Somebody at the management API."""
+
+    async def post(self, path, body):
+        head = f"POST /api/v1/auth/{path} HTTP/1.1\r\ncontent-type: application/json"
+        status, headers, answer = await self.exchange(head, json.dumps(body).encode())
+        # These are other ones in every answer.
+        return status, {name: text for name, text in headers.items() if name not in ("date", "x-request-id")}, answer
+
+    async def login(self, email, password):
+        return await self.post("login", {"email": email, "password": password})
+
+    async def application(self, email):
+        """What registers an address, with the solution of a new challenge."""
+        _, _, answer = await self.exchange("GET /api/v1/auth/challenge HTTP/1.1", b"")
+        posed = json.loads(answer)
+        for number in range(posed["maxnumber"] + 1):
+            if hashlib.sha256(f"{posed['salt']}{number}".encode()).hexdigest() == posed["challenge"]:
+                break
+        solution = base64.b64encode(json.dumps(posed | {"number": number}).encode()).decode()
+        return {"email": email, "password": PASSWORD, "name": "", "challenge": solution}
+
+    async def register(self, email):
+        return await self.post("register", await self.application(email))
 
 
 def part(values, share):
@@ -1044,6 +1107,95 @@ async def promise_24(run):
             await gateway.stop()
             _, units = Ledger(gateway).total()
             run.say(24, f"units over the ceiling of {ceiling:,}, {name}", units - ceiling, 75, "")
+
+
+async def promise_33(run):
+    """Guessing passwords is stopped, however many are tried at once."""
+    async with Admin(run.program, "") as admin:
+        email, stranger = "known@example.com", "nobody@example.com"
+        visitors = [Visitor(admin.port) for _ in range(200)]
+        status, _, answer = await visitors[0].register(email)
+        run.must(33, status == 201, f"registering got {status} {answer}")
+        status, _, _ = await visitors[0].login(email, PASSWORD)
+        run.must(33, status == 200, f"the right password got {status}")
+        seen = {}
+        for address in (email, stranger):
+            asking = [visitor.login(address, f"{PASSWORD} {number}") for number, visitor in enumerate(visitors)]
+            answers = await asyncio.gather(*asking)
+            statuses = collections.Counter(status for status, _, _ in answers)
+            run.must(33, set(statuses) <= {401, 403, 429}, f"200 at once got {dict(statuses)}")
+            run.must(33, statuses[403] > 0, f"an address is locked: {dict(statuses)}")
+            run.say(33, f"guesses of 200 at once that were looked at, {address} ({dict(statuses)})", statuses[401], 5, "")
+            seen[address] = {(status, tuple(sorted(headers.items())), text) for status, headers, text in answers}
+        run.must(33, seen[email] == seen[stranger], f"an address that nobody has looks the same: {seen}")
+        # The store notes of each guess that was looked at, whatever its caller was told.
+        noted = 0
+        for _ in range(40):
+            with sqlite3.connect(admin.database) as database:
+                (noted,) = database.execute("select count(*) from audit where action = 'login.failed'").fetchone()
+            await asyncio.sleep(0.05)
+        run.say(33, "guesses that the audit tells of", noted, 5, "")
+        refused = [await visitors[0].login(email, PASSWORD) for _ in range(5)]
+        run.must(33, {status for status, _, _ in refused} == {403}, f"the right password while it is locked: {refused}")
+        with sqlite3.connect(admin.database) as database:
+            # Sixteen minutes later, as far as the store can tell.
+            database.execute("update attempts set at = at - 16 * 60 * 1000000")
+        status, _, answer = await visitors[0].login(email, PASSWORD)
+        run.must(33, status == 200, f"the right password after the lock: {status} {answer}")
+        for visitor in visitors:
+            visitor.close()
+
+
+async def promise_34(run):
+    """Whether an address has an account shows in no answer and in no time. Wants a machine that does nothing else."""
+    pairs = max(40, int(300 * run.scale))
+    dice = random.Random(run.seed)
+    async with Admin(run.program, "") as admin:
+        visitor = Visitor(admin.port)
+        # No address is tried so often that it is locked.
+        known = [f"known{number}@example.com" for number in range(-(-pairs // 4))]
+        for email in known:
+            await visitor.register(email)
+
+        async def login(email):
+            return await timed(visitor.login(email, "not the password"))
+
+        async def register(email):
+            application = await visitor.application(email)
+            return await timed(visitor.post("register", application))
+
+        async def compare(what, ask, taken, free):
+            times, answers = ([], []), (set(), set())
+            for number in range(pairs):
+                kinds = [(0, taken(number)), (1, free(number))]
+                dice.shuffle(kinds)
+                for kind, email in kinds:
+                    (status, headers, text), took = await ask(email)
+                    times[kind].append(took)
+                    # The address itself is said again, and is of another length.
+                    shown = text.replace(email.encode(), b"it")
+                    answers[kind].add((status, tuple(sorted(set(headers.items()) - {("content-length", str(len(text)))})), shown))
+            run.must(34, answers[0] == answers[1] and len(answers[0]) == 1, f"{what}: answers differ: {answers}")
+            there, not_there = (statistics.median(kind) for kind in times)
+            # What else the machine does meets both of a pair, so it is they that are compared.
+            gap = statistics.median(a - b for a, b in zip(*times)) / statistics.median(times[0] + times[1])
+            shown = f"{there * 1000:.2f} ms for an address that is taken, {not_there * 1000:.2f} ms for another"
+            run.say(34, f"{what}, {pairs} pairs ({shown}): median gap", abs(gap) * 100, 5, "%")
+            p = mann_whitney(*times)
+            run.say(34, f"{what}: how sure it is that the times differ (Mann-Whitney, p = {p:.3f})", 1 - p, 0.99, "")
+
+        await compare("log-in", login, lambda n: known[n % len(known)], lambda n: f"other{n % len(known)}@example.com")
+        await compare("registration", register, lambda n: known[n % len(known)], lambda n: f"fresh{n}@example.com")
+        visitor.close()
+
+
+def mann_whitney(a, b):
+    """The chance that two samples of one thing differ by as much in rank, two-sided, by the normal distribution."""
+    ordered = sorted([(value, 0) for value in a] + [(value, 1) for value in b])
+    ranks = sum(rank for rank, (_, kind) in enumerate(ordered, 1) if kind == 0)
+    m, n = len(a), len(b)
+    expected, deviation = m * (m + n + 1) / 2, math.sqrt(m * n * (m + n + 1) / 12)
+    return math.erfc(abs(ranks - expected) / deviation / math.sqrt(2))
 
 
 async def promise_45(run):

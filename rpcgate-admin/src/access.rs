@@ -4,6 +4,7 @@
 use crate::error::ActionError;
 use crate::house::House;
 use crate::identity::role::{Permission, Role};
+use crate::identity::token::Claims;
 use crate::store::{self, SessionId, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -195,17 +196,21 @@ async fn admit(
     next.run(request).await
 }
 
-/// Whose session the token of a request belongs to. The session is looked up, so that one which was ended is refused
-/// at once, and a role that was changed holds at once.
 async fn session(house: &House, headers: &HeaderMap) -> Result<Session, ActionError> {
+    session_of(house, bearer(headers)?).await.map(|(_, session)| session)
+}
+
+/// What an access token says, and whose session it belongs to. The session is looked up, so that one which was ended is
+/// refused at once, and a role that was changed holds at once.
+pub(crate) async fn session_of(house: &House, token: &str) -> Result<(Claims, Session), ActionError> {
     let invalid = || ActionError::Unauthenticated(INVALID);
     let now = house.now();
-    let claims = house.tokens.check(bearer(headers)?, now).map_err(|_| invalid())?;
+    let claims = house.tokens.check(token, now).map_err(|_| invalid())?;
     let (session, user) = house.store.session(SessionId(claims.sid), now).await?.ok_or_else(invalid)?;
     if user.id != claims.sub {
         return Err(invalid());
     }
-    Ok(Session { id: session.id, user: Arc::new(user) })
+    Ok((claims, Session { id: session.id, user: Arc::new(user) }))
 }
 
 /// The token of a request: RFC 6750, section 2.1.

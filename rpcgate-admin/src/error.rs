@@ -120,6 +120,7 @@ impl From<StoreError> for ActionError {
             StoreError::Away(why) => ActionError::Away(why),
             StoreError::NotFound(what) => ActionError::NotFound(what),
             StoreError::Taken { what, value } => ActionError::Taken { what, value },
+            StoreError::Full(why) => ActionError::Conflict(why),
             StoreError::Decided(_) => ActionError::Conflict("this has been decided already"),
             StoreError::TooLarge(_) => ActionError::Invalid(error.to_string()),
             error => ActionError::Broken(error.to_string()),
@@ -223,6 +224,7 @@ mod tests {
         for (error, status, text) in [
             (StoreError::Away("disk I/O error".into()), 503, "service temporarily unavailable"),
             (StoreError::NotFound("key"), 404, "key not found"),
+            (StoreError::Full("at most 2"), 409, "at most 2"),
             (StoreError::Decided("limit request"), 409, "this has been decided already"),
             (taken, 409, "there is already a user with this e-mail address"),
             (StoreError::TooLarge("per_day"), 400, "per_day must be at most 9223372036854775807"),

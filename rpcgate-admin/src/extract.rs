@@ -4,7 +4,7 @@ use crate::error::ActionError;
 use crate::house::House;
 use crate::identity::address;
 use crate::members;
-use crate::store::{LimitRequestId, SessionId, UserId};
+use crate::store::{InvitationId, LimitRequestId, SessionId, UserId};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Request};
@@ -31,15 +31,21 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = ActionError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ActionError> {
-        let read = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
-        let bytes = read.await.map_err(|_| ActionError::TooSlow)?.map_err(|rejection| match rejection {
-            BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
-                ActionError::TooLarge
-            }
-            _ => ActionError::Invalid("the body did not arrive whole".into()),
-        })?;
+        let bytes = whole(request, state).await?;
         members::of_object(&bytes).map(Body).map_err(ActionError::Invalid)
     }
+}
+
+/// A body, when all of it has arrived.
+///
+/// # Errors
+/// [`ActionError::TooSlow`], [`ActionError::TooLarge`], [`ActionError::Invalid`] for one that broke off.
+pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ActionError> {
+    let read = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
+    read.await.map_err(|_| ActionError::TooSlow)?.map_err(|rejection| match rejection {
+        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => ActionError::TooLarge,
+        _ => ActionError::Invalid("the body did not arrive whole".into()),
+    })
 }
 
 /// The parameters of the query. Unknown ones are ignored.
@@ -76,6 +82,7 @@ named! {
     UserId: "user",
     SessionId: "session",
     LimitRequestId: "limit request",
+    InvitationId: "invitation",
 }
 
 /// The identifier in a path that has one. What is no UUID names nothing, so it is answered like one that is unknown.
@@ -88,6 +95,20 @@ impl<S: Send + Sync, T: Named> FromRequestParts<S> for Id<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
         let Words(text) = Words::<String>::from_request_parts(parts, state).await?;
         text.parse().map(Id).map_err(|_| ActionError::NotFound(T::NOUN))
+    }
+}
+
+/// The two identifiers in a path that has two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ids<T, U>(pub T, pub U);
+
+impl<S: Send + Sync, T: Named, U: Named> FromRequestParts<S> for Ids<T, U> {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
+        let Words((first, second)) = Words::<(String, String)>::from_request_parts(parts, state).await?;
+        let first = first.parse().map_err(|_| ActionError::NotFound(T::NOUN))?;
+        second.parse().map(|second| Ids(first, second)).map_err(|_| ActionError::NotFound(U::NOUN))
     }
 }
 

@@ -27,6 +27,8 @@ pub mod openapi;
 #[cfg(feature = "api")]
 mod outer;
 #[cfg(feature = "api")]
+mod page;
+#[cfg(feature = "api")]
 pub mod role;
 #[cfg(feature = "api")]
 pub mod router;

@@ -142,6 +142,29 @@ impl Mail {
         );
         Mail { to, subject: "You have an account already".into(), text }
     }
+
+    /// The mail that invites somebody to join the organisation of `host` as `role`, by a `link` that is good for `life`.
+    /// Of what others typed only `host` stands in it, an address that was confirmed.
+    pub fn invitation(to: Address, host: &Address, role: &str, link: &str, life: Duration) -> Self {
+        let days = life.as_secs().div_ceil(86_400);
+        let text = format!(
+            "{host} invites you to join an organisation at rpcgate, in the role \"{role}\".\n\n\
+             To join, open this link within {days} days and choose a password:\n\n\
+             {link}\n\n\
+             If you do not know {host}, you need not do anything.\n"
+        );
+        Mail { to, subject: "You are invited to rpcgate".into(), text }
+    }
+
+    /// The mail for somebody who is invited and has an account already: whoever invites must not learn of it.
+    pub fn invited_in_vain(to: Address, host: &Address) -> Self {
+        let text = format!(
+            "{host} invites you to join an organisation at rpcgate. But this e-mail address belongs to an account \
+             already, and an account cannot join a second organisation. Nothing was changed.\n\n\
+             If you want to join, ask {host} to invite another address of yours.\n"
+        );
+        Mail { to, subject: "You are invited to rpcgate".into(), text }
+    }
 }
 
 /// Why a mail was not sent, or cannot be.
@@ -797,6 +820,17 @@ mod tests {
         }
         let mail = Mail::registered_already(to, "http://127.0.0.1:8081/");
         assert!(mail.text.contains("\nhttp://127.0.0.1:8081/login\n"), "{}", mail.text);
+        let (to, host) = (address("ada@example.com").unwrap(), address("host@example.com").unwrap());
+        let link = format!("https://dash.rpcgate.example/some/deeper/path/invitation?token={token}");
+        let life = Duration::from_secs(7 * 86_400);
+        let mail = Mail::invitation(to.clone(), &host, "developer", &link, life);
+        assert!(!format!("{mail:?}").contains(&token));
+        post.send(&mail, NOW).await.unwrap();
+        let text = only(folder.path());
+        assert!(text.contains(&format!("\r\n{link}\r\n")) && text.contains("within 7 days"), "{text}");
+        assert!(text.contains("host@example.com invites you") && text.contains("\"developer\""), "{text}");
+        let mail = Mail::invited_in_vain(to, &host);
+        assert!(mail.text.contains("host@example.com") && !mail.text.contains("http"), "{}", mail.text);
     }
 
     #[test]

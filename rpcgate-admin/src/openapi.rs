@@ -10,6 +10,8 @@ use utoipa::openapi::{ComponentsBuilder, Info, OpenApi, OpenApiBuilder, Server};
 
 const VERSION: &str = "3.0.3";
 const SCHEME: &str = "bearer";
+/// The tag of the operations that take a parameter that is empty as one that is left out.
+const EMPTY_IS_LEFT_OUT: &str = "usage";
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 /// A document without operations. The API is served at `url`.
@@ -62,11 +64,19 @@ fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
         .as_array()
         .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["in"] == "query"));
     let has_body = operation.get("requestBody").is_some();
+    if operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|tag| tag == EMPTY_IS_LEFT_OUT)) {
+        let parameters = operation["parameters"].as_array_mut().into_iter().flatten();
+        for parameter in parameters.filter(|parameter| parameter["in"] == "query") {
+            parameter["allowEmptyValue"] = true.into();
+        }
+    }
     let rules = [
         (400, has_body || has_query, "The request makes no sense: `error` names the field."),
         (401, needs_token, "There is no valid token."),
         (403, needs_role, "The caller's role does not permit this."),
         (404, has_id, "There is none, or it is another tenant's."),
+        (408, has_body, "The body took too long to arrive."),
+        (413, has_body, "The body is larger than 64 KiB."),
         (429, is_auth, "Too many attempts: `Retry-After` tells when to come back."),
         (503, true, "A database cannot be reached now: `Retry-After` tells when to come back."),
     ];
@@ -143,6 +153,13 @@ fn schema(members: &mut Map<String, Value>) {
             members.insert(exclusive.into(), true.into());
         }
     }
+    // There is no format for what is wider than an int32 by its missing sign.
+    if members.get("format").is_some_and(|format| format == "int32")
+        && members.get("minimum").is_some_and(|least| least == 0)
+    {
+        members.insert("format".into(), "int64".into());
+        members.entry("maximum").or_insert_with(|| u32::MAX.into());
+    }
     if let Some(only) = members.remove("const") {
         members.insert("enum".into(), json!([only]));
     }
@@ -182,6 +199,18 @@ mod tests {
                 json!({ "exclusiveMinimum": 3, "exclusiveMaximum": 9 }),
                 json!({ "minimum": 3, "exclusiveMinimum": true, "maximum": 9, "exclusiveMaximum": true }),
             ),
+            (
+                json!({ "type": "integer", "format": "int32", "minimum": 0 }),
+                json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 4_294_967_295_u32 }),
+            ),
+            (
+                json!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 9 }),
+                json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 9 }),
+            ),
+            (
+                json!({ "type": "integer", "format": "int32" }),
+                json!({ "type": "integer", "format": "int32" }),
+            ),
             (json!({ "const": "x" }), json!({ "enum": ["x"] })),
             (
                 json!({ "additionalProperties": { "type": ["integer", "null"] }, "propertyNames": {} }),
@@ -193,6 +222,25 @@ mod tests {
             ),
         ] {
             assert_eq!(put(new.clone()), old, "{new}");
+        }
+    }
+
+    #[test]
+    fn what_follows_from_a_body_and_from_parameters_of_usage_is_added() {
+        let query = json!({ "name": "from", "in": "query" });
+        let mut usage = json!({ "tags": ["usage"], "parameters": [query, { "name": "id", "in": "path" }] });
+        complete(&mut usage, false, false);
+        assert_eq!(
+            usage["parameters"],
+            json!([{ "name": "from", "in": "query", "allowEmptyValue": true }, { "name": "id", "in": "path" }])
+        );
+        let mut other = json!({ "tags": ["operator"], "parameters": [query], "requestBody": {} });
+        complete(&mut other, false, false);
+        assert_eq!(other["parameters"], json!([query]));
+        for (operation, has_body) in [(usage, false), (other, true)] {
+            for status in ["408", "413"] {
+                assert_eq!(operation["responses"].get(status).is_some(), has_body, "{status}: {operation}");
+            }
         }
     }
 

@@ -28,6 +28,9 @@ const REQUEST_TIME: Duration = Duration::from_secs(30);
 /// Tells apart requests in logs.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Headers of answers that pages of another origin may read.
+const SHOWN: &str = "content-disposition, retry-after, x-request-id, x-truncated";
+
 struct Outer {
     clock: Arc<dyn Clock>,
     /// The one origin whose pages may call the API from another: the dashboard's, where one is configured.
@@ -89,7 +92,7 @@ async fn pass(State(outer): State<Arc<Outer>>, request: Request, next: Next) -> 
         headers.append(VARY, HeaderValue::from_static("origin"));
         if is_friend {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            let shown = HeaderValue::from_static("retry-after, x-request-id");
+            let shown = HeaderValue::from_static(SHOWN);
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, shown);
         }
     }
@@ -109,7 +112,7 @@ impl Outer {
     fn guard(&self, headers: &mut HeaderMap, of_api: bool) {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        headers.entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("no-referrer"));
         if of_api {
             headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
@@ -194,6 +197,10 @@ mod tests {
         let from = |origin| http::Request::get("/api/v1/plain").header(ORIGIN, origin);
         let (_, headers, _) = call(&site, from(DASH)).await;
         assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], DASH);
+        assert_eq!(
+            headers[ACCESS_CONTROL_EXPOSE_HEADERS],
+            "content-disposition, retry-after, x-request-id, x-truncated"
+        );
         assert_eq!(headers[VARY], "origin");
         for stranger in ["https://evil.example", "https://dash.example.com.evil.example", "null"] {
             let (_, headers, _) = call(&site, from(stranger)).await;

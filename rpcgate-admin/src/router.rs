@@ -1,17 +1,18 @@
 //! Every route.
 
 use crate::access::Door;
+use crate::action::invitations::MAIL_PATH;
 use crate::api::{
-    accounts, audit, chains, health, keys, limit_requests, me, operator, plans, projects, roles, sessions,
-    tenants, usage,
+    accounts, audit, chains, health, invitations, keys, limit_requests, me, members, operator, plans,
+    projects, quotas, roles, sessions, tenants, usage,
 };
 use crate::error::ActionError;
 use crate::extract::LARGEST_BODY;
 use crate::house::House;
 use crate::identity::role::Permission;
-use crate::{openapi, outer};
+use crate::{openapi, outer, page};
 use axum::extract::DefaultBodyLimit;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Extension, Router};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -31,6 +32,7 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
         .routes(door.anyone(routes!(accounts::challenge)))
         .routes(door.anyone(routes!(accounts::register)))
         .routes(door.anyone(routes!(accounts::confirm)))
+        .routes(door.anyone(routes!(invitations::accept)))
         .routes(door.anyone(routes!(sessions::login)))
         .routes(door.anyone(routes!(sessions::refresh)))
         .routes(door.user(routes!(sessions::logout)))
@@ -45,10 +47,16 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
         .routes(door.member(Permission::Read, routes!(tenants::list)))
         .routes(door.member(Permission::Read, routes!(tenants::get)))
         .routes(door.member(Permission::ManageTenant, routes!(tenants::update)))
+        .routes(door.member(Permission::Read, routes!(members::list)))
+        .routes(door.member(Permission::ManageMembers, routes!(members::update)))
+        .routes(door.member(Permission::Read, routes!(members::remove)))
+        .routes(door.member(Permission::ManageMembers, routes!(invitations::list, invitations::create)))
+        .routes(door.member(Permission::ManageMembers, routes!(invitations::withdraw)))
         .routes(door.member(Permission::Read, routes!(projects::list)))
         .routes(door.member(Permission::ManageProjects, routes!(projects::create)))
         .routes(door.member(Permission::Read, routes!(projects::get)))
         .routes(door.member(Permission::ManageProjects, routes!(projects::update, projects::delete)))
+        .routes(door.member(Permission::Read, routes!(quotas::get)))
         .routes(door.member(Permission::Read, routes!(keys::list)))
         .routes(door.member(Permission::ManageKeys, routes!(keys::create)))
         .routes(door.member(Permission::ManageKeys, routes!(keys::revoke)))
@@ -79,6 +87,20 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
         .routes(door.member(Permission::Read, routes!(usage::metrics)))
 }
 
+/// The pages for people.
+fn pages(house: &Arc<House>) -> Router<Arc<House>> {
+    use page::{accounts, home, invitations, sessions};
+    let pages = Router::new()
+        .route("/", get(home::show))
+        .route("/register", get(accounts::application).post(accounts::register))
+        .route("/confirm", get(accounts::link).post(accounts::confirm))
+        .route("/confirm-again", post(accounts::confirm_again))
+        .route(MAIL_PATH, get(invitations::link).post(invitations::accept))
+        .route("/login", get(sessions::form).post(sessions::login))
+        .route("/logout", post(sessions::logout));
+    page::around(pages, house).route("/static/{name}", get(page::assets::get))
+}
+
 /// All that the management side serves. `leaving` ends readiness.
 pub fn router(house: &Arc<House>, leaving: &CancellationToken) -> Router {
     let described = OpenApiRouter::with_openapi(openapi::head(&house.settings.api_url));
@@ -92,6 +114,7 @@ pub fn router(house: &Arc<House>, leaving: &CancellationToken) -> Router {
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .merge(Router::from(swagger))
+        .merge(pages(house))
         .fallback(async || ActionError::NotFound("path"))
         .method_not_allowed_fallback(async || ActionError::NotAllowed)
         .layer(Extension(leaving.clone()))

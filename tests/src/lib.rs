@@ -7,6 +7,7 @@
 //! Where a gateway must die, a [`Site`](process::Site) runs it as a process of its own, [`load`] calls it and remembers
 //! what it was answered, and [`Books`](books::Books) read what is left in its databases.
 
+pub mod admin;
 pub mod books;
 pub mod client;
 pub mod fault;

@@ -134,7 +134,7 @@ fn confirmation(house: &House, email: Address, token: &Opaque) -> Mail {
 }
 
 /// Sends a mail. That an address takes no mail is no error: whoever typed it finds out by waiting.
-async fn send(house: &House, mail: &Mail, now: Time) -> Result<(), ActionError> {
+pub(super) async fn send(house: &House, mail: &Mail, now: Time) -> Result<(), ActionError> {
     match house.post.send(mail, now).await {
         Err(MailError::Refused(why)) => {
             tracing::info!(why, "a mail was refused");

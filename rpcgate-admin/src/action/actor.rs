@@ -41,16 +41,15 @@ impl Actor {
         self.user.tenant.ok_or(ActionError::Forbidden("this is for members of a tenant"))
     }
 
-    /// The store for a write of this user's that acts on `tenant`, with what the audit is told of it: `action` in few
-    /// words, `subject` the identifier of what it is done to, `detail` anything else worth knowing.
-    pub fn noting(
+    /// What the audit is told of something that this user does and that acts on `tenant`: `action` in few words,
+    /// `subject` the identifier of what it is done to, `detail` anything else worth knowing.
+    pub fn entry(
         &self,
-        store: &Store,
         tenant: Option<TenantId>,
         (action, subject, detail): (&str, impl Display, impl Display),
         at: Time,
-    ) -> Store {
-        store.noting(Audit {
+    ) -> Audit {
+        Audit {
             tenant,
             user: Some(self.user.id),
             action: action.to_owned(),
@@ -58,6 +57,17 @@ impl Actor {
             address: self.address.to_string(),
             at,
             detail: detail.to_string(),
-        })
+        }
+    }
+
+    /// The store for a write of this user's, with its [`entry`](Actor::entry).
+    pub fn noting(
+        &self,
+        store: &Store,
+        tenant: Option<TenantId>,
+        told: (&str, impl Display, impl Display),
+        at: Time,
+    ) -> Store {
+        store.noting(self.entry(tenant, told, at))
     }
 }

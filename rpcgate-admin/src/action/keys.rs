@@ -24,7 +24,8 @@ pub struct NewKey {
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] before the caller's e-mail address is confirmed, [`ActionError::NotFound`] for a project
-/// that is not the tenant's, [`ActionError::Invalid`] for an unknown chain or an end that has passed.
+/// that is not the tenant's, [`ActionError::Invalid`] for an unknown chain or an end that has passed,
+/// [`ActionError::Conflict`] if the project has 1,000 keys that can be used.
 pub async fn create(
     house: &House,
     actor: &Actor,

@@ -13,7 +13,8 @@ const UNKNOWN: ActionError = ActionError::NotFound("project");
 /// Makes a project.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for a name that is none.
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for a name that is none,
+/// [`ActionError::Conflict`] if there are 1,000 already.
 pub async fn create(
     house: &House,
     actor: &Actor,

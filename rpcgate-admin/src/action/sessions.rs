@@ -11,6 +11,7 @@ use crate::identity::token::Claims;
 use crate::store::{self, Attempt, Audit, Digest, Rotation, SessionId, StoreError, Ticket, User, fresh_id};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Secret;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -77,15 +78,43 @@ pub async fn login(
     house.attempts.admit(client.address)?;
     let now = house.now();
     let ticket = attempt(house, email, now).await?;
-    let user = house.store.user_by_email(email).await?;
-    let stored = user.as_ref().and_then(|user| user.password.as_deref());
-    let is_right = verify(house, &ticket, password, stored).await?;
-    let Some(user) = user else { return Err(ActionError::Unauthenticated(WRONG)) };
-    match user.password.as_deref().filter(|_| is_right) {
-        Some(verified) => open(house, &user, verified, client, now).await,
-        None => {
+    // The second time for the case that another log-in renews the hash at the very moment.
+    for _ in 0..2 {
+        let user = house.store.user_by_email(email).await?;
+        let stored = user.as_ref().and_then(|user| user.password.as_deref());
+        let is_right = verify(house, &ticket, password.clone(), stored).await?;
+        let Some(user) = user else { break };
+        let Some(verified) = user.password.as_deref().filter(|_| is_right) else {
             note_failure(house, entry(&user, client, "login.failed", String::new(), now));
-            Err(ActionError::Unauthenticated(WRONG))
+            break;
+        };
+        let current = renewed(house, &user, verified, &password).await;
+        if let Some(opened) = open(house, &user, &current, client, now).await? {
+            return Ok(opened);
+        }
+    }
+    Err(ActionError::Unauthenticated(WRONG))
+}
+
+/// The hash that is stored for `user` from here on: `verified`, or one of today's effort if that was made with less. A
+/// log-in does not fail because of it; the next one tries again.
+async fn renewed<'v>(house: &House, user: &User, verified: &'v str, password: &Typed) -> Cow<'v, str> {
+    if !house.passwords.wants_renewal(verified) {
+        return verified.into();
+    }
+    let new = match house.passwords.renew(password.clone()).await {
+        Ok(new) => new,
+        Err(error) => {
+            tracing::debug!(%error, "a weak hash was not renewed");
+            return verified.into();
+        }
+    };
+    match house.store.renew_hash(user.id, verified, &new).await {
+        Ok(true) => new.into(),
+        Ok(false) => verified.into(),
+        Err(error) => {
+            tracing::warn!(%error, "a weak hash was not renewed");
+            verified.into()
         }
     }
 }
@@ -114,13 +143,14 @@ fn note_failure(house: &Arc<House>, entry: Audit) {
     drop(tokio::spawn(work.in_current_span()));
 }
 
+/// None if the hash of the password is another than `verified` by now.
 async fn open(
     house: &House,
     user: &User,
     verified: &str,
     client: &Client,
     now: Time,
-) -> Result<Opened, ActionError> {
+) -> Result<Option<Opened>, ActionError> {
     let session = store::Session {
         id: SessionId(fresh_id(now)),
         user: user.id,
@@ -133,7 +163,7 @@ async fn open(
     let refresh = Opaque::make(Kind::Refresh)?;
     let entry = entry(user, client, "session.opened", session.id.to_string(), now);
     let is_open = house.store.open_session(&session, &Digest(refresh.hash().0), verified, &entry).await?;
-    if is_open { opened(house, user, session.id, &refresh) } else { Err(ActionError::Unauthenticated(WRONG)) }
+    is_open.then(|| opened(house, user, session.id, &refresh)).transpose()
 }
 
 /// The access token's time begins when it is made, not when its password was sent.
@@ -221,4 +251,96 @@ pub async fn end(
 ) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.ended", id.to_string(), house.now());
     Ok(house.store.noting(entry).end_session(session.user.id, id).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::house::tests::{NOON, Site, Visitor};
+    use crate::store::{Role, Whose};
+    use argon2::password_hash::CustomizedPasswordHasher;
+    use argon2::{Argon2, Params};
+
+    /// Shorter than one may be that is chosen today.
+    const PASSWORD: &str = "swordfish";
+
+    /// A hash of [`PASSWORD`] as it was made when machines were slower.
+    fn weak() -> String {
+        let params = Params::new(64, 1, 1, None).unwrap();
+        let salt = b"a salt of sixtee";
+        let hash = Argon2::default().hash_password_customized(PASSWORD.as_bytes(), salt, None, None, params);
+        hash.unwrap().to_string()
+    }
+
+    /// Somebody whose hash is weak.
+    async fn old_hand(site: &Site) -> (Visitor, String) {
+        let (visitor, weak) = (site.member(Role::Owner).await, weak());
+        let stored = visitor.user.password.clone().unwrap();
+        assert!(site.house.store.renew_hash(visitor.user.id, &stored, &weak).await.unwrap());
+        (visitor, weak)
+    }
+
+    async fn log_in(house: &Arc<House>, email: &str, password: &str) -> Result<Opened, ActionError> {
+        let client = Client { address: "192.0.2.7".parse().unwrap(), agent: "a test".into() };
+        login(house, email, password.into(), &client).await
+    }
+
+    async fn stored(site: &Site, visitor: &Visitor) -> String {
+        site.house.store.user(visitor.user.id).await.unwrap().unwrap().password.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_weak_hash_is_replaced_after_the_right_password_and_sessions_live_on() {
+        let site = Site::new().await;
+        let (visitor, weak) = old_hand(&site).await;
+        let email = &visitor.user.email;
+        log_in(&site.house, email, "swordfisH").await.unwrap_err();
+        assert_eq!(stored(&site, &visitor).await, weak, "a wrong password renews nothing");
+        log_in(&site.house, email, PASSWORD).await.unwrap();
+        let strong = stored(&site, &visitor).await;
+        assert!(!site.house.passwords.wants_renewal(&strong), "{strong}");
+        assert!(site.house.passwords.verify(PASSWORD, Some(&strong)).await.unwrap());
+        assert_eq!(site.house.store.sessions(visitor.user.id, NOON).await.unwrap().len(), 2);
+        log_in(&site.house, email, PASSWORD).await.unwrap();
+        assert_eq!(stored(&site, &visitor).await, strong, "once is enough");
+        let told = site.house.store.audit(Whose::User(visitor.user.id), 9).await.unwrap();
+        assert!(told.iter().all(|entry| entry.action != "password.changed"), "{told:?}");
+    }
+
+    #[tokio::test]
+    async fn of_several_who_renew_a_hash_at_once_all_are_logged_in() {
+        let site = Site::new().await;
+        let (visitor, _) = old_hand(&site).await;
+        // More at once would look like guesses.
+        let many: Vec<_> = (0..4)
+            .map(|_| {
+                let (house, email) = (site.house.clone(), visitor.user.email.clone());
+                tokio::spawn(async move { log_in(&house, &email, PASSWORD).await })
+            })
+            .collect();
+        for one in many {
+            one.await.unwrap().unwrap();
+        }
+        let strong = stored(&site, &visitor).await;
+        assert!(!site.house.passwords.wants_renewal(&strong), "{strong}");
+        assert_eq!(site.house.store.sessions(visitor.user.id, NOON).await.unwrap().len(), 5);
+    }
+
+    #[tokio::test]
+    async fn who_has_got_another_password_meanwhile_is_not_logged_in() {
+        let site = Site::new().await;
+        let (visitor, weak) = old_hand(&site).await;
+        let other = site.house.passwords.renew("another password".into()).await.unwrap();
+        assert!(site.house.store.renew_hash(visitor.user.id, &weak, &other).await.unwrap());
+        assert!(
+            !site.house.store.renew_hash(visitor.user.id, &weak, "x").await.unwrap(),
+            "it is another by now"
+        );
+        let user = User { password: Some(weak.clone()), ..visitor.user.clone() };
+        let current = renewed(&site.house, &user, &weak, &PASSWORD.into()).await;
+        let client = Client { address: "192.0.2.7".parse().unwrap(), agent: String::new() };
+        assert_eq!(open(&site.house, &user, &current, &client, NOON).await.unwrap(), None);
+        assert_eq!(stored(&site, &visitor).await, other);
+        assert!(log_in(&site.house, &visitor.user.email, PASSWORD).await.is_err());
+    }
 }

@@ -27,6 +27,7 @@ pub struct Register {
     pub password: Typed,
     /// A name, for people.
     #[serde(default)]
+    #[schema(max_length = 200)]
     pub name: Option<String>,
     /// The solution of a challenge, as the ALTCHA widget gives it.
     pub challenge: String,

@@ -82,6 +82,7 @@ impl fmt::Debug for CreatedKey {
 #[serde(deny_unknown_fields)]
 pub struct NewKey {
     /// What it is for, at most 200 characters.
+    #[schema(max_length = 200)]
     pub description: String,
     /// The chains it may use, by name or alias; all if left out.
     #[schema(example = json!(["eth", "bitcoin"]))]
@@ -93,12 +94,14 @@ pub struct NewKey {
 
 /// Create an API key
 ///
-/// The answer is the only one that tells the key. The caller's e-mail address must be confirmed.
+/// The answer is the only one that tells the key. The caller's e-mail address must be confirmed. A project may have 1,000
+/// keys that can be used; those that are revoked or have ended do not count.
 #[utoipa::path(post, path = "/projects/{project_id}/keys", operation_id = "create_key", tag = "keys",
     params(("project_id" = String, Path, format = "uuid", description = "The project.")),
     request_body = NewKey,
     responses((status = 201, description = "The key.", body = CreatedKey),
-        (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed.")))]
+        (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed."),
+        (status = 409, description = "The project has 1,000 keys that can be used.")))]
 pub async fn create(
     State(house): State<Arc<House>>,
     actor: Actor,

@@ -98,6 +98,7 @@ pub struct NewLimitRequest {
     /// The plan that is wanted.
     pub requested_tier: Tier,
     /// Why, at most 2,000 characters.
+    #[schema(min_length = 1, max_length = 2000)]
     pub reason: String,
 }
 

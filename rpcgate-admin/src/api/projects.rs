@@ -53,6 +53,7 @@ impl From<store::Project> for Project {
 #[serde(deny_unknown_fields)]
 pub struct NewProject {
     /// Its name, at most 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     pub name: String,
 }
 
@@ -61,18 +62,24 @@ pub struct NewProject {
 #[serde(deny_unknown_fields)]
 pub struct ProjectChange {
     /// Its name, at most 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
     /// The only methods that pass, at most 200; an empty list lets all pass.
+    #[schema(max_items = 200)]
     pub allowed_methods: Option<Vec<String>>,
     /// Methods that never pass, at most 200.
+    #[schema(max_items = 200)]
     pub blocked_methods: Option<Vec<String>>,
 }
 
 /// Create a project
+///
+/// A tenant may have 1,000; deleted ones do not count.
 #[utoipa::path(post, path = "/tenants/{tenant_id}/projects", operation_id = "create_project", tag = "projects",
     params(("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewProject,
-    responses((status = 201, description = "The project.", body = Project)))]
+    responses((status = 201, description = "The project.", body = Project),
+        (status = 409, description = "The tenant has 1,000 projects.")))]
 pub async fn create(
     State(house): State<Arc<House>>,
     actor: Actor,

@@ -95,6 +95,7 @@ impl From<store::Tenant> for Tenant {
 #[serde(deny_unknown_fields)]
 pub struct TenantName {
     /// Its name, at most 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
     pub name: String,
 }
 

@@ -158,7 +158,8 @@ impl Site {
         String::from_utf8(body.to_vec()).unwrap()
     }
 
-    async fn raw(&self, mut request: http::Request<Body>) -> (Parts, Bytes) {
+    /// Sends a request to the whole router, whose answer may be anything.
+    pub(crate) async fn raw(&self, mut request: http::Request<Body>) -> (Parts, Bytes) {
         if request.extensions().get::<ConnectInfo<SocketAddr>>().is_none() {
             request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
         }

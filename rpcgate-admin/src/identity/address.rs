@@ -17,8 +17,12 @@ use std::time::Duration;
 const FORWARDED: &str = "x-forwarded-for";
 /// The attempts between two sweeps of what is not needed any more.
 const SWEEP: u32 = 256;
-/// Beyond so many groups at once, larger ones are formed.
+/// Beyond so many attempts that are remembered, larger groups are formed.
 const CROWD: usize = 100_000;
+const MINUTE: Duration = Duration::from_secs(60);
+/// Places that are looked at before an attempt is refused: who sets a bound of a million must not pay for each of them
+/// when somebody reaches it.
+const LOOKED_AT: u32 = 1_000;
 
 /// The address of the client: `peer`, or what the proxies say if `peer` is one of `trusted`
 /// (`gateway.trusted_proxies`). Each proxy appends whom it was called by to `X-Forwarded-For`, so the list is read from
@@ -105,31 +109,39 @@ impl Pace for Hand {
 
 /// Holds the attempts to log in and to register, together, of each client.
 ///
-/// A group of addresses may make `per_minute` attempts at once; each is given back after its share of a minute. In the
-/// long run that is `per_minute`, in a minute after a rest at most twice as many. Memory is bounded: groups that have
-/// all their attempts are forgotten, and while more than 100,000 remain, whole networks are counted as one.
+/// A group of addresses makes at most `per_minute` attempts in any 60 seconds, and may make them at once. One quota for
+/// all of them would give attempts back while the minute runs, and let nearly twice as many pass in it. So a group has
+/// that many places instead, each with the quota of one attempt a minute, and takes one that is free. Memory is bounded:
+/// a place is forgotten two minutes after it was taken, and while more than 100,000 remain, whole networks are counted
+/// as one.
 pub struct AuthLimit {
-    limiter: RateLimiter<Group, DashMapStateStore<Group>, Hand, NoOpMiddleware<Duration>>,
+    limiter: RateLimiter<Place, DashMapStateStore<Place>, Hand, NoOpMiddleware<Duration>>,
     clock: Arc<dyn Clock>,
+    /// The places of each group.
+    places: u32,
     attempts: AtomicU32,
     crowded: AtomicBool,
     crowd: usize,
 }
 
+/// A place of a group.
+type Place = (Group, u32);
+
 impl fmt::Debug for AuthLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthLimit").field("groups", &self.limiter.len()).finish_non_exhaustive()
+        f.debug_struct("AuthLimit").field("taken", &self.limiter.len()).finish_non_exhaustive()
     }
 }
 
 impl AuthLimit {
     /// Admits `per_minute` attempts (`admin.auth_per_minute`), at least one.
     pub fn new(per_minute: u32, clock: Arc<dyn Clock>) -> Self {
-        let quota = Quota::per_minute(NonZeroU32::new(per_minute).unwrap_or(NonZeroU32::MIN));
-        let limiter = RateLimiter::dashmap_with_clock(quota, Hand(Arc::clone(&clock)));
+        let limiter =
+            RateLimiter::dashmap_with_clock(Quota::per_minute(NonZeroU32::MIN), Hand(Arc::clone(&clock)));
         AuthLimit {
             limiter,
             clock,
+            places: per_minute.max(1),
             attempts: AtomicU32::new(0),
             crowded: AtomicBool::new(false),
             crowd: CROWD,
@@ -141,15 +153,23 @@ impl AuthLimit {
     /// # Errors
     /// [`TooOften`] if there were too many before; this one is not counted then.
     pub fn admit(&self, address: IpAddr) -> Result<(), TooOften> {
-        if self.attempts.fetch_add(1, Relaxed) % SWEEP == SWEEP - 1 {
+        let number = self.attempts.fetch_add(1, Relaxed);
+        if number % SWEEP == SWEEP - 1 {
             self.limiter.retain_recent();
             self.crowded.store(self.limiter.len() >= self.crowd, Relaxed);
         }
         let group = if self.crowded.load(Relaxed) { Group::wide(address) } else { Group::of(address) };
-        self.limiter.check_key(&group).map_err(|until| {
-            let wait = until.wait_time_from(self.clock.elapsed()).as_micros().div_ceil(1_000_000);
-            TooOften { retry_after: u32::try_from(wait).unwrap_or(u32::MAX).max(1) }
-        })
+        let mut soonest = MINUTE;
+        // Not always from the first place on: of a thousand places the free one is found at once most of the time.
+        for step in 0..self.places.min(LOOKED_AT) {
+            let place = (u64::from(number) + u64::from(step)) % u64::from(self.places);
+            match self.limiter.check_key(&(group, place as u32)) {
+                Ok(()) => return Ok(()),
+                Err(until) => soonest = soonest.min(until.wait_time_from(self.clock.elapsed())),
+            }
+        }
+        let wait = soonest.as_micros().div_ceil(1_000_000);
+        Err(TooOften { retry_after: u32::try_from(wait).unwrap_or(u32::MAX).max(1) })
     }
 }
 
@@ -226,22 +246,44 @@ mod tests {
     }
 
     #[test]
-    fn the_eleventh_attempt_waits_its_share_of_a_minute() {
+    fn ten_attempts_pass_at_once_and_the_eleventh_when_the_first_is_a_minute_old() {
         let (limit, clock) = limit(10);
         let here = ip("192.0.2.7");
         clock.advance(Duration::from_millis(1_500));
-        for _ in 0..10 {
+        for _ in 0..4 {
             assert_eq!(limit.admit(here), Ok(()));
         }
-        assert_eq!(limit.admit(here), Err(TooOften { retry_after: 6 }));
+        clock.advance(Duration::from_secs(20));
+        for _ in 0..6 {
+            assert_eq!(limit.admit(here), Ok(()));
+        }
+        assert_eq!(limit.admit(here), Err(TooOften { retry_after: 40 }));
         assert_eq!(limit.admit(ip("192.0.2.8")), Ok(()));
-        clock.advance(Duration::from_micros(5_999_999));
+        clock.advance(Duration::from_micros(39_999_999));
         assert_eq!(limit.admit(here), Err(TooOften { retry_after: 1 }));
         clock.advance(Duration::from_micros(1));
-        assert_eq!(limit.admit(here), Ok(()));
-        assert_eq!(limit.admit(here), Err(TooOften { retry_after: 6 }));
-        clock.advance(Duration::from_secs(60));
+        assert_eq!((0..20).filter(|_| limit.admit(here).is_ok()).count(), 4);
+        assert_eq!(limit.admit(here), Err(TooOften { retry_after: 20 }));
+        clock.advance(MINUTE);
         assert_eq!((0..20).filter(|_| limit.admit(here).is_ok()).count(), 10);
+    }
+
+    #[test]
+    fn a_large_bound_is_reached_and_not_passed() {
+        let (limit, _) = limit(5_000);
+        assert_eq!((0..20_000).filter(|_| limit.admit(ip("192.0.2.7")).is_ok()).count(), 5_000);
+    }
+
+    #[test]
+    fn many_at_once_from_one_address_pass_no_more_than_it_may() {
+        let (limit, _) = limit(10);
+        let here = ip("192.0.2.7");
+        let admitted: usize = std::thread::scope(|scope| {
+            let some = || (0..200).filter(|_| limit.admit(here).is_ok()).count();
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(some)).collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!(admitted, 10);
     }
 
     #[test]
@@ -279,7 +321,7 @@ mod tests {
             assert_eq!(limit.admit(Ipv4Addr::from_bits(host).into()), Ok(()));
         }
         assert_eq!(limit.limiter.len(), 255);
-        clock.advance(Duration::from_secs(20));
+        clock.advance(2 * MINUTE);
         assert_eq!(limit.admit(ip("192.0.2.7")), Ok(()));
         assert_eq!(limit.limiter.len(), 1);
     }
@@ -294,15 +336,45 @@ mod tests {
         assert!(limit.limiter.len() <= 200 + SWEEP as usize, "{}", limit.limiter.len());
         assert!(limit.admit(ip("2001:db8:ffff::")).is_err());
         assert_eq!(limit.admit(ip("192.0.2.7")), Ok(()), "others are served");
-        clock.advance(Duration::from_secs(120));
+        clock.advance(2 * MINUTE);
         for _ in 0..SWEEP {
             let _ = limit.admit(ip("192.0.2.7"));
         }
         assert_eq!(limit.admit(ip("2001:db8:ffff::")), Ok(()), "the crowd has gone");
-        assert_eq!(limit.limiter.len(), 3);
+        assert!(limit.limiter.len() <= 21, "{}", limit.limiter.len());
     }
 
     proptest! {
+        #[test]
+        fn in_any_60_seconds_as_many_pass_as_may_and_no_fewer(
+            per_minute in 1u32..12,
+            gaps in prop::collection::vec(
+                prop_oneof![3 => 0u64..1_000, 2 => 0u64..20_000_000, 1 => 0u64..90_000_000],
+                1..300,
+            ),
+        ) {
+            let (limit, clock) = limit(per_minute);
+            let mut passed: Vec<Duration> = Vec::new();
+            for gap in gaps {
+                clock.advance(Duration::from_micros(gap));
+                let now = clock.elapsed();
+                let recent = || passed.iter().filter(|then| now - **then < MINUTE);
+                let free = recent().count() < per_minute as usize;
+                let next = recent().map(|then| MINUTE - (now - *then)).min();
+                match limit.admit(ip("192.0.2.7")) {
+                    Ok(()) => {
+                        prop_assert!(free);
+                        passed.push(now);
+                    }
+                    Err(TooOften { retry_after }) => {
+                        prop_assert!(!free);
+                        let wait = next.unwrap().as_micros().div_ceil(1_000_000);
+                        prop_assert_eq!(u128::from(retry_after), wait);
+                    }
+                }
+            }
+        }
+
         #[test]
         fn no_header_makes_the_reading_panic(lines in prop::collection::vec(".*", 0..4), peer: u32) {
             let mut headers = HeaderMap::new();

@@ -170,6 +170,14 @@ impl Passwords {
         .await
     }
 
+    /// The same for a password that was just found to be right. It may be one that nobody could choose today.
+    ///
+    /// # Errors
+    /// [`PasswordError::Busy`] if too many wait.
+    pub async fn renew(&self, verified: Typed) -> Result<String, PasswordError> {
+        self.hash(Password(verified)).await
+    }
+
     /// Whether `password` is the one that `stored` was made of. For a `stored` of `None`, somebody who does not
     /// exist or has no password, a hash is computed as well, so that the time taken does not tell, and the answer
     /// is no.
@@ -330,6 +338,8 @@ mod tests {
             assert!(passwords.verify("correct horse", Some(&old)).await.unwrap(), "{old}");
             assert!(!passwords.verify("correct horsE", Some(&old)).await.unwrap(), "{old}");
             assert!(passwords.wants_renewal(&old), "{old}");
+            let renewed = passwords.renew("correct horse".into()).await.unwrap();
+            assert!(!passwords.wants_renewal(&renewed), "{renewed}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Secrets that stand for a row in the database: refresh tokens, and the tokens that confirm a mail address.
+//! Secrets that stand for a row in the database: refresh tokens, and the tokens in mails, which confirm an address or
+//! invite somebody.
 //!
 //! Such a token is a prefix that names its kind and 32 random bytes in base64url. It says nothing; what it is good for
 //! is stored under its SHA-256, so that a stolen copy of the database is of no use.
@@ -22,6 +23,8 @@ pub enum Kind {
     Refresh,
     /// It confirms that a mail reached its reader.
     Confirmation,
+    /// It lets the reader of a mail join a tenant.
+    Invitation,
 }
 
 impl Kind {
@@ -30,6 +33,7 @@ impl Kind {
         match self {
             Kind::Refresh => "rpcgr_",
             Kind::Confirmation => "rpcgc_",
+            Kind::Invitation => "rpcgi_",
         }
     }
 }
@@ -112,7 +116,9 @@ mod tests {
 
     #[test]
     fn tokens_differ_and_name_their_kind() {
-        for (kind, prefix) in [(Kind::Refresh, "rpcgr_"), (Kind::Confirmation, "rpcgc_")] {
+        for (kind, prefix) in
+            [(Kind::Refresh, "rpcgr_"), (Kind::Confirmation, "rpcgc_"), (Kind::Invitation, "rpcgi_")]
+        {
             let (a, b) = (Opaque::make(kind).unwrap(), Opaque::make(kind).unwrap());
             assert!(a.expose().starts_with(prefix) && a.expose().len() == 49, "{}", a.expose());
             assert_ne!(a.expose(), b.expose());

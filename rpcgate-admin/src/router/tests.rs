@@ -118,7 +118,16 @@ async fn the_document_is_served_where_clients_look_for_it_and_can_be_browsed() {
 #[tokio::test]
 async fn what_is_not_there_and_what_is_not_taken_is_told_in_json() {
     let site = Site::new().await;
-    for path in ["/", "/api/v1", "/api/v1/", "/api/v1/plans/", "/api/v2/plans", "/nothing"] {
+    for path in [
+        "/index",
+        "/static/",
+        "/static/nothing",
+        "/api/v1",
+        "/api/v1/",
+        "/api/v1/plans/",
+        "/api/v2/plans",
+        "/nothing",
+    ] {
         let answer = site.ask(None, Method::GET, path, Body::empty()).await;
         assert_eq!(
             (answer.status, answer.body),

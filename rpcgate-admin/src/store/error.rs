@@ -27,6 +27,9 @@ pub enum StoreError {
     /// It was decided before, and is not decided twice.
     #[error("this {0} has been decided already")]
     Decided(&'static str),
+    /// There are as many as there may be.
+    #[error("{0}")]
+    Full(&'static str),
     /// A number that the database has no room for.
     #[error("{0} must be at most 9223372036854775807")]
     TooLarge(&'static str),

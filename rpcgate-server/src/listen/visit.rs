@@ -27,6 +27,10 @@ pub(super) struct Patience {
 /// How long a client that was refused half-way may go on sending before its connection is closed for good.
 const LINGER: Duration = Duration::from_secs(10);
 
+/// The same while the gateway leaves: a client that keeps a connection open which was closed on this side must not hold
+/// it up.
+const LAST_LINGER: Duration = Duration::from_secs(1);
+
 /// A connection that can be asked to end.
 pub(super) trait Serve: Future<Output = hyper::Result<()>> {
     /// Ends it once what is under way is done.
@@ -136,6 +140,7 @@ impl<C: Serve> Future for Visit<C> {
             Phase::Busy => None,
             Phase::Idle => Some(*this.since + this.patience.idle),
             Phase::Head => Some(*this.since + this.patience.head),
+            Phase::Lingering if *this.leaving => Some(*this.since + LAST_LINGER),
             Phase::Lingering => Some(*this.since + LINGER),
         };
         if let Some(deadline) = deadline

@@ -24,6 +24,10 @@ pub(super) trait Management: Changes {
 
     /// The number of the newest change; 0 if there is none.
     fn newest(&self) -> Later<'_, Result<u64, Away>>;
+
+    /// The number of the oldest change that is kept; 0 if there is none. Older ones are removed in time, but never the
+    /// newest of all.
+    fn oldest(&self) -> Later<'_, Result<u64, Away>>;
 }
 
 /// A reader of the feed.
@@ -77,11 +81,19 @@ impl Feed {
     async fn read(&mut self) -> Result<(), Away> {
         if self.away && within(self.management.newest()).await? < self.number {
             // The database was replaced by an older one: its numbers begin anew, and nothing is as it was.
-            self.number = 0;
-            self.stale = true;
-            self.directory.forget(|_, _| true);
+            self.anew(0);
         }
         let news = within(self.management.since(self.number)).await?;
+        if news.first().is_none_or(|first| first.number > self.number + 1) {
+            // The oldest second: what is removed between the two was old before, and is noticed.
+            let oldest = within(self.management.oldest()).await?;
+            if oldest > self.number + 1 {
+                tracing::warn!(
+                    "changes were removed before they were read here: everything is looked up anew"
+                );
+                self.anew(oldest - 1);
+            }
+        }
         if !news.is_empty() {
             let changes: Vec<Change> = news.iter().map(|news| news.change.clone()).collect();
             let directory = self.directory.clone();
@@ -98,6 +110,13 @@ impl Feed {
             self.stale = false;
         }
         Ok(())
+    }
+
+    /// Nothing that is remembered can be relied on. What follows `number` is still to be read.
+    fn anew(&mut self, number: u64) {
+        self.number = number;
+        self.stale = true;
+        self.directory.forget(|_, _| true);
     }
 
     /// Tells the log once that the database is gone, and once that it is back.

@@ -167,6 +167,10 @@ impl Management for Store {
     fn newest(&self) -> Later<'_, Result<u64, Away>> {
         Box::pin(async move { self.newest_change().await.map_err(|error| away("the change feed", &error)) })
     }
+
+    fn oldest(&self) -> Later<'_, Result<u64, Away>> {
+        Box::pin(async move { self.oldest_change().await.map_err(|error| away("the change feed", &error)) })
+    }
 }
 
 /// What a caller may do about it is the same whatever it is; the log tells what it is.

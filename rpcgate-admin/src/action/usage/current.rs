@@ -1,19 +1,21 @@
 //! What was used of the windows that run now.
 
-use super::{Scope, all};
+use super::Scope;
 use crate::error::ActionError;
 use crate::house::House;
-use crate::usage::{Cell, Group, Period, UsageView, Window, ask};
-use rpcgate_core::caller::{KeyId, ProjectId};
+use crate::store::Spent;
+use crate::usage::{Period, Window};
+use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// The ceiling that gateways hold a project to, by its name in a quota. The other figures of a quota in Compute Units
 /// are recorded, and nobody is refused because of them.
 pub const ENFORCED_BY: &str = "cu_per_day";
 
-/// The windows that run now.
+/// The windows that run now. They count what the projects in scope have used, whose ceilings they are measured against: a
+/// project that was deleted has no ceiling any more, so what it used is left out. It stays in rows and totals.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Current {
     /// The hour that runs and the 23 before.
@@ -72,54 +74,60 @@ impl Budget {
     const NONE: Budget = Budget { limit: Some(0), remaining: Some(0), percent: Some(0.0), over: false };
 }
 
+/// A window that runs now, and what each project has used in it.
+pub(super) struct Used {
+    window: Window,
+    by_project: BTreeMap<ProjectId, Spent>,
+}
+
+impl Used {
+    pub(super) async fn of(
+        house: &House,
+        scope: &Scope,
+        period: Period,
+        now: Time,
+    ) -> Result<Self, ActionError> {
+        let window = Window::of(period, now);
+        let by_project = house.usage.spent(scope.tenant.id, scope.asked, &window).await?;
+        Ok(Used { window, by_project })
+    }
+
+    /// What one project has used.
+    pub(super) fn by(&self, project: ProjectId) -> Spent {
+        self.by_project.get(&project).copied().unwrap_or_default()
+    }
+
+    /// What all projects of `scope` have used.
+    fn within(&self, scope: &Scope) -> Spent {
+        scope.quotas.iter().fold(Spent::default(), |sum, (project, _)| sum.plus(self.by(*project)))
+    }
+
+    fn running(&self, scope: &Scope, limit: Option<u64>, enforced: bool) -> Running {
+        let Spent { requests, billable_units, .. } = self.within(scope);
+        let budget = if scope.quotas.is_empty() { Budget::NONE } else { Budget::of(billable_units, limit) };
+        let (from, to) = (self.window.from(), self.window.to());
+        Running { from, to, billable_units, requests, budget, enforced }
+    }
+}
+
 pub(super) async fn current(
     house: &House,
     scope: &Scope,
-    project: Option<ProjectId>,
     plan: &Plan,
-    rolling: UsageView,
+    rolling: &Used,
     now: Time,
 ) -> Result<Current, ActionError> {
-    let tenant = scope.tenant.id;
-    let running = |view: &UsageView, limit: Option<u64>, enforced: bool| Running {
-        from: view.from,
-        to: view.to,
-        billable_units: view.totals.billable_units,
-        requests: view.totals.requests,
-        budget: if scope.quotas.is_empty() {
-            Budget::NONE
-        } else {
-            Budget::of(view.totals.billable_units, limit)
-        },
-        enforced,
-    };
-    let look = async |ask| house.usage.usage(&ask).await;
-    let by_key = all(tenant, project, Window::of(Period::Today, now)).grouped(&[Group::Key])?;
-    let today = look(by_key.limited(ask::MOST_ROWS)?).await?;
-    let month = look(all(tenant, project, Window::of(Period::Month, now))).await?;
-    let requests = admitted(house, &today, now).await?;
-    let keys = house.store.active_keys(tenant, project, now).await?;
+    let today = Used::of(house, scope, Period::Today, now).await?;
+    let month = Used::of(house, scope, Period::Month, now).await?;
+    let keys = house.store.active_keys(scope.tenant.id, scope.asked, now).await?;
+    let per_day = Some(scope.cu_per_day());
+    let requests = today.within(scope).admitted;
     Ok(Current {
-        rolling: running(&rolling, Some(scope.cu_per_day()), true),
-        today: Running { requests, ..running(&today, Some(scope.cu_per_day()), false) },
+        rolling: rolling.running(scope, per_day, true),
+        today: Running { requests, ..today.running(scope, per_day, false) },
         requests_limit: plan.per_day.saturating_mul(keys),
-        month: running(&month, scope.cu_per_month(), false),
+        month: month.running(scope, scope.cu_per_month(), false),
     })
-}
-
-/// Requests of the keys in `today` that were counted in the plan windows of the day of `now`.
-async fn admitted(house: &House, today: &UsageView, now: Time) -> Result<u64, ActionError> {
-    let key = |cells: &[Cell]| match cells {
-        [Cell::Key(key)] => Some(*key),
-        _ => None,
-    };
-    let keys: BTreeSet<KeyId> = today.rows.iter().filter_map(|row| key(&row.cells)).collect();
-    if keys.is_empty() {
-        return Ok(0);
-    }
-    let counted = house.usage.restore(now).await?.windows;
-    let ours = counted.into_iter().filter(|(key, _)| keys.contains(key));
-    Ok(ours.fold(0, |sum, (_, [_, _, day])| day.saturating_add(sum)))
 }
 
 #[cfg(test)]

@@ -8,12 +8,10 @@ use crate::error::ActionError;
 use crate::house::House;
 use crate::identity::role::Permission;
 use crate::store::{Project, Tenant, User};
-use crate::usage::{AskError, Cell, Group, Only, Params, Period, UsageAsk, UsageView, Window, ask};
-use current::{Budget, Current};
+use crate::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, Window};
+use current::{Budget, Current, Used};
 use rpcgate_core::caller::{ProjectId, Quota, TenantId};
-use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
-use std::collections::BTreeMap;
 
 /// What `GET /usage` shows (specification, "Usage view").
 #[derive(Clone, PartialEq, Debug)]
@@ -71,9 +69,11 @@ impl From<AskError> for ActionError {
 /// The projects that a question is about.
 struct Scope {
     tenant: Tenant,
+    /// The project that was asked for, if one was.
+    asked: Option<ProjectId>,
     /// The project, where it is only one.
     only: Option<Project>,
-    /// Every project with its quota.
+    /// Every project that was not deleted, with its quota.
     quotas: Vec<(ProjectId, Quota)>,
 }
 
@@ -91,7 +91,7 @@ impl Scope {
             [(id, _)] => house.store.project(tenant, id).await?,
             _ => None,
         };
-        Ok(Scope { tenant: found, only, quotas })
+        Ok(Scope { tenant: found, asked: project, only, quotas })
     }
 
     fn limits(&self, plan: Plan) -> Limits {
@@ -133,16 +133,16 @@ pub async fn usage(house: &House, tenant: TenantId, params: &Params<'_>) -> Resu
     expect_key(house, &ask).await?;
     let plan = plan(house, &scope.tenant).await?;
     let view = house.usage.usage(&ask).await?;
-    let (rolling, units) = units(house, tenant, project, &scope.quotas, now).await?;
+    let rolling = Used::of(house, &scope, Period::Day, now).await?;
     let quotas = scope.quotas.iter().map(|(id, quota)| {
-        let used = units.get(id).copied().unwrap_or_default();
+        let used = rolling.by(*id).billable_units;
         UsedQuota { project: *id, quota: *quota, used, budget: Budget::of(used, Some(quota.cu_per_day)) }
     });
     Ok(Usage {
         view,
         projects: scope.quotas.len() as u64,
         project: project.or(scope.only.as_ref().map(|project| project.id)),
-        current: current::current(house, &scope, project, &plan, rolling, now).await?,
+        current: current::current(house, &scope, &plan, &rolling, now).await?,
         quotas: quotas.collect(),
         limits: scope.limits(plan),
     })
@@ -180,30 +180,4 @@ async fn plan(house: &House, tenant: &Tenant) -> Result<Plan, ActionError> {
 /// All usage of a tenant, or of one project of it, in `window`.
 fn all(tenant: TenantId, project: Option<ProjectId>, window: Window) -> UsageAsk {
     UsageAsk::new(tenant, window).only(Only { project, ..Only::default() })
-}
-
-/// Usage in the hours that the quota looks at, and the Compute Units of each project in them.
-async fn units(
-    house: &House,
-    tenant: TenantId,
-    project: Option<ProjectId>,
-    quotas: &[(ProjectId, Quota)],
-    now: Time,
-) -> Result<(UsageView, BTreeMap<ProjectId, u64>), ActionError> {
-    let window = Window::of(Period::Day, now);
-    let ask = all(tenant, project, window.clone()).grouped(&[Group::Project])?.limited(ask::MOST_ROWS)?;
-    let view = house.usage.usage(&ask).await?;
-    let mut units = BTreeMap::new();
-    for row in &view.rows {
-        if let [Cell::Project(id)] = row.cells[..] {
-            units.insert(id, row.metrics.billable_units);
-        }
-    }
-    if view.truncated {
-        for (id, _) in quotas.iter().filter(|(id, _)| !units.contains_key(id)).copied().collect::<Vec<_>>() {
-            let one = house.usage.usage(&all(tenant, Some(id), window.clone())).await?;
-            units.insert(id, one.totals.billable_units);
-        }
-    }
-    Ok((view, units))
 }

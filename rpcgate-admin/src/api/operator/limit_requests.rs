@@ -40,6 +40,7 @@ pub struct Review {
     /// Approved or rejected.
     pub status: Verdict,
     /// What the tenant is told, at most 2,000 characters.
+    #[schema(min_length = 1, max_length = 2000)]
     pub note: Option<String>,
 }
 
@@ -49,7 +50,8 @@ pub struct Review {
 #[utoipa::path(get, path = "/operator/limit-requests", operation_id = "operator_list_limit_requests",
     tag = "operator",
     params(("status" = Option<RequestStatus>, Query, description = "Tell those that stand so."),
-        ("limit" = Option<u32>, Query, description = "How many, 1 to 1,000, which is the default.")),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+            description = "How many, 1 to 1,000, which is the default.")),
     responses((status = 200, description = "The requests.", body = [LimitRequest])))]
 pub async fn list(
     State(house): State<Arc<House>>,

@@ -49,14 +49,19 @@ impl From<plan::Plan> for PlanFigures {
 #[serde(deny_unknown_fields)]
 pub struct PlanChange {
     /// Requests a key may make in a UTC minute.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     pub per_minute: Option<u64>,
     /// Requests a key may make in a UTC hour.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     pub per_hour: Option<u64>,
     /// Requests a key may make in a UTC day.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     pub per_day: Option<u64>,
     /// Heavy calls a project may make in a UTC minute, at each gateway.
+    #[schema(maximum = 1_000_000_000_000_u64)]
     pub heavy_per_minute: Option<u64>,
     /// Price of a Compute Unit in US dollars.
+    #[schema(minimum = 0, maximum = 1000)]
     pub price_per_cu: Option<f64>,
 }
 

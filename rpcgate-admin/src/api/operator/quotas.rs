@@ -29,6 +29,15 @@ pub struct Quota {
     pub has_quota_row: bool,
 }
 
+impl Quota {
+    /// That of `project`.
+    pub fn of(project: ProjectId, quota: &caller::Quota) -> Self {
+        let caller::Quota { cu_per_day, cu_per_month, rps_limit, has_row } = *quota;
+        let project_id = project.to_string();
+        Quota { project_id, cu_per_day, cu_per_month, rps_limit, has_quota_row: has_row }
+    }
+}
+
 /// A project's new quota. What is left out has its default.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -58,10 +67,7 @@ pub async fn put(
     let default = caller::Quota::default();
     let cu_per_day = cu_per_day.unwrap_or(default.cu_per_day);
     let quota = caller::Quota { cu_per_day, cu_per_month, rps_limit, ..default };
-    let caller::Quota { cu_per_day, cu_per_month, rps_limit, has_row } =
-        action::operator::quotas::put(&house, &actor, id, quota).await?;
-    let project_id = id.to_string();
-    Ok(Json(Quota { project_id, cu_per_day, cu_per_month, rps_limit, has_quota_row: has_row }))
+    Ok(Json(Quota::of(id, &action::operator::quotas::put(&house, &actor, id, quota).await?)))
 }
 
 /// Take the quota of a project away

@@ -52,7 +52,8 @@ pub struct TenantChange {
 /// last identifier of the page before.
 #[utoipa::path(get, path = "/operator/tenants", operation_id = "operator_list_tenants", tag = "operator",
     params(("after" = Option<String>, Query, format = "uuid", description = "Tell those that follow this one."),
-        ("limit" = Option<u32>, Query, description = "How many, 1 to 1,000, which is the default.")),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+            description = "How many, 1 to 1,000, which is the default.")),
     responses((status = 200, description = "The tenants.", body = [Tenant])))]
 pub async fn list(
     State(house): State<Arc<House>>,

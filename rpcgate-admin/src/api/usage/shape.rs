@@ -135,7 +135,8 @@ pub struct CurrentPeriod {
     pub month: RunningWindow,
 }
 
-/// A window that runs now. The ceilings of several projects are added up, and each is held to its own.
+/// A window that runs now. The ceilings of several projects are added up, and each is held to its own. A deleted project
+/// has no ceiling, and what it used is in rows and totals but not in here.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct RunningWindow {
     /// Its first moment.
@@ -144,9 +145,10 @@ pub struct RunningWindow {
     /// The end of the hour that runs.
     #[schema(format = "date-time")]
     pub to: String,
-    /// Compute Units charged.
+    /// Compute Units charged, without those of deleted projects.
     pub billable_units: u64,
-    /// Calls; today those that were counted in the plan's windows, where a batch is one.
+    /// Calls, without those of deleted projects; today those that were counted in the plan's windows, where a batch is
+    /// one.
     pub requests: u64,
     /// The ceiling in Compute Units, where there is one.
     pub cu_limit: Option<u64>,

@@ -291,6 +291,109 @@ async fn the_requests_of_today_are_those_that_took_a_place_in_the_windows() {
 }
 
 #[tokio::test]
+async fn what_a_deleted_project_used_is_in_rows_and_totals_and_counts_against_no_ceiling() {
+    let mut office = Office::new().await;
+    let (kept, key) = office.one().await;
+    let (deleted, its_key) = office.one().await;
+    let (third, third_key) = office.one().await;
+    let batch = |cu| vec![costing("eth_call", cu), costing("eth_call", cu)];
+    let calls = [
+        office.call(kept, key, 0, batch(13)),
+        office.call(deleted, its_key, 0, batch(90_000)),
+        office.call(third, third_key, 1, batch(500)),
+        // The day before, of the same month.
+        office.call(third, third_key, 13, batch(7)),
+        office.call(deleted, its_key, 13, batch(60_000)),
+    ];
+    office.ship(&calls).await;
+    let figures = |body: &Value| {
+        ["rolling_24h", "today", "month"].map(|name| {
+            let window = &body["current_period"][name];
+            let number = |field: &str| window[field].as_u64();
+            (number("billable_units"), number("requests"), number("cu_limit"), number("cu_remaining"))
+        })
+    };
+    let window = |units, requests, limit: Option<u64>| {
+        (Some(units), Some(requests), limit, limit.map(|limit| limit.saturating_sub(units)))
+    };
+    let before =
+        [window(301_040, 10, Some(300_000)), window(181_026, 3, Some(300_000)), window(301_040, 10, None)];
+    let body = office.get("/usage?group_by=project").await;
+    assert_eq!((figures(&body), &body["totals"]["billable_units"]), (before, &json!(301_040)));
+    assert_eq!(body["current_period"]["rolling_24h"]["over"], true);
+
+    office.site.house.store.delete_project(office.tenant(), deleted, NOON).await.unwrap();
+    let body = office.get("/usage?group_by=project").await;
+    let living = [window(1_040, 6, Some(200_000)), window(1_026, 2, Some(200_000)), window(1_040, 6, None)];
+    assert_eq!(figures(&body), living);
+    assert_eq!(body["current_period"]["rolling_24h"]["over"], false);
+    assert_eq!(body["current_period"]["today"]["requests_limit"], 20_000, "of the two keys that are left");
+    let quotas = body["quota_projects"].as_array().unwrap();
+    let used: Vec<_> = quotas.iter().map(|quota| quota["cu_used_24h"].as_u64().unwrap()).collect();
+    assert_eq!(
+        (used.len(), used.iter().sum::<u64>()),
+        (2, 1_040),
+        "the windows are the sum of their projects"
+    );
+    assert_eq!(
+        (&body["totals"]["billable_units"], &body["totals"]["requests"]),
+        (&json!(301_040), &json!(10))
+    );
+    let rows = body["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["project"] == deleted.to_string()).unwrap();
+    assert_eq!((rows.len(), &row["billable_units"]), (3, &json!(300_000)));
+    let one = office.get(&format!("/usage?project_id={kept}")).await;
+    assert_eq!(
+        figures(&one),
+        [window(26, 2, Some(100_000)), window(26, 1, Some(100_000)), window(26, 2, None)]
+    );
+    let (status, text) = office.refused(&format!("/usage?project_id={deleted}")).await;
+    assert_eq!((status, text.as_str()), (404, "project not found"));
+}
+
+#[tokio::test]
+async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_project() {
+    let mut office = Office::new().await;
+    let (first, key) = office.one().await;
+    let (second, other) = office.one().await;
+    let theirs = office.site.tenant().await;
+    let their_project = office.project(theirs).await;
+    let their_key = office.key(their_project).await;
+    // At NOON midnight is 12 hours back; the call 11 hours later is in the last hour of the day.
+    let late = Time::from_secs(NOON.secs() + 12 * HOUR - 1);
+    let calls = [
+        office.call(first, key, 12, vec![item("a")]),
+        office.call(first, key, 13, vec![item("a")]),
+        office.call(second, other, 0, vec![item("a"), item("b")]),
+        Deed { arrival: late, ..office.call(second, other, 0, vec![item("a")]) },
+        Deed {
+            tenant: theirs,
+            project: their_project,
+            key: their_key,
+            ..office.call(first, key, 0, vec![item("a")])
+        },
+    ];
+    office.ship(&calls).await;
+    let today = async |office: &Office, query: &str| {
+        office.get(&format!("/usage{query}")).await["current_period"]["today"]["requests"].clone()
+    };
+    let only = |project| format!("?project_id={project}");
+    office.site.clock.set(late);
+    let again = async |office: &mut Office| {
+        office.visitor = office.site.visitor(Some(office.tenant()), Role::Viewer).await;
+    };
+    again(&mut office).await;
+    assert_eq!(today(&office, "").await, 3);
+    assert_eq!(today(&office, &only(first)).await, 1);
+    assert_eq!(today(&office, &only(second)).await, 2);
+    office.site.clock.set(Time::from_secs(late.secs() + 1));
+    again(&mut office).await;
+    for query in [String::new(), only(first), only(second)] {
+        assert_eq!(today(&office, &query).await, 0, "a new day");
+    }
+}
+
+#[tokio::test]
 async fn rows_are_cut_and_totals_are_not() {
     let mut office = Office::new().await;
     let (project, key) = office.one().await;

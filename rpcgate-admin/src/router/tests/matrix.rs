@@ -8,8 +8,8 @@ use crate::identity::password::Password;
 use crate::identity::refresh::{Kind, Opaque};
 use crate::identity::token::Claims;
 use crate::store::{
-    Audit, Digest, Key, LimitRequest, LimitRequestId, Project, RequestStatus, Role, Session, SessionId,
-    Tenant, User, UserId, Whose, fresh_id,
+    Audit, Digest, Invitation, InvitationId, Invited, Key, LimitRequest, LimitRequestId, Project,
+    RequestStatus, Role, Session, SessionId, Tenant, User, UserId, Whose, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -49,6 +49,11 @@ enum Word {
     Key,
     Session,
     LimitRequest,
+    /// The user who calls.
+    Oneself,
+    /// Another member of the tenant, a developer.
+    Colleague,
+    Invitation,
     Chain,
     Method,
     Tier,
@@ -99,7 +104,9 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 
 #[rustfmt::skip]
 fn rows() -> Vec<Row> {
-    use Word::{Chain, Key, LimitRequest, Method, Project, Session, Tenant, Tier};
+    use Word::{
+        Chain, Colleague, Invitation, Key, LimitRequest, Method, Oneself, Project, Session, Tenant, Tier,
+    };
     vec![
         // account
         reads("get_challenge", ANYONE, &[]),
@@ -108,6 +115,8 @@ fn rows() -> Vec<Row> {
             "challenge": scene.solution})),
         writes("confirm", ANYONE, &[]).unconfirmed()
             .with(|scene| json!({"token": scene.own.caller.confirmation.expose()})),
+        writes("accept_invitation", ANYONE, &[]).with(|scene| json!({
+            "token": scene.own.invited.expose(), "password": PASSWORD, "name": "New"})),
         writes("login", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email, "password": PASSWORD})),
         writes("refresh", ANYONE, &[])
             .with(|scene| json!({"refresh_token": scene.own.caller.refresh.expose()})),
@@ -125,12 +134,20 @@ fn rows() -> Vec<Row> {
         reads("list_tenants", MEMBERS, &[]),
         reads("get_tenant", MEMBERS, &[Tenant]),
         writes("update_tenant", ADMINS, &[Tenant]).with(|_| json!({"name": "Another"})),
+        reads("list_members", MEMBERS, &[Tenant]),
+        writes("update_member", ADMINS, &[Tenant, Colleague]).with(|_| json!({"role": "billing"})),
+        writes("remove_member", MEMBERS, &[Tenant, Oneself]),
+        reads("list_invitations", ADMINS, &[Tenant]),
+        writes("create_invitation", ADMINS, &[Tenant]).with(|scene| json!({
+            "email": format!("guest-{}", scene.own.user().email), "role": "developer"})),
+        writes("withdraw_invitation", ADMINS, &[Tenant, Invitation]),
         reads("list_projects", MEMBERS, &[Tenant]),
         writes("create_project", MAKERS, &[Tenant]).with(|_| json!({"name": "Two"})),
         reads("get_project", MEMBERS, &[Project]),
         writes("update_project", MAKERS, &[Project]).with(|_| json!({
             "name": "Another", "allowed_methods": ["eth_call"], "blocked_methods": ["eth_getLogs"]})),
         writes("delete_project", MAKERS, &[Project]),
+        reads("get_quota", MEMBERS, &[Project]),
         reads("list_keys", MEMBERS, &[Project]),
         writes("create_key", MAKERS, &[Project]).with(|_| json!({
             "description": "Two", "chains": ["eth"], "expires_at": "2100-01-01T00:00:00Z"})),
@@ -255,6 +272,10 @@ struct Premises {
     project: ProjectId,
     key: KeyId,
     limit_request: LimitRequestId,
+    colleague: UserId,
+    invitation: InvitationId,
+    /// What the mail of the invitation would hold.
+    invited: Opaque,
     caller: Caller,
 }
 
@@ -270,6 +291,9 @@ impl Premises {
             Word::Key => self.key.to_string(),
             Word::Session => self.caller.visitor.session.to_string(),
             Word::LimitRequest => self.limit_request.to_string(),
+            Word::Oneself => self.user().id.to_string(),
+            Word::Colleague => self.colleague.to_string(),
+            Word::Invitation => self.invitation.to_string(),
             Word::Chain => "eth".into(),
             Word::Method => format!("eth_{}", self.project.0),
             Word::Tier => "standard".into(),
@@ -394,6 +418,9 @@ impl Matrix {
             }
             all += &format!("{projects:?}\n{:?}\n", store.quotas(*tenant).await.unwrap());
             all += &format!("{:?}\n", store.limit_requests(*tenant).await.unwrap());
+            all += &format!("{:?}\n", store.members(*tenant).await.unwrap());
+            let now = self.site.house.now();
+            all += &format!("{:?}\n", store.invitations(*tenant, now).await.unwrap());
             all += &format!("{:?}\n", store.user(user).await.unwrap());
             all += &format!("{:?}\n", store.sessions(user, self.site.house.now()).await.unwrap());
             all += &format!("{:?}\n", store.audit(Whose::Tenant(*tenant), 1000).await.unwrap());
@@ -476,9 +503,59 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bo
         };
         store.create_limit_request(&made).await.unwrap();
     }
-    let premises = Premises { tenant, project, key, limit_request, caller };
+    let colleague = member(site, tenant, Role::Developer).await;
+    // With another owner beside, whoever calls may leave.
+    let owner = member(site, tenant, Role::Owner).await;
+    let (invitation, invited) = invite(site, tenant, owner).await;
+    let premises = Premises { tenant, project, key, limit_request, colleague, invitation, invited, caller };
     store.put_weight("eth", &premises.word(Word::Method), 3, now).await.unwrap();
     premises
+}
+
+/// Another member, who has no password.
+async fn member(site: &Site, tenant: TenantId, role: Role) -> UserId {
+    let now = site.house.now();
+    let id = UserId(fresh_id(now));
+    let user = User {
+        id,
+        tenant: Some(tenant),
+        email: format!("{id}@example.com"),
+        name: "Two".into(),
+        role,
+        password: None,
+        confirmed_at: Some(now),
+        created_at: now,
+    };
+    site.house.store.create_user(&user).await.unwrap();
+    id
+}
+
+/// An open invitation by a member, and its token.
+async fn invite(site: &Site, tenant: TenantId, by: UserId) -> (InvitationId, Opaque) {
+    let now = site.house.now();
+    let id = InvitationId(fresh_id(now));
+    let invitation = Invitation {
+        id,
+        tenant,
+        by,
+        email: format!("{id}@example.com"),
+        role: Role::Developer,
+        created_at: now,
+        expires_at: now.plus(Duration::from_secs(3_600)),
+    };
+    let entry = Audit {
+        tenant: Some(tenant),
+        user: Some(by),
+        action: "member.invited".into(),
+        subject: id.to_string(),
+        address: "192.0.2.1".into(),
+        at: now,
+        detail: String::new(),
+    };
+    let token = Opaque::make(Kind::Invitation).unwrap();
+    let made = site.house.store.invite(&invitation, &Digest(token.hash().0), |_| true, &entry).await;
+    assert_eq!(made.unwrap(), Invited::Done);
+    (id, token)
 }
 
 /// Somebody who has the password and is logged in.

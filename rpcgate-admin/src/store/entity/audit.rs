@@ -1,12 +1,12 @@
-//! Who did what, and when.
+//! Who did what, and when. Numbers rise in the order of commits.
 
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
 #[sea_orm(table_name = "audit")]
 pub(crate) struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) id: Uuid,
+    #[sea_orm(primary_key)]
+    pub(crate) number: i64,
     pub(crate) tenant_id: Option<Uuid>,
     pub(crate) user_id: Option<Uuid>,
     pub(crate) action: String,

@@ -1,8 +1,8 @@
 //! What a log-in needs: users with a password, confirmations of addresses, sessions, attempts. The audit, requests for
-//! another plan, and projects that can be deleted.
+//! another plan, invitations, and projects that can be deleted.
 
 use super::accounts::reference;
-use sea_orm::sea_query::{Expr, ExprTrait, ForeignKeyAction, Index, Table, TableCreateStatement};
+use sea_orm::sea_query::{ColumnDef, Expr, ExprTrait, ForeignKeyAction, Index, Table, TableCreateStatement};
 use sea_orm::{ConditionalStatement, ConnectionTrait, DbErr};
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::schema::{
@@ -42,6 +42,8 @@ impl MigrationTrait for Identity {
             ("audit_of_user", "audit", &["user_id", "at"]),
             ("audit_by_time", "audit", &["at"]),
             ("limit_requests_of_tenant", "limit_requests", &["tenant_id"]),
+            ("invitations_of_user", "invitations", &["user_id"]),
+            ("invitations_by_end", "invitations", &["expires_at"]),
         ] {
             let mut index = Index::create().name(name).table(table).take();
             for column in columns {
@@ -56,6 +58,14 @@ impl MigrationTrait for Identity {
             .and_where(Expr::col("confirmed_at").is_null())
             .take();
         manager.create_index(unconfirmed).await?;
+        let one_open = Index::create()
+            .name("invitations_of_tenant")
+            .table("invitations")
+            .col("tenant_id")
+            .col("email")
+            .unique()
+            .take();
+        manager.create_index(one_open).await?;
         // Named after its column, which is how an insert that fails is told from others.
         let one_pending = Index::create()
             .name("limit_requests_pending_tenant_id")
@@ -91,7 +101,7 @@ async fn users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager.drop_table(Table::drop().table("users_before").take()).await
 }
 
-fn tables() -> [TableCreateStatement; 7] {
+fn tables() -> [TableCreateStatement; 8] {
     [
         Table::create()
             .table("confirmations")
@@ -135,7 +145,7 @@ fn tables() -> [TableCreateStatement; 7] {
         // Nothing here refers to another table: an entry outlives what it speaks of.
         Table::create()
             .table("audit")
-            .col(uuid("id").primary_key())
+            .col(ColumnDef::new("number").big_integer().not_null().auto_increment().primary_key())
             .col(uuid_null("tenant_id"))
             .col(uuid_null("user_id"))
             .col(string("action"))
@@ -157,6 +167,21 @@ fn tables() -> [TableCreateStatement; 7] {
             .col(big_integer_null("reviewed_at"))
             .col(uuid_null("reviewer_id"))
             .foreign_key(&mut reference("limit_requests", "tenant_id", "tenants"))
+            .take(),
+        Table::create()
+            .table("invitations")
+            .col(uuid("id").primary_key())
+            .col(uuid("tenant_id"))
+            .col(uuid("user_id"))
+            .col(string("email"))
+            .col(string("role"))
+            .col(binary("hash").unique_key())
+            .col(big_integer("created_at"))
+            .col(big_integer("expires_at"))
+            .foreign_key(
+                reference("invitations", "tenant_id", "tenants").on_delete(ForeignKeyAction::Cascade),
+            )
+            .foreign_key(reference("invitations", "user_id", "users").on_delete(ForeignKeyAction::Cascade))
             .take(),
     ]
 }

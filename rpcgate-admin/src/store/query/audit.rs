@@ -3,10 +3,10 @@
 use super::id::UserId;
 use super::value::{moment, time};
 use crate::store::entity::audit::{ActiveModel, Column, Entity, Model};
-use crate::store::{Store, StoreError, fresh_id};
+use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use sea_orm::ActiveValue::Set;
+use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
@@ -61,7 +61,7 @@ pub(in crate::store) async fn append(
     entry: &Audit,
 ) -> Result<(), StoreError> {
     let row = ActiveModel {
-        id: Set(Uuid::from_u128(fresh_id(entry.at))),
+        number: NotSet,
         tenant_id: Set(entry.tenant.map(|id| Uuid::from_u128(id.0))),
         user_id: Set(entry.user.map(|id| Uuid::from_u128(id.0))),
         action: Set(entry.action.clone()),
@@ -83,7 +83,7 @@ impl Store {
         self.transact(async |transaction| append(transaction, entry).await).await
     }
 
-    /// The newest entries first: at most `limit`, and at most 1,000.
+    /// The newest entries first, of one moment the last that was written: at most `limit`, and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Away`].
@@ -96,7 +96,7 @@ impl Store {
             let newest = Entity::find()
                 .filter(is_wanted)
                 .order_by_desc(Column::At)
-                .order_by_desc(Column::Id)
+                .order_by_desc(Column::Number)
                 .limit(limit.min(MOST));
             Ok(newest.all(database).await?.into_iter().map(Audit::from).collect())
         })

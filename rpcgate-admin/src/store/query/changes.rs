@@ -9,7 +9,13 @@ use rpcgate_core::plan::Tier;
 use rpcgate_core::seam::changes::{Change, Changes, Numbered};
 use rpcgate_core::seam::{Away, Later};
 use sea_orm::ActiveValue::{NotSet, Set};
+use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::time::Duration;
+
+/// How long a change is kept. Gateways look several times a second; one that was away for longer looks at everything
+/// anew.
+const KEPT: Duration = Duration::from_secs(3_600);
 
 const KEY: &str = "key";
 const PROJECT: &str = "project";
@@ -70,6 +76,37 @@ impl Store {
             let newest = Entity::find().select_only().column(Column::Number).order_by_desc(Column::Number);
             let number: Option<i64> = newest.into_tuple().one(database).await?;
             Ok(number.map_or(0, i64::unsigned_abs))
+        })
+        .await
+    }
+
+    /// The number of the oldest change that is kept; 0 when there was none yet. Who has not seen all that came before it
+    /// has missed something, and must look at everything anew.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn oldest_change(&self) -> Result<u64, StoreError> {
+        self.read(async |database| {
+            let oldest = Entity::find().select_only().column(Column::Number).order_by_asc(Column::Number);
+            let number: Option<i64> = oldest.into_tuple().one(database).await?;
+            Ok(number.map_or(0, i64::unsigned_abs))
+        })
+        .await
+    }
+
+    /// Up to where changes may be removed: those below have no younger one among them. The newest always stays, so that
+    /// who is behind can see it.
+    pub(super) async fn old_changes(&self, now: Time) -> Result<Condition, StoreError> {
+        let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
+        self.read(async |database| {
+            let numbers = || Entity::find().select_only().column(Column::Number);
+            // By number and not by time: clocks step back.
+            let young = numbers().filter(Column::At.gt(moment(now) - kept)).order_by_asc(Column::Number);
+            let first: Option<i64> = match young.into_tuple().one(database).await? {
+                Some(first) => Some(first),
+                None => numbers().order_by_desc(Column::Number).into_tuple().one(database).await?,
+            };
+            Ok(Condition::all().add(Column::Number.lt(first.unwrap_or_default())))
         })
         .await
     }

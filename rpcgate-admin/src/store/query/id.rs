@@ -40,3 +40,7 @@ id! {
     /// The identifier of a request for another plan, a UUID.
     LimitRequestId
 }
+id! {
+    /// The identifier of an invitation, a UUID. It opens nothing.
+    InvitationId
+}

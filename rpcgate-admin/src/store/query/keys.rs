@@ -14,6 +14,10 @@ use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, Select};
 use uuid::Uuid;
 
+/// Keys of a project that can be used, at once.
+const MOST: u64 = 1_000;
+const FULL: &str = "a project may have 1,000 keys that can be used: revoke one that is not needed";
+
 /// An API key as it is stored: its text is not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Key {
@@ -69,21 +73,33 @@ fn of_tenant(tenant: TenantId, id: KeyId) -> Select<Entity> {
         .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
 }
 
+/// Keys that can be used at `now`.
+fn active(now: Time) -> Condition {
+    let in_time = Condition::any().add(Column::ExpiresAt.is_null()).add(Column::ExpiresAt.gt(moment(now)));
+    Condition::all().add(Column::RevokedAt.is_null()).add(in_time)
+}
+
 impl Store {
     /// Adds a key. Gateways that have seen it and found it unknown look again.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such project, [`StoreError::Away`].
+    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such project, [`StoreError::Full`] if it has
+    /// 1,000 that can be used, [`StoreError::Away`].
     pub async fn create_key(&self, key: &Key, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             expect_live(transaction, key.project).await?;
+            let project = Uuid::from_u128(key.project.0);
+            let others = Entity::find().filter(Column::ProjectId.eq(project)).filter(active(now));
+            if others.count(transaction).await? >= MOST {
+                return Err(StoreError::Full(FULL));
+            }
             let chains = match &key.scope {
                 Scope::All => None,
                 Scope::Only(chains) => Some(list(chains.iter().map(|chain| &**chain))),
             };
             let row = ActiveModel {
                 id: Set(Uuid::from_u128(key.id.0)),
-                project_id: Set(Uuid::from_u128(key.project.0)),
+                project_id: Set(project),
                 description: Set(key.description.clone()),
                 prefix: Set(key.prefix.clone()),
                 hash: Set(key.hash.0.to_vec()),
@@ -136,17 +152,14 @@ impl Store {
         now: Time,
     ) -> Result<u64, StoreError> {
         self.read(async |database| {
-            let in_time =
-                Condition::any().add(Column::ExpiresAt.is_null()).add(Column::ExpiresAt.gt(moment(now)));
-            let mut active = Entity::find()
+            let mut its = Entity::find()
                 .inner_join(projects::Entity)
                 .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
-                .filter(Column::RevokedAt.is_null())
-                .filter(in_time);
+                .filter(active(now));
             if let Some(project) = project {
-                active = active.filter(Column::ProjectId.eq(Uuid::from_u128(project.0)));
+                its = its.filter(Column::ProjectId.eq(Uuid::from_u128(project.0)));
             }
-            Ok(active.count(database).await?)
+            Ok(its.count(database).await?)
         })
         .await
     }

@@ -9,8 +9,14 @@ use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::sea_query::{Condition, Expr};
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, Select};
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, Select,
+};
 use uuid::Uuid;
+
+/// Projects that a tenant may have, without those that were deleted.
+const MOST: u64 = 1_000;
+const FULL: &str = "a tenant may have 1,000 projects: delete one that is not needed";
 
 /// What is metered.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,9 +83,14 @@ impl Store {
     /// Adds a project. No gateway hears of it: it has no keys yet.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such tenant, [`StoreError::Away`].
+    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such tenant, [`StoreError::Full`] if it has
+    /// 1,000, [`StoreError::Away`].
     pub async fn create_project(&self, project: &Project) -> Result<(), StoreError> {
         self.write(async |transaction| {
+            let others = live().filter(Column::TenantId.eq(Uuid::from_u128(project.tenant.0)));
+            if others.count(transaction).await? >= MOST {
+                return Err(StoreError::Full(FULL));
+            }
             let row = ActiveModel {
                 id: Set(Uuid::from_u128(project.id.0)),
                 tenant_id: Set(Uuid::from_u128(project.tenant.0)),

@@ -1,8 +1,9 @@
 //! Removing what has expired.
 
 use super::value::moment;
-use super::{attempts, registrations};
-use crate::store::entity::{attempts as tries, audit, confirmations, refreshes, sessions, solved};
+use super::{attempts, invitations, registrations};
+use crate::store::entity::invitations as invited;
+use crate::store::entity::{attempts as tries, audit, changes, confirmations, refreshes, sessions, solved};
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Condition, Expr};
@@ -20,6 +21,8 @@ const AUDIT: Duration = Duration::from_secs(400 * 86_400);
 pub struct Swept {
     /// Tokens that would have confirmed an address.
     pub confirmations: u64,
+    /// Invitations.
+    pub invitations: u64,
     /// Sessions.
     pub sessions: u64,
     /// Refresh tokens of sessions that live on.
@@ -32,6 +35,8 @@ pub struct Swept {
     pub accounts: u64,
     /// Entries of the audit.
     pub audit: u64,
+    /// Changes that every gateway has heard of.
+    pub changes: u64,
 }
 
 /// Removes rows that are `old`, `limit` at most: how many.
@@ -47,9 +52,9 @@ pub(super) async fn remove<E: EntityTrait>(
 
 impl Store {
     /// Removes what has expired: sessions and tokens, what was counted for a lock that is over, solutions that nobody
-    /// can use again, accounts that were not confirmed within 7 days, entries of the audit after 400 days. It goes in
-    /// small steps, each a transaction of its own, so that other writes hardly wait; what is done when it fails stays
-    /// done.
+    /// can use again, accounts that were not confirmed within 7 days, entries of the audit after 400 days, changes after
+    /// an hour. It goes in small steps, each a transaction of its own, so that other writes hardly wait; what is done
+    /// when it fails stays done.
     ///
     /// # Errors
     /// [`StoreError::Away`].
@@ -60,14 +65,17 @@ impl Store {
         let expired = over(&|now| refreshes::Column::ExpiresAt.lte(now));
         let kept = i64::try_from(AUDIT.as_micros()).unwrap_or(i64::MAX);
         let past = over(&|now| audit::Column::At.lte(now - kept));
+        let told = self.old_changes(now).await?;
         Ok(Swept {
             confirmations: self.all::<confirmations::Entity>(confirmations::Column::UserId, unused).await?,
+            invitations: self.all::<invited::Entity>(invited::Column::Id, invitations::is_over(now)).await?,
             sessions: self.all::<sessions::Entity>(sessions::Column::Id, ended).await?,
             refreshes: self.all::<refreshes::Entity>(refreshes::Column::Hash, expired).await?,
             attempts: self.all::<tries::Entity>(tries::Column::Id, attempts::is_old(now)).await?,
             solved: self.all::<solved::Entity>(solved::Column::Digest, registrations::is_stale(now)).await?,
             accounts: self.unconfirmed(now).await?,
-            audit: self.all::<audit::Entity>(audit::Column::Id, past).await?,
+            audit: self.all::<audit::Entity>(audit::Column::Number, past).await?,
+            changes: self.all::<changes::Entity>(changes::Column::Number, told).await?,
         })
     }
 

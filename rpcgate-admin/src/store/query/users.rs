@@ -146,6 +146,20 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, user: &User) -> Re
     done.map(drop).map_err(|error| insert_error(error, "user", "tenant", unique))
 }
 
+/// Puts one hash in the place of another: whether that was there.
+async fn swap(
+    transaction: &DatabaseTransaction,
+    id: UserId,
+    old: &str,
+    new: &str,
+) -> Result<bool, StoreError> {
+    let update = Entity::update_many()
+        .col_expr(Column::Password, Expr::value(new))
+        .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+        .filter(Column::Password.eq(old));
+    Ok(update.exec(transaction).await?.rows_affected > 0)
+}
+
 impl Store {
     /// Adds a user. No gateway hears of it.
     ///
@@ -215,6 +229,15 @@ impl Store {
         .await
     }
 
+    /// Puts the hash `new` in the place of `verified`, both of the same password: nothing else changes. False if the
+    /// password is another by now, or there is no such user: then nothing is done.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn renew_hash(&self, id: UserId, verified: &str, new: &str) -> Result<bool, StoreError> {
+        self.transact(async |transaction| swap(transaction, id, verified, new).await).await
+    }
+
     /// Puts the hash `new` in the place of `verified`, the one that the old password was found to fit, and ends all
     /// sessions of the user but `keep`. False if the password is another by now, or there is no such user: then nothing
     /// is done.
@@ -230,11 +253,7 @@ impl Store {
         entry: &Audit,
     ) -> Result<bool, StoreError> {
         self.transact(async |transaction| {
-            let update = Entity::update_many()
-                .col_expr(Column::Password, Expr::value(new))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
-                .filter(Column::Password.eq(verified));
-            if update.exec(transaction).await?.rows_affected == 0 {
+            if !swap(transaction, id, verified, new).await? {
                 return Ok(false);
             }
             sessions::end_all(transaction, id, keep).await?;

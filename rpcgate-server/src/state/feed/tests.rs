@@ -3,7 +3,7 @@ use crate::state::directory::KeySource;
 use crate::telemetry::tests::Lines;
 use parking_lot::Mutex;
 use rpcgate_admin::store::StoredKey;
-use rpcgate_core::caller::KeyId;
+use rpcgate_core::caller::{KeyId, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::config::{LogFormat, Plans};
 use rpcgate_core::plan::Tier;
@@ -25,6 +25,8 @@ struct Desk {
     keys: HashMap<KeyHash, StoredKey>,
     overlay: Overlay,
     newest: u64,
+    /// All changes below this number were removed.
+    removed: u64,
     overlays_read: u32,
     mood: Mood,
 }
@@ -60,8 +62,10 @@ impl Office {
 impl Changes for Office {
     fn since(&self, number: u64) -> Later<'_, Result<Vec<Numbered>, Away>> {
         Box::pin(async move {
-            self.answer(|_| ()).await?;
-            self.changes.since(number).await
+            let removed = self.answer(|desk| desk.removed).await?;
+            let mut news = self.changes.since(number).await?;
+            news.retain(|news| news.number >= removed && news.change != UNKNOWN);
+            Ok(news)
         })
     }
 }
@@ -77,6 +81,10 @@ impl Management for Office {
     fn newest(&self) -> Later<'_, Result<u64, Away>> {
         Box::pin(self.answer(|desk| desk.newest))
     }
+
+    fn oldest(&self) -> Later<'_, Result<u64, Away>> {
+        Box::pin(self.answer(|desk| desk.removed.max(desk.newest.min(1))))
+    }
 }
 
 impl KeySource for Office {
@@ -84,6 +92,9 @@ impl KeySource for Office {
         Box::pin(self.answer(move |desk| desk.keys.get(&hash).cloned()))
     }
 }
+
+/// Stands for a change of a kind that this program does not know: it is not told.
+const UNKNOWN: Change = Change::Tenant(TenantId(0));
 
 struct House {
     office: Arc<Office>,
@@ -124,6 +135,12 @@ impl House {
     fn revoke(&self) {
         self.office.inner.lock().keys.values_mut().for_each(|stored| stored.revoked = true);
         self.office.publish(Change::Key(KeyId(7)));
+    }
+
+    /// Removes all changes but the newest.
+    fn sweep(&self) {
+        let mut desk = self.office.inner.lock();
+        desk.removed = desk.newest;
     }
 
     fn put(&self, on: bool, change: Change) {
@@ -243,4 +260,64 @@ async fn a_database_that_comes_back_older_is_believed() {
     feed.read().await.unwrap();
     assert!(matches!(house.peek(), Peek::Miss));
     assert!(matches!(house.ask().await, Peek::Unknown));
+}
+
+#[tokio::test]
+async fn who_was_behind_what_is_kept_looks_at_everything_anew() {
+    for newest in [Change::Key(KeyId(99)), UNKNOWN] {
+        let house = House::new();
+        let lines = Lines::default();
+        let _listening = lines.listen("info", LogFormat::Text);
+        house.office.publish(Change::Plan(Tier::Free));
+        let mut feed = house.feed().await.unwrap();
+        assert!(matches!(house.ask().await, Peek::Known(_)));
+        house.revoke();
+        house.put(false, Change::Chain("eth".into()));
+        house.office.publish(newest.clone());
+        house.sweep();
+        feed.read().await.unwrap();
+        assert!(matches!(house.peek(), Peek::Miss), "{newest:?}");
+        assert!(matches!(house.ask().await, Peek::Revoked(_)));
+        assert!(!house.told.lock().last().unwrap().chains["eth"]);
+        let read = house.office.inner.lock().overlays_read;
+        for _ in 0..3 {
+            feed.read().await.unwrap();
+            assert!(matches!(house.peek(), Peek::Revoked(_)), "once is enough");
+        }
+        assert_eq!(house.office.inner.lock().overlays_read, read);
+        let text = lines.text();
+        assert_eq!(text.matches("looked up anew").count(), 1, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn who_has_seen_all_that_was_removed_forgets_nothing() {
+    let house = House::new();
+    let mut feed = house.feed().await.unwrap();
+    assert!(matches!(house.ask().await, Peek::Known(_)));
+    // One after another, so that the feed is never more than one behind.
+    for change in [Change::Key(KeyId(98)), UNKNOWN, Change::Key(KeyId(99))] {
+        house.office.publish(change);
+        feed.read().await.unwrap();
+        house.sweep();
+        feed.read().await.unwrap();
+    }
+    // A gap in the numbers alone is none in the news.
+    house.office.publish(UNKNOWN);
+    house.office.publish(Change::Key(KeyId(99)));
+    feed.read().await.unwrap();
+    assert!(matches!(house.peek(), Peek::Known(_)));
+    assert_eq!(house.office.inner.lock().overlays_read, 1);
+}
+
+#[tokio::test]
+async fn a_start_at_an_empty_feed_misses_nothing_of_what_follows() {
+    let house = House::new();
+    let mut feed = house.feed().await.unwrap();
+    assert!(matches!(house.ask().await, Peek::Known(_)));
+    house.revoke();
+    house.office.publish(Change::Key(KeyId(99)));
+    house.sweep();
+    feed.read().await.unwrap();
+    assert!(matches!(house.ask().await, Peek::Revoked(_)));
 }

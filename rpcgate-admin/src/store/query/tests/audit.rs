@@ -57,3 +57,16 @@ async fn no_more_than_a_thousand_are_told_and_old_ones_are_swept() {
     assert_eq!(store.sweep(later(days)).await.unwrap().audit, 1_200, "in several steps");
     assert_eq!(actions(&store, Whose::Tenant(TENANT), 9).await, ["new"]);
 }
+
+#[tokio::test]
+async fn entries_of_one_moment_keep_their_order() {
+    let (_dir, store) = empty().await;
+    let written: Vec<String> = (0..300).map(|number| number.to_string()).collect();
+    for action in &written {
+        store.note(&entry(action)).await.unwrap();
+    }
+    let told = actions(&store, Whose::Tenant(TENANT), 1_000).await;
+    assert!(told.iter().rev().eq(&written), "{told:?}");
+    store.note(&Audit { at: Time::from_micros(now().micros() - 1), ..entry("earlier") }).await.unwrap();
+    assert_eq!(actions(&store, Whose::Tenant(TENANT), 1_000).await.last().unwrap(), "earlier");
+}

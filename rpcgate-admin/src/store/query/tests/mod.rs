@@ -2,8 +2,11 @@
 
 mod accounts;
 mod audit;
+mod changes;
+mod invitations;
 mod limit_requests;
 mod lockout;
+mod members;
 mod projects;
 mod sessions;
 

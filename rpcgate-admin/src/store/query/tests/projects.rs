@@ -132,3 +132,53 @@ async fn what_operators_set_can_be_read_piece_by_piece() {
     store.put_plan(Tier::Free, &change, now()).await.unwrap();
     assert_eq!(store.plan_changes().await.unwrap(), BTreeMap::from([(Tier::Free, change)]));
 }
+
+/// Does what `sql` says, as whoever has the file could.
+async fn fill(store: &Store, sql: &str) {
+    store.transact(async |transaction| Ok(transaction.execute_unprepared(sql).await?)).await.unwrap();
+}
+
+const COUNT: &str = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 999)";
+
+#[tokio::test]
+async fn a_tenant_has_a_thousand_projects_and_no_more() {
+    let (_dir, store) = empty().await;
+    let full = "a tenant may have 1,000 projects: delete one that is not needed";
+    // With the one that is there already; those that were deleted do not count.
+    let rows = "INSERT INTO projects (id, tenant_id, name, allowed_methods, blocked_methods, created_at, deleted_at) \
+                SELECT randomblob(16), tenant_id, 'n', '[]', '[]', 1";
+    for deleted in ["5", "NULL"] {
+        fill(&store, &format!("{COUNT} {rows}, {deleted} FROM n, projects WHERE name = 'first'")).await;
+    }
+    assert_eq!(store.projects(TENANT).await.unwrap().len(), 1_000);
+    assert_eq!(refused(&store, store.create_project(&project(ProjectId(8)))).await, full);
+    store.create_project(&Project { tenant: OTHER, ..project(ProjectId(9)) }).await.unwrap();
+    store.delete_project(TENANT, PROJECT, now()).await.unwrap();
+    let again = at_once(4, |number| {
+        let store = store.clone();
+        async move { store.create_project(&project(ProjectId(20 + number))).await.is_ok() }
+    });
+    assert_eq!(again.await.into_iter().filter(|done| *done).count(), 1, "there was one place");
+    assert_eq!(store.projects(TENANT).await.unwrap().len(), 1_000);
+}
+
+#[tokio::test]
+async fn a_project_has_a_thousand_keys_that_can_be_used_and_no_more() {
+    let (_dir, store) = seeded().await;
+    let full = "a project may have 1,000 keys that can be used: revoke one that is not needed";
+    let rows = "INSERT INTO keys (id, project_id, description, prefix, hash, expires_at, revoked_at, created_at) \
+                SELECT randomblob(16), project_id, 'n', 'p', randomblob(32)";
+    let ended = now().micros();
+    // With the one that is there already; those that were revoked and those that have ended do not count.
+    for ends in [format!("{ended}, NULL"), "NULL, 5".into(), "NULL, NULL".into()] {
+        fill(&store, &format!("{COUNT} {rows}, {ends}, 1 FROM n, keys WHERE prefix <> 'p'")).await;
+    }
+    assert_eq!(store.active_keys(TENANT, Some(PROJECT), now()).await.unwrap(), 1_000);
+    let new = |number: u128| key(KeyId(number), KeyHash::of(&number.to_string()));
+    assert_eq!(refused(&store, store.create_key(&new(100), now())).await, full);
+    store.create_project(&project(ProjectId(8))).await.unwrap();
+    store.create_key(&Key { project: ProjectId(8), ..new(101) }, now()).await.unwrap();
+    store.revoke_key(TENANT, KEY, now()).await.unwrap();
+    store.create_key(&new(100), now()).await.unwrap();
+    assert_eq!(refused(&store, store.create_key(&new(102), now())).await, full);
+}

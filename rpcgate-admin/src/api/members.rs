@@ -1,0 +1,152 @@
+//! Members of the caller's tenant.
+
+use super::moment::Moment;
+use crate::action;
+use crate::action::actor::Actor;
+use crate::error::ActionError;
+use crate::extract::{Body, Id, Ids};
+use crate::house::House;
+use crate::store::{Role, User, UserId};
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use rpcgate_core::caller::TenantId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// What a member may do: `GET /roles` tells it in detail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberRole {
+    /// Looks, and changes nothing.
+    Viewer,
+    /// Sees to the bills.
+    Billing,
+    /// Works with projects and keys.
+    Developer,
+    /// Manages the tenant.
+    Admin,
+    /// Has the last word in the tenant.
+    Owner,
+}
+
+impl From<Role> for MemberRole {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Viewer => MemberRole::Viewer,
+            Role::Billing => MemberRole::Billing,
+            Role::Developer => MemberRole::Developer,
+            Role::Admin => MemberRole::Admin,
+            Role::Owner => MemberRole::Owner,
+        }
+    }
+}
+
+impl From<MemberRole> for Role {
+    fn from(role: MemberRole) -> Self {
+        match role {
+            MemberRole::Viewer => Role::Viewer,
+            MemberRole::Billing => Role::Billing,
+            MemberRole::Developer => Role::Developer,
+            MemberRole::Admin => Role::Admin,
+            MemberRole::Owner => Role::Owner,
+        }
+    }
+}
+
+/// Somebody who belongs to a tenant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct Member {
+    /// The user's identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The address to log in with.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// A name, for people.
+    pub name: String,
+    /// What the member may do.
+    pub role: MemberRole,
+    /// Whether the address is confirmed.
+    pub confirmed: bool,
+    /// When the account was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<User> for Member {
+    fn from(user: User) -> Self {
+        Member {
+            id: user.id.to_string(),
+            email: user.email,
+            name: user.name,
+            role: user.role.into(),
+            confirmed: user.confirmed_at.is_some(),
+            created_at: user.created_at.into(),
+        }
+    }
+}
+
+/// What a member is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewRole {
+    /// The role from now on.
+    pub role: MemberRole,
+}
+
+/// List the members of a tenant
+///
+/// The oldest first.
+#[utoipa::path(get, path = "/tenants/{id}/members", operation_id = "list_members", tag = "members",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    responses((status = 200, description = "All members.", body = [Member])))]
+pub async fn list(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Id(tenant): Id<TenantId>,
+) -> Result<Json<Vec<Member>>, ActionError> {
+    let members = action::members::list(&house, &actor, tenant).await?;
+    Ok(Json(members.into_iter().map(Member::from).collect()))
+}
+
+/// Give a member another role
+///
+/// It holds at once. Only an owner may make or unmake owners. Open invitations that the member made, and with the new
+/// role could not make, are withdrawn.
+#[utoipa::path(put, path = "/tenants/{id}/members/{user_id}", operation_id = "update_member", tag = "members",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
+        ("user_id" = String, Path, format = "uuid", description = "The member.")),
+    request_body = NewRole,
+    responses((status = 200, description = "The member as it is now.", body = Member),
+        (status = 409, description = "It is the last owner.")))]
+pub async fn update(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Ids(tenant, id): Ids<TenantId, UserId>,
+    Body(NewRole { role }): Body<NewRole>,
+) -> Result<Json<Member>, ActionError> {
+    Ok(Json(action::members::set_role(&house, &actor, tenant, id, role.into()).await?.into()))
+}
+
+/// Remove a member
+///
+/// The account is gone, with its sessions and the open invitations that it made; keys stay. Everybody may leave; who
+/// removes others needs the role for it, and only an owner may remove owners.
+#[utoipa::path(delete, path = "/tenants/{id}/members/{user_id}", operation_id = "remove_member", tag = "members",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
+        ("user_id" = String, Path, format = "uuid", description = "The member.")),
+    responses((status = 204, description = "It is gone."),
+        (status = 409, description = "It is the last owner.")))]
+pub async fn remove(
+    State(house): State<Arc<House>>,
+    actor: Actor,
+    Ids(tenant, id): Ids<TenantId, UserId>,
+) -> Result<StatusCode, ActionError> {
+    action::members::remove(&house, &actor, tenant, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Registering, and confirming the address.
+
+use super::form::Form;
+use super::home;
+use super::view::{self, LOGIN, Notice, refused, shown};
+use super::visit::{IsKnown, Visitor};
+use crate::action::accounts::{self, Application};
+use crate::error::ActionError;
+use crate::extract::{Asked, Client};
+use crate::house::House;
+use crate::identity::password::{LEAST, Typed};
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Template, Default)]
+#[template(path = "register.html")]
+struct RegisterPage {
+    problem: Option<String>,
+    name: String,
+    email: String,
+}
+
+/// What somebody registers with.
+#[derive(Deserialize)]
+pub(crate) struct Register {
+    #[serde(default)]
+    name: String,
+    email: String,
+    password: Typed,
+    #[serde(default)]
+    challenge: String,
+}
+
+/// The form to register.
+pub(crate) async fn application(IsKnown(is_known): IsKnown) -> Response {
+    if is_known {
+        return Redirect::to(view::HOME).into_response();
+    }
+    shown(StatusCode::OK, &RegisterPage::default())
+}
+
+/// Registers somebody.
+pub(crate) async fn register(
+    State(house): State<Arc<House>>,
+    client: Client,
+    Form(Register { name, email, password, challenge }): Form<Register>,
+) -> Response {
+    let application = Application { email: email.clone(), password, name: name.clone(), challenge };
+    match accounts::register(&house, application, &client).await {
+        Ok(applicant) => {
+            let text = format!(
+                "A mail is on its way to {}. Open the link in it to confirm that the address is yours.",
+                applicant.email
+            );
+            let way = Some((LOGIN, "Log in"));
+            shown(StatusCode::CREATED, &Notice { title: "Look into your mail", text, way, is_good: true })
+        }
+        Err(error) => refused(error, |problem| RegisterPage { problem: Some(problem), name, email }),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "confirm.html")]
+struct ConfirmPage {
+    token: String,
+}
+
+/// What came by mail.
+#[derive(Deserialize)]
+pub(crate) struct Link {
+    #[serde(default)]
+    token: String,
+}
+
+/// Where the mail's link leads. It confirms nothing yet: programs that look for bad links in mails open them too.
+pub(crate) async fn link(asked: Result<Asked<Link>, ActionError>) -> Response {
+    match asked {
+        Ok(Asked(Link { token })) => shown(StatusCode::OK, &ConfirmPage { token }),
+        Err(error) => view::refusal(error),
+    }
+}
+
+/// Confirms the address.
+pub(crate) async fn confirm(
+    State(house): State<Arc<House>>,
+    IsKnown(is_known): IsKnown,
+    client: Client,
+    Form(Link { token }): Form<Link>,
+) -> Response {
+    let way = Some(if is_known { (view::HOME, "Go on") } else { (LOGIN, "Log in") });
+    match accounts::confirm(&house, &token, &client).await {
+        Ok(()) => {
+            let text = "Thank you. From now on you can create API keys.".into();
+            shown(StatusCode::OK, &Notice { title: "Your address is confirmed", text, way, is_good: true })
+        }
+        Err(error) => refused(error, |mut text| {
+            text.push_str(" If your address is not confirmed yet, log in to have another mail sent.");
+            Notice { title: "The address was not confirmed", text, way, is_good: false }
+        }),
+    }
+}
+
+/// Sends the mail again.
+pub(crate) async fn confirm_again(
+    State(house): State<Arc<House>>,
+    Visitor(session): Visitor,
+    client: Client,
+) -> Response {
+    let sent = accounts::confirm_again(&house, &session, &client).await;
+    home::page(&house, session, &client, Some(sent)).await
+}

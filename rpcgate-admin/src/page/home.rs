@@ -1,0 +1,67 @@
+//! One's own page: who one is, and where to go on.
+
+use super::view::{refusal, refused, shown};
+use super::visit::Visitor;
+use crate::access::Session;
+use crate::action::actor::Actor;
+use crate::action::tenants;
+use crate::error::ActionError;
+use crate::extract::Client;
+use crate::house::House;
+use crate::identity::role::Role;
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use std::sync::Arc;
+
+#[derive(Template)]
+#[template(path = "home.html")]
+struct HomePage {
+    name: String,
+    email: String,
+    role: &'static str,
+    organisation: Option<String>,
+    is_confirmed: bool,
+    is_sent: bool,
+    problem: Option<String>,
+}
+
+/// The page of whoever is logged in.
+pub(crate) async fn show(
+    State(house): State<Arc<House>>,
+    Visitor(session): Visitor,
+    client: Client,
+) -> Response {
+    page(&house, session, &client, None).await
+}
+
+/// The page, with what became of the mail that was asked for, if one was.
+pub(super) async fn page(
+    house: &House,
+    Session { user, .. }: Session,
+    client: &Client,
+    sent: Option<Result<(), ActionError>>,
+) -> Response {
+    let is_operator = user.is_operator();
+    let actor = Actor { user, address: client.address };
+    let tenants = if is_operator { Ok(Vec::new()) } else { tenants::list(house, &actor).await };
+    let organisation = match tenants {
+        Ok(tenants) => tenants.into_iter().next().map(|tenant| tenant.name),
+        Err(error) => return refusal(error),
+    };
+    let user = actor.user;
+    let home = HomePage {
+        name: user.name.clone(),
+        email: user.email.clone(),
+        role: if is_operator { "operator" } else { Role::from(user.role).as_str() },
+        organisation,
+        is_confirmed: user.confirmed_at.is_some(),
+        is_sent: matches!(sent, Some(Ok(()))),
+        problem: None,
+    };
+    match sent {
+        Some(Err(error)) => refused(error, |problem| HomePage { problem: Some(problem), ..home }),
+        _ => shown(StatusCode::OK, &home),
+    }
+}

@@ -1,0 +1,30 @@
+//! The pages for people, at the root of the management listener: the HTML face of the actions that [`api`](crate::api)
+//! is the JSON face of.
+//!
+//! Pages link to each other by relative paths, so that they may be served below a path of the dashboard's host. None
+//! needs a script but the one to register, whose challenge a browser has to work for.
+
+pub(crate) mod accounts;
+pub(crate) mod assets;
+mod form;
+mod guard;
+pub(crate) mod home;
+pub(crate) mod invitations;
+pub(crate) mod sessions;
+mod view;
+mod visit;
+
+use crate::house::House;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use std::sync::Arc;
+
+/// `pages` with what holds for every page around them: where forms may come from, and who is looking.
+pub(crate) fn around(pages: Router<Arc<House>>, house: &Arc<House>) -> Router<Arc<House>> {
+    pages
+        .route_layer(from_fn_with_state(house.clone(), visit::recognise))
+        .route_layer(from_fn_with_state(house.clone(), guard::pass))
+}
+
+#[cfg(test)]
+mod tests;

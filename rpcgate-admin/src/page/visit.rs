@@ -1,0 +1,99 @@
+//! Who looks at a page: how a browser stays logged in.
+//!
+//! A cookie holds an access token and nothing else, and every page gives the browser a fresh one. A refresh token would
+//! last longer but is good once: two tabs that used it at the same moment would look like a thief beside the owner, and
+//! the session would end. So a log-in of the pages is over when no page was opened for as long as an access token lives,
+//! at the latest when the session's own time ends. The token alone is worth nothing: the session is looked up for each
+//! page, and one that was ended, here or elsewhere, is over at once.
+
+use super::view;
+use crate::access::{Session, session_of};
+use crate::error::ActionError;
+use crate::house::{House, Settings};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{Redirect, Response};
+use http::HeaderMap;
+use http::header::{COOKIE, HeaderValue, SET_COOKIE};
+use http::request::Parts;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who is logged in. Anybody else is sent to the log-in.
+pub(crate) struct Visitor(pub(super) Session);
+
+impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+    type Rejection = Redirect;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Redirect> {
+        parts.extensions.get().cloned().map(Visitor).ok_or_else(|| Redirect::to(view::LOGIN))
+    }
+}
+
+/// Whether somebody is logged in.
+pub(crate) struct IsKnown(pub(super) bool);
+
+impl<S: Send + Sync> FromRequestParts<S> for IsKnown {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(IsKnown(parts.extensions.get::<Session>().is_some()))
+    }
+}
+
+/// Finds out who looks, and renews the cookie of whoever is logged in.
+pub(super) async fn recognise(State(house): State<Arc<House>>, mut request: Request, next: Next) -> Response {
+    let known = match given(request.headers(), &house.settings) {
+        Some(token) => match session_of(&house, token).await {
+            Ok(known) => Some(known),
+            Err(ActionError::Unauthenticated(_)) => None,
+            Err(error) => return view::refusal(error),
+        },
+        None => None,
+    };
+    let Some((claims, session)) = known else { return next.run(request).await };
+    request.extensions_mut().insert(session);
+    let mut answer = next.run(request).await;
+    // Whoever logs in or out has said what the cookie is to be.
+    if !answer.headers().contains_key(SET_COOKIE) {
+        let renewed = house.tokens.issue(&claims, house.now()).map_err(ActionError::from);
+        match renewed.and_then(|token| kept(&house.settings, &token, house.tokens.ttl())) {
+            Ok(cookie) => drop(answer.headers_mut().insert(SET_COOKIE, cookie)),
+            Err(error) => tracing::warn!(%error, "a log-in of the pages was not renewed"),
+        }
+    }
+    answer
+}
+
+/// The value of `Set-Cookie` that keeps somebody logged in.
+///
+/// # Errors
+/// [`ActionError::Broken`] for a token that no cookie can hold.
+pub(super) fn kept(settings: &Settings, token: &str, life: Duration) -> Result<HeaderValue, ActionError> {
+    let (name, secure) = name(settings);
+    let life = life.as_secs();
+    let cookie = format!("{name}={token}; Path=/; Max-Age={life}; HttpOnly; SameSite=Strict{secure}");
+    HeaderValue::try_from(cookie).map_err(|_| ActionError::Broken("a token does not fit a cookie".into()))
+}
+
+/// The value of `Set-Cookie` that forgets who was logged in.
+///
+/// # Errors
+/// As [`kept`].
+pub(super) fn forgotten(settings: &Settings) -> Result<HeaderValue, ActionError> {
+    kept(settings, "", Duration::ZERO)
+}
+
+/// The cookie's name, and what must stand at its end. A browser takes a name with `__Host-` only over TLS and only from
+/// this very host, so that no other host of the domain can plant one.
+fn name(settings: &Settings) -> (&'static str, &'static str) {
+    if settings.dash_url.starts_with("https:") { ("__Host-rpcgate", "; Secure") } else { ("rpcgate", "") }
+}
+
+fn given<'h>(headers: &'h HeaderMap, settings: &Settings) -> Option<&'h str> {
+    let (name, _) = name(settings);
+    let cookies = headers.get_all(COOKIE).into_iter().filter_map(|header| header.to_str().ok());
+    cookies
+        .flat_map(|header| header.split(';'))
+        .find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='))
+}

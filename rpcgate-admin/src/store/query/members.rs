@@ -1,0 +1,139 @@
+//! Members of a tenant: its users.
+
+use super::audit::{Audit, append};
+use super::id::UserId;
+use super::invitations;
+use super::sessions;
+use super::users::{Role, User};
+use crate::store::entity::users::{Column, Entity};
+use crate::store::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder,
+    Select,
+};
+use uuid::Uuid;
+
+/// What is to become of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MemberChange {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The member.
+    pub member: UserId,
+    /// Who wants it so: another member, or the same.
+    pub by: UserId,
+    /// The role that the member has from now on; none: it is removed.
+    pub role: Option<Role>,
+}
+
+/// What became of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MemberChanged {
+    /// It is done: the member as it is now, or as it was last.
+    Done(User),
+    /// Whoever wants it is not permitted to. Nothing was done.
+    Refused,
+    /// The tenant would have no owner. Nothing was done.
+    LastOwner,
+}
+
+fn of(tenant: TenantId) -> Select<Entity> {
+    Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+}
+
+/// A member of a tenant.
+pub(super) async fn one(
+    database: &impl ConnectionTrait,
+    tenant: TenantId,
+    member: UserId,
+) -> Result<Option<User>, StoreError> {
+    let found = of(tenant).filter(Column::Id.eq(Uuid::from_u128(member.0))).one(database).await?;
+    found.map(User::try_from).transpose()
+}
+
+/// How many members a tenant has.
+pub(super) async fn count(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<u64, StoreError> {
+    Ok(of(tenant).count(transaction).await?)
+}
+
+/// Whether a tenant has a member with this address, written as it is stored.
+pub(super) async fn has_address(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+    email: &str,
+) -> Result<bool, StoreError> {
+    Ok(of(tenant).filter(Column::Email.eq(email)).count(transaction).await? > 0)
+}
+
+impl Store {
+    /// The members of a tenant, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn members(&self, tenant: TenantId) -> Result<Vec<User>, StoreError> {
+        self.read(async |database| {
+            let all = of(tenant).order_by_asc(Column::CreatedAt).order_by_asc(Column::Id);
+            all.all(database).await?.into_iter().map(User::try_from).collect()
+        })
+        .await
+    }
+
+    /// A member of a tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn member(&self, tenant: TenantId, member: UserId) -> Result<Option<User>, StoreError> {
+        self.read(async |database| one(database, tenant, member).await).await
+    }
+
+    /// Gives a member another role or removes it, which ends its sessions. `permits` is asked with the role of whoever
+    /// wants it and with that of the member, as they are at this moment. Of the invitations that the member made, those
+    /// to a role that it `may_give` stay. Gateways hear of nothing. `entry` is left in the audit if something changed.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it is no member of this tenant, [`StoreError::Away`].
+    pub async fn change_member(
+        &self,
+        change: &MemberChange,
+        permits: impl Fn(Role, Role) -> bool + Send,
+        may_give: &[Role],
+        entry: &Audit,
+    ) -> Result<MemberChanged, StoreError> {
+        let MemberChange { tenant, member: id, by, role } = *change;
+        self.transact(async |transaction| {
+            let found = one(transaction, tenant, id).await?;
+            let member = found.ok_or(StoreError::NotFound("user"))?;
+            // Who is no member any more, of whatever role, may do nothing here.
+            let by = one(transaction, tenant, by).await?;
+            if !by.is_some_and(|by| permits(by.role, member.role)) {
+                return Ok(MemberChanged::Refused);
+            }
+            if role == Some(member.role) {
+                return Ok(MemberChanged::Done(member));
+            }
+            if member.role == Role::Owner {
+                let owners = of(tenant).filter(Column::Role.eq(Role::Owner.name())).count(transaction);
+                if owners.await? <= 1 {
+                    return Ok(MemberChanged::LastOwner);
+                }
+            }
+            invitations::withdraw_of(transaction, id, may_give).await?;
+            let uuid = Uuid::from_u128(id.0);
+            let Some(role) = role else {
+                sessions::end_all(transaction, id, None).await?;
+                Entity::delete_by_id(uuid).exec(transaction).await?;
+                append(transaction, entry).await?;
+                return Ok(MemberChanged::Done(member));
+            };
+            let update = Entity::update_many()
+                .col_expr(Column::Role, Expr::value(role.name()))
+                .filter(Column::Id.eq(uuid));
+            update.exec(transaction).await?;
+            append(transaction, entry).await?;
+            Ok(MemberChanged::Done(User { role, ..member }))
+        })
+        .await
+    }
+}

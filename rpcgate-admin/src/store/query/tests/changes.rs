@@ -1,0 +1,46 @@
+use super::*;
+
+const HOUR: u64 = 3_600;
+
+/// A change at each of these seconds.
+async fn changed(seconds: &[u64]) -> (TempDir, Store) {
+    let (dir, store) = empty().await;
+    for second in seconds {
+        store.switch_chain("toy", true, later(*second)).await.unwrap();
+    }
+    (dir, store)
+}
+
+/// How many changes a sweep at this second removes, and the numbers of those that stay.
+async fn swept(store: &Store, second: u64) -> (u64, Vec<u64>) {
+    let removed = store.sweep(later(second)).await.unwrap().changes;
+    (removed, store.since(0).await.unwrap().into_iter().map(|change| change.number).collect())
+}
+
+#[tokio::test]
+async fn a_change_is_kept_for_an_hour_and_the_newest_for_ever() {
+    let (_dir, store) = changed(&[0, 1, 2]).await;
+    assert_eq!(swept(&store, HOUR - 1).await, (0, vec![1, 2, 3]));
+    assert_eq!(swept(&store, HOUR).await, (1, vec![2, 3]));
+    assert_eq!((store.oldest_change().await.unwrap(), store.newest_change().await.unwrap()), (2, 3));
+    assert_eq!(swept(&store, 99 * HOUR).await, (1, vec![3]));
+    assert_eq!((store.oldest_change().await.unwrap(), store.newest_change().await.unwrap()), (3, 3));
+    assert_eq!(swept(&store, 99 * HOUR).await, (0, vec![3]));
+    tells(&store, Change::Tenant(TENANT), store.suspend(TENANT, now())).await;
+    assert_eq!(store.newest_change().await.unwrap(), 4, "no number is used twice");
+}
+
+#[tokio::test]
+async fn where_the_clock_stepped_back_no_gap_is_left() {
+    // The second was written by a clock that was ahead.
+    let (_dir, store) = changed(&[0, 5 * HOUR, 1, 6 * HOUR]).await;
+    assert_eq!(swept(&store, 3 * HOUR).await, (1, vec![2, 3, 4]));
+    assert_eq!(swept(&store, 6 * HOUR).await, (2, vec![4]));
+}
+
+#[tokio::test]
+async fn without_changes_there_is_nothing_to_remove() {
+    let (_dir, store) = empty().await;
+    assert_eq!(swept(&store, HOUR).await, (0, vec![]));
+    assert_eq!(store.oldest_change().await.unwrap(), 0);
+}

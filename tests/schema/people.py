@@ -1,0 +1,160 @@
+"""Makes what calls of the management API need to come to anything: people, projects, keys, tokens out of mails."""
+
+import base64
+import contextlib
+import email
+import email.policy
+import hashlib
+import itertools
+import json
+import pathlib
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+
+BASE = "/api/v1"
+PASSWORD = "a password for tests"
+#: Seconds for an answer, and for a mail to be there.
+PATIENCE = 20
+
+
+class Refused(Exception):
+    """The API did not do what had to be done before the call under test."""
+
+
+class Site:
+    """A running demo, known by its `demo.json`."""
+
+    def __init__(self, sheet):
+        self.sheet = json.loads(pathlib.Path(sheet).read_text())
+        self.url = self.sheet["admin"].rstrip("/")
+        self.outbox = pathlib.Path(self.sheet["outbox"])
+        self.read = set()
+        self.mails = {}
+        self.lock = threading.Lock()
+
+    def ask(self, method, path, body=None, token=None):
+        """The answer of a call that must succeed; again while the service says that it is busy."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            request = urllib.request.Request(self.url + BASE + path, data, headers, method=method)
+            try:
+                with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                    return json.loads(answer.read() or b"null")
+            except urllib.error.HTTPError as error:
+                said = error.read().decode(errors="replace")
+                if error.code not in (429, 503) or time.monotonic() > deadline:
+                    raise Refused(f"{method} {path}: {error.code} {said}") from error
+            time.sleep(0.2)
+
+    def solution(self):
+        """Of a new challenge, as a browser sends it."""
+        challenge = self.ask("GET", "/auth/challenge")
+        for number in range(challenge["maxnumber"] + 1):
+            tried = hashlib.sha256(f"{challenge['salt']}{number}".encode()).hexdigest()
+            if tried == challenge["challenge"]:
+                return base64.b64encode(json.dumps(challenge | {"number": number}).encode()).decode()
+        raise Refused("the challenge has no solution")
+
+    def mailed(self, to):
+        """The token in the link of the newest mail to somebody."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with self.lock:
+                for path in sorted(set(self.outbox.glob("*.eml")) - self.read):
+                    self.read.add(path)
+                    mail = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
+                    token = re.search(r"[?&]token=([\w.~-]+)", mail.get_content())
+                    if token:
+                        self.mails[str(mail["to"])] = token[1]
+                if token := self.mails.pop(to, None):
+                    return token
+            time.sleep(0.02)
+        raise Refused(f"no mail with a link came for {to}")
+
+    def login(self, address, password):
+        """Tokens of a new session."""
+        return self.ask("POST", "/auth/login", {"email": address, "password": password})
+
+    def applicant(self):
+        """The address of somebody who has registered and not confirmed."""
+        address = fresh_address()
+        form = {"email": address, "password": PASSWORD, "name": "Ada", "challenge": self.solution()}
+        self.ask("POST", "/auth/register", form)
+        return address
+
+    def person(self):
+        """Somebody with an organisation of their own, who is logged in."""
+        address = self.applicant()
+        self.ask("POST", "/auth/confirm", {"token": self.mailed(address)})
+        return Person(self, address)
+
+
+class Person:
+    """Somebody who is logged in, and what is theirs."""
+
+    def __init__(self, site, address, password=PASSWORD):
+        self.site, self.address = site, address
+        tokens = site.login(address, password)
+        self.token, self.refresh_token = tokens["token"], tokens["refresh_token"]
+        self.tenant = self.ask("GET", "/auth/me")["tenant_id"]
+
+    def ask(self, method, path, body=None):
+        return self.site.ask(method, path, body, self.token)
+
+    def project(self):
+        """The identifier of a new project."""
+        return self.ask("POST", f"/tenants/{self.tenant}/projects", {"name": "of the tests"})["id"]
+
+    def key(self, project):
+        """A new key: its identifier, and itself."""
+        key = self.ask("POST", f"/projects/{project}/keys", {"description": "of the tests"})
+        return key["id"], key["key"]
+
+    def use(self, project):
+        """Makes calls at the gateway, good and bad, so that there is usage to be told of; waits until it is told."""
+        _, key = self.key(project)
+        gateway = self.site.sheet["gateway"].rstrip("/")
+        calls = [("eth", "eth_blockNumber"), ("eth", "eth_chainId"), ("bsc", "eth_nonsense"), ("btc", "getblockcount"), ("btc", "stop")]
+        for number, (chain, method) in enumerate(calls * 2):
+            body = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": []}).encode()
+            request = urllib.request.Request(f"{gateway}/{chain}", body, {"apikey": key})
+            with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                answer.read()
+        deadline = time.monotonic() + PATIENCE
+        while (told := self.ask("GET", "/usage?group_by=method,status,key")["totals"]["requests"]) < 2 * len(calls):
+            if time.monotonic() > deadline:
+                raise Refused(f"of {2 * len(calls)} calls, usage tells of {told}")
+            time.sleep(0.1)
+
+    def limit_request(self):
+        """The identifier of the pending request for another plan, which is made if there is none."""
+        pending = [one["id"] for one in self.ask("GET", "/limit-requests") if one["status"] == "pending"]
+        wanted = {"requested_tier": "premium", "reason": "of the tests"}
+        return pending[0] if pending else self.ask("POST", "/limit-requests", wanted)["id"]
+
+    def invitation(self):
+        """The identifier of a new invitation, and the address that the mail goes to."""
+        address = fresh_address()
+        invitation = self.ask("POST", f"/tenants/{self.tenant}/invitations", {"email": address, "role": "developer"})
+        return invitation["id"], address
+
+    def colleague(self):
+        """The identifier of a new member of the same tenant."""
+        _, address = self.invitation()
+        self.site.ask("POST", "/auth/invitation", {"token": self.site.mailed(address), "password": PASSWORD})
+        members = self.ask("GET", f"/tenants/{self.tenant}/members")
+        return next(member["id"] for member in members if member["email"] == address)
+
+
+COUNT = itertools.count()
+RUN = uuid.uuid4().hex[:12]
+
+
+def fresh_address():
+    return f"u{next(COUNT)}-{RUN}@example.com"

@@ -1,0 +1,299 @@
+//! The whole service: the management API, and gateways on the same databases, all on sockets of their own.
+
+#![expect(clippy::unwrap_used, reason = "a service of the tests that cannot start fails its test")]
+
+use crate::PATIENCE;
+use crate::client::{Client, Reply};
+use crate::gateway::Setup;
+use rpcgate_admin::house::House;
+use rpcgate_admin::identity::challenge::solve;
+use rpcgate_admin::identity::password::Password;
+use rpcgate_admin::role::api::Api;
+use rpcgate_admin::role::janitor::Janitor;
+use rpcgate_admin::store::{Role, User, UserId, fresh_id, url_of};
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::Config;
+use rpcgate_server::state::State;
+use rpcgate_server::{Gateway, StartOptions};
+use serde_json::{Value, json};
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+/// The password of every account made here.
+pub const PASSWORD: &str = "correct horse battery staple";
+
+/// The management API with its janitor, on a folder of databases; gateways come and go.
+#[derive(Debug)]
+pub struct Service {
+    setup: Setup,
+    clock: Arc<dyn Clock>,
+    house: Arc<House>,
+    api: Api,
+    janitor: Janitor,
+    gateways: AtomicUsize,
+    folder: TempDir,
+}
+
+impl Service {
+    /// One that is set up so, where it is what `clock` says.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start(setup: Setup, clock: Arc<dyn Clock>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, outbox) = (url_of(&folder.path().join("rpcgate.db")), folder.path().join("outbox"));
+        let setup = setup
+            .set("gateway", "key_secret = \"the same at every host\"")
+            .set("admin", "listen = \"127.0.0.1:0\"")
+            .set("admin.jwt", "secret = \"the same at every host, and long enough\"")
+            .set("admin.mail", &format!("outbox = \"{}\"", outbox.display()))
+            .set("database", &format!("url = \"{url}\""));
+        let mut config = setup.config();
+        let house = Arc::new(House::open(config.clone(), clock.clone()).await.unwrap());
+        let api = Api::start(&house, config.admin.listen).unwrap();
+        // The port is known only now, and links in mails are made of it.
+        config.admin.listen = api.addr();
+        let house = Arc::new(house.refitted(config).unwrap());
+        api.serve(&house);
+        let janitor = Janitor::start(house.clone());
+        Service { setup, clock, house, api, janitor, gateways: AtomicUsize::new(0), folder }
+    }
+
+    /// A gateway more on its databases, with a journal of its own, that admits calls.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn gateway(&self) -> Gateway {
+        let number = self.gateways.fetch_add(1, Relaxed);
+        let journal = self.folder.path().join(format!("journal-{number}"));
+        let setup = self.setup.clone().set("journal", &format!("dir = \"{}\"", journal.display()));
+        let config = Config { admin: Default::default(), ..setup.config() };
+        let state = Arc::new(State::open(&config, self.clock.clone()).unwrap());
+        let options =
+            StartOptions { clock: self.clock.clone(), state: Some(state.clone()), ..StartOptions::default() };
+        let gateway = Gateway::start(config, options).await.unwrap();
+        assert_eq!(timeout(PATIENCE, state.ready()).await, Ok(true), "the gateway is not ready");
+        gateway
+    }
+
+    /// Where the management API listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.api.addr()
+    }
+
+    /// What time it is there.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Somebody who is not logged in.
+    pub fn stranger(&self) -> Account {
+        Account { api: Client::new(self.addr(), None), email: String::new(), token: None }
+    }
+
+    /// An operator, logged in. There is no other way to become one than to have the database at hand.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub async fn operator(&self) -> Account {
+        let now = self.clock.now();
+        let (id, email) = (UserId(fresh_id(now)), "operator@example.com");
+        let user = User {
+            id,
+            tenant: None,
+            email: email.into(),
+            name: String::new(),
+            role: Role::Viewer,
+            password: Some(self.house.passwords.hash(Password::new(PASSWORD).unwrap()).await.unwrap()),
+            confirmed_at: Some(now),
+            created_at: now,
+        };
+        self.house.store.create_user(&user).await.unwrap();
+        let mut operator = self.stranger();
+        operator.log_in(email).await;
+        operator
+    }
+
+    /// The owner of a new tenant: registered, confirmed with what came by mail, and logged in.
+    ///
+    /// # Panics
+    /// When one of these steps fails.
+    pub async fn owner(&self, email: &str) -> Account {
+        let mut owner = self.stranger();
+        owner.register(email).await;
+        let confirmed =
+            owner.ask("POST", "/auth/confirm", Some(&json!({ "token": self.mailed(email) }))).await;
+        assert_eq!(confirmed.status, 204, "{confirmed:?}");
+        owner.log_in(email).await;
+        owner
+    }
+
+    /// The mails that were sent to an address, the oldest first.
+    ///
+    /// # Panics
+    /// When the outbox cannot be read.
+    pub fn mails(&self, email: &str) -> Vec<String> {
+        let folder = self.folder.path().join("outbox");
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        let mails = files.iter().map(|file| fs::read_to_string(file).unwrap());
+        mails.filter(|mail| mail.contains(&format!("To: {email}\r\n"))).collect()
+    }
+
+    /// The token in the link of the last mail to an address.
+    ///
+    /// # Panics
+    /// When there is no such mail, or no link in it that leads to this service.
+    pub fn mailed(&self, email: &str) -> String {
+        let mails = self.mails(email);
+        let mail = mails.last().unwrap();
+        let link = mail.lines().find(|line| line.contains("?token="));
+        let Some(link) = link else { panic!("no link in {mail}") };
+        assert!(link.starts_with(&format!("http://{}/", self.addr())), "{link}");
+        link.split_once("?token=").unwrap().1.to_owned()
+    }
+
+    /// Ends it; gateways end by themselves.
+    pub async fn stop(self) {
+        self.api.drain().await;
+        self.janitor.stop().await;
+        self.house.close().await;
+    }
+}
+
+/// Somebody at the management API, on a connection that is kept.
+#[derive(Debug)]
+pub struct Account {
+    api: Client,
+    email: String,
+    token: Option<String>,
+}
+
+impl Account {
+    /// Registers under an address, as a browser does it.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn register(&self, email: &str) {
+        let challenge = self.shown("/auth/challenge").await;
+        let solution = solve(&serde_json::from_value(challenge).unwrap()).unwrap();
+        let form = json!({ "email": email, "password": PASSWORD, "name": "Ada", "challenge": solution });
+        let made = self.made("/auth/register", &form).await;
+        assert_eq!(made, json!({ "email": email, "name": "Ada", "confirmed": false }));
+    }
+
+    /// Logs in.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn log_in(&mut self, email: &str) {
+        let form = json!({ "email": email, "password": PASSWORD });
+        let reply = self.ask("POST", "/auth/login", Some(&form)).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        self.token = Some(reply.json()["token"].as_str().unwrap().to_owned());
+        email.clone_into(&mut self.email);
+    }
+
+    /// Logs in again: tokens end after a while.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn log_in_again(&mut self) {
+        let email = self.email.clone();
+        self.log_in(&email).await;
+    }
+
+    /// What shows who one is, in the header `Authorization`.
+    pub fn bearer(&self) -> String {
+        format!("Bearer {}", self.token.as_deref().unwrap_or_default())
+    }
+
+    /// Sends a request.
+    pub async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+        let bearer = self.bearer();
+        let headers = [("authorization", bearer.as_str())];
+        let headers = if self.token.is_some() { &headers[..] } else { &[] };
+        let body = body.map(Value::to_string).unwrap_or_default();
+        self.api.send(method, &format!("/api/v1{path}"), headers, body.as_bytes()).await
+    }
+
+    /// What is there.
+    ///
+    /// # Panics
+    /// When it is not shown.
+    pub async fn shown(&self, path: &str) -> Value {
+        let reply = self.ask("GET", path, None).await;
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        reply.json()
+    }
+
+    /// What is made.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub async fn made(&self, path: &str, body: &Value) -> Value {
+        let reply = self.ask("POST", path, Some(body)).await;
+        assert_eq!(reply.status, 201, "{path}: {reply:?}");
+        reply.json()
+    }
+
+    /// What is changed, as it is then.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub async fn put(&self, path: &str, body: &Value) -> Value {
+        let reply = self.ask("PUT", path, Some(body)).await;
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        reply.json()
+    }
+
+    /// Deletes.
+    ///
+    /// # Panics
+    /// When it is not possible.
+    pub async fn delete(&self, path: &str) {
+        let reply = self.ask("DELETE", path, None).await;
+        assert_eq!((reply.status, reply.text().as_str()), (204, ""), "{path}: {reply:?}");
+    }
+
+    /// The id of one's tenant.
+    ///
+    /// # Panics
+    /// When one has none.
+    pub async fn tenant(&self) -> String {
+        self.shown("/auth/me").await["tenant_id"].as_str().unwrap().to_owned()
+    }
+
+    /// The id of a new project.
+    ///
+    /// # Panics
+    /// When it is not made.
+    pub async fn project(&self, name: &str) -> String {
+        let path = format!("/tenants/{}/projects", self.tenant().await);
+        self.made(&path, &json!({ "name": name })).await["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The id of a new key of a project, and its text.
+    ///
+    /// # Panics
+    /// When it is not made.
+    pub async fn key(&self, project: &str) -> (String, String) {
+        self.key_with(project, &json!({ "description": "a key" })).await
+    }
+
+    /// The same of a key of which this is said.
+    ///
+    /// # Panics
+    /// When it is not made.
+    pub async fn key_with(&self, project: &str, body: &Value) -> (String, String) {
+        let key = self.made(&format!("/projects/{project}/keys"), body).await;
+        let text = |name: &str| key[name].as_str().unwrap().to_owned();
+        (text("id"), text("key"))
+    }
+}

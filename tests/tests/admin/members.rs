@@ -1,0 +1,58 @@
+//! From an invitation to a key, and out again.
+
+use rpcgate_core::clock::SystemClock;
+use rpcgate_tests::admin::{PASSWORD, Service};
+use rpcgate_tests::client::Client;
+use rpcgate_tests::gateway::Setup;
+use rpcgate_tests::node::Node;
+use serde_json::json;
+use std::sync::Arc;
+
+const EVE: &str = "eve@example.com";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_invited_does_what_the_role_permits_until_shown_the_door() {
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url()).set("admin", "auth_per_minute = 1000");
+    let service = Service::start(setup, Arc::new(SystemClock::new())).await;
+    let gateway = service.gateway().await;
+    let ada = service.owner("ada@example.com").await;
+    let tenant = ada.tenant().await;
+    let project = ada.project("of Ada").await;
+
+    let invitations = format!("/tenants/{tenant}/invitations");
+    let made = ada.made(&invitations, &json!({ "email": EVE, "role": "viewer" })).await;
+    let token = service.mailed(EVE);
+    assert!(!made.to_string().contains(&token), "the token is in the mail alone");
+    let form = json!({ "token": token, "name": "Eve", "password": PASSWORD });
+    let mut eve = service.stranger();
+    let joined = eve.made("/auth/invitation", &form).await;
+    assert_eq!(joined, json!({ "email": EVE, "name": "Eve", "confirmed": true }));
+    let again = eve.ask("POST", "/auth/invitation", Some(&form)).await;
+    assert_eq!(again.status, 400, "an invitation is good once: {again:?}");
+    assert_eq!(ada.shown(&invitations).await, json!([]));
+
+    eve.log_in(EVE).await;
+    assert_eq!(eve.tenant().await, tenant);
+    let keys = format!("/projects/{project}/keys");
+    let new = json!({ "description": "Eve's" });
+    assert_eq!(eve.shown(&keys).await, json!([]));
+    assert_eq!(eve.ask("POST", &keys, Some(&new)).await.status, 403, "a viewer looks and changes nothing");
+
+    let members = ada.shown(&format!("/tenants/{tenant}/members")).await;
+    let member =
+        |email: &str| members.as_array().unwrap().iter().find(|one| one["email"] == email).unwrap().clone();
+    let path = |email: &str| format!("/tenants/{tenant}/members/{}", member(email)["id"].as_str().unwrap());
+    ada.put(&path(EVE), &json!({ "role": "developer" })).await;
+    let (_, text) = eve.key_with(&project, &new).await;
+    let client = Client::new(gateway.addr(), Some(&text));
+    assert_eq!(client.call("eth", "eth_call", "[]").await.status, 200);
+
+    let last = ada.ask("DELETE", &path("ada@example.com"), None).await;
+    assert_eq!(last.status, 409, "the last owner stays: {last:?}");
+    ada.delete(&path(EVE)).await;
+    assert_eq!(eve.ask("GET", "/auth/me", None).await.status, 401, "at once");
+    let login = json!({ "email": EVE, "password": PASSWORD });
+    assert_eq!(eve.ask("POST", "/auth/login", Some(&login)).await.status, 401);
+    assert_eq!(client.call("eth", "eth_call", "[]").await.status, 200, "the key is the project's");
+}

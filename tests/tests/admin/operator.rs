@@ -1,0 +1,70 @@
+//! What operators change, in force at every gateway within a second.
+
+use crate::watch::Pair;
+use rpcgate_tests::client::Reply;
+use serde_json::json;
+
+const CALL: (&str, &str) = ("eth", "eth_getBalance");
+
+fn is_served(reply: &Reply) -> bool {
+    (reply.status, reply.code()) == (200, 0)
+}
+
+/// Two gateways, a project of theirs, and a key's text.
+async fn pair() -> (Pair, String, String) {
+    let pair = Pair::start().await;
+    let project = pair.owner.project("one").await;
+    let (_, text) = pair.owner.key(&project).await;
+    (pair, project, text)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_tenant_is_refused_everywhere_and_served_again_with_the_same_key() {
+    let (pair, _, text) = pair().await;
+    let call = (text.as_str(), CALL.0, CALL.1);
+    let path = format!("/operator/tenants/{}", pair.owner.tenant().await);
+    let status = async |status| drop(pair.operator.put(&path, &json!({ "status": status })).await);
+    for _ in 0..3 {
+        let is_suspended = |reply: &Reply| {
+            reply.status == 402 && reply.text().contains("account suspended — contact your administrator")
+        };
+        pair.change("a tenant is suspended", call, status("suspended"), is_suspended).await;
+        pair.change("it is active again", call, status("active"), is_served).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn weights_plans_and_tiers_are_in_force_everywhere() {
+    let (pair, _, text) = pair().await;
+    let call = (text.as_str(), CALL.0, CALL.1);
+    let put = async |path: &str, body| drop(pair.operator.put(path, &body).await);
+    let weight = "/operator/cu-weights/eth/eth_getBalance";
+    let costs = |cu| move |reply: &Reply| is_served(reply) && reply.cu() == cu;
+    pair.change("a method costs more", call, put(weight, json!({ "cu": 9 })), costs(9)).await;
+    pair.change("it costs what is deployed", call, pair.operator.delete(weight), costs(5)).await;
+
+    let limit = |limit| move |reply: &Reply| reply.number("x-ratelimit-limit-minute") == limit;
+    let plan = put("/operator/plans/enterprise", json!({ "per_minute": 800_000 }));
+    pair.change("a plan has fewer requests", call, plan, limit(800_000)).await;
+    let path = format!("/operator/tenants/{}", pair.owner.tenant().await);
+    pair.change("a tenant moves", call, put(&path, json!({ "tier": "premium" })), limit(900_000)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quotas_and_switched_chains_are_in_force_everywhere() {
+    let (pair, project, text) = pair().await;
+    let call = (text.as_str(), CALL.0, CALL.1);
+    let put = async |path: &str, body| drop(pair.operator.put(path, &body).await);
+    let quota = format!("/operator/projects/{project}/quota");
+    let has = |code: i64, words: &'static str| {
+        move |reply: &Reply| (reply.status, reply.code()) == (200, code) && reply.text().contains(words)
+    };
+    let over = has(-32005, "compute unit quota exceeded");
+    pair.change("a quota is used up", call, put(&quota, json!({ "cu_per_day": 0 })), over).await;
+    pair.change("the default holds again", call, pair.operator.delete(&quota), is_served).await;
+
+    let chain = "/operator/chains/eth";
+    let off = has(-32601, "chain not available at this location");
+    pair.change("a chain is switched off", call, put(chain, json!({ "enabled": false })), off).await;
+    pair.change("it is switched on", call, put(chain, json!({ "enabled": true })), is_served).await;
+}

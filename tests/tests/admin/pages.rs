@@ -1,0 +1,161 @@
+//! The pages in a real browser.
+
+mod browser;
+
+use browser::{Browser, ELSEWHERE, Reader};
+use rpcgate_core::clock::SystemClock;
+use rpcgate_tests::admin::{PASSWORD, Service};
+use rpcgate_tests::gateway::Setup;
+use serde_json::{Value, json};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+const EMAIL: &str = "ada@example.com";
+/// A name that does something wherever it is taken for markup.
+const NASTY: &str = "<script>window.owned=1</script><img src=x onerror=\"window.owned=1\"> & O'Ada";
+
+/// Has pages read in a browser, which is ended however that ends.
+async fn in_browser<F: Future<Output = ()> + Send + 'static>(
+    host: &str,
+    is_narrow: bool,
+    read: impl FnOnce(Arc<Service>, Reader) -> F,
+) {
+    let Some(browser) = Browser::start(is_narrow).await else { return };
+    let service = Arc::new(Service::start(Setup::new(), Arc::new(SystemClock::new())).await);
+    let base = format!("http://{host}:{}", service.addr().port());
+    let reader = Reader { client: browser.client.clone(), base };
+    let outcome = tokio::spawn(read(service.clone(), reader)).await;
+    browser.stop().await;
+    if let Err(error) = outcome {
+        resume_unwind(error.into_panic());
+    }
+    Arc::into_inner(service).unwrap().stop().await;
+}
+
+/// From nobody to somebody who is logged in, by nothing but what the pages show.
+async fn come_in(service: &Service, reader: &Reader) {
+    reader.open("/").await;
+    reader.reads("Log in").await;
+    reader.press("a[href=register]").await;
+    reader.reads("Create an account").await;
+    reader.write("name", NASTY).await;
+    reader.write("email", EMAIL).await;
+    reader.write("password", PASSWORD).await;
+    reader.press("form[action=register] button").await;
+    reader.reads("Look into your mail").await;
+
+    let token = service.mailed(EMAIL);
+    reader.open(&format!("/confirm?token={token}")).await;
+    reader.reads("Confirm your address").await;
+    assert!(service.mails(EMAIL)[0].contains(&format!("/confirm?token={token}")));
+    reader.press("form[action=confirm] button").await;
+    reader.reads("Your address is confirmed").await;
+    reader.press("a[href=login]").await;
+    log_in(reader).await;
+}
+
+async fn log_in(reader: &Reader) {
+    reader.reads("Log in").await;
+    reader.write("email", EMAIL).await;
+    reader.write("password", PASSWORD).await;
+    reader.press("form[action=login] button").await;
+    reader.reads(&format!("Welcome, {NASTY}")).await;
+    assert_eq!(reader.path().await, "/");
+}
+
+async fn log_out(reader: &Reader) {
+    reader.press("form[action=logout] button").await;
+    reader.reads("Log in").await;
+    assert_eq!(reader.path().await, "/login");
+    reader.open("/").await;
+    reader.reads("Log in").await;
+    assert_eq!(reader.path().await, "/login");
+}
+
+/// Whether a script of somebody else's has run, and how many scripts and pictures the page has beside its own.
+async fn strange(reader: &Reader) -> Value {
+    let script = "return [window.owned === undefined, \
+                  document.querySelectorAll('script, img:not([src=\"static/icon.svg\"])').length]";
+    reader.run(script).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn somebody_registers_confirms_and_logs_in_and_out() {
+    in_browser("127.0.0.1", false, async |service: Arc<Service>, reader: Reader| {
+        come_in(&service, &reader).await;
+        assert!(reader.find(".mark").await.text().await.unwrap() == "confirmed");
+        assert_eq!(strange(&reader).await, json!([true, 0]));
+        let planted = "const script = document.createElement('script'); script.textContent = 'window.owned = 1'; \
+                       document.body.append(script); return window.owned === undefined";
+        assert_eq!(reader.run(planted).await, json!(true), "the policy lets no script into a page");
+        assert_eq!(reader.run("return document.cookie").await, json!(""), "no script reads the cookie");
+
+        reader.press("a[href='swagger/']").await;
+        reader.find("#swagger-ui .opblock").await;
+        reader.open("/").await;
+        log_out(&reader).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_plain_http_and_on_a_telephone_too() {
+    in_browser(ELSEWHERE, true, async |service: Arc<Service>, reader: Reader| {
+        reader.open("/register").await;
+        assert_eq!(reader.run("return [isSecureContext, innerWidth]").await, json!([false, browser::NARROW]));
+        come_in(&service, &reader).await;
+        log_out(&reader).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_form_that_was_refused_can_be_sent_again() {
+    in_browser("127.0.0.1", false, async |_: Arc<Service>, reader: Reader| {
+        reader.open("/register").await;
+        // What the browser would not let pass.
+        reader.run("document.querySelector('form').noValidate = true").await;
+        reader.write("email", "ada").await;
+        reader.write("password", PASSWORD).await;
+        reader.press("form button").await;
+        let told = reader.find("[role=alert]").await.text().await.unwrap();
+        assert_eq!(told, "The e-mail address must be of the form name@example.com.");
+        assert_eq!([reader.written("email").await, reader.written("password").await], ["ada", ""]);
+        reader.write("email", EMAIL).await;
+        reader.write("password", PASSWORD).await;
+        reader.press("form button").await;
+        reader.reads("Look into your mail").await;
+
+        reader.open("/login").await;
+        reader.write("email", EMAIL).await;
+        reader.write("password", "not the password").await;
+        reader.press("form button").await;
+        let told = reader.find("[role=alert]").await.text().await.unwrap();
+        assert_eq!(told, "The e-mail address or the password is wrong.");
+        assert_eq!([reader.written("email").await, reader.written("password").await], [EMAIL, ""]);
+        let focus = reader.run("return document.activeElement.name").await;
+        assert_eq!(focus, json!("password"), "where to go on");
+        // The key Enter.
+        reader.write("password", &format!("{PASSWORD}\u{e007}")).await;
+        reader.reads("Welcome").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_form_on_another_site_logs_nobody_out() {
+    in_browser("127.0.0.1", false, async |service: Arc<Service>, reader: Reader| {
+        come_in(&service, &reader).await;
+        let target = format!("{}/logout", reader.base);
+        let page =
+            format!("data:text/html,<form method=post action={target}><button>A prize</button></form>");
+        reader.client.goto(&page).await.unwrap();
+        reader.press("button").await;
+        reader.reads("That did not work").await;
+        let told = reader.find("[role=alert]").await.text().await.unwrap();
+        assert_eq!(told, "This form was not sent from a page of ours.");
+        reader.open("/").await;
+        reader.reads(&format!("Welcome, {NASTY}")).await;
+    })
+    .await;
+}

@@ -1,0 +1,121 @@
+//! What a caller counts by itself, and how that must look in a usage view.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Names of the sums that a caller can count.
+pub(crate) const SUMS: [&str; 8] = [
+    "requests",
+    "billed_requests",
+    "billable_units",
+    "errors",
+    "rejected",
+    "cache_hits",
+    "request_bytes",
+    "response_bytes",
+];
+
+/// Names of the sums that are zero here: nobody opens a stream, and no time passes during a call.
+const ZEROES: [&str; 4] = ["ws_connections", "ws_refused", "ws_messages", "avg_latency_ms"];
+
+/// Values of [`SUMS`].
+pub(crate) type Sums = [u64; 8];
+
+/// Rows of a view by what they are grouped by.
+pub(crate) type Rows = BTreeMap<Vec<String>, Sums>;
+
+/// Whose key a call was made with.
+#[derive(Clone, Debug)]
+pub(crate) struct Who {
+    pub(crate) tenant: usize,
+    pub(crate) project: String,
+    pub(crate) key: String,
+}
+
+/// A call, as its caller has seen it.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) who: Who,
+    /// Number of the UTC hour it was sent in.
+    pub(crate) hour: u64,
+    pub(crate) chain: &'static str,
+    pub(crate) method: String,
+    pub(crate) status: u16,
+    pub(crate) sums: Sums,
+}
+
+impl Call {
+    fn cell(&self, name: &str) -> String {
+        match name {
+            "hour" => moment(self.hour),
+            "day" => moment(self.hour / 24 * 24),
+            "chain" => self.chain.to_owned(),
+            "method" => self.method.clone(),
+            "key" => self.who.key.clone(),
+            "project" | "project_id" => self.who.project.clone(),
+            "transport" => "http".to_owned(),
+            "status" => self.status.to_string(),
+            other => panic!("no such name: {other}"),
+        }
+    }
+
+    /// Whether it is among what these filters leave.
+    pub(crate) fn is_in(&self, only: &[(&str, &str)]) -> bool {
+        only.iter().all(|(name, value)| self.cell(name) == *value)
+    }
+}
+
+/// The first moment of an hour. All of this plays in January 2027.
+pub(crate) fn moment(hour: u64) -> String {
+    let since = hour - JANUARY;
+    assert!(since < 31 * 24, "not in January 2027");
+    format!("2027-01-{:02}T{:02}:00:00Z", 1 + since / 24, since % 24)
+}
+
+/// The hour that begins with 2027-01-01T00:00:00Z.
+const JANUARY: u64 = 1_798_761_600 / 3_600;
+
+/// The rows that these calls come to.
+pub(crate) fn rows<'c>(calls: impl IntoIterator<Item = &'c Call>, groups: &[&str]) -> Rows {
+    let mut rows = Rows::new();
+    for call in calls {
+        let row = rows.entry(groups.iter().map(|name| call.cell(name)).collect()).or_default();
+        add(row, &call.sums);
+    }
+    rows
+}
+
+/// All of these calls together.
+pub(crate) fn total<'c>(calls: impl IntoIterator<Item = &'c Call>) -> Sums {
+    rows(calls, &[]).into_values().next().unwrap_or_default()
+}
+
+pub(crate) fn add(sums: &mut Sums, more: &Sums) {
+    for (sum, more) in sums.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
+
+/// The sums in an object of a view.
+pub(crate) fn sums(object: &Value) -> Sums {
+    for name in ZEROES {
+        assert_eq!(object[name].as_f64(), Some(0.0), "{name}: {object}");
+    }
+    SUMS.map(|name| object[name].as_u64().unwrap())
+}
+
+/// The rows of a view, which must have no other members than they should.
+pub(crate) fn shown(view: &Value, groups: &[&str]) -> Rows {
+    let mut rows = Rows::new();
+    for row in view["rows"].as_array().unwrap() {
+        assert_eq!(row.as_object().unwrap().len(), groups.len() + SUMS.len() + ZEROES.len(), "{row}");
+        let cell = |name: &&str| match &row[*name] {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            other => panic!("{name}: {other}"),
+        };
+        let there = rows.insert(groups.iter().map(cell).collect(), sums(row));
+        assert!(there.is_none(), "there twice: {row}");
+    }
+    rows
+}

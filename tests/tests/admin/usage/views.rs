@@ -1,0 +1,100 @@
+//! `GET /usage`, however it is grouped and filtered.
+
+use super::*;
+
+const GROUPS: [&str; 8] = ["hour", "day", "chain", "method", "key", "project", "transport", "status"];
+
+/// What callers must have been told at least once, or this would show less than it says.
+const TOLD: [&str; 17] = [
+    "200 backend request failed",
+    "200 chain not available at this location",
+    "200 compute unit quota exceeded",
+    "200 method not available",
+    "200 the node says no",
+    "400 invalid request",
+    "400 parse error",
+    "401 Invalid authentication credentials",
+    "402 account suspended — contact your administrator",
+    "403 API key not permitted for this chain",
+    "403 debug methods not permitted",
+    "403 method not permitted for this project",
+    "413 batch too large",
+    "413 request too large",
+    "429 API rate limit exceeded",
+    "429 Heavy method rate limit: 1/min for eth_getLogs",
+    "429 heavy method rate limit exceeded for your plan, retry later",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_view_of_usage_is_what_callers_count_themselves() {
+    let seed = Seed::new();
+    let town = lived(&seed).await;
+    let told: BTreeSet<_> = town.callers.iter().flat_map(|caller| &caller.told).map(String::as_str).collect();
+    let untold: Vec<_> = TOLD.iter().filter(|words| !told.contains(**words)).collect();
+    assert!(untold.is_empty(), "nobody was told {untold:?}");
+
+    let mut dice = seed.dice(99);
+    let mut names = move |count: usize| loop {
+        let mut left = GROUPS.to_vec();
+        let picked: Vec<_> =
+            (0..count).map(|_| left.swap_remove(dice.below(left.len() as u64) as usize)).collect();
+        if !(picked.contains(&"hour") && picked.contains(&"day")) {
+            break picked;
+        }
+    };
+    let first = START.hour();
+    for tenant in [0, 1] {
+        let calls = town.calls(tenant);
+        assert!(calls.iter().any(|call| call.sums[5] == 1) && calls.len() > 300, "{}", calls.len());
+        town.check(tenant, &[], &[], None).await;
+        for (at, one) in GROUPS.iter().enumerate() {
+            town.check(tenant, &[*one], &[], None).await;
+            for other in &GROUPS[at + 1..] {
+                if (*one, *other) != ("hour", "day") {
+                    town.check(tenant, &[*one, *other], &[], None).await;
+                }
+            }
+        }
+        for count in [3, 4].repeat(12) {
+            town.check(tenant, &names(count), &[], None).await;
+        }
+        let mut filters =
+            vec![("transport", "http".to_owned()), ("transport", "ws".into()), ("transport", "grpc".into())];
+        filters.extend([("chain", "xlm".into()), ("method", "nothing".into())]);
+        for call in &calls {
+            let values = [
+                ("chain", call.chain.to_owned()),
+                ("method", call.method.clone()),
+                ("key", call.who.key.clone()),
+                ("project_id", call.who.project.clone()),
+            ];
+            filters.extend(values);
+        }
+        // Of a deleted project nobody can ask by its id, but what it used is in all other views.
+        let gone = ("project_id", town.gone().to_owned());
+        let path = format!("/usage?project_id={}", gone.1);
+        assert_eq!(town.owners[tenant].ask("GET", &path, None).await.status, 404);
+        let filters: BTreeSet<_> = filters.into_iter().filter(|filter| *filter != gone).collect();
+        let filters: Vec<_> = filters.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        for only in &filters {
+            town.check(tenant, &names(2), &[*only], None).await;
+        }
+        for (at, one) in filters.iter().enumerate() {
+            let other = filters[(at * 7 + 3) % filters.len()];
+            if one.0 != other.0 {
+                town.check(tenant, &names(1), &[*one, other], Some(first..first + 9)).await;
+            }
+        }
+        for hours in [
+            first..first + 1,
+            first + 1..first + 2,
+            first + 2..first + 13,
+            first - 3..first + 40,
+            first + 13..first + 25,
+            first + 25..first + 26,
+            first + 13..first + 30,
+        ] {
+            town.check(tenant, &names(2), &[], Some(hours)).await;
+        }
+    }
+}
