@@ -25,7 +25,7 @@ use arc_swap::ArcSwap;
 use axum::{Json, Router};
 use rpcgate_chains::family::evm::{self, Evm};
 use rpcgate_chains::family::utxo::{self, Utxo};
-use rpcgate_core::adapter::{Adapter, KeyPlaces, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, KeyPlaces, Probe, Seen, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Changes, Dialect, Facts, Flags, Method, Rule};
@@ -70,10 +70,13 @@ static HARBOUR_FACTS: Facts = Facts {
     title: "Harbour",
     aliases: &["port"],
     dialect: Dialect::JsonRpc2,
+    https: true,
+    rest: false,
     batch: true,
     ws: false,
     grpc: false,
     final_depth: 3,
+    max_lag: 2,
 };
 
 impl Adapter for Harbour {
@@ -125,11 +128,11 @@ impl Adapter for Harbour {
 
     /// How the gateway finds out how long the ledger is.
     fn probe(&self) -> Probe {
-        Probe { method: "harbour_length", params: "[]" }
+        Probe::Rpc { method: "harbour_length", params: "[]" }
     }
 
-    fn height(&self, result: &[u8]) -> Option<u64> {
-        serde_json::from_slice(result).ok()
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        serde_json::from_slice(answer).ok().map(Seen::at)
     }
 }
 

@@ -74,6 +74,7 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
             operator::weights::delete
         )))
         .routes(door.operator(routes!(operator::chains::switch)))
+        .routes(door.operator(routes!(operator::nodes::list)))
         .routes(door.operator(routes!(operator::plans::get, operator::plans::update)))
         // catalog
         .routes(door.user(routes!(plans::list)))

@@ -6,7 +6,7 @@ use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
 
 /// Two epochs of 32 slots: what the beacon chain finalises when enough validators vote.
-static FACTS: Facts = Facts { aliases: &["ethereum"], ..evm::facts("eth", "Ethereum", 64) };
+static FACTS: Facts = Facts { aliases: &["ethereum"], max_lag: 3, ..evm::facts("eth", "Ethereum", 64) };
 
 /// The chain as deployed.
 pub const ETH: Evm = Evm::new(&FACTS, 1).forbidding_debug().with_methods(&[

@@ -6,16 +6,26 @@ use std::sync::Arc;
 
 pub mod family;
 
+pub mod aptos;
 pub mod avax;
 pub mod bch;
 pub mod bsc;
 pub mod btc;
+pub mod cardano;
+pub mod cosmos;
 pub mod dash;
 pub mod doge;
 pub mod eth;
 pub mod liquid;
 pub mod ltc;
+pub mod near;
 pub mod polygon;
+pub mod solana;
+pub mod sui;
+pub mod ton;
+pub mod tron;
+pub mod xlm;
+pub mod xrp;
 
 #[cfg(feature = "simulate")]
 pub mod simulate;
@@ -35,6 +45,16 @@ pub const CATALOG: &[Make] = &[
     doge::adapter,
     dash::adapter,
     liquid::adapter,
+    xrp::adapter,
+    xlm::adapter,
+    tron::adapter,
+    cosmos::adapter,
+    near::adapter,
+    aptos::adapter,
+    sui::adapter,
+    cardano::adapter,
+    ton::adapter,
+    solana::adapter,
 ];
 
 /// The adapters of [`CATALOG`], in its order.
@@ -90,22 +110,43 @@ mod tests {
 
     #[test]
     fn the_catalog_is_the_chain_table_in_its_order() {
+        use Dialect::{JsonRpc2, Ogmios, Rest, Ton, Utxo, Xrp};
         let table: Vec<_> = catalog()
             .map(|adapter| {
                 let facts = adapter.facts();
                 (facts.name.as_str(), facts.dialect, facts.batch, facts.ws, facts.grpc)
             })
             .collect();
-        let evm = EVM.map(|name| (name, Dialect::JsonRpc2, true, true, false));
-        let utxo = UTXO.map(|name| (name, Dialect::Utxo, true, false, false));
-        assert_eq!(table, [&evm[..], &utxo[..]].concat());
+        let evm = EVM.map(|name| (name, JsonRpc2, true, true, false));
+        let utxo = UTXO.map(|name| (name, Utxo, true, false, false));
+        let others = [
+            ("xrp", Xrp, false, true, false),
+            ("xlm", Rest, false, false, false),
+            ("tron", Rest, false, false, true),
+            ("cosmos", Rest, false, true, true),
+            ("near", JsonRpc2, true, false, false),
+            ("aptos", Rest, false, false, false),
+            ("sui", JsonRpc2, true, false, false),
+            ("cardano", Ogmios, true, true, false),
+            ("ton", Ton, false, false, false),
+            ("solana", JsonRpc2, false, true, false),
+        ];
+        assert_eq!(table, [&evm[..], &utxo[..], &others[..]].concat());
+        assert!(
+            catalog().all(|adapter| adapter.facts().https == (adapter.facts().name.as_str() != "solana"))
+        );
     }
 
     #[test]
     fn scopes_take_paths_and_the_specifications_aliases() {
-        for (alias, path) in
-            [("bitcoin", "btc"), ("ethereum", "eth"), ("litecoin", "ltc"), ("avalanche", "avax")]
-        {
+        for (alias, path) in [
+            ("bitcoin", "btc"),
+            ("ethereum", "eth"),
+            ("ripple", "xrp"),
+            ("stellar", "xlm"),
+            ("litecoin", "ltc"),
+            ("avalanche", "avax"),
+        ] {
             assert_eq!(scoped(alias).map(ChainName::as_str), Some(path));
             assert_eq!(scoped(path).map(ChainName::as_str), Some(path));
             assert!(by_path(alias).is_none(), "{alias} is no path");
@@ -189,6 +230,80 @@ mod tests {
             costs(path, 1, &dearer);
             assert!(by_path(path).expect(path).methods().iter().all(|method| method.rule.cu == 1));
         }
+    }
+
+    #[test]
+    fn methods_of_the_other_chains_weigh_what_the_specification_says() {
+        for (path, rows) in [
+            (
+                "tron",
+                &[
+                    (0, &["getnodeinfo"][..]),
+                    (1, &["getnowblock", "getchainparameters", "triggerconstantcontract"]),
+                    (5, &["getaccount", "gettransactionbyid", "gettransactioninfobyid"]),
+                    (10, &["getblockbynum", "getblockbyid"]),
+                    (15, &["createtransaction"]),
+                    (20, &["broadcasttransaction", "broadcasthex", "triggersmartcontract"]),
+                ][..],
+            ),
+            (
+                "xrp",
+                &[
+                    (0, &["server_info", "fee"]),
+                    (1, &["server_state", "ledger_current", "random", "account_tx"]),
+                    (5, &["account_info", "tx"]),
+                    (10, &["ledger"]),
+                    (20, &["submit", "submit_multisigned"]),
+                ],
+            ),
+            (
+                "near",
+                &[
+                    (0, &["status", "network_info"]),
+                    (1, &["gas_price", "validators", "send_tx"]),
+                    (5, &["block", "chunk", "tx"]),
+                    (10, &["query", "EXPERIMENTAL_tx_status"]),
+                    (20, &["broadcast_tx_async", "broadcast_tx_commit"]),
+                ],
+            ),
+            (
+                "sui",
+                &[
+                    (0, &["sui_getReferenceGasPrice"]),
+                    (
+                        1,
+                        &[
+                            "sui_getLatestCheckpointSequenceNumber",
+                            "sui_getTotalTransactionBlocks",
+                            "suix_getBalance",
+                        ],
+                    ),
+                    (5, &["sui_getObject", "sui_getTransactionBlock"]),
+                    (10, &["sui_multiGetTransactionBlocks"]),
+                    (15, &["sui_dryRunTransactionBlock", "sui_devInspectTransactionBlock"]),
+                    (20, &["sui_executeTransactionBlock"]),
+                ],
+            ),
+            (
+                "ton",
+                &[
+                    (0, &["getConfigAll"]),
+                    (1, &["getMasterchainInfo", "getAddressInformation"]),
+                    (5, &["getTransactions", "lookupBlock", "getShardBlockProof"]),
+                    (10, &["runGetMethod"]),
+                    (20, &["sendBoc", "sendBocReturnHash"]),
+                ],
+            ),
+            ("xlm", &[(1, &["info", "metrics", "quorum"])]),
+            ("cosmos", &[(1, &["latest", "txs", "by_denom", "validators"])]),
+            ("aptos", &[(1, &["v1", "transactions", "view", "estimate_gas_price"])]),
+            ("cardano", &[(1, &["queryNetwork/tip", "submitTransaction", "queryLedgerState/utxo"])]),
+        ] {
+            for (cu, methods) in rows {
+                costs(path, *cu, methods);
+            }
+        }
+        assert_eq!(chain("sui").look_up("suix_getReferenceGasPrice").rule.cu, 0);
     }
 
     #[test]

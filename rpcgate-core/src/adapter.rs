@@ -2,6 +2,8 @@
 
 use crate::call::CallView;
 use crate::chain::{Chain, Facts, Method, Rule};
+use crate::refusal::Refusal;
+use crate::rest::Path;
 use std::fmt::Debug;
 
 /// A chain's node API, as far as the road depends on it.
@@ -11,6 +13,20 @@ use std::fmt::Debug;
 pub trait Adapter: Send + Sync + Debug + 'static {
     /// What is fixed about the chain.
     fn facts(&self) -> &'static Facts;
+
+    /// What a request with this HTTP method for this path below the chain's own asks for. By default calls are posted to
+    /// the chain's own path, and there is nothing below it.
+    ///
+    /// # Errors
+    /// The refusal that answers it before anybody is known.
+    fn surface(&self, verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
+        posted(verb, path)
+    }
+
+    /// Where below a node's URL JSON-RPC is spoken; by default at the URL itself.
+    fn rpc_path(&self) -> Option<&'static str> {
+        None
+    }
 
     /// The methods with a weight, a class or a mark of their own.
     fn methods(&self) -> Vec<Method>;
@@ -32,16 +48,71 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     /// about to be kept, and allowed to look into the result by a partial parse.
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled;
 
+    /// Whether what a node answered says that the call failed, where neither an `error` member nor an HTTP status tells:
+    /// given is the raw `result`, or the body of a REST answer. Such an answer is never kept.
+    fn is_error(&self, answer: &[u8]) -> bool {
+        let _ = answer;
+        false
+    }
+
+    /// Headers of a REST call that mean something to a node, in lower case.
+    fn headers(&self) -> &'static [&'static str] {
+        &["accept", "content-type"]
+    }
+
     /// Where else than in the `apikey` header and query parameter a key may be sent.
     fn key_places(&self) -> KeyPlaces {
         KeyPlaces::default()
     }
 
-    /// The call that asks a node for its newest height.
+    /// The call that asks a node how it fares.
     fn probe(&self) -> Probe;
 
-    /// The height in the raw `result` of the [`probe`](Adapter::probe).
-    fn height(&self, result: &[u8]) -> Option<u64>;
+    /// What the answer to the [`probe`](Adapter::probe) says: given is the raw `result`, or the body of a REST answer.
+    /// `None` if it cannot be read; then the node is not well.
+    fn seen(&self, answer: &[u8]) -> Option<Seen>;
+}
+
+/// Calls are posted to the chain's own path; there is nothing below it.
+///
+/// # Errors
+/// The refusal of anything else.
+pub fn posted(verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
+    match (path.as_str(), verb) {
+        ("", &http::Method::POST) => Ok(Surface::JsonRpc),
+        ("", _) => Err(Refusal::MethodNotAllowed { allow: "POST, OPTIONS" }),
+        _ => Err(Refusal::NoRoute),
+    }
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub enum Surface {
+    /// The calls in its body.
+    JsonRpc,
+    /// The one call that its path is.
+    Rest,
+    /// Nothing that a node has: the gateway answers it once its body is known, and so does it when `because` is asked.
+    Nothing {
+        /// Why, by the body.
+        because: fn(&[u8]) -> Refusal,
+    },
+}
+
+/// How a node fares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// Its newest height; 0: it knows nothing.
+    pub height: u64,
+    /// Whether it says itself that it has not caught up.
+    pub syncing: bool,
+}
+
+impl Seen {
+    /// A node at this height that does not say that it is behind.
+    pub const fn at(height: u64) -> Self {
+        Seen { height, syncing: false }
+    }
 }
 
 /// How permanent a result is.
@@ -64,11 +135,21 @@ pub struct KeyPlaces {
     pub query: Option<&'static str>,
 }
 
-/// A JSON-RPC call the gateway makes on its own behalf.
+/// A call that the gateway makes on its own behalf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Probe {
-    /// Its method.
-    pub method: &'static str,
-    /// Its parameters, as JSON.
-    pub params: &'static str,
+pub enum Probe {
+    /// A JSON-RPC call.
+    Rpc {
+        /// Its method.
+        method: &'static str,
+        /// Its parameters, as JSON; empty to leave them out.
+        params: &'static str,
+    },
+    /// A REST call.
+    Rest {
+        /// Path and query below the node's URL.
+        target: &'static str,
+        /// What is posted; `None`: it is a `GET`.
+        body: Option<&'static str>,
+    },
 }

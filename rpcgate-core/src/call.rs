@@ -1,10 +1,11 @@
 //! One call, whatever protocol brought it, and the set of calls that travels the road.
 
-use crate::chain::{ChainName, Found, Rule};
+use crate::chain::{ChainName, Dialect, Found, Rule};
 use crate::envelope::{BadItem, Envelope};
 use crate::fault::Fault;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
+use crate::rest::RestCall;
 use crate::tally::Tally;
 use std::fmt;
 use std::marker::PhantomData;
@@ -26,6 +27,8 @@ pub struct Call {
 pub enum Payload {
     /// A JSON-RPC call.
     JsonRpc(Envelope),
+    /// A REST call; its body is the request's.
+    Rest(Box<RestCall>),
     /// Something that is no call; it is answered and counted all the same.
     Bad(BadItem),
     /// A request that was refused before its body was read.
@@ -35,10 +38,19 @@ pub enum Payload {
 /// The method name of what is no call, in usage.
 pub const NO_METHOD: &str = "-";
 
+/// The method name, in usage, of a REST call whose own is longer than a name may be.
+const LONG_METHOD: &str = "(other)";
+
 impl Call {
     /// A JSON-RPC call with what was found for its method.
     pub fn json_rpc(envelope: Envelope, found: Found) -> Self {
         Call { payload: Payload::JsonRpc(envelope), rule: found.rule, metered: found.metered }
+    }
+
+    /// A REST call with what was found for its name.
+    pub fn rest(call: RestCall, found: Found) -> Self {
+        let metered = if call.has_long_name() { Some(LONG_METHOD) } else { found.metered };
+        Call { payload: Payload::Rest(Box::new(call)), rule: found.rule, metered }
     }
 
     /// What stands in for a call that could not be read.
@@ -51,7 +63,7 @@ impl Call {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.id.map(|id| id.of(body)),
             Payload::Bad(item) => item.id.map(|id| id.of(body)),
-            Payload::Unread => None,
+            Payload::Rest(_) | Payload::Unread => None,
         }
     }
 
@@ -63,12 +75,20 @@ impl Call {
         }
     }
 
-    /// The length of its own slice of the body, in bytes.
+    /// The shape of its answer on a chain of this one.
+    pub fn dialect(&self, chain: Dialect) -> Dialect {
+        match self.payload {
+            Payload::Rest(_) => Dialect::Rest,
+            _ => chain,
+        }
+    }
+
+    /// The length of its own slice of the body, in bytes. A REST call has none: what is in the body is all its own.
     pub fn len(&self) -> usize {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.whole.len(),
             Payload::Bad(item) => item.whole.len(),
-            Payload::Unread => 0,
+            Payload::Rest(_) | Payload::Unread => 0,
         }
     }
 
@@ -83,9 +103,18 @@ impl Call {
             Payload::JsonRpc(envelope) => {
                 (envelope.method.bytes(body), envelope.params.map_or(&b""[..], |params| params.of(body)))
             }
+            Payload::Rest(call) => (call.name(), call.line()),
             _ => (NO_METHOD.as_bytes(), &b""[..]),
         };
-        CallView { chain, method: self.metered.map_or(sent, str::as_bytes), sent, params, rule: self.rule }
+        let is_rest = matches!(self.payload, Payload::Rest(_));
+        CallView {
+            chain,
+            method: self.metered.map_or(sent, str::as_bytes),
+            sent,
+            params,
+            is_rest,
+            rule: self.rule,
+        }
     }
 }
 
@@ -98,8 +127,10 @@ pub struct CallView<'a> {
     pub method: &'a [u8],
     /// The name it was sent under, escapes resolved.
     pub sent: &'a [u8],
-    /// Its parameters as raw JSON; empty when there are none.
+    /// Its parameters as raw JSON; empty when there are none. Of a REST call its [line](RestCall::line).
     pub params: &'a [u8],
+    /// Whether it is a REST call.
+    pub is_rest: bool,
     /// What holds for it.
     pub rule: Rule,
 }
@@ -107,7 +138,14 @@ pub struct CallView<'a> {
 impl<'a> CallView<'a> {
     /// A call of `method` on `chain` without parameters, metered as it is sent.
     pub const fn new(chain: ChainName, method: &'a str, rule: Rule) -> Self {
-        CallView { chain, method: method.as_bytes(), sent: method.as_bytes(), params: b"", rule }
+        CallView {
+            chain,
+            method: method.as_bytes(),
+            sent: method.as_bytes(),
+            params: b"",
+            is_rest: false,
+            rule,
+        }
     }
 }
 

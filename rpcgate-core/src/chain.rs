@@ -44,15 +44,31 @@ pub enum Dialect {
     JsonRpc2,
     /// The UTXO daemons' JSON-RPC 1.0: `result`, `error` and `id` always present, one of the first two null.
     Utxo,
+    /// The XRP ledger server's: `result` alone, in which its errors are too; neither version nor id.
+    Xrp,
+    /// Ogmios': JSON-RPC 2.0, and the method's name in every answer.
+    Ogmios,
+    /// TonCenter's: `ok` beside `result`, or beside an `error` that is a text and a `code`.
+    Ton,
+    /// No envelope at all: an HTTP status, headers and a body.
+    Rest,
 }
 
 impl Dialect {
-    /// The version that the gateway gives its own calls: the JSON text of their `jsonrpc`.
-    pub const fn version(self) -> &'static str {
+    /// The version that the gateway gives its own calls: the JSON text of their `jsonrpc`. `None`: they have neither
+    /// version nor id.
+    pub const fn version(self) -> Option<&'static str> {
         match self {
-            Dialect::JsonRpc2 => "\"2.0\"",
-            Dialect::Utxo => "\"1.0\"",
+            Dialect::JsonRpc2 | Dialect::Ogmios | Dialect::Ton | Dialect::Rest => Some("\"2.0\""),
+            Dialect::Utxo => Some("\"1.0\""),
+            Dialect::Xrp => None,
         }
+    }
+
+    /// Whether the HTTP status of a node's answer is part of it, and passes to the client (contract, "nodes and
+    /// cache").
+    pub const fn has_status(self) -> bool {
+        matches!(self, Dialect::Utxo | Dialect::Ton | Dialect::Rest)
     }
 }
 
@@ -67,6 +83,10 @@ pub struct Facts {
     pub aliases: &'static [&'static str],
     /// The shape of its answers.
     pub dialect: Dialect,
+    /// Whether it is served over HTTP.
+    pub https: bool,
+    /// Whether calls have paths below the chain's own.
+    pub rest: bool,
     /// Whether a JSON array of calls may be posted.
     pub batch: bool,
     /// Whether it has a WebSocket stream.
@@ -75,6 +95,8 @@ pub struct Facts {
     pub grpc: bool,
     /// Blocks that must lie on top of a block before its data count as final for the cache. 0: final at once.
     pub final_depth: u64,
+    /// Blocks that a node may be behind the others: about half a minute's, and two at least.
+    pub max_lag: u64,
 }
 
 /// What the road must know of one call.

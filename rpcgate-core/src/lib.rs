@@ -21,6 +21,7 @@ pub mod quota;
 pub mod refusal;
 pub mod reply;
 pub mod request_id;
+pub mod rest;
 pub mod room;
 pub mod seam;
 pub mod secret;

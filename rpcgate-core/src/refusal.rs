@@ -2,6 +2,7 @@
 //! (specification, "Errors"; the silent points in the contract's section 3).
 
 use crate::chain::Dialect;
+use crate::json::{Cursor, DEEPEST};
 use http::StatusCode;
 use std::fmt;
 
@@ -57,6 +58,12 @@ pub enum Refusal {
         /// Seconds until every exhausted window has started anew.
         retry_after: u64,
     },
+    /// A REST path of a chain that is not served here.
+    NoChain,
+    /// What the chain's nodes do not serve over HTTP.
+    NotImplemented,
+    /// An array for a chain whose answers are none.
+    UnexpectedFormat,
     /// The chain is not served here.
     NotServed,
     /// A second call within the minute of a method that is paced.
@@ -84,6 +91,8 @@ enum Body {
     Error,
     /// A JSON-RPC error in the chain's dialect.
     Rpc,
+    /// A gRPC status as a gateway for REST writes it: `{"code": …, "message": …}`.
+    Status,
 }
 
 struct Row {
@@ -94,6 +103,9 @@ struct Row {
     grpc: u8,
     message: &'static str,
 }
+
+/// What an XRP ledger server says to a caller who is no administrator.
+const NO_PERMISSION: &[u8] = br#"{"result":{"error":"noPermission","error_code":6,"error_message":"You don't have permission for this command.","status":"error"}}"#;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -115,9 +127,12 @@ mod grpc {
 
 impl Refusal {
     /// One of each, for documents and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 26] = [
+    pub const ALL: [Refusal; 29] = [
         Refusal::NoRoute,
         Refusal::NoStream,
+        Refusal::NoChain,
+        Refusal::NotImplemented,
+        Refusal::UnexpectedFormat,
         Refusal::MethodNotAllowed { allow: "POST" },
         Refusal::InvalidPath,
         Refusal::UriTooLong,
@@ -146,13 +161,16 @@ impl Refusal {
 
     #[rustfmt::skip]
     const fn row(self) -> Row {
-        use Body::{Error, Message, Rpc};
+        use Body::{Error, Message, Rpc, Status};
         const fn row(status: StatusCode, body: Body, code: i32, grpc: u8, message: &'static str) -> Row {
             Row { status, body, code, grpc, message }
         }
         match self {
             Refusal::NoRoute => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "no Route matched with those values"),
             Refusal::NoStream => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "chain not available at this location"),
+            Refusal::NoChain => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "chain not available at this location"),
+            Refusal::NotImplemented => row(StatusCode::NOT_IMPLEMENTED, Status, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "Not Implemented"),
+            Refusal::UnexpectedFormat => row(StatusCode::OK, Rpc, INTERNAL, grpc::UNAVAILABLE, "unexpected backend response format"),
             Refusal::MethodNotAllowed { .. } => row(StatusCode::METHOD_NOT_ALLOWED, Message, INVALID_REQUEST, grpc::UNIMPLEMENTED, "method not allowed"),
             Refusal::InvalidPath => row(StatusCode::BAD_REQUEST, Message, INVALID_REQUEST, grpc::UNIMPLEMENTED, "invalid path"),
             Refusal::UriTooLong => row(StatusCode::URI_TOO_LONG, Message, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "URI too long"),
@@ -238,6 +256,16 @@ impl Refusal {
         match self.row().body {
             Body::Message => write_field("message", self.message(), out),
             Body::Error => write_field("error", self.message(), out),
+            Body::Status => {
+                out.extend_from_slice(b"{\"code\":");
+                out.extend_from_slice(itoa::Buffer::new().format(self.grpc()).as_bytes());
+                out.extend_from_slice(b",\"message\":");
+                crate::json::write_string(out, self.message());
+                out.push(b'}');
+            }
+            Body::Rpc if self == Refusal::Closed && dialect == Dialect::Xrp => {
+                out.extend_from_slice(NO_PERMISSION);
+            }
             Body::Rpc => self.write_item(dialect, id, out),
         }
     }
@@ -266,7 +294,8 @@ impl BackendFailure {
     /// The HTTP status of a call that failed alone.
     pub const fn status(self, dialect: Dialect) -> StatusCode {
         match dialect {
-            Dialect::JsonRpc2 | Dialect::Utxo => StatusCode::OK,
+            Dialect::Rest => StatusCode::BAD_GATEWAY,
+            _ => StatusCode::OK,
         }
     }
 
@@ -277,8 +306,39 @@ impl BackendFailure {
 
     /// Writes the answer, alone or as an item.
     pub fn write(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
-        write_error(dialect, id, INTERNAL, Self::MESSAGE, out);
+        match dialect {
+            Dialect::Rest => write_field("message", Self::MESSAGE, out),
+            _ => write_error(dialect, id, INTERNAL, Self::MESSAGE, out),
+        }
     }
+}
+
+impl Dialect {
+    /// The HTTP status that a node would have given this `error` object, had the call not been one of an array: UTXO
+    /// daemons tell it by the error's number, everybody else answers 200.
+    pub fn status_alone(self, error: &[u8]) -> StatusCode {
+        match self {
+            Dialect::Utxo => match code(error) {
+                Some(METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+                Some(INVALID_REQUEST) => StatusCode::BAD_REQUEST,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            },
+            _ => StatusCode::OK,
+        }
+    }
+}
+
+/// The `code` of an `error` object.
+fn code(error: &[u8]) -> Option<i32> {
+    let mut cursor = Cursor::new(error, DEEPEST);
+    cursor.enter_object().ok()?;
+    while let Some(name) = cursor.next_member().ok()? {
+        let value = cursor.value().ok()?.of(error);
+        if name.resolve(error).as_deref() == Some("code") {
+            return std::str::from_utf8(value).ok()?.parse().ok();
+        }
+    }
+    None
 }
 
 fn write_field(name: &str, text: &str, out: &mut Vec<u8>) {
@@ -299,7 +359,7 @@ fn write_error(dialect: Dialect, id: Option<&[u8]>, code: i32, message: &str, ou
         out.push(b'}');
     };
     match dialect {
-        Dialect::JsonRpc2 => {
+        Dialect::JsonRpc2 | Dialect::Xrp | Dialect::Ogmios | Dialect::Ton | Dialect::Rest => {
             out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
             out.extend_from_slice(id);
             out.extend_from_slice(b",\"error\":");
@@ -396,6 +456,17 @@ mod tests {
             body,
             br#"{"result":null,"error":{"code":-32603,"message":"backend request failed"},"id":"a"}"#
         );
+    }
+
+    #[test]
+    fn the_status_of_a_utxo_error_is_told_by_its_number() {
+        let status = |dialect: Dialect, error: &str| dialect.status_alone(error.as_bytes()).as_u16();
+        for (code, expected) in [(-32601, 404), (-32600, 400), (-5, 500), (-32700, 500)] {
+            let error = format!(r#"{{"message":"x","code":{code}}}"#);
+            assert_eq!(status(Dialect::Utxo, &error), expected);
+            assert_eq!(status(Dialect::JsonRpc2, &error), 200);
+        }
+        assert_eq!(status(Dialect::Utxo, "\"strange\""), 500);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Body;
 use parking_lot::Mutex;
 use std::fmt;
@@ -45,10 +45,66 @@ pub enum Form {
     Result(Bytes),
     /// The raw `error` object of a node, and the HTTP status the node gave it when it was asked alone.
     Error(Bytes, StatusCode),
+    /// The answer to a REST call.
+    Rest(Rest),
     /// A node's own answer to a set of one that is too large to be held: passed on as it comes.
     Stream(Streamed),
     /// Nothing: what a notification gets.
     Nothing,
+}
+
+/// The answer to a REST call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rest {
+    /// Its HTTP status.
+    pub status: StatusCode,
+    /// The headers that pass to the client, `Content-Type` among them.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// Whether it says that the call failed.
+    pub is_error: bool,
+}
+
+impl Rest {
+    /// All of it in one piece, for a store of bytes.
+    pub fn kept(&self) -> Bytes {
+        let lengths: usize =
+            self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 8).sum();
+        let mut out = Vec::with_capacity(6 + lengths + self.body.len());
+        out.extend_from_slice(&self.status.as_u16().to_be_bytes());
+        out.extend_from_slice(&(self.headers.len() as u32).to_be_bytes());
+        for (name, value) in &self.headers {
+            for part in [name.as_str().as_bytes(), value.as_bytes()] {
+                out.extend_from_slice(&(part.len() as u32).to_be_bytes());
+                out.extend_from_slice(part);
+            }
+        }
+        out.extend_from_slice(&self.body);
+        out.into()
+    }
+
+    /// What [`kept`](Rest::kept) made, which was no error. `None` for any other bytes.
+    pub fn restored(mut kept: Bytes) -> Option<Self> {
+        fn part(kept: &mut Bytes, len: usize) -> Option<Bytes> {
+            (len <= kept.len()).then(|| kept.split_to(len))
+        }
+        fn number(kept: &mut Bytes) -> Option<usize> {
+            let bytes = part(kept, 4)?;
+            usize::try_from(u32::from_be_bytes(bytes.as_ref().try_into().ok()?)).ok()
+        }
+        let status = part(&mut kept, 2)?;
+        let status = StatusCode::from_u16(u16::from_be_bytes(status.as_ref().try_into().ok()?)).ok()?;
+        let count = number(&mut kept)?;
+        let mut headers = HeaderMap::new();
+        for _ in 0..count {
+            let len = number(&mut kept)?;
+            let name = HeaderName::from_bytes(&part(&mut kept, len)?).ok()?;
+            let len = number(&mut kept)?;
+            headers.append(name, HeaderValue::from_maybe_shared(part(&mut kept, len)?).ok()?);
+        }
+        Some(Rest { status, headers, body: kept, is_error: false })
+    }
 }
 
 /// A body on its way from a node.
@@ -109,12 +165,29 @@ impl Form {
         }
     }
 
+    /// What a store of answers keeps of it: the raw result, or all of a REST answer that is no error.
+    pub fn kept(&self) -> Option<Bytes> {
+        match self {
+            Form::Rest(rest) if !rest.is_error => Some(rest.kept()),
+            other => other.result().cloned(),
+        }
+    }
+
+    /// What says how permanent it is: the raw result, or the body of a REST answer.
+    pub fn content(&self) -> Option<&Bytes> {
+        match self {
+            Form::Rest(rest) => Some(&rest.body),
+            other => other.result(),
+        }
+    }
+
     /// Whether the node answered with an error of its own.
     pub fn is_error(&self) -> bool {
         matches!(
             self,
             Form::Whole(Whole { inner: Err(_), .. })
                 | Form::Error(..)
+                | Form::Rest(Rest { is_error: true, .. })
                 | Form::Stream(Streamed { is_error: true, .. })
         )
     }
@@ -127,5 +200,31 @@ impl Form {
             Form::Whole(Whole { inner: Err(error), status, .. }) => Form::Error(error.clone(), *status),
             other => other.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_answer_is_the_same_after_it_was_kept() {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/x-bcs"));
+        headers.append("x-a", HeaderValue::from_static(""));
+        headers.append("x-a", HeaderValue::from_bytes(b"\xc3\xa9").unwrap());
+        let rest = Rest {
+            status: StatusCode::ACCEPTED,
+            headers,
+            body: Bytes::from_static(b"\x00\xff"),
+            is_error: false,
+        };
+        let kept = rest.kept();
+        assert_eq!(Rest::restored(kept.clone()), Some(rest));
+        for cut in 0..kept.len() - 2 {
+            assert_eq!(Rest::restored(kept.slice(..cut)), None, "{cut}");
+        }
+        let failed = Rest { is_error: true, ..Rest::restored(kept).unwrap() };
+        assert!(Form::Rest(failed.clone()).kept().is_none() && Form::Rest(failed).is_error());
     }
 }

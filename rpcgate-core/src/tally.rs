@@ -184,7 +184,7 @@ impl Tally {
             .map(|(index, entry)| Line {
                 method: entry.call.view(&self.body, name).method,
                 cu: charge(entry),
-                status: status(entry, dialect).as_u16(),
+                status: status(entry, entry.call.dialect(dialect)).as_u16(),
                 outcome: outcome(entry),
                 cached: matches!(
                     &entry.state,
@@ -244,6 +244,7 @@ fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
         State::Failed(_) => BackendFailure.status(dialect),
         State::Answered(reply) => match &reply.form {
             Form::Whole(whole) => whole.status,
+            Form::Rest(rest) => rest.status,
             Form::Stream(streamed) => streamed.status,
             Form::Error(_, status) => *status,
             Form::Result(_) | Form::Nothing => StatusCode::OK,

@@ -1,6 +1,6 @@
 //! A made-up chain with a method of every kind, for tests and examples of stations.
 
-use crate::adapter::{Adapter, Probe, Settled};
+use crate::adapter::{Adapter, Probe, Seen, Settled};
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
 use crate::chain::{Chain, Facts, Method, Rule};
@@ -18,10 +18,13 @@ impl Adapter for Toy {
             title: "Toy",
             aliases: &["playground"],
             dialect: Dialect::JsonRpc2,
+            https: true,
+            rest: false,
             batch: true,
             ws: false,
             grpc: false,
             final_depth: 2,
+            max_lag: 3,
         };
         &FACTS
     }
@@ -50,10 +53,10 @@ impl Adapter for Toy {
     }
 
     fn probe(&self) -> Probe {
-        Probe { method: "toy_height", params: "[]" }
+        Probe::Rpc { method: "toy_height", params: "[]" }
     }
 
-    fn height(&self, result: &[u8]) -> Option<u64> {
-        std::str::from_utf8(result).ok()?.parse().ok()
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        std::str::from_utf8(answer).ok()?.parse().ok().map(Seen::at)
     }
 }

@@ -40,7 +40,7 @@ use rpcgate_layers::request::authenticate::AuthenticateLayer;
 use rpcgate_layers::request::route::RouteLayer;
 use rpcgate_layers::request::scope::ScopeLayer;
 use rpcgate_layers::request::suspend::SuspendLayer;
-use rpcgate_layers::request::travel::{Departure, Known, Routed, Stamped};
+use rpcgate_layers::request::travel::{Aim, Departure, Known, Routed, Stamped};
 use rpcgate_layers::respond::RespondLayer;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -230,7 +230,8 @@ fn stations_of_calls(criterion: &mut Criterion) {
             Ok::<Option<Bytes>, Refusal>(None)
         });
         measure(&mut group, "each", EachLayer::new(ask).layer(Null), make);
-        let known = || Known { request: Box::new(desk.request(&read)), tally: desk.tally() };
+        let known =
+            || Known { request: Box::new(desk.request(&read)), aim: Aim::JsonRpc, tally: desk.tally() };
         measure(&mut group, "batch and join", BatchLayer::new().layer(Null), known);
         group.finish();
     }
@@ -240,12 +241,16 @@ fn stations_of_requests(criterion: &mut Criterion) {
     let desk = Desk::new();
     let read = body("toy_read", 1, false);
     let mut group = criterion.benchmark_group("a request");
-    let known = || Known { request: Box::new(desk.request(&read)), tally: desk.tally() };
+    let known = || Known { request: Box::new(desk.request(&read)), aim: Aim::JsonRpc, tally: desk.tally() };
     measure(&mut group, "null", Gone, known);
     measure(&mut group, "suspend", SuspendLayer::new().layer(Gone), known);
     measure(&mut group, "scope", ScopeLayer::new().layer(Gone), known);
-    let routed =
-        || Routed { stamped: desk.stamped(&read), chain: desk.chain.clone(), transport: Transport::Http };
+    let routed = || Routed {
+        stamped: desk.stamped(&read),
+        chain: desk.chain.clone(),
+        transport: Transport::Http,
+        aim: Aim::JsonRpc,
+    };
     let authenticate = AuthenticateLayer::new(desk.directory(), desk.books.clone()).layer(Gone);
     measure(&mut group, "authenticate", authenticate, routed);
     group.finish();

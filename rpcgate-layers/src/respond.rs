@@ -130,13 +130,13 @@ where
 }
 
 fn finish(departure: Departure, id: RequestId) -> (Response<ReplyBody>, Option<Receipt>) {
-    let Departure { status, headers, body, flow, tally, rated, refusal } = departure;
+    let Departure { status, headers, is_json, body, flow, tally, rated, refusal } = departure;
     let mut headers = match &tally {
         Some(tally) => {
             let windows = rated.then(|| tally.windows_now());
-            Metered { id, windows, units: tally.charged(), hit: tally.is_hit() }.headers(headers)
+            Metered { id, windows, units: tally.charged(), hit: tally.is_hit(), is_json }.headers(headers)
         }
-        None => headers::plain(id, false, headers),
+        None => headers::plain(id, false, is_json, headers),
     };
     let (body, receipt) = match flow {
         Some(flow) => (ReplyBody::flowing(flow, tally), None),

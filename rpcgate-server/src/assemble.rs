@@ -193,7 +193,7 @@ mod tests {
         none.get("eth").unwrap().head().set(7);
         let config = config("[chains.eth]\nnodes = [\"http://h/\"]\ncu = { x = 9 }\n");
         let clock: Arc<dyn Clock> = Arc::new(rpcgate_core::clock::SystemClock::new());
-        let eth = none.get("eth").unwrap().name();
+        let eth = none.get("eth").unwrap().facts();
         let pool = crate::nodes::pool(eth, &config.chains["eth"], &clock).unwrap().unwrap();
         let some = chains(&config, &PoolMap::from([("eth", pool)]), &none);
         let chain = some.get("eth").unwrap();

@@ -10,6 +10,7 @@ use crate::live::Live;
 use crate::nodes;
 use crate::state::{Keys, State};
 use parking_lot::Mutex;
+use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, Overlay};
 use rpcgate_core::seam::counters::MemoryCounters;
@@ -125,7 +126,8 @@ pub fn dry_run(config: &Config) -> Result<(), StartError> {
     for adapter in rpcgate_chains::catalog() {
         let name = adapter.facts().name;
         if let Some(chain) = config.chains.get(name.as_str()) {
-            nodes::pool(name, chain, &clock).map_err(|why| StartError::Node { chain: name.as_str(), why })?;
+            nodes::pool(adapter.facts(), chain, &clock)
+                .map_err(|why| StartError::Node { chain: name.as_str(), why })?;
         }
     }
     Ok(())
@@ -186,7 +188,9 @@ impl Gateway {
         let live = Arc::new(Live::new(config.clone(), clock.clone(), keys, state.clone())?);
         if let Some(state) = &state {
             let live = Arc::downgrade(&live);
+            let told = live.clone();
             state.attach(move |overlay| live.upgrade().map_or(Ok(()), |live| live.overlay(overlay)));
+            state.tell_nodes(move || told.upgrade().map(|live| live.nodes()).unwrap_or_default());
         }
         let seams = Seams { clock, ledger: ledger.clone(), directory, counters };
         let (parts, swept) = assemble::parts(&config, seams, live.chains.clone(), live.pools.clone());
@@ -238,6 +242,11 @@ impl Gateway {
     /// Client connections that are open.
     pub fn connections(&self) -> usize {
         self.hall.open()
+    }
+
+    /// How the nodes stand, by chain, in the order of the configuration.
+    pub fn nodes(&self) -> Vec<NodeState> {
+        self.live.nodes()
     }
 
     /// Puts another configuration in force for chains, their nodes, plans, keys, the certificate and the grace. Gives
@@ -306,7 +315,6 @@ fn without_effect(config: &Config, has_state: bool) -> Vec<&'static str> {
         ("telemetry.otlp_url", config.telemetry.otlp_url.is_some()),
         ("chains.*.nodes.ws", nodes().any(|node| node.ws.is_some())),
         ("chains.*.nodes.grpc", nodes().any(|node| node.grpc.is_some())),
-        ("chains.*.nodes.priority", nodes().any(|node| node.priority != 0)),
     ];
     settings.into_iter().filter(|(_, given)| *given).map(|(setting, _)| setting).collect()
 }

@@ -7,6 +7,7 @@ use crate::nodes;
 use crate::state::{Keys, State};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, Overlay, Tls};
@@ -142,7 +143,7 @@ impl Live {
                 in_force.config.chains.get(name.as_str()).is_some_and(|old| nodes::is_same_pool(old, chain));
             let pool = match in_force.pools.get(name.as_str()).filter(|_| kept) {
                 Some(pool) => Some(pool.clone()),
-                None => nodes::pool(name, chain, &self.clock)
+                None => nodes::pool(adapter.facts(), chain, &self.clock)
                     .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
             };
             pools.extend(pool.map(|pool| (name.as_str(), pool)));
@@ -173,6 +174,18 @@ impl Live {
         in_force.watches = watches;
         in_force.pools = pools;
         Ok(())
+    }
+
+    /// How the nodes stand.
+    pub(crate) fn nodes(&self) -> Vec<NodeState> {
+        let (chains, pools) = (self.chains.load(), self.pools.load());
+        let mut states: Vec<_> = pools
+            .iter()
+            .flat_map(|pool| nodes::states(pool, chains.get(pool.chain().as_str()).map(Arc::as_ref)))
+            .collect();
+        // Pools stand in no order, and nodes of one in that of the configuration.
+        states.sort_by(|a, b| a.chain.cmp(&b.chain));
+        states
     }
 
     /// Ends what runs beside the calls.

@@ -1,15 +1,16 @@
 //! From the nodes of a configuration to a chain's pool.
 
-use rpcgate_core::chain::ChainName;
+use rpcgate_admin::store::NodeState;
+use rpcgate_core::chain::{Chain, Facts};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config;
-use rpcgate_layers::upstream::{NodeConfig, NodeUrl, Pool, PoolLimits};
+use rpcgate_layers::upstream::{NodeConfig, NodeUrl, NodeView, Pool, PoolLimits, Standing};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The pool of `chain`; `None` if it is off or has no node that takes HTTP. The error is the end of a sentence.
+/// The pool of a chain with these facts; `None` if it is off or has no node that takes HTTP. The error is the end of a sentence.
 pub(crate) fn pool(
-    chain: ChainName,
+    facts: &Facts,
     config: &config::Chain,
     clock: &Arc<dyn Clock>,
 ) -> Result<Option<Arc<Pool>>, String> {
@@ -21,14 +22,48 @@ pub(crate) fn pool(
     let limits = PoolLimits {
         timeout: config.timeout,
         in_flight: config.max_in_flight as usize,
+        max_lag: config.max_lag.unwrap_or(facts.max_lag),
         ..PoolLimits::default()
     };
-    Ok((!nodes.is_empty()).then(|| Pool::new(chain, nodes, limits, clock.clone())))
+    Ok((!nodes.is_empty()).then(|| Pool::new(facts.name, nodes, limits, clock.clone())))
+}
+
+/// How the nodes of `pool` stand, held against the head of their chain.
+pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
+    let head = chain.and_then(|chain| chain.head().height());
+    let state = |view: NodeView<'_>| NodeState {
+        chain: pool.chain().as_str().to_owned(),
+        node: view.name.to_string(),
+        priority: view.priority,
+        standing: view.standing.name().to_owned(),
+        reason: reason(view.standing, pool.max_lag()),
+        height: view.height,
+        lag: head.zip(view.height).map(|(head, height)| head.saturating_sub(height)),
+        latency_micros: view.latency.as_micros() as u64,
+        in_flight: view.in_flight as u64,
+    };
+    pool.nodes().map(state).collect()
+}
+
+/// Why a node stands as it does, for people.
+fn reason(standing: Standing, max_lag: u64) -> String {
+    let secs = |left: std::time::Duration| left.as_secs_f64().ceil();
+    match standing {
+        Standing::Well => "answers".into(),
+        Standing::Syncing => "says that it has not caught up, or has no block yet".into(),
+        Standing::Behind { blocks } => format!("{blocks} blocks behind; {max_lag} are allowed"),
+        Standing::Silent => "did not answer its last probes".into(),
+        Standing::Ejected { left } => {
+            format!("its last answers were none, or it asked for a pause: asked again in {} s", secs(left))
+        }
+        Standing::Unreachable { left } => format!("no connection: tried again in {} s", secs(left)),
+    }
 }
 
 /// Whether two configurations of a chain make the same pool, so that the one at work may stay.
 pub(crate) fn is_same_pool(a: &config::Chain, b: &config::Chain) -> bool {
-    (a.enabled, &a.nodes, a.timeout, a.max_in_flight) == (b.enabled, &b.nodes, b.timeout, b.max_in_flight)
+    let bounds = |chain: &config::Chain| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
+    a.nodes == b.nodes && bounds(a) == bounds(b)
 }
 
 fn node(node: &config::Node) -> Result<NodeConfig, String> {
@@ -50,6 +85,7 @@ fn node(node: &config::Node) -> Result<NodeConfig, String> {
         value.set_sensitive(true);
     }
     made.max_batch = Some(node.max_batch as usize);
+    made.priority = node.priority;
     Ok(made)
 }
 
@@ -80,7 +116,7 @@ mod tests {
 
     fn made(text: &str) -> Result<Option<Arc<Pool>>, String> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        pool(ChainName::new("eth"), &chain(text), &clock)
+        pool(rpcgate_chains::eth::adapter().facts(), &chain(text), &clock)
     }
 
     #[test]
@@ -115,6 +151,8 @@ mod tests {
         for other in [
             "[chains.eth]\nnodes = [\"http://h/\"]\ntimeout = \"1s\"\n",
             "[chains.eth]\nnodes = [\"http://i/\"]\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nmax_lag = 9\n",
+            "[[chains.eth.nodes]]\nurl = \"http://h/\"\npriority = 1\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nenabled = false\n",
         ] {
             assert!(!is_same_pool(&base, &chain(other)), "{other}");

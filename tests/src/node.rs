@@ -294,8 +294,10 @@ impl Script {
             return Some(raw);
         }
         if let Some(node) = &mut self.simulated {
-            let reply = node.handle(&NodeRequest { method: &http::Method::POST, path: "/", body }, START);
-            return Some(Raw::json(reply.status, reply.body));
+            let method = seen.verb.parse().ok()?;
+            let reply = node.handle(&NodeRequest { method: &method, path: &seen.target, body }, START);
+            let headers = vec![("content-type", reply.content_type)];
+            return Some(Raw { status: reply.status, headers, body: reply.body });
         }
         if probe {
             let height = if self.utxo { self.height.to_string() } else { format!("\"{:#x}\"", self.height) };

@@ -16,10 +16,10 @@ pub use crate::usage::{Block, Mark, Restored, Shipment};
 pub use connect::url_of;
 pub use error::StoreError;
 pub use query::{
-    ATTEMPTS, Attempt, Audit, Digest, Invitation, InvitationId, Invited, Joining, Key, LOCK, LimitRequest,
-    LimitRequestId, MemberChange, MemberChanged, Project, ProjectChange, Registered, Registration,
-    RequestStatus, Role, Rotation, Session, SessionId, Spent, StoredKey, Swept, Tenant, TenantChange, Ticket,
-    UnknownName, User, UserId, Verdict, Whose,
+    ATTEMPTS, Attempt, Audit, Digest, GatewayReport, Invitation, InvitationId, Invited, Joining, Key, LOCK,
+    LimitRequest, LimitRequestId, MemberChange, MemberChanged, NodeState, Project, ProjectChange, Registered,
+    Registration, RequestStatus, Role, Rotation, Session, SessionId, Spent, StoredKey, Swept, Tenant,
+    TenantChange, Ticket, UnknownName, User, UserId, Verdict, Whose,
 };
 pub use usage::{Removed, ShipError, UsageStore};
 

@@ -1,14 +1,14 @@
 //! What chains with the same node API have in common. A chain of a family is its facts and its deviations.
 
 pub mod evm;
-mod params;
+pub(crate) mod params;
 pub mod utxo;
 
 use rpcgate_core::chain::Method;
 
 /// A family's table as a chain changes it: rows of `own` replace those of the same name or are added, and what the
 /// chain lacks is left out.
-fn table(family: &[Method], own: &[Method], lacking: &[&str]) -> Vec<Method> {
+pub(crate) fn table(family: &[Method], own: &[Method], lacking: &[&str]) -> Vec<Method> {
     let kept = family
         .iter()
         .filter(|row| !lacking.contains(&row.name) && own.iter().all(|other| other.name != row.name));
@@ -16,7 +16,7 @@ fn table(family: &[Method], own: &[Method], lacking: &[&str]) -> Vec<Method> {
 }
 
 /// Whether a pattern is `method`, or, ending in `*`, starts it.
-fn matches(pattern: &str, method: &str) -> bool {
+pub(crate) fn matches(pattern: &str, method: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => method.starts_with(prefix),
         None => pattern == method,
@@ -25,7 +25,7 @@ fn matches(pattern: &str, method: &str) -> bool {
 
 /// Whether a call's last word says that it hands something over for good. A guess by name errs on the side of
 /// "never twice": a read that is taken for a submission is merely not retried.
-fn submits(verb: &str) -> bool {
+pub(crate) fn submits(verb: &str) -> bool {
     ["send", "submit", "cancel"].iter().any(|word| verb.starts_with(word))
 }
 

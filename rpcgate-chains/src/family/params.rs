@@ -7,7 +7,7 @@ use rpcgate_core::json::{Cursor, SyntaxError, unescape};
 const DEPTH: usize = 128;
 
 /// Item `index` of positional params; `None` if they are no array, or shorter.
-pub(super) fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
+pub(crate) fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
     let read = || -> Result<Option<&[u8]>, SyntaxError> {
         let mut cursor = Cursor::new(params, DEPTH);
         cursor.enter_array()?;
@@ -27,7 +27,7 @@ pub(super) fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
 
 /// Member `name` of params given by name. `None` if they are no object, or if the name is missing or repeated: nodes
 /// do not agree on which of two members holds.
-pub(super) fn named<'a>(params: &'a [u8], name: &str) -> Option<&'a [u8]> {
+pub(crate) fn named<'a>(params: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let read = || -> Result<Option<&'a [u8]>, SyntaxError> {
         let mut cursor = Cursor::new(params, DEPTH);
         let mut found = None;
@@ -44,12 +44,12 @@ pub(super) fn named<'a>(params: &'a [u8], name: &str) -> Option<&'a [u8]> {
 }
 
 /// The parameter that stands at `index`, or is called `name`.
-pub(super) fn either<'a>(params: &'a [u8], index: usize, name: &str) -> Option<&'a [u8]> {
+pub(crate) fn either<'a>(params: &'a [u8], index: usize, name: &str) -> Option<&'a [u8]> {
     positional(params, index).or_else(|| named(params, name))
 }
 
 /// The first member `name` of a result, which is read no further; `None` if it has none or is no object.
-pub(super) fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
+pub(crate) fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let read = || -> Result<Option<&'a [u8]>, SyntaxError> {
         let mut cursor = Cursor::new(result, DEPTH);
         cursor.enter_object()?;
@@ -64,9 +64,27 @@ pub(super) fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
     read().ok().flatten()
 }
 
+/// The value at the end of a path of members.
+pub(crate) fn at<'a>(result: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
+    path.iter().try_fold(result, |value, name| member(value, name))
+}
+
+/// Whether a JSON text may have a member `name`: a look at its bytes, which spares reading those that have not.
+pub(crate) fn may_have(text: &[u8], name: &str) -> bool {
+    memchr::memmem::find(text, name.as_bytes()).is_some()
+}
+
+/// A whole number in digits, or a string of such digits, as nodes write numbers of 64 bits.
+pub(crate) fn number(raw: &[u8]) -> Option<u64> {
+    match raw.first() {
+        Some(b'"') => whole(unescape(raw)?.as_bytes()),
+        _ => whole(raw),
+    }
+}
+
 /// A hexadecimal quantity (Ethereum JSON-RPC: `"0x"` and at least one digit) up to 64 bits. Leading zeros, which the
 /// standard forbids and some nodes write, are understood.
-pub(super) fn quantity(raw: &[u8]) -> Option<u64> {
+pub(crate) fn quantity(raw: &[u8]) -> Option<u64> {
     let text = unescape(raw.trim_ascii())?;
     let digits = text.strip_prefix("0x")?;
     // `from_str_radix` alone would take a sign.
@@ -77,7 +95,7 @@ pub(super) fn quantity(raw: &[u8]) -> Option<u64> {
 }
 
 /// A whole number in digits alone: no sign, fraction or exponent.
-pub(super) fn whole(raw: &[u8]) -> Option<u64> {
+pub(crate) fn whole(raw: &[u8]) -> Option<u64> {
     let digits = raw.trim_ascii();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -86,7 +104,7 @@ pub(super) fn whole(raw: &[u8]) -> Option<u64> {
 }
 
 /// Whether a value is a string of 64 hexadecimal digits, as every block hash is.
-pub(super) fn is_hash(raw: &[u8]) -> bool {
+pub(crate) fn is_hash(raw: &[u8]) -> bool {
     unescape(raw).is_some_and(|text| text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
@@ -120,6 +138,15 @@ mod tests {
         assert_eq!(member(br#"{"logs":[{"number":"0x1"}],"number":"0x2","#, "number"), Some(&b"\"0x2\""[..]));
         assert_eq!(member(b"\"0x2\"", "number"), None);
         assert_eq!(member(b"[]", "number"), None);
+    }
+
+    #[test]
+    fn a_path_of_members_leads_to_a_value_or_nowhere() {
+        let result = br#"{"a":{"b":[1],"c":"7"},"d":8}"#;
+        assert_eq!(at(result, &["a", "c"]).and_then(number), Some(7));
+        assert_eq!(at(result, &["d"]).and_then(number), Some(8));
+        assert_eq!(at(result, &["a", "b", "c"]), None);
+        assert_eq!(number(b"\"x\""), None);
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //! of one seed agree as long as nobody submits; a node that is to come back after a restart without a
 //! reorganisation is given its [`Submission`]s again ([`Simulated::replay`]).
 //!
-//! What clients submit is held in memory and enters the next block that has room for it. A UTXO node holds
-//! [`SUBMISSIONS`] transactions in all and then refuses, since its blocks' hashes cover them; an EVM node forgets the
-//! oldest, whose effects on accounts stay.
+//! What clients submit is held in memory and enters the next block that has room for it. An EVM node forgets the
+//! oldest, whose effects on accounts stay; any other holds [`SUBMISSIONS`] transactions in all and then refuses, as it
+//! must where the hashes of blocks cover them.
 //!
 //! Not simulated: proof of work, script and contract execution beyond one token, and state older than a pruned
 //! node keeps.
@@ -23,23 +23,45 @@
 //! assert_eq!(reply.body, br#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#);
 //! ```
 
+mod aptos;
+mod barter;
+mod cardano;
+mod cosmos;
 mod dial;
 mod envelope;
 mod evm;
 #[cfg(test)]
 mod golden;
+mod inbox;
 mod json;
+mod near;
 mod seed;
 mod submission;
+mod sui;
+mod target;
 mod timeline;
+mod ton;
+mod tron;
+mod utc;
 mod utxo;
+mod xlm;
+mod xrp;
 
+pub use aptos::AptosNode;
+pub use cardano::CardanoNode;
+pub use cosmos::CosmosNode;
 pub use dial::{Dial, Disturbance};
 pub use evm::EvmNode;
+pub use near::NearNode;
 use rpcgate_core::clock::Time;
 pub use submission::{NoSubmission, SUBMISSION_BYTES, SUBMISSIONS, Submission};
+pub use sui::SuiNode;
 pub use timeline::EPOCH;
+pub use ton::TonNode;
+pub use tron::TronNode;
 pub use utxo::UtxoNode;
+pub use xlm::XlmNode;
+pub use xrp::XrpNode;
 
 /// What a node sees of an HTTP request.
 #[derive(Debug, Clone, Copy)]
@@ -107,5 +129,17 @@ pub fn node(chain: &str, seed: u64) -> Option<Box<dyn Simulated>> {
     if let Some(node) = EvmNode::new(chain, seed) {
         return Some(Box::new(node));
     }
-    Some(Box::new(UtxoNode::new(chain, seed)?))
+    Some(match chain {
+        // One line a chain, in the catalog's order.
+        "xrp" => Box::new(XrpNode::new(seed)),
+        "xlm" => Box::new(XlmNode::new(seed)),
+        "tron" => Box::new(TronNode::new(seed)),
+        "cosmos" => Box::new(CosmosNode::new(seed)),
+        "near" => Box::new(NearNode::new(seed)),
+        "aptos" => Box::new(AptosNode::new(seed)),
+        "sui" => Box::new(SuiNode::new(seed)),
+        "cardano" => Box::new(CardanoNode::new(seed)),
+        "ton" => Box::new(TonNode::new(seed)),
+        _ => Box::new(UtxoNode::new(chain, seed)?),
+    })
 }

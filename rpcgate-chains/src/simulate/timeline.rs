@@ -10,26 +10,34 @@ pub const EPOCH: Time = Time::from_secs(1_767_225_600);
 const SLOT_MS: u64 = 3_500;
 const JITTER_MS: u64 = 1_500;
 
-/// The times of one chain's blocks, 2 to 5 s apart.
+/// The times of one chain's blocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeline {
     seed: Seed,
     base: u64,
+    slot: u64,
+    jitter: u64,
 }
 
 impl Timeline {
-    /// A chain that stands at height `base` at the epoch.
+    /// A chain that stands at height `base` at the epoch, with blocks 2 to 5 s apart.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
-        Timeline { seed, base }
+        Timeline::paced(seed, base, SLOT_MS, JITTER_MS)
+    }
+
+    /// A chain that stands at height `base` at the epoch and has a block in every slot of `slot` milliseconds, late
+    /// by less than `jitter` milliseconds. `jitter` is not 0 and at most `slot`.
+    pub(crate) fn paced(seed: Seed, base: u64, slot: u64, jitter: u64) -> Self {
+        Timeline { seed, base, slot, jitter }
     }
 
     /// When block `height` comes.
     pub(crate) fn time(self, height: u64) -> Time {
-        let jitter = self.seed.below("jitter", height, JITTER_MS);
+        let jitter = self.seed.below("jitter", height, self.jitter);
         let slot = if height >= self.base {
-            EPOCH.millis().saturating_add((height - self.base).saturating_mul(SLOT_MS))
+            EPOCH.millis().saturating_add((height - self.base).saturating_mul(self.slot))
         } else {
-            EPOCH.millis().saturating_sub((self.base - height).saturating_mul(SLOT_MS))
+            EPOCH.millis().saturating_sub((self.base - height).saturating_mul(self.slot))
         };
         Time::from_millis(slot.saturating_add(jitter))
     }
@@ -37,9 +45,9 @@ impl Timeline {
     /// Height of the newest block at `now`. The first block, height 0, always exists.
     pub(crate) fn height(self, now: Time) -> u64 {
         let slot = if now >= EPOCH {
-            self.base.saturating_add((now.millis() - EPOCH.millis()) / SLOT_MS)
+            self.base.saturating_add((now.millis() - EPOCH.millis()) / self.slot)
         } else {
-            self.base.saturating_sub((EPOCH.millis() - now.millis()).div_ceil(SLOT_MS))
+            self.base.saturating_sub((EPOCH.millis() - now.millis()).div_ceil(self.slot))
         };
         if self.time(slot) <= now { slot } else { slot.saturating_sub(1) }
     }
@@ -56,6 +64,16 @@ mod tests {
             let gap = timeline.time(height + 1).since(timeline.time(height)).as_millis();
             assert!((2_000..=5_000).contains(&gap), "{gap} ms before block {height}");
             assert!(timeline.time(height + 1).secs() > timeline.time(height).secs());
+        }
+    }
+
+    #[test]
+    fn a_chain_keeps_its_own_pace() {
+        let timeline = Timeline::paced(Seed::of("aptos", 1), 1_000, 250, 100);
+        for height in 900..1_100 {
+            let time = timeline.time(height);
+            assert_eq!(timeline.height(time), height);
+            assert!((150..=350).contains(&timeline.time(height + 1).since(time).as_millis()));
         }
     }
 

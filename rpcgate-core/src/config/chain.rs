@@ -22,6 +22,9 @@ pub struct Chain {
     pub probe_interval: Duration,
     /// Blocks on top of a block that make it final; the chain's own number if absent.
     pub final_depth: Option<u64>,
+    /// Blocks that a node may be behind the others before it is asked only when none is better; the chain's own number if
+    /// absent.
+    pub max_lag: Option<u64>,
     /// Methods that nobody may call.
     pub blocked_methods: Vec<String>,
     /// Methods opened that are closed by default; `trace_*` names a family.
@@ -42,6 +45,7 @@ impl Default for Chain {
             max_in_flight: 1_024,
             probe_interval: 5 * SECOND,
             final_depth: None,
+            max_lag: None,
             blocked_methods: Vec::new(),
             open_methods: Vec::new(),
             cu: BTreeMap::new(),
@@ -71,6 +75,7 @@ impl Table for Chain {
         f.number("max_in_flight", &mut self.max_in_flight, 1..=1_000_000);
         f.duration("probe_interval", &mut self.probe_interval, 100 * MILLI..=DAY);
         f.value("final_depth", &mut self.final_depth);
+        f.value("max_lag", &mut self.max_lag);
         f.value("blocked_methods", &mut self.blocked_methods);
         f.value("open_methods", &mut self.open_methods);
         f.value("cu", &mut self.cu);

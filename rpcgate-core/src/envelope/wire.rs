@@ -30,14 +30,17 @@ impl Envelope {
     }
 
     /// Appends the call with nothing of its client's but method and params: under this version (the JSON text of
-    /// `jsonrpc`) and this index as its id. What others may wait for is sent so; else one client's odd envelope would
-    /// be another's error.
-    pub fn write_anonymous(&self, body: &[u8], version: &str, index: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"jsonrpc\":");
-        out.extend_from_slice(version.as_bytes());
-        out.extend_from_slice(b",\"id\":");
-        write_index(out, index);
-        out.push(b',');
+    /// `jsonrpc`) and this index as its id, or without either where calls have no version. What others may wait for is
+    /// sent so; else one client's odd envelope would be another's error.
+    pub fn write_anonymous(&self, body: &[u8], version: Option<&str>, index: usize, out: &mut Vec<u8>) {
+        out.push(b'{');
+        if let Some(version) = version {
+            out.extend_from_slice(b"\"jsonrpc\":");
+            out.extend_from_slice(version.as_bytes());
+            out.extend_from_slice(b",\"id\":");
+            write_index(out, index);
+            out.push(b',');
+        }
         self.write_rest(body, out);
     }
 
@@ -128,7 +131,7 @@ mod tests {
         let body = br#"{"jsonrpc":"3.0","id":{"odd":1},"x":2,"method":"toy_r\u0065ad","params":[1.0]}"#;
         let Ok(Parsed::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a call") };
         let mut out = Vec::new();
-        call.write_anonymous(body, "\"2.0\"", 7, &mut out);
+        call.write_anonymous(body, Some("\"2.0\""), 7, &mut out);
         assert_eq!(out, br#"{"jsonrpc":"2.0","id":7,"method":"toy_read","params":[1.0]}"#);
     }
 

@@ -17,8 +17,9 @@
 
 use super::body::{BodyLimits, Reading};
 use super::join::join;
+use super::rest;
 use crate::lend::{Lender, Loan};
-use crate::request::travel::{Departure, Known};
+use crate::request::travel::{Aim, Departure, Known};
 use bytes::Bytes;
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -26,6 +27,7 @@ use rpcgate_core::call::{Call, Calls, Entry, Parsed as At, Payload, Settled};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::envelope::{self, Item, Limits, ParseError, Parsed};
 use rpcgate_core::refusal::Refusal;
+use rpcgate_core::rest::RestCall;
 use rpcgate_core::room::{Held, Room};
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
@@ -108,15 +110,25 @@ where
     }
 
     fn call(&mut self, known: Known<B>) -> Self::Future {
-        let Known { request, mut tally } = known;
+        let Known { request, aim, mut tally } = known;
         if let Some(room) = &self.layer.room {
             tally.room = Held::of(room.clone());
         }
-        let stage = match Reading::new(request.into_body(), self.layer.body) {
+        let (want, body) = match aim {
+            Aim::JsonRpc => (Want::Envelopes, request.into_body()),
+            Aim::Nothing(because) => (Want::Nothing(because), request.into_body()),
+            Aim::Rest(path) => {
+                let (head, body) = request.into_parts();
+                let call = rest::call(&tally.chain, &head, &path).map(Box::new);
+                (call.map_or(Want::Nothing(|_| Refusal::UriTooLong), Want::Rest), body)
+            }
+        };
+        let stage = match Reading::new(body, self.layer.body) {
             Ok(reading) => Stage::Reading { reading },
             Err(refusal) => Stage::Refused { refusal },
         };
-        BatchFuture { stage, tally: Some(tally), inner: Some(self.inner.lend()), limits: self.layer.envelope }
+        let (inner, limits) = (Some(self.inner.lend()), self.layer.envelope);
+        BatchFuture { stage, want, tally: Some(tally), inner, limits }
     }
 }
 
@@ -137,6 +149,7 @@ pin_project! {
     {
         #[pin]
         stage: Stage<B, S::Future>,
+        want: Want,
         tally: Option<Box<Tally>>,
         inner: Option<Loan<S>>,
         limits: Limits,
@@ -168,8 +181,8 @@ where
                 StageNow::Reading { reading } => {
                     let mut none = Held::default();
                     let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
-                    match ready!(reading.poll(held, cx)).and_then(|body| fill(this.tally, body, this.limits))
-                    {
+                    let read = ready!(reading.poll(held, cx));
+                    match read.and_then(|body| this.want.fill(this.tally, body, this.limits)) {
                         Err(refusal) => refusal,
                         Ok(calls) => {
                             let spent =
@@ -189,6 +202,45 @@ where
                 Some(tally) => Departure::refused_unread(tally, refusal),
                 None => Departure::refused(refusal),
             }));
+        }
+    }
+}
+
+/// What is made of a body.
+#[derive(Debug)]
+pub(super) enum Want {
+    /// The envelopes in it are calls.
+    Envelopes,
+    /// It belongs to this call.
+    Rest(Box<RestCall>),
+    /// There is no call, whatever is in it.
+    Nothing(fn(&[u8]) -> Refusal),
+}
+
+impl Want {
+    /// Makes calls of the body, into the account. On an error the account stays where it was, to be refused.
+    fn fill(
+        &mut self,
+        slot: &mut Option<Box<Tally>>,
+        body: Bytes,
+        limits: &Limits,
+    ) -> Result<Calls<At>, Refusal> {
+        match std::mem::replace(self, Want::Envelopes) {
+            Want::Envelopes => fill(slot, body, limits),
+            Want::Rest(call) => {
+                let Some(mut tally) = slot.take() else { return Err(Refusal::InvalidRequest) };
+                let entry = rest::entry(&tally, *call, &body);
+                tally.body = body;
+                tally.entries.push(entry);
+                Ok(Calls::new(tally))
+            }
+            Want::Nothing(because) => {
+                let refusal = because(&body);
+                if let Some(tally) = slot {
+                    tally.body = body;
+                }
+                Err(refusal)
+            }
         }
     }
 }
@@ -247,8 +299,11 @@ mod tests {
     use rpcgate_core::seam::ledger::Outcome;
 
     async fn send(desk: &Desk, body: impl Into<Bytes>) -> (u16, String) {
-        let known =
-            Known { request: Box::new(http::Request::new(Full::new(body.into()))), tally: desk.tally() };
+        let known = Known {
+            request: Box::new(http::Request::new(Full::new(body.into()))),
+            aim: Aim::JsonRpc,
+            tally: desk.tally(),
+        };
         let Ok(departure) = BatchLayer::new().layer(End).call(known).await;
         (departure.status.as_u16(), String::from_utf8(departure.body.to_vec()).unwrap())
     }
@@ -312,7 +367,8 @@ mod tests {
         let limits = BodyLimits { bytes: 10, ..BodyLimits::default() };
         let request = http::Request::new(Full::new(Bytes::from_static(b"{\"id\":1,\"method\":\"a\"}")));
         let mut batch = BatchLayer::new().with_body(limits).layer(End);
-        let Ok(departure) = batch.call(Known { request: Box::new(request), tally: desk.tally() }).await;
+        let Ok(departure) =
+            batch.call(Known { request: Box::new(request), aim: Aim::JsonRpc, tally: desk.tally() }).await;
         assert_eq!((departure.status.as_u16(), departure.refusal), (413, Some(Refusal::BodyTooLarge)));
     }
 
@@ -323,7 +379,11 @@ mod tests {
             Result<http_body::Frame<Bytes>, Infallible>,
         >());
         let mut batch = BatchLayer::new().layer(End);
-        let future = batch.call(Known { request: Box::new(http::Request::new(body)), tally: desk.tally() });
+        let future = batch.call(Known {
+            request: Box::new(http::Request::new(body)),
+            aim: Aim::JsonRpc,
+            tally: desk.tally(),
+        });
         assert!(futures_util::FutureExt::now_or_never(future).is_none());
         assert!(desk.ledger.records().is_empty());
     }

@@ -3,7 +3,7 @@
 use crate::request::travel::Departure;
 use bytes::Bytes;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::HeaderMap;
 use rpcgate_core::call::{Calls, Entry, Settled, State};
 use rpcgate_core::chain::Dialect;
 use rpcgate_core::refusal::BackendFailure;
@@ -24,30 +24,36 @@ pub fn join(calls: Calls<Settled>) -> Departure {
         departure.body = body.into();
         departure
     } else if tally.batch {
-        answer(StatusCode::OK, HeaderMap::with_capacity(32), batch(&mut tally, dialect))
+        answer(StatusCode::OK, HeaderMap::new(), batch(&mut tally, dialect))
     } else {
         single(&mut tally, dialect)
     };
     Departure { tally: Some(tally), rated: true, ..departure }
 }
 
-fn answer(status: StatusCode, mut headers: HeaderMap, body: Bytes) -> Departure {
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Departure { status, headers, body, flow: None, tally: None, rated: false, refusal: None }
+fn answer(status: StatusCode, headers: HeaderMap, body: Bytes) -> Departure {
+    Departure { is_json: true, ..plain(status, headers, body) }
+}
+
+/// An answer whose headers say themselves of what type it is.
+fn plain(status: StatusCode, headers: HeaderMap, body: Bytes) -> Departure {
+    Departure { status, headers, is_json: false, body, flow: None, tally: None, rated: false, refusal: None }
 }
 
 fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
+    let name = tally.chain.name();
     let Tally { entries, body, passing, .. } = tally;
     let Some(entry) = entries.first_mut() else {
         return answer(StatusCode::OK, HeaderMap::new(), Bytes::new());
     };
     let notification = entry.call.is_notification(body);
+    let dialect = entry.call.dialect(dialect);
     let id = entry.call.id(body);
     let mut out = Vec::new();
     let departure = match &mut entry.state {
         State::Refused(refusal) => {
             refusal.write_alone(dialect, id, &mut out);
-            let departure = answer(refusal.status(), HeaderMap::with_capacity(32), out.into());
+            let departure = answer(refusal.status(), HeaderMap::new(), out.into());
             Departure { refusal: Some(*refusal), ..departure }
         }
         State::Answered(Reply { form: Form::Nothing, .. }) => nothing(),
@@ -55,12 +61,17 @@ fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
         State::Answered(Reply { form: Form::Whole(whole), .. }) => {
             answer(whole.status, std::mem::take(&mut whole.headers), whole.body.clone())
         }
+        State::Answered(Reply { form: Form::Rest(rest), .. }) => {
+            plain(rest.status, std::mem::take(&mut rest.headers), rest.body.clone())
+        }
         State::Answered(Reply { form: Form::Stream(streamed), .. }) => {
-            let headers = std::mem::take(&mut streamed.headers);
-            Departure { flow: streamed.take(), ..answer(streamed.status, headers, Bytes::new()) }
+            let (status, headers) = (streamed.status, std::mem::take(&mut streamed.headers));
+            let head = if dialect == Dialect::Rest { plain } else { answer };
+            Departure { flow: streamed.take(), ..head(status, headers, Bytes::new()) }
         }
         State::Answered(Reply { form, .. }) => {
-            write_form(form, dialect, id, &mut out);
+            let method = entry.call.view(body, name).sent;
+            write_form(form, dialect, (id, method), &mut out);
             let status = match form {
                 Form::Error(_, status) => *status,
                 _ => StatusCode::OK,
@@ -69,7 +80,7 @@ fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
         }
         State::Failed(_) | State::Open | State::Parked | State::Sent => {
             BackendFailure.write(dialect, id, &mut out);
-            answer(BackendFailure.status(dialect), HeaderMap::with_capacity(32), out.into())
+            answer(BackendFailure.status(dialect), HeaderMap::new(), out.into())
         }
     };
     entry.bytes_out = departure.body.len() as u32;
@@ -78,12 +89,11 @@ fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
 
 /// What a lone notification gets: HTTP wants an answer, JSON-RPC wants none.
 fn nothing() -> Departure {
-    let mut departure = answer(StatusCode::OK, HeaderMap::with_capacity(32), Bytes::new());
-    departure.headers.remove(CONTENT_TYPE);
-    departure
+    plain(StatusCode::OK, HeaderMap::new(), Bytes::new())
 }
 
 fn batch(tally: &mut Tally, dialect: Dialect) -> Bytes {
+    let name = tally.chain.name();
     let Tally { entries, body, .. } = tally;
     let mut out = Vec::with_capacity(2 + entries.iter().map(|entry| room_for(entry, body)).sum::<usize>());
     out.push(b'[');
@@ -98,7 +108,10 @@ fn batch(tally: &mut Tally, dialect: Dialect) -> Bytes {
         let id = entry.call.id(body);
         match &entry.state {
             State::Refused(refusal) => refusal.write_item(dialect, id, &mut out),
-            State::Answered(reply) => write_form(&reply.form, dialect, id, &mut out),
+            State::Answered(reply) => {
+                let method = entry.call.view(body, name).sent;
+                write_form(&reply.form, dialect, (id, method), &mut out);
+            }
             State::Failed(_) | State::Open | State::Parked | State::Sent => {
                 BackendFailure.write(dialect, id, &mut out);
             }
@@ -127,7 +140,8 @@ fn room_for(entry: &Entry, body: &[u8]) -> usize {
     content + entry.call.id(body).map_or(4, <[u8]>::len) + 44
 }
 
-fn write_form(form: &Form, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
+/// Writes an answer to the call with this id and method.
+fn write_form(form: &Form, dialect: Dialect, (id, method): (Option<&[u8]>, &[u8]), out: &mut Vec<u8>) {
     let id = id.unwrap_or(b"null");
     let (result, error): (&[u8], Option<&[u8]>) = match form {
         Form::Whole(whole) => match &whole.inner {
@@ -136,7 +150,7 @@ fn write_form(form: &Form, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8
         },
         Form::Result(result) => (result, None),
         Form::Error(error, _) => (b"null", Some(error)),
-        Form::Nothing | Form::Stream(_) => (b"null", None),
+        Form::Nothing | Form::Rest(_) | Form::Stream(_) => (b"null", None),
     };
     out.reserve(result.len() + error.map_or(0, <[u8]>::len) + id.len() + 44);
     match (dialect, error) {
@@ -145,6 +159,40 @@ fn write_form(form: &Form, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8
             out.extend_from_slice(result);
             out.extend_from_slice(b",\"error\":");
             out.extend_from_slice(error.unwrap_or(b"null"));
+            out.extend_from_slice(b",\"id\":");
+            out.extend_from_slice(id);
+        }
+        (Dialect::Xrp, _) => {
+            out.extend_from_slice(b"{\"result\":");
+            out.extend_from_slice(error.unwrap_or(result));
+        }
+        (Dialect::Ton, _) => {
+            match error {
+                None => {
+                    out.extend_from_slice(b"{\"ok\":true,\"result\":");
+                    out.extend_from_slice(result);
+                }
+                Some(error) => {
+                    out.extend_from_slice(b"{\"ok\":false,\"error\":");
+                    out.extend_from_slice(error);
+                    if let Form::Error(_, status) = form
+                        && !status.is_success()
+                    {
+                        out.extend_from_slice(b",\"code\":");
+                        out.extend_from_slice(status.as_str().as_bytes());
+                    }
+                }
+            }
+            out.extend_from_slice(b",\"jsonrpc\":\"2.0\",\"id\":");
+            out.extend_from_slice(id);
+        }
+        (Dialect::Ogmios, _) => {
+            out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":");
+            rpcgate_core::json::write_string(out, &String::from_utf8_lossy(method));
+            let (member, content) =
+                error.map_or((&b",\"result\":"[..], result), |error| (b",\"error\":", error));
+            out.extend_from_slice(member);
+            out.extend_from_slice(content);
             out.extend_from_slice(b",\"id\":");
             out.extend_from_slice(id);
         }
@@ -240,7 +288,7 @@ mod tests {
             status: StatusCode::NOT_FOUND,
             headers: HeaderMap::from_iter([(
                 http::HeaderName::from_static("x-node"),
-                HeaderValue::from_static("1"),
+                http::HeaderValue::from_static("1"),
             )]),
             body: Bytes::from_static(br#"{"result":null,"error":{"code":-32601},"id":1 }"#),
             inner: Err(Bytes::from_static(br#"{"code":-32601}"#)),
@@ -274,11 +322,11 @@ mod tests {
     #[test]
     fn utxo_answers_always_have_all_three_members() {
         let mut out = Vec::new();
-        write_form(&Form::Result(Bytes::from_static(b"5")), Dialect::Utxo, Some(b"1"), &mut out);
+        write_form(&Form::Result(Bytes::from_static(b"5")), Dialect::Utxo, (Some(b"1"), b"m"), &mut out);
         assert_eq!(out, br#"{"result":5,"error":null,"id":1}"#);
         out.clear();
         let error = Form::Error(Bytes::from_static(b"{}"), StatusCode::OK);
-        write_form(&error, Dialect::Utxo, None, &mut out);
+        write_form(&error, Dialect::Utxo, (None, b"m"), &mut out);
         assert_eq!(out, br#"{"result":null,"error":{},"id":null}"#);
     }
 }

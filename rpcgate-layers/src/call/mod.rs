@@ -11,6 +11,7 @@ pub mod join;
 pub mod lists;
 pub mod pace;
 pub mod quota;
+pub(crate) mod rest;
 pub mod served;
 pub mod window;
 

@@ -1,7 +1,7 @@
 //! Whether the chain is on at this gateway and has a node.
 //!
 //! Stands behind the plan windows: asking for a chain that is not served is a request like any other. Refuses every
-//! open call with [`Refusal::NotServed`], each under its own id.
+//! open call with [`Refusal::NotServed`], each under its own id, and a REST call with [`Refusal::NoChain`].
 //!
 //! ```
 //! use rpcgate_core::{chain::Chain, toy::Toy};
@@ -17,7 +17,7 @@ use rpcgate_core::call::{CallView, Served as At};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::tally::Tally;
+use rpcgate_core::tally::{Tally, Transport};
 
 gate_layer! {
     /// Refuses calls for a chain that is not served here.
@@ -45,11 +45,11 @@ impl Decide for Served {
     type At = At;
 
     fn concerns(&self, tally: &Tally) -> bool {
-        !tally.chain.is_served()
+        !tally.chain.is_served() || (tally.transport == Transport::Http && !tally.chain.facts().https)
     }
 
-    fn decide(&self, _: CallView<'_>, _: &Caller, _: Time) -> Result<(), Refusal> {
-        Err(Refusal::NotServed)
+    fn decide(&self, call: CallView<'_>, _: &Caller, _: Time) -> Result<(), Refusal> {
+        Err(if call.is_rest { Refusal::NoChain } else { Refusal::NotServed })
     }
 }
 

@@ -25,7 +25,11 @@ pub struct Metered {
     pub units: u64,
     /// Whether all of it was stored before the request came.
     pub hit: bool,
+    /// Whether its body is JSON, of which its own headers then say nothing.
+    pub is_json: bool,
 }
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 #[derive(Clone, Copy)]
 enum Field {
@@ -43,7 +47,8 @@ static SHEET: LazyLock<(HeaderMap, Vec<Field>)> = LazyLock::new(|| {
     let blank = HeaderValue::from_static("");
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
-    for name in [REQUEST_ID, COMPUTE_UNITS, CACHE, CONTENT_TYPE].into_iter().chain(RATE) {
+    headers.insert(CONTENT_TYPE, JSON);
+    for name in [REQUEST_ID, COMPUTE_UNITS, CACHE].into_iter().chain(RATE) {
         headers.insert(name, blank.clone());
     }
     let field = |name: &HeaderName| match name {
@@ -63,7 +68,7 @@ impl Metered {
     pub fn headers(&self, own: HeaderMap) -> HeaderMap {
         let (sheet, fields) = &*SHEET;
         let Some(windows) = &self.windows else {
-            let mut headers = plain(self.id, self.hit, own);
+            let mut headers = plain(self.id, self.hit, self.is_json, own);
             headers.insert(COMPUTE_UNITS, number(self.units));
             return headers;
         };
@@ -83,7 +88,7 @@ impl Metered {
                 None => {}
             }
         }
-        let typed = content_type.is_some();
+        let is_typed = self.is_json || content_type.is_some();
         LIMITS.with_borrow_mut(|limits| {
             for (field, value) in fields.iter().zip(headers.values_mut()) {
                 match field {
@@ -107,7 +112,7 @@ impl Metered {
                 }
             }
         });
-        if !typed {
+        if !is_typed {
             headers.remove(CONTENT_TYPE);
         }
         for (name, value) in others.into_iter().flatten() {
@@ -118,9 +123,12 @@ impl Metered {
 }
 
 /// The headers of any answer: `own`, and those that do not depend on a caller.
-pub fn plain(id: RequestId, hit: bool, own: HeaderMap) -> HeaderMap {
+pub fn plain(id: RequestId, hit: bool, is_json: bool, own: HeaderMap) -> HeaderMap {
     let mut headers = own;
     headers.reserve(8);
+    if is_json {
+        headers.insert(CONTENT_TYPE, JSON);
+    }
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     headers.insert(REQUEST_ID, id_value(id));
@@ -228,7 +236,7 @@ mod tests {
             own.insert(CONTENT_TYPE, HeaderValue::from_static("a/b"));
             own.append("x-node", HeaderValue::from_static("1"));
             own.append("x-node", HeaderValue::from_static("2"));
-            let headers = Metered { id, windows: Some(windows), units: 75, hit }.headers(own);
+            let headers = Metered { id, windows: Some(windows), units: 75, hit, is_json: false }.headers(own);
             let mut expected = HeaderMap::new();
             write_rates(&windows, &mut expected);
             for (name, value) in &expected {
@@ -247,11 +255,12 @@ mod tests {
     fn an_answer_without_a_body_has_no_type_and_one_without_rates_has_none() {
         let id = RequestId::new(Time::from_secs(70));
         let windows = Windows::of(&Plan::of(Tier::Free), [0; 3], Time::from_secs(70));
-        let headers = Metered { id, windows: Some(windows), units: 0, hit: false }.headers(HeaderMap::new());
+        let headers = Metered { id, windows: Some(windows), units: 0, hit: false, is_json: false }
+            .headers(HeaderMap::new());
         assert_eq!((headers.len(), headers.contains_key(CONTENT_TYPE)), (14, false));
         let mut own = HeaderMap::new();
         own.insert(CONTENT_TYPE, HeaderValue::from_static("a/b"));
-        let headers = Metered { id, windows: None, units: 0, hit: false }.headers(own);
+        let headers = Metered { id, windows: None, units: 0, hit: false, is_json: false }.headers(own);
         assert_eq!((headers.len(), headers.contains_key(&RATE[0])), (6, false));
     }
 }

@@ -113,12 +113,13 @@ fn admit<B>(routed: Routed<B>, peek: Peek, books: Arc<Books>) -> Result<Known<B>
         Peek::Revoked(caller) => (caller, true),
         Peek::Unknown | Peek::Miss => return Err(Box::new(Departure::refused(Refusal::InvalidKey))),
     };
-    let Routed { stamped, chain, transport } = routed;
+    let Routed { stamped, chain, transport, aim } = routed;
     let expired = caller.expires_at.is_some_and(|end| stamped.arrival >= end);
     let ready = books.ledger.is_ready();
     let moment = (stamped.arrival, stamped.started);
     let known = Known {
         request: stamped.request,
+        aim,
         tally: Box::new(Tally::new(stamped.id, transport, chain, caller, moment, books)),
     };
     if revoked || expired {
@@ -154,7 +155,7 @@ pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>
 
 #[cfg(test)]
 mod tests {
-    use super::super::travel::Stamped;
+    use super::super::travel::{Aim, Stamped};
     use super::*;
     use crate::testing::Desk;
     use rpcgate_core::caller::{Caller, RequestId};
@@ -183,7 +184,8 @@ mod tests {
             arrival: desk.now(),
             started: desk.clock.elapsed(),
         };
-        let routed = Routed { stamped, chain: desk.chain.clone(), transport: Transport::Http };
+        let routed =
+            Routed { stamped, chain: desk.chain.clone(), transport: Transport::Http, aim: Aim::JsonRpc };
         let inner = service_fn(async |known: Known<()>| {
             let mut departure = Departure::refused(Refusal::Closed);
             departure.refusal = None;

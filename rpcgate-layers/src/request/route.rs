@@ -2,7 +2,7 @@
 //!
 //! Stands first, before anybody is known: what it refuses has no rate headers and leaves no usage. It also holds the
 //! URI and the headers against their limits. Refuses with [`Refusal::NoRoute`], [`Refusal::NoStream`],
-//! [`Refusal::MethodNotAllowed`], [`Refusal::UriTooLong`] and [`Refusal::HeadersTooLarge`].
+//! [`Refusal::MethodNotAllowed`], [`Refusal::InvalidPath`], [`Refusal::UriTooLong`] and [`Refusal::HeadersTooLarge`].
 //!
 //! ```
 //! use http::Method;
@@ -12,13 +12,13 @@
 //!
 //! let chains = [Arc::new(Chain::deployed(Arc::new(Toy)))].into_iter().collect();
 //! let at = |method: &Method, path: &str| place(&chains, method, path);
-//! assert!(matches!(at(&Method::POST, "/toy"), Place::Chain(_)));
-//! assert!(matches!(at(&Method::POST, "/toy/"), Place::Chain(_)));
+//! assert!(matches!(at(&Method::POST, "/toy"), Place::Chain(..)));
+//! assert!(matches!(at(&Method::POST, "/toy/"), Place::Chain(..)));
 //! assert!(matches!(at(&Method::GET, "/toy"), Place::Nowhere(Refusal::MethodNotAllowed { .. })));
 //! assert!(matches!(at(&Method::POST, "/other"), Place::Nowhere(Refusal::NoRoute)));
 //! ```
 
-use super::travel::{Departure, Routed, Stamped};
+use super::travel::{Aim, Departure, Routed, Stamped};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::future::Either;
@@ -27,8 +27,10 @@ use http::header::{
     HeaderValue,
 };
 use http::{Method, StatusCode};
+use rpcgate_core::adapter::Surface;
 use rpcgate_core::chain::{Chain, Chains};
 use rpcgate_core::refusal::Refusal;
+use rpcgate_core::rest::Path;
 use rpcgate_core::tally::Transport;
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -109,8 +111,8 @@ where
             return answer(Departure::refused(refusal));
         }
         match place(&self.chains.load(), request.method(), request.uri().path()) {
-            Place::Chain(chain) => {
-                Either::Left(self.inner.call(Routed { stamped, chain, transport: Transport::Http }))
+            Place::Chain(chain, aim) => {
+                Either::Left(self.inner.call(Routed { stamped, chain, transport: Transport::Http, aim }))
             }
             Place::Preflight => answer(preflight()),
             Place::Nowhere(refusal) => answer(Departure::refused(refusal)),
@@ -132,33 +134,41 @@ impl HeadLimits {
 }
 
 /// Where a path leads.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Place {
-    /// To a chain.
-    Chain(Arc<Chain>),
+    /// To a chain, and what is asked of it.
+    Chain(Arc<Chain>, Aim),
     /// To the answer for browsers that ask whether they may.
     Preflight,
     /// Nowhere, or not this way.
     Nowhere(Refusal),
 }
 
-/// Where `path` leads for a request with this HTTP method. Paths are compared as they were sent: another spelling of a
-/// path (escapes, dot segments, doubled slashes) is another path, and leads nowhere.
+/// Where `path` leads for a request with this HTTP method. A chain's own name is compared as it was sent: another
+/// spelling of it is another path, and leads nowhere. What comes below it, on chains that have paths of their own, is
+/// brought into its [canonical form](Path), or refused with [`Refusal::InvalidPath`] where it has none.
 pub fn place(chains: &Chains, method: &Method, path: &str) -> Place {
     if method == Method::OPTIONS {
         return Place::Preflight;
     }
     let Some(path) = path.strip_prefix('/') else { return Place::Nowhere(Refusal::NoRoute) };
-    if path.starts_with("ws/") {
-        return Place::Nowhere(Refusal::NoStream);
-    }
-    let Some(chain) = chains.get(path.strip_suffix('/').unwrap_or(path)) else {
-        return Place::Nowhere(Refusal::NoRoute);
+    let (name, below) = path.split_at(path.find('/').unwrap_or(path.len()));
+    let Some(chain) = chains.get(name) else {
+        let is_stream = path.starts_with("ws/");
+        return Place::Nowhere(if is_stream { Refusal::NoStream } else { Refusal::NoRoute });
     };
-    if method != Method::POST {
-        return Place::Nowhere(Refusal::MethodNotAllowed { allow: "POST, OPTIONS" });
+    let canonical = match below {
+        "" | "/" => Some(Path::default()),
+        _ if chain.facts().rest => Path::canonical(below),
+        _ => return Place::Nowhere(Refusal::NoRoute),
+    };
+    let Some(canonical) = canonical else { return Place::Nowhere(Refusal::InvalidPath) };
+    match chain.adapter().surface(method, &canonical) {
+        Ok(Surface::JsonRpc) => Place::Chain(chain.clone(), Aim::JsonRpc),
+        Ok(Surface::Rest) => Place::Chain(chain.clone(), Aim::Rest(canonical)),
+        Ok(Surface::Nothing { because }) => Place::Chain(chain.clone(), Aim::Nothing(because)),
+        Err(refusal) => Place::Nowhere(refusal),
     }
-    Place::Chain(chain.clone())
 }
 
 const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
@@ -175,6 +185,7 @@ fn preflight() -> Departure {
     Departure {
         status: StatusCode::NO_CONTENT,
         headers,
+        is_json: false,
         body: Bytes::new(),
         flow: None,
         tally: None,

@@ -1,7 +1,7 @@
 //! What travels before the body is read, and what comes back.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::HeaderMap;
 use http::{Request, StatusCode};
 use rpcgate_core::call::{Call, Entry, Payload};
 use rpcgate_core::caller::RequestId;
@@ -9,6 +9,7 @@ use rpcgate_core::chain::{Chain, Dialect};
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::Flow;
+use rpcgate_core::rest::Path;
 use rpcgate_core::tally::{Tally, Transport};
 use std::fmt;
 use std::sync::Arc;
@@ -36,6 +37,19 @@ pub struct Routed<B> {
     pub chain: Arc<Chain>,
     /// How it came.
     pub transport: Transport,
+    /// What it asks for.
+    pub aim: Aim,
+}
+
+/// What a request for a chain asks for.
+#[derive(Debug)]
+pub enum Aim {
+    /// The calls in its body.
+    JsonRpc,
+    /// The one call that this path below the chain's own is.
+    Rest(Path),
+    /// Nothing that a node has: what it is answered depends on its body.
+    Nothing(fn(&[u8]) -> Refusal),
 }
 
 /// A request for a chain, from a caller who is known: from here on it has an account.
@@ -43,6 +57,8 @@ pub struct Routed<B> {
 pub struct Known<B> {
     /// The request.
     pub request: Box<Request<B>>,
+    /// What it asks for.
+    pub aim: Aim,
     /// Its account.
     pub tally: Box<Tally>,
 }
@@ -60,6 +76,9 @@ pub struct Departure {
     pub status: StatusCode,
     /// Headers of this answer alone.
     pub headers: HeaderMap,
+    /// Whether the body is JSON of the gateway's making or of a JSON-RPC node's: then `headers` do not say its type, which
+    /// stands in the table that the rest is written into.
+    pub is_json: bool,
     /// The body.
     pub body: Bytes,
     /// Instead of the body: one that is still coming from a node.
@@ -85,17 +104,16 @@ impl Departure {
     pub fn refused(refusal: Refusal) -> Self {
         let mut body = Vec::new();
         refusal.write_alone(Dialect::JsonRpc2, None, &mut body);
-        let mut departure = Departure {
+        Departure {
             status: refusal.status(),
-            headers: HeaderMap::with_capacity(32),
+            headers: HeaderMap::new(),
+            is_json: true,
             body: body.into(),
             flow: None,
             tally: None,
             rated: false,
             refusal: Some(refusal),
-        };
-        departure.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        departure
+        }
     }
 
     /// A refusal of a request whose body was not read, or is no call.

@@ -258,7 +258,7 @@ mod tests {
         let limits = PoolLimits { connect: Duration::from_millis(50), ..PoolLimits::default() };
         let desk = Desk::with(&[url], limits);
         assert_eq!(desk.broadcast().await, Err(NO_CONNECTION));
-        assert!(desk.pool.nodes().all(|node| node.aside == Duration::from_secs(1)));
+        assert!(desk.pool.nodes().all(|node| node.standing.left() == Duration::from_secs(1)));
     }
 
     #[tokio::test]

@@ -5,6 +5,9 @@ use super::ask::Ask;
 use super::node::NodeIndex;
 use super::pool::Pool;
 use futures_util::future::join_all;
+use http::Method;
+use http::uri::PathAndQuery;
+use rpcgate_core::adapter::{Probe, Seen};
 use rpcgate_core::chain::Chain;
 use rpcgate_core::envelope::{Replies, replies};
 use rpcgate_core::json::DEEPEST;
@@ -15,68 +18,88 @@ use tokio::time::{MissedTickBehavior, interval};
 /// How long a node may take to tell its height.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks each node for its newest height, at once and then every `every`, and sets the chain's
-/// [`head`](Chain::head) by what they say. Runs until it is dropped.
+/// Asks each node how it fares, at once and then every `every`: sets the chain's [`head`](Chain::head) by what they say,
+/// and which of them are asked first. Runs until it is dropped.
 ///
-/// The head is the highest height that a node shows; with three nodes or more that answer, the second highest, so that
-/// one node alone cannot make the cache take for final what is not. While no node answers, the head stays as it is.
-/// Height 0 is that of a node that knows nothing yet.
+/// The head is the highest height that a node shows; in a pool of three or more, the second highest, so that one node
+/// alone can neither make the cache take for final what is not nor make all others look as if they were behind. While no
+/// node answers, the head stays as it is. Height 0 is that of a node that knows nothing yet.
 pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     let ask = question(&chain);
-    // What was last logged of each node: whether it answers.
-    let mut logged: Vec<Option<bool>> = vec![None; pool.nodes().len()];
+    let mut logged: Vec<Option<&'static str>> = vec![None; pool.nodes().len()];
     let mut ticks = interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         pool.sweep();
         let indexes = (0..logged.len()).map(NodeIndex);
-        let heights = join_all(indexes.map(|index| height(&pool, &chain, index, &ask))).await;
-        for (view, (height, logged)) in pool.nodes().zip(heights.iter().zip(&mut logged)) {
-            if let Some(height) = height {
-                pool.saw(view.index, *height);
-            }
-            if logged.replace(height.is_some()) != Some(height.is_some()) {
-                match height {
-                    Some(height) => {
-                        tracing::debug!(chain = %chain.name(), node = %view.name, height, "node answers");
-                    }
-                    None => {
-                        tracing::debug!(chain = %chain.name(), node = %view.name, "node does not tell its height");
-                    }
-                }
-            }
+        let seen = join_all(indexes.map(|index| probe(&pool, &chain, index, &ask))).await;
+        if let Some(reference) = reference(seen.into_iter().flatten().collect(), logged.len()) {
+            pool.compare(reference);
+            chain.head().set(reference);
         }
-        if let Some(head) = head(heights.into_iter().flatten().collect()) {
-            chain.head().set(head);
+        for (view, logged) in pool.nodes().zip(&mut logged) {
+            let name = view.standing.name();
+            if logged.replace(name) != Some(name) {
+                let (chain, node, height) = (chain.name(), view.name, view.height);
+                tracing::info!(%chain, %node, standing = name, height, "how a node stands");
+            }
         }
     }
 }
 
-fn question(chain: &Chain) -> Ask {
-    let probe = chain.adapter().probe();
-    let version = chain.facts().dialect.version();
-    let (method, params) = (probe.method, probe.params);
-    let call = format!(r#"{{"jsonrpc":{version},"id":1,"method":"{method}","params":{params}}}"#);
-    Ask::json_rpc(call.into())
+/// Asks one node and notes what came of it; gives back the height it has shown, unless it knows nothing.
+async fn probe(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &Ask) -> Option<u64> {
+    let began = pool.elapsed();
+    let seen = seen(pool, chain, index, ask).await;
+    pool.probed(index, seen, pool.elapsed().saturating_sub(began));
+    seen.map(|seen| seen.height).filter(|height| *height > 0)
 }
 
-async fn height(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &Ask) -> Option<u64> {
+fn question(chain: &Chain) -> Ask {
+    match chain.adapter().probe() {
+        Probe::Rpc { method, params } => {
+            let version = chain.facts().dialect.version();
+            let version =
+                version.map(|version| format!(r#""jsonrpc":{version},"id":1,"#)).unwrap_or_default();
+            let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
+            let call = format!(r#"{{{version}"method":"{method}"{params}}}"#);
+            Ask { path: rpc_path(chain), ..Ask::json_rpc(call.into()) }
+        }
+        Probe::Rest { target, body } => {
+            let method = if body.is_some() { Method::POST } else { Method::GET };
+            let path = Some(PathAndQuery::from_static(target));
+            Ask { method, path, ..Ask::json_rpc(body.unwrap_or_default().into()) }
+        }
+    }
+}
+
+/// Where a chain's nodes speak JSON-RPC, if not at their URLs.
+pub(super) fn rpc_path(chain: &Chain) -> Option<PathAndQuery> {
+    chain.adapter().rpc_path().map(PathAndQuery::from_static)
+}
+
+async fn seen(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &Ask) -> Option<Seen> {
     let answer = pool.probe(index, ask, PATIENCE).await.ok()?;
     let AnswerBody::Whole(body) = answer.body else {
         return None;
     };
+    let adapter = chain.adapter();
+    if let Probe::Rest { .. } = adapter.probe() {
+        return adapter.seen(&body).filter(|_| answer.status.is_success());
+    }
     let Ok(Replies::Single(reply)) = replies(&body, DEEPEST) else {
         return None;
     };
-    let result = reply.result.filter(|_| reply.error.is_none())?;
-    chain.adapter().height(result.of(&body)).filter(|height| *height > 0)
+    let result = reply.result.filter(|_| reply.error.is_none())?.of(&body);
+    adapter.seen(result).filter(|_| !adapter.is_error(result))
 }
 
-fn head(mut heights: Vec<u64>) -> Option<u64> {
+/// The height that a pool of so many nodes is held against, by those who spoke.
+fn reference(mut heights: Vec<u64>, nodes: usize) -> Option<u64> {
     heights.sort_unstable_by(|a, b| b.cmp(a));
     match heights[..] {
-        [_, second, _, ..] => Some(second),
+        [_, second, ..] if nodes > 2 => Some(second),
         [highest, ..] => Some(highest),
         [] => None,
     }
@@ -137,10 +160,11 @@ mod tests {
     }
 
     #[test]
-    fn a_head_needs_two_witnesses_where_three_speak() {
-        assert_eq!(head(vec![]), None);
-        assert_eq!(head(vec![4]), Some(4));
-        assert_eq!(head(vec![4, 6]), Some(6));
-        assert_eq!(head(vec![4, 6, 9, 5]), Some(6));
+    fn a_reference_needs_two_witnesses_where_there_may_be_two() {
+        assert_eq!(reference(vec![], 3), None);
+        assert_eq!(reference(vec![4], 3), Some(4));
+        assert_eq!(reference(vec![4, 6], 2), Some(6));
+        assert_eq!(reference(vec![1_000_000, 6], 3), Some(6), "one lies and one is silent");
+        assert_eq!(reference(vec![4, 6, 9, 5], 4), Some(6));
     }
 }

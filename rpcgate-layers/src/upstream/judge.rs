@@ -3,10 +3,12 @@
 use super::{AnswerBody, NodeAnswer, NodeBody};
 use crate::headers::stays_behind;
 use bytes::Bytes;
+use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use rpcgate_core::adapter::Adapter;
 use rpcgate_core::call::State;
-use rpcgate_core::chain::Dialect;
+use rpcgate_core::chain::Chain;
 use rpcgate_core::envelope::{Head, Replies, ReplyMembers, parse_index, replies, reply_head};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
@@ -15,6 +17,7 @@ use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// What a request to a node asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,6 +39,23 @@ impl Wanted {
             (Wanted::One, Replies::Many(_)) => false,
         }
     }
+}
+
+impl NodeAnswer {
+    /// How long a node that is too busy wants to be left alone: RFC 9110 section 10.2.3, in seconds alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        if !matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            return None;
+        }
+        let secs = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+        Some(Duration::from_secs(secs))
+    }
+}
+
+/// Whether a node says by this status that it does not serve the gateway, whatever is asked: its credentials and its
+/// limits are the operator's matter.
+pub(super) fn refuses_the_gateway(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
 }
 
 /// A node's answer that is one.
@@ -61,8 +81,7 @@ impl Answer {
     /// nothing but that does, unless it is nothing at all, which is what a notification gets.
     pub(super) fn judge(answer: NodeAnswer, wanted: Wanted, held: bool) -> Result<Self, Fault> {
         let status = answer.status;
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
-        {
+        if refuses_the_gateway(status) {
             return Err(Fault::sent(Cause::Status(status.as_u16())));
         }
         let no_answer = || {
@@ -100,7 +119,7 @@ impl Answer {
     /// written anew, the headers that pass all the same.
     pub(super) fn one(
         mut self,
-        dialect: Dialect,
+        chain: &Chain,
         (id, number): (Option<&[u8]>, usize),
         whole: bool,
         notification: bool,
@@ -108,10 +127,7 @@ impl Answer {
         if notification {
             return Ok((Form::Nothing, HeaderMap::new()));
         }
-        let status = match dialect {
-            Dialect::Utxo => self.status,
-            _ => StatusCode::OK,
-        };
+        let status = if chain.facts().dialect.has_status() { self.status } else { StatusCode::OK };
         let reply = match self.content {
             Content::Replies(Replies::Single(reply)) => reply,
             Content::Flow { is_error, flow } => {
@@ -121,7 +137,7 @@ impl Answer {
             }
             _ => return Err(Fault::sent(Cause::Undecodable)),
         };
-        let inner = inner(&self.body, &reply)?;
+        let inner = inner(&self.body, &reply, chain.adapter())?;
         let answered = reply.id.map(|id| id.of(&self.body));
         if !is_answered(answered, id, number) {
             return Err(Fault::sent(Cause::Undecodable));
@@ -136,13 +152,14 @@ impl Answer {
 
     /// The answers to calls that were sent together under their places.
     pub(super) fn many(self, tally: &mut Tally, places: &[usize]) {
-        let base = super::station::base(tally);
+        let (base, chain) = (super::station::base(tally), tally.chain.clone());
+        let adapter = chain.adapter();
         let mut settle = |place: usize, state: State| tally.entries[place].state = state;
         match &self.content {
             // One error for all: the node would not take the array.
             Content::Replies(Replies::Single(reply)) if reply.error.is_some() => {
                 for place in places {
-                    let mut state = self.state(reply);
+                    let mut state = self.state(reply, adapter);
                     if let State::Answered(reply) = &mut state {
                         reply.from = Source::NodeForAll;
                     }
@@ -182,7 +199,7 @@ impl Answer {
         for (place, found) in places.iter().zip(found) {
             let notification = tally.entries[*place].call.is_notification(&tally.body);
             tally.entries[*place].state = match found {
-                Some(Some(reply)) => self.state(reply),
+                Some(Some(reply)) => self.state(reply, adapter),
                 Some(None) => State::Failed(Fault::sent(Cause::Undecodable)),
                 None if notification => State::Answered(Reply { form: Form::Nothing, from: Source::Node }),
                 None => State::Failed(Fault::sent(Cause::Unanswered)),
@@ -190,9 +207,15 @@ impl Answer {
         }
     }
 
-    fn state(&self, reply: &ReplyMembers) -> State {
-        match inner(&self.body, reply) {
-            Ok(inner) => State::Answered(Reply { form: form(inner, StatusCode::OK), from: Source::Node }),
+    fn state(&self, reply: &ReplyMembers, adapter: &dyn Adapter) -> State {
+        match inner(&self.body, reply, adapter) {
+            Ok(inner) => {
+                let status = match &inner {
+                    Err(error) => adapter.facts().dialect.status_alone(error),
+                    Ok(_) => StatusCode::OK,
+                };
+                State::Answered(Reply { form: form(inner, status), from: Source::Node })
+            }
             Err(fault) => State::Failed(fault),
         }
     }
@@ -220,16 +243,17 @@ fn is_answered(answered: Option<&[u8]>, own: Option<&[u8]>, number: usize) -> bo
     strange || bare(answered) == bare(own) || value(own).is_some_and(|own| value(answered) == Some(own))
 }
 
-fn inner(body: &Bytes, reply: &ReplyMembers) -> Result<Result<Bytes, Bytes>, Fault> {
+fn inner(body: &Bytes, reply: &ReplyMembers, adapter: &dyn Adapter) -> Result<Result<Bytes, Bytes>, Fault> {
     match (reply.error, reply.result) {
         (Some(error), _) => Ok(Err(body.slice(error.range()))),
+        (None, Some(result)) if adapter.is_error(result.of(body)) => Ok(Err(body.slice(result.range()))),
         (None, Some(result)) => Ok(Ok(body.slice(result.range()))),
         (None, None) => Err(Fault::sent(Cause::Undecodable)),
     }
 }
 
 /// Leaves only the headers that a client may see.
-fn clean(headers: &mut HeaderMap) {
+pub(super) fn clean(headers: &mut HeaderMap) {
     // Most nodes say nothing else, and to look for each of many names costs more than to forget all of them.
     if headers.keys().all(stays_behind) {
         headers.clear();
@@ -242,13 +266,13 @@ fn clean(headers: &mut HeaderMap) {
 }
 
 /// A body that begins with what was read of it.
-struct Prefixed {
+pub(super) struct Prefixed {
     prefix: Bytes,
     rest: NodeBody,
 }
 
 impl Prefixed {
-    fn new(prefix: Bytes, rest: NodeBody) -> Self {
+    pub(super) fn new(prefix: Bytes, rest: NodeBody) -> Self {
         Prefixed { prefix, rest }
     }
 }

@@ -15,14 +15,16 @@
 //!   under its client's own id: there it takes a client that repeats its ids.
 //! - A call that only reads is sent once more when its connection broke, and once to another node, as far as the
 //!   pool's reserve of retries reaches. A broadcast is sent again only if no byte of it was written.
-//! - A node that cannot be reached is put aside, for 1 s at first and at most 30 s. When all are aside, the one whose
-//!   time is up soonest is tried nevertheless.
+//! - A node that cannot be reached, or whose answers were none five times in a row, is put aside, for 1 s at first and at
+//!   most 30 s, or as long as its own `Retry-After` says, a minute at most. A node that is silent, syncing or behind comes
+//!   after all that are well, and a fallback after all of a lower number. There is no state in which nobody is asked.
 //!
 //! No lock is held while anything waits. Neither a call nor a connection starts a task: a call drives the connection it
 //! is on. Beside what hyper allocates, a call on an idle connection allocates the table of its headers, a box for its way
 //! through the pool, and, if its answer came in several pieces, one buffer to join them.
 
 mod answer;
+mod aside;
 mod ask;
 mod body;
 mod choose;
@@ -35,7 +37,9 @@ mod idle;
 mod judge;
 mod node;
 mod pool;
+mod rest;
 mod retry;
+mod standing;
 mod station;
 mod timers;
 mod url;
@@ -49,5 +53,6 @@ pub use body::NodeBody;
 pub use health::watch_head;
 pub use node::{BadRoots, NodeConfig, NodeIndex, NodeView};
 pub use pool::{Pool, PoolLimits};
+pub use standing::Standing;
 pub use station::{Pools, ReplyLimits, Upstream};
 pub use url::{BadUrl, NodeUrl};

@@ -3,6 +3,7 @@
 use super::ask::Ask;
 use super::connect::Dial;
 use super::idle::Idle;
+use super::standing::{Health, Standing};
 use super::url::NodeUrl;
 use bytes::Bytes;
 use http::header::{
@@ -15,7 +16,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// How a node is reached.
@@ -28,13 +29,15 @@ pub struct NodeConfig {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// Calls it takes in one array; `None` for as many as the chain allows.
     pub max_batch: Option<usize>,
+    /// Nodes of a lower number are asked first; those of a higher one when none of them is well.
+    pub priority: u32,
     pub(super) roots: Vec<CertificateDer<'static>>,
 }
 
 impl NodeConfig {
     /// The node at `url`, without anything special.
     pub fn new(url: NodeUrl) -> Self {
-        NodeConfig { url, headers: Vec::new(), max_batch: None, roots: Vec::new() }
+        NodeConfig { url, headers: Vec::new(), max_batch: None, priority: 0, roots: Vec::new() }
     }
 
     /// Trusts the certificate authorities in `pem` as well as the public ones.
@@ -60,6 +63,7 @@ impl fmt::Debug for NodeConfig {
             .field("url", &self.url)
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .field("max_batch", &self.max_batch)
+            .field("priority", &self.priority)
             .field("roots", &self.roots.len())
             .finish()
     }
@@ -101,10 +105,14 @@ pub struct NodeView<'a> {
     pub in_flight: usize,
     /// Connections that wait for a call.
     pub idle: usize,
-    /// How long it stays put aside because it could not be reached; zero for a usable node.
-    pub aside: Duration,
+    /// Its tier: a higher number is asked when none of a lower one is well.
+    pub priority: u32,
+    /// Whether it is asked, and if not, why.
+    pub standing: Standing,
     /// The newest height it has shown.
     pub height: Option<u64>,
+    /// How long it takes to answer, newer answers counting more; zero: it has not answered yet.
+    pub latency: Duration,
 }
 
 pub(super) struct Node {
@@ -112,10 +120,8 @@ pub(super) struct Node {
     pub(super) config: NodeConfig,
     pub(super) dial: Dial,
     pub(super) idle: Idle,
-    pub(super) aside: Aside,
+    pub(super) health: Health,
     pub(super) in_flight: Arc<AtomicUsize>,
-    /// 0: none seen.
-    pub(super) height: AtomicU64,
     headers: HeaderMap,
     target: Uri,
 }
@@ -129,9 +135,8 @@ impl Node {
             target: config.url.target(),
             config,
             idle,
-            aside: Aside::default(),
+            health: Health::default(),
             in_flight: Arc::default(),
-            height: AtomicU64::new(0),
         }
     }
 
@@ -177,8 +182,10 @@ impl Node {
             max_batch: self.config.max_batch,
             in_flight: self.in_flight.load(Relaxed),
             idle: self.idle.len(),
-            aside: self.aside.left(now),
-            height: Some(self.height.load(Relaxed)).filter(|height| *height > 0),
+            priority: self.config.priority,
+            standing: self.health.standing(now),
+            height: self.health.height(),
+            latency: self.health.latency(),
         }
     }
 }
@@ -228,55 +235,6 @@ pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
     )
 }
 
-/// Whether a node is put aside because it could not be reached.
-#[derive(Default)]
-pub(super) struct Aside {
-    /// On the clock's second hand, in microseconds; 0 for a usable node.
-    until: AtomicU64,
-    failures: AtomicU32,
-}
-
-impl Aside {
-    const FIRST: Duration = Duration::from_secs(1);
-    const LONGEST: Duration = Duration::from_secs(30);
-
-    /// How long it stays aside.
-    pub(super) fn left(&self, now: Duration) -> Duration {
-        match self.until.load(Relaxed) {
-            0 => Duration::ZERO,
-            until => Duration::from_micros(until).saturating_sub(now),
-        }
-    }
-
-    /// Whether it was ever put aside since it was last reached: the rest need no look at the clock.
-    pub(super) fn is_set(&self) -> bool {
-        self.until.load(Relaxed) != 0
-    }
-
-    /// It could not be reached. Calls that fail together count as one failure.
-    pub(super) fn put(&self, now: Duration) {
-        let before = self.until.load(Relaxed);
-        if Duration::from_micros(before) > now {
-            return;
-        }
-        let doublings = self.failures.load(Relaxed).min(16);
-        let stay = Self::FIRST.saturating_mul(1 << doublings).min(Self::LONGEST);
-        let until = (now + stay).as_micros() as u64;
-        if self.until.compare_exchange(before, until, Relaxed, Relaxed).is_ok() {
-            self.failures.fetch_add(1, Relaxed);
-        }
-    }
-
-    /// It was reached.
-    pub(super) fn clear(&self) {
-        // Looked at first: writing would take the cache line away from every other thread, call by call.
-        if self.is_set() {
-            self.until.store(0, Relaxed);
-            self.failures.store(0, Relaxed);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,32 +247,6 @@ mod tests {
 
     fn text(request: &Request<Full<Bytes>>, name: &str) -> Vec<String> {
         request.headers().get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect()
-    }
-
-    #[test]
-    fn a_stay_aside_doubles_up_to_half_a_minute_and_ends_when_the_node_is_reached() {
-        let aside = Aside::default();
-        let mut now = Duration::ZERO;
-        let mut stays = Vec::new();
-        for _ in 0..7 {
-            aside.put(now);
-            stays.push(aside.left(now).as_secs());
-            now += aside.left(now);
-        }
-        assert_eq!(stays, [1, 2, 4, 8, 16, 30, 30]);
-        aside.clear();
-        assert!(!aside.is_set());
-        aside.put(now);
-        assert_eq!(aside.left(now).as_secs(), 1);
-    }
-
-    #[test]
-    fn calls_that_fail_together_count_once() {
-        let aside = Aside::default();
-        for _ in 0..64 {
-            aside.put(Duration::from_secs(5));
-        }
-        assert_eq!(aside.left(Duration::from_secs(5)).as_secs(), 1);
     }
 
     #[test]

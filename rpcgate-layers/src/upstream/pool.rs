@@ -14,6 +14,7 @@ use super::timers::Timers;
 use http::{Method, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
+use rpcgate_core::adapter::Seen;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
@@ -37,10 +38,13 @@ pub struct PoolLimits {
     pub idle_per_node: usize,
     /// How long they may wait; less where a node says so in its `Keep-Alive` header.
     pub idle_time: Duration,
+    /// Blocks that a node may be behind the others before it is asked only when none is better.
+    pub max_lag: u64,
 }
 
 impl Default for PoolLimits {
-    /// 30 s for a call, 3 s of it for a connection, 1024 calls under way, 128 connections waiting for up to 60 s.
+    /// 30 s for a call, 3 s of it for a connection, 1024 calls under way, 128 connections waiting for up to 60 s, and any
+    /// lag.
     fn default() -> Self {
         PoolLimits {
             timeout: Duration::from_secs(30),
@@ -48,6 +52,7 @@ impl Default for PoolLimits {
             in_flight: 1024,
             idle_per_node: 128,
             idle_time: Duration::from_secs(60),
+            max_lag: u64::MAX,
         }
     }
 }
@@ -98,6 +103,8 @@ struct Trip {
     sent: bool,
     /// Whether it is on a connection that served others before and has not shown a sign of life since.
     stale: bool,
+    /// The node that has it.
+    node: Option<NodeIndex>,
 }
 
 /// One call in a count of those under way, for as long as the count is borrowed.
@@ -163,6 +170,11 @@ impl Pool {
         self.max_batch
     }
 
+    /// Blocks that a node may be behind.
+    pub fn max_lag(&self) -> u64 {
+        self.limits.max_lag
+    }
+
     /// Calls under way, streamed answers included.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Relaxed)
@@ -189,7 +201,12 @@ impl Pool {
             let mut run = Box::pin(self.run(ask, room, &mut trip));
             self.timers.within(self.limits.timeout, run.as_mut()).await
         };
-        let result = result.unwrap_or(Err(Fault::unsent(Cause::Timeout).into()));
+        let result = result.unwrap_or_else(|| {
+            if let Some(node) = trip.node {
+                self.blame(node, Fault::sent(Cause::Timeout), None);
+            }
+            Err(Fault::unsent(Cause::Timeout).into())
+        });
         result.map_err(|error| match error {
             AskError::Fault(fault) => AskError::Fault(Fault { sent: fault.sent || trip.sent, ..fault }),
             AskError::Busy => AskError::Busy,
@@ -221,11 +238,46 @@ impl Pool {
         }
     }
 
-    /// Notes the height a node has shown.
-    pub(super) fn saw(&self, index: NodeIndex, height: u64) {
+    /// What a node's probe came to, and how long that took.
+    pub(super) fn probed(&self, index: NodeIndex, seen: Option<Seen>, took: Duration) {
         if let Some(node) = self.nodes.get(index.0) {
-            node.height.store(height, Relaxed);
+            node.health.probed(seen);
+            if seen.is_some() {
+                node.health.took(took);
+            }
         }
+    }
+
+    /// Holds all nodes against this height.
+    pub(super) fn compare(&self, reference: u64) {
+        self.nodes.iter().for_each(|node| node.health.compared(reference, self.limits.max_lag));
+    }
+
+    /// What the node answered was an answer.
+    pub(super) fn praise(&self, index: NodeIndex) {
+        if let Some(node) = self.nodes.get(index.0) {
+            node.health.answered();
+        }
+    }
+
+    /// What the node answered was none; `stay`: it asked to be left alone for so long.
+    pub(super) fn blame(&self, index: NodeIndex, fault: Fault, stay: Option<Duration>) {
+        let Some(node) = self.nodes.get(index.0) else { return };
+        let now = self.clock.elapsed();
+        match (fault.cause, stay) {
+            (_, Some(stay)) => node.health.busy(now, stay),
+            (Cause::Status(401 | 403), None) => node.health.refused(now),
+            (Cause::Timeout | Cause::Broken | Cause::Undecodable | Cause::Status(_), None) => {
+                node.health.failed(now);
+            }
+            // Connecting has its own account, and the rest is the call's matter.
+            _ => {}
+        }
+    }
+
+    /// The time that latencies are measured in.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
     }
 
     async fn run(&self, ask: &Ask, room: &mut Held, trip: &mut Trip) -> Result<NodeAnswer, AskError> {
@@ -240,6 +292,10 @@ impl Pool {
                 Err(AskError::Fault(fault)) => fault,
             };
             tracing::debug!(chain = %self.chain, node = %node.config.url, sent = fault.sent, "call failed: {fault}");
+            // That an old connection was closed says nothing of the node.
+            if !trip.stale {
+                self.blame(node.index, fault, None);
+            }
             if !fault.may_retry(!ask.broadcast) {
                 return Err(fault.into());
             }
@@ -272,7 +328,7 @@ impl Pool {
         fresh: bool,
         trip: &mut Trip,
     ) -> Result<NodeAnswer, AskError> {
-        trip.stale = false;
+        (trip.stale, trip.node) = (false, Some(node.index));
         let _under = Under::way(&node.in_flight);
         let younger = if ask.broadcast { FRESH_FOR_BROADCAST } else { Duration::MAX };
         if !fresh {
@@ -281,7 +337,8 @@ impl Pool {
             // written one after another, which wakes the node once and not for each of them.
             tokio::task::yield_now().await;
         }
-        let idle = if fresh { None } else { node.idle.take(self.clock.elapsed(), younger) };
+        let began = self.clock.elapsed();
+        let idle = if fresh { None } else { node.idle.take(began, younger) };
         let mut conn = match idle {
             Some(conn) => {
                 trip.stale = true;
@@ -310,18 +367,18 @@ impl Pool {
             return Err(Fault::sent(Cause::Broken).into());
         }
         trip.stale = false;
-        node.aside.clear();
-        self.read(node, ask, room, conn, response).await
+        node.health.reached();
+        self.read(node, ask, room, (conn, began), response).await
     }
 
     async fn connect(&self, node: &Node) -> Result<Conn, Fault> {
         match node.dial.dial(self.limits.connect).await {
             Ok(conn) => {
-                node.aside.clear();
+                node.health.reached();
                 Ok(conn)
             }
             Err(error) => {
-                node.aside.put(self.clock.elapsed());
+                node.health.not_reached(self.clock.elapsed());
                 tracing::debug!(chain = %self.chain, node = %node.config.url, "no connection: {error}");
                 Err(Fault::unsent(Cause::Connect))
             }
@@ -333,7 +390,7 @@ impl Pool {
         node: &Arc<Node>,
         ask: &Ask,
         room: &mut Held,
-        mut conn: Conn,
+        (mut conn, began): (Conn, Duration),
         response: Response<Incoming>,
     ) -> Result<NodeAnswer, AskError> {
         let (mut head, mut incoming) = response.into_parts();
@@ -350,7 +407,9 @@ impl Pool {
         let limit = if coding == Coding::Identity { ask.collect } else { ask.largest };
         let body = match collect(&mut conn, &mut incoming, limit, room).await? {
             Collected::Whole(body) => {
-                node.idle.put(conn, self.clock.elapsed());
+                let now = self.clock.elapsed();
+                node.health.took(now.saturating_sub(began));
+                node.idle.put(conn, now);
                 AnswerBody::Whole(match coding {
                     Coding::Identity => body,
                     // Boxed, because nodes are asked for no coding.
@@ -504,7 +563,7 @@ mod tests {
             desk.broadcast().await.unwrap();
         }
         assert_eq!(node.seen().len(), 20);
-        let aside: Vec<_> = desk.pool.nodes().map(|node| node.aside).collect();
+        let aside: Vec<_> = desk.pool.nodes().map(|node| node.standing.left()).collect();
         assert_eq!(aside, [Duration::from_secs(1), Duration::ZERO]);
     }
 
@@ -512,7 +571,7 @@ mod tests {
     async fn a_node_put_aside_returns_when_its_time_is_up_and_it_can_be_reached() {
         let refusing = Refusing::new();
         let desk = Desk::with(&[refusing.url()], PoolLimits::default());
-        let aside = |desk: &Desk| desk.pool.nodes().map(|node| node.aside.as_secs()).sum::<u64>();
+        let aside = |desk: &Desk| desk.pool.nodes().map(|node| node.standing.left().as_secs()).sum::<u64>();
         assert_eq!(desk.read().await, Err(Fault::unsent(Cause::Connect).into()));
         assert_eq!(aside(&desk), 1);
         desk.clock.advance(Duration::from_secs(1));

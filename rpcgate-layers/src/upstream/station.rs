@@ -19,10 +19,11 @@
 //! ```
 
 use super::judge::{Answer, Wanted};
-use super::{Ask, AskError, Pool};
+use super::{Ask, AskError, NodeAnswer, Pool};
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use futures_util::future::{Either, join_all};
+use http::uri::PathAndQuery;
 use rpcgate_core::call::{Before, Calls, Payload, Settled, State};
 use rpcgate_core::chain::{ChainName, Flags};
 use rpcgate_core::envelope::WireId;
@@ -155,6 +156,12 @@ impl Load {
 }
 
 async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+    if let [entry] = &tally.entries[..]
+        && matches!(entry.call.payload, Payload::Rest(_))
+    {
+        return Box::pin(super::rest::forward(pool, tally, limits)).await;
+    }
+    let path = tally.chain.adapter().rpc_path().map(PathAndQuery::from_static);
     let mut loads = loads(pool, tally);
     for place in loads.iter().flat_map(|load| &load.places) {
         tally.entries[*place].state = State::Sent;
@@ -163,7 +170,7 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
         // One request, the rule, needs no list of futures.
         Some(load) if loads.is_empty() => {
             let (mut room, wanted) = (tally.room.sibling(), load.wanted(tally));
-            let ask = ask(load.body, load.broadcast, load.held, limits);
+            let ask = Ask { path, ..ask(load.body, load.broadcast, load.held, limits) };
             let answer = ask_judged(pool, ask, wanted, &mut room).await;
             tally.room.absorb(room);
             settle(tally, &load.places, load.alone, answer);
@@ -177,13 +184,14 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
 }
 
 async fn forward_all(pool: &Pool, tally: &mut Tally, loads: SmallVec<[Load; 1]>, limits: ReplyLimits) {
+    let path = tally.chain.adapter().rpc_path().map(PathAndQuery::from_static);
     let room = tally.room.sibling();
     let wanted: SmallVec<[Wanted; 8]> = loads.iter().map(|load| load.wanted(tally)).collect();
     let answers = loads.into_iter().zip(wanted).map(|(load, wanted)| {
-        let mut room = room.sibling();
+        let (mut room, path) = (room.sibling(), path.clone());
         async move {
             let Load { places, body, broadcast, alone, held } = load;
-            let ask = ask(body, broadcast, held, limits);
+            let ask = Ask { path, ..ask(body, broadcast, held, limits) };
             (places, alone, ask_judged(pool, ask, wanted, &mut room).await, room)
         }
     });
@@ -201,7 +209,7 @@ fn ask(body: Vec<u8>, broadcast: bool, held: bool, limits: ReplyLimits) -> Ask {
 /// Settles the calls at `places` with what came of their request.
 fn settle(tally: &mut Tally, places: &[usize], alone: bool, answer: Result<Answer, Nothing>) {
     let whole = !tally.batch;
-    let dialect = tally.chain.facts().dialect;
+    let chain = tally.chain.clone();
     match answer {
         Err(nothing) => {
             for place in places {
@@ -215,7 +223,7 @@ fn settle(tally: &mut Tally, places: &[usize], alone: bool, answer: Result<Answe
             let entry = &mut entries[place];
             let id = entry.call.id(body);
             let silent = entry.call.is_notification(body);
-            entry.state = match answer.one(dialect, (id, number), whole, silent) {
+            entry.state = match answer.one(&chain, (id, number), whole, silent) {
                 Ok((form, headers)) => {
                     if whole {
                         *passing = headers;
@@ -306,13 +314,13 @@ fn write(tally: &Tally, place: usize, id: WireId<'_>, out: &mut Vec<u8>) {
 
 /// Why a request to a node brought nothing.
 #[derive(Clone, Copy)]
-enum Nothing {
+pub(super) enum Nothing {
     Fault(Fault),
     Busy,
 }
 
 impl Nothing {
-    fn state(self) -> State {
+    pub(super) fn state(self) -> State {
         match self {
             Nothing::Fault(fault) => State::Failed(fault),
             Nothing::Busy => State::Refused(Refusal::Overloaded),
@@ -321,7 +329,18 @@ impl Nothing {
 }
 
 /// Asks a node, and once another one when what came is no answer and the call may be repeated.
-async fn ask_judged(pool: &Pool, mut ask: Ask, wanted: Wanted, room: &mut Held) -> Result<Answer, Nothing> {
+async fn ask_judged(pool: &Pool, ask: Ask, wanted: Wanted, room: &mut Held) -> Result<Answer, Nothing> {
+    let held = ask.collect >= ask.largest;
+    asked(pool, ask, room, |answer| Answer::judge(answer, wanted, held)).await
+}
+
+/// The same for answers that `judge` knows how to read.
+pub(super) async fn asked<T>(
+    pool: &Pool,
+    mut ask: Ask,
+    room: &mut Held,
+    judge: impl Fn(NodeAnswer) -> Result<T, Fault>,
+) -> Result<T, Nothing> {
     let mut first: Option<Fault> = None;
     loop {
         let answer = match pool.ask(&ask, room).await {
@@ -335,10 +354,14 @@ async fn ask_judged(pool: &Pool, mut ask: Ask, wanted: Wanted, room: &mut Held) 
                 });
             }
         };
-        let node = answer.node;
-        match Answer::judge(answer, wanted, ask.collect >= ask.largest) {
-            Ok(answer) => return Ok(answer),
+        let (node, stay) = (answer.node, answer.retry_after());
+        match judge(answer) {
+            Ok(answer) => {
+                pool.praise(node);
+                return Ok(answer);
+            }
             Err(fault) => {
+                pool.blame(node, fault, stay);
                 tracing::debug!(chain = %pool.chain(), %fault, "a node's answer is no answer");
                 let others = pool.nodes().len() > 1;
                 if first.is_some() || ask.broadcast || !others || !fault.may_retry(true) {

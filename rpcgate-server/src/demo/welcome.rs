@@ -1,8 +1,7 @@
 //! What a demo prints once it is ready: lines to paste into a shell.
 
 use super::sheet::Sheet;
-use rpcgate_core::adapter::Adapter;
-use rpcgate_core::chain::Dialect;
+use rpcgate_core::adapter::{Adapter, Probe};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,7 +38,7 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
             lines.extend(commands);
         }
     };
-    let heads = served.iter().map(|adapter| curl(sheet, "-s", path(adapter), &head(adapter, 1))).collect();
+    let heads = served.iter().map(|adapter| head(sheet, "-s", adapter)).collect();
     section("The newest block of each chain:", heads);
     if let Some(adapter) = served.iter().find(|adapter| path(adapter) == SHOWN) {
         let block = call(adapter, 1, "eth_getBlockByNumber", r#"["latest",false]"#);
@@ -49,7 +48,7 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
         section("Two calls in one batch:", vec![curl(sheet, "-s", SHOWN, &format!("[{block},{balance}]"))]);
         section("A token's total supply, read from its contract:", vec![curl(sheet, "-s", SHOWN, &supply)]);
     }
-    let with_headers = served.first().map(|adapter| curl(sheet, "-si", path(adapter), &head(adapter, 1)));
+    let with_headers = served.first().map(|adapter| head(sheet, "-si", adapter));
     section(
         "With headers: what is left of the plan's windows, the Compute Units charged, X-Cache (HIT when asked twice):",
         with_headers.into_iter().collect(),
@@ -69,17 +68,28 @@ fn path(adapter: &Arc<dyn Adapter>) -> &'static str {
 }
 
 /// The call that asks for a chain's newest height.
-fn head(adapter: &Arc<dyn Adapter>, id: u32) -> String {
-    let probe = adapter.probe();
-    call(adapter, id, probe.method, probe.params)
+fn head(sheet: &Sheet, options: &str, adapter: &Arc<dyn Adapter>) -> String {
+    match adapter.probe() {
+        Probe::Rpc { method, params } => {
+            curl(sheet, options, path(adapter), &call(adapter, 1, method, params))
+        }
+        Probe::Rest { target, body: Some(body) } => {
+            curl(sheet, options, &format!("{}{target}", path(adapter)), body)
+        }
+        Probe::Rest { target, body: None } => {
+            let (gateway, chain, key) = (&sheet.gateway, path(adapter), &sheet.api_key);
+            format!("curl {options} {gateway}/{chain}{target} -H 'apikey: {key}'")
+        }
+    }
 }
 
+/// A call as clients of the chain write it.
 fn call(adapter: &Arc<dyn Adapter>, id: u32, method: &str, params: &str) -> String {
-    let version = match adapter.facts().dialect {
-        Dialect::Utxo => "1.0",
-        _ => "2.0",
-    };
-    format!(r#"{{"jsonrpc":"{version}","id":{id},"method":"{method}","params":{params}}}"#)
+    let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
+    match adapter.facts().dialect.version() {
+        Some(version) => format!(r#"{{"jsonrpc":{version},"id":{id},"method":"{method}"{params}}}"#),
+        None => format!(r#"{{"method":"{method}"{params}}}"#),
+    }
 }
 
 fn curl(sheet: &Sheet, options: &str, chain: &str, body: &str) -> String {
@@ -112,12 +122,15 @@ mod tests {
         let text = super::text(&sheet(&all), "free", Path::new("d/demo.json"));
         for chain in all {
             assert!(
-                text.contains(&format!("curl -s http://127.0.0.1:8080/{chain} -H 'apikey: rpcg_x' -d '")),
-                "{text}"
+                text.lines().any(|line| {
+                    line.strip_prefix(&format!("curl -s http://127.0.0.1:8080/{chain}"))
+                        .is_some_and(|rest| rest.contains(" -H 'apikey: rpcg_x'"))
+                }),
+                "{chain}: {text}"
             );
         }
         assert!(
-            text.lines().count() < 40 && text.contains("plan: free") && text.contains("d/demo.json"),
+            text.lines().count() < 50 && text.contains("plan: free") && text.contains("d/demo.json"),
             "{text}"
         );
         assert!(!text.contains("secret"), "{text}");

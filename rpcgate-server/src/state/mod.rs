@@ -11,6 +11,7 @@ mod feed;
 mod force;
 mod keys;
 mod pack;
+mod report;
 mod restore;
 mod retain;
 mod ship;
@@ -24,8 +25,10 @@ use crate::journal::{Journal, JournalOptions};
 use directory::StoreDirectory;
 use force::Force;
 use parking_lot::Mutex;
+use report::Nodes;
 use restore::{Left, Work};
 use retain::Kept;
+use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, Overlay, Retention};
 use rpcgate_core::seam::counters::MemoryCounters;
@@ -46,6 +49,7 @@ pub struct State {
     counters: Arc<MemoryCounters>,
     force: Arc<Force>,
     kept: Arc<Kept>,
+    nodes: Arc<Nodes>,
     stage: watch::Receiver<Stage>,
     closing: CancellationToken,
     work: Mutex<Option<JoinHandle<Left>>>,
@@ -85,7 +89,7 @@ impl State {
         let forge = secret.map(|secret| KeyForge::new(secret.expose().as_bytes()));
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
         let (counters, force) = (Arc::<MemoryCounters>::default(), Arc::<Force>::default());
-        let kept = Arc::new(Kept::new(&config.retention));
+        let (kept, nodes) = (Arc::new(Kept::new(&config.retention)), Arc::<Nodes>::default());
         let (told, stage) = watch::channel(Stage::Starting);
         let closing = CancellationToken::new();
         let work = Work {
@@ -97,11 +101,12 @@ impl State {
             counters: counters.clone(),
             force: force.clone(),
             kept: kept.clone(),
+            nodes: nodes.clone(),
             stage: told,
             closing: closing.clone(),
         };
         let work = Mutex::new(Some(tokio::spawn(work.run())));
-        Ok(State { journal, directory, counters, force, kept, stage, closing, work })
+        Ok(State { journal, directory, counters, force, kept, nodes, stage, closing, work })
     }
 
     /// Looks at what [`open`](State::open) would refuse, without opening anything.
@@ -156,6 +161,11 @@ impl State {
             Ok(()) => tracing::info!("what operators set is in force"),
             Err(error) => tracing::error!("what operators set cannot be put in force: {error}"),
         }));
+    }
+
+    /// Tells operators how the nodes stand, which `source` knows.
+    pub(crate) fn tell_nodes(&self, source: impl Fn() -> Vec<NodeState> + Send + Sync + 'static) {
+        self.nodes.ask(source);
     }
 
     /// Keeps usage for as long as `retention` says from now on.

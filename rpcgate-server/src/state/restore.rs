@@ -5,6 +5,7 @@ use super::Stage;
 use super::directory::{KeySource, StoreDirectory};
 use super::feed::{Feed, Management};
 use super::force::Force;
+use super::report::{self, Nodes};
 use super::retain::{self, Kept};
 use super::ship::{Harbour, Shipper};
 use crate::journal::Journal;
@@ -35,6 +36,7 @@ pub(super) struct Work {
     pub(super) counters: Arc<MemoryCounters>,
     pub(super) force: Arc<Force>,
     pub(super) kept: Arc<Kept>,
+    pub(super) nodes: Arc<Nodes>,
     pub(super) stage: watch::Sender<Stage>,
     pub(super) closing: CancellationToken,
 }
@@ -52,19 +54,23 @@ impl Work {
     pub(super) async fn run(self) -> Left {
         let mut left = Left::default();
         let Some(feed) = self.start(&mut left).await else { return left };
-        let (Some(shipper), Some(usage)) = (left.shipper.take(), left.usage.clone()) else { return left };
+        let (shipper, usage, store) = (left.shipper.take(), left.usage.clone(), left.store.clone());
+        let (Some(shipper), Some(usage), Some(store)) = (shipper, usage, store) else { return left };
         self.journal.admit();
         self.stage.send_replace(Stage::Ready);
         tracing::info!("ready: what was recorded before is shipped, and counted again");
         let feed = tokio::spawn(feed.run(self.closing.clone()));
         let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
         let retention = tokio::spawn(retention);
+        let (gateway, nodes) = (self.journal.gateway(), self.nodes.clone());
+        let report = report::run(store, gateway, nodes, self.clock.clone(), self.closing.clone());
+        let report = tokio::spawn(report);
         let shipping = tokio::spawn(shipper.run(self.closing.clone()));
         match shipping.await {
             Ok(shipper) => left.shipper = Some(shipper),
             Err(error) => tracing::error!("shipping has ended: {error}"),
         }
-        for task in [feed, retention] {
+        for task in [feed, retention, report] {
             if let Err(error) = task.await {
                 tracing::error!("a task of the state has ended: {error}");
             }

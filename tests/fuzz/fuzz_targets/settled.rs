@@ -21,5 +21,5 @@ fuzz_target!(|input: (u8, u8, &[u8], &[u8])| {
     if result == b"null" && row.rule.cache.is_cached() {
         assert_ne!(settled, Settled::Yes, "{}", row.name);
     }
-    let _ = chain.adapter().height(result);
+    let _ = chain.adapter().seen(result);
 });

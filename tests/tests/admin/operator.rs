@@ -68,3 +68,28 @@ async fn quotas_and_switched_chains_are_in_force_everywhere() {
     pair.change("a chain is switched off", call, put(chain, json!({ "enabled": false })), off).await;
     pair.change("it is switched on", call, put(chain, json!({ "enabled": true })), is_served).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_see_how_the_nodes_of_each_gateway_stand_and_why() {
+    let (pair, _, _) = pair().await;
+    let deadline = tokio::time::Instant::now() + rpcgate_tests::PATIENCE;
+    let nodes = loop {
+        let nodes = pair.operator.shown("/operator/nodes").await;
+        let nodes = nodes.as_array().unwrap().clone();
+        let gateways: std::collections::BTreeSet<_> =
+            nodes.iter().map(|node| node["gateway"].to_string()).collect();
+        if gateways.len() == 2 && nodes.iter().all(|node| node["height"].is_u64()) {
+            break nodes;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{nodes:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    for node in nodes {
+        assert_eq!(
+            (&node["health"], &node["reason"], &node["lag"]),
+            (&json!("well"), &json!("answers"), &json!(0))
+        );
+        assert!(node["latency_ms"].as_f64().is_some_and(|millis| millis > 0.0), "{node}");
+        assert!(node["node"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{node}");
+    }
+}

@@ -18,7 +18,9 @@ mod limits;
 mod lists;
 mod order;
 mod pace;
+mod pools;
 mod quota;
+mod rest;
 mod route;
 mod served;
 mod simulated;
@@ -65,7 +67,7 @@ pub(crate) async fn utxo() -> (Node, Gateway, Client) {
     (node, gateway, client)
 }
 
-/// A gateway for all ten chains, with one node for each family.
+/// A gateway for the ten chains of the two families, with one node for each family.
 pub(crate) async fn ten(setup: Setup) -> (Node, Node, Gateway) {
     let (evm, utxo) = (Node::evm().await, Node::utxo().await);
     let setup = EVM.iter().fold(setup, |setup, chain| setup.node(chain, &evm.url()));

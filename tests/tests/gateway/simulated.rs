@@ -1,4 +1,4 @@
-//! All ten chains with the nodes of the demo, as a user meets them.
+//! The chains of the two families with the nodes of the demo, as a user meets them.
 
 use crate::*;
 

@@ -2,6 +2,7 @@
 
 pub mod chains;
 pub mod limit_requests;
+pub mod nodes;
 pub mod plans;
 pub mod quotas;
 pub mod tenants;

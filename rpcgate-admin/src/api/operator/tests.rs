@@ -1,7 +1,7 @@
 //! What operators do, as they meet it.
 
 use crate::house::tests::{Site, Visitor};
-use crate::store::{Project, Role, Whose, fresh_id};
+use crate::store::{GatewayReport, NodeState, Project, Role, Whose, fresh_id};
 use http::Method;
 use rpcgate_core::caller::ProjectId;
 use serde_json::{Value, json};
@@ -33,6 +33,7 @@ async fn these_routes_are_for_operators() {
         (Method::PUT, "/cu-weights/eth/eth_call".into(), json!({"cu": 0})),
         (Method::DELETE, "/cu-weights/eth/eth_call".into(), Value::Null),
         (Method::PUT, "/chains/eth".into(), json!({"enabled": false})),
+        (Method::GET, "/nodes".into(), Value::Null),
         (Method::GET, "/plans/free".into(), Value::Null),
         (Method::PUT, "/plans/free".into(), json!({"per_minute": 1})),
     ] {
@@ -253,4 +254,50 @@ async fn of_a_plan_only_what_is_sent_changes() {
     let audit = site.house.store.audit(Whose::User(operator.user.id), 2).await.unwrap();
     let details: Vec<_> = audit.iter().map(|entry| entry.detail.as_str()).collect();
     assert_eq!(details, ["price_per_cu 0.002", "per_minute 20"]);
+}
+
+#[tokio::test]
+async fn nodes_are_listed_as_the_gateways_at_work_see_them() {
+    let site = Site::new().await;
+    let operator = site.operator().await;
+    let (status, none) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
+    assert_eq!((status, none), (200, json!([])));
+    let node = NodeState {
+        chain: "eth".into(),
+        node: "https://h/".into(),
+        priority: 1,
+        standing: "behind".into(),
+        reason: "7 blocks behind; 3 are allowed".into(),
+        height: Some(93),
+        lag: Some(7),
+        latency_micros: 1_500,
+        in_flight: 2,
+    };
+    let report = |id, nodes| GatewayReport { id, at: site.house.now(), nodes };
+    site.house.store.put_report(&report(1, vec![node])).await.unwrap();
+    site.clock.advance(Duration::from_secs(30));
+    let silent = NodeState { chain: "btc".into(), standing: "silent".into(), ..NodeState::default() };
+    site.house.store.put_report(&report(2, vec![silent])).await.unwrap();
+    let (_, nodes) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
+    assert_eq!(nodes[0]["gateway"], "00000000-0000-0000-0000-000000000001");
+    for (field, value) in [
+        ("chain", json!("eth")),
+        ("node", json!("https://h/")),
+        ("priority", json!(1)),
+        ("health", json!("behind")),
+        ("reason", json!("7 blocks behind; 3 are allowed")),
+        ("height", json!(93)),
+        ("lag", json!(7)),
+        ("latency_ms", json!(1.5)),
+        ("in_flight", json!(2)),
+    ] {
+        assert_eq!(nodes[0][field], value, "{field}");
+    }
+    assert_eq!(
+        (&nodes[1]["health"], &nodes[1]["height"], &nodes[1]["latency_ms"]),
+        (&json!("silent"), &Value::Null, &Value::Null)
+    );
+    site.clock.advance(Duration::from_secs(40));
+    let (_, nodes) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
+    assert_eq!(nodes.as_array().map(Vec::len), Some(1), "one gateway has said nothing for a minute");
 }

@@ -7,6 +7,7 @@ pub(super) mod blocks;
 pub(super) mod chain_switches;
 pub(super) mod changes;
 pub(super) mod confirmations;
+pub(super) mod gateways;
 pub(super) mod invitations;
 pub(super) mod keys;
 pub(super) mod limit_requests;

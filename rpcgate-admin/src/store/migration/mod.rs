@@ -2,6 +2,7 @@
 //! own, at the end of the list.
 
 mod accounts;
+mod gateways;
 mod identity;
 mod usage;
 
@@ -14,7 +15,7 @@ pub(super) struct Management;
 
 impl MigratorTrait for Management {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(accounts::Accounts), Box::new(identity::Identity)]
+        vec![Box::new(accounts::Accounts), Box::new(identity::Identity), Box::new(gateways::Gateways)]
     }
 
     /// A name of its own, because usage may lie in the same database.

@@ -13,7 +13,7 @@ pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
 use super::params::{member, positional, quantity};
 use super::{matches, submits, table};
-use rpcgate_core::adapter::{Adapter, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
@@ -67,10 +67,13 @@ pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) ->
         title,
         aliases: &[],
         dialect: Dialect::JsonRpc2,
+        https: true,
+        rest: false,
         batch: true,
         ws: true,
         grpc: false,
         final_depth,
+        max_lag: 15,
     }
 }
 
@@ -194,11 +197,11 @@ impl Adapter for Evm {
     }
 
     fn probe(&self) -> Probe {
-        Probe { method: "eth_blockNumber", params: "[]" }
+        Probe::Rpc { method: "eth_blockNumber", params: "[]" }
     }
 
-    fn height(&self, result: &[u8]) -> Option<u64> {
-        quantity(result)
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        quantity(answer).map(Seen::at)
     }
 }
 
@@ -415,10 +418,10 @@ mod tests {
 
     #[test]
     fn the_probe_reads_its_own_answer() {
-        assert_eq!(TOY.probe(), Probe { method: "eth_blockNumber", params: "[]" });
-        assert_eq!(TOY.height(b"\"0x1312d00\""), Some(20_000_000));
+        assert_eq!(TOY.probe(), Probe::Rpc { method: "eth_blockNumber", params: "[]" });
+        assert_eq!(TOY.seen(b"\"0x1312d00\""), Some(Seen::at(20_000_000)));
         for bad in [&b"null"[..], b"20000000", b"\"20000000\"", b"{}", b""] {
-            assert_eq!(TOY.height(bad), None);
+            assert_eq!(TOY.seen(bad), None);
         }
     }
 }

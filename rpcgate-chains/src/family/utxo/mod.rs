@@ -13,7 +13,7 @@ pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
 use super::{matches, submits, table};
-use rpcgate_core::adapter::{Adapter, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
@@ -57,10 +57,13 @@ pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) ->
         title,
         aliases: &[],
         dialect: Dialect::Utxo,
+        https: true,
+        rest: false,
         batch: true,
         ws: false,
         grpc: false,
         final_depth,
+        max_lag: 2,
     }
 }
 
@@ -205,11 +208,11 @@ impl Adapter for Utxo {
     }
 
     fn probe(&self) -> Probe {
-        Probe { method: "getblockcount", params: "[]" }
+        Probe::Rpc { method: "getblockcount", params: "[]" }
     }
 
-    fn height(&self, result: &[u8]) -> Option<u64> {
-        whole(result)
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        whole(answer).map(Seen::at)
     }
 }
 
@@ -342,10 +345,10 @@ mod tests {
 
     #[test]
     fn the_probe_reads_its_own_answer() {
-        assert_eq!(TOY.probe(), Probe { method: "getblockcount", params: "[]" });
-        assert_eq!(TOY.height(b"840000"), Some(840_000));
+        assert_eq!(TOY.probe(), Probe::Rpc { method: "getblockcount", params: "[]" });
+        assert_eq!(TOY.seen(b"840000"), Some(Seen::at(840_000)));
         for bad in [&b"null"[..], b"\"840000\"", b"-1", b"8.4e5", b""] {
-            assert_eq!(TOY.height(bad), None);
+            assert_eq!(TOY.seen(bad), None);
         }
     }
 }

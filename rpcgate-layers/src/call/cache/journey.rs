@@ -7,7 +7,7 @@ use rpcgate_core::adapter::Settled as Permanence;
 use rpcgate_core::cache_rule::{CacheRule, Keep};
 use rpcgate_core::call::{Cached, Calls, Settled, State};
 use rpcgate_core::clock::Time;
-use rpcgate_core::reply::{Reply, Source};
+use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::seam::reply_store::ReplyKey;
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
@@ -96,9 +96,8 @@ where
             for (place, lead) in leads {
                 if let Some(State::Answered(Reply { form, from })) = state(tally, place)
                     && *from != Source::NodeForAll
-                    && let Some(result) = form.result()
                 {
-                    keep(&shelf, tally, place, lead.key(), result, &mut now);
+                    keep(&shelf, tally, place, lead.key(), form, &mut now);
                 }
                 lead.land_with(|| landing(tally, place));
             }
@@ -145,16 +144,10 @@ fn state(tally: &Tally, place: usize) -> Option<&State> {
     tally.entries.get(place).map(|entry| &entry.state)
 }
 
-/// Keeps `result` as long as its adapter allows. `now` is asked for once for all of a set's results.
-fn keep(
-    shelf: &Shelf,
-    tally: &Tally,
-    place: usize,
-    key: &ReplyKey,
-    result: &bytes::Bytes,
-    now: &mut Option<Time>,
-) {
+/// Keeps what `form` holds as long as its adapter allows. `now` is asked for once for all of a set's results.
+fn keep(shelf: &Shelf, tally: &Tally, place: usize, key: &ReplyKey, form: &Form, now: &mut Option<Time>) {
     let Some(entry) = tally.entries.get(place) else { return };
+    let Some(result) = form.content().filter(|_| !form.is_error()) else { return };
     let rule: CacheRule = entry.call.rule.cache;
     let view = entry.call.view(&tally.body, tally.chain.name());
     let keep = match tally.chain.adapter().settled(view, result, &tally.chain) {
@@ -167,5 +160,7 @@ fn keep(
         Keep::Forever => None,
         Keep::For(time) => Some(now.get_or_insert_with(|| shelf.clock.now()).plus(time)),
     };
-    shelf.replies.put(key.clone(), result, expires_at);
+    if let Some(kept) = form.kept() {
+        shelf.replies.put(key.clone(), &kept, expires_at);
+    }
 }

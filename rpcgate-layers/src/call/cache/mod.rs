@@ -34,10 +34,10 @@ pub use store::MokaReplies;
 use flight::Joined;
 use futures_util::future::Either;
 use journey::{Journey, Travel};
-use rpcgate_core::call::{Before, Cached, Calls, Settled, State};
+use rpcgate_core::call::{Before, Cached, CallView, Calls, Settled, State};
 use rpcgate_core::chain::Flags;
-use rpcgate_core::clock::Clock;
-use rpcgate_core::reply::{Form, Reply, Source};
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::reply::{Form, Reply, Rest, Source};
 use rpcgate_core::seam::reply_store::{ReplyKey, ReplyStore};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
@@ -128,6 +128,12 @@ impl Plan {
 }
 
 impl Shelf {
+    /// What is kept for this call.
+    fn look(&self, key: &ReplyKey, call: CallView<'_>, now: Time) -> Option<Form> {
+        let kept = self.replies.get(key, now)?;
+        if call.is_rest { Rest::restored(kept).map(Form::Rest) } else { Some(Form::Result(kept)) }
+    }
+
     /// Answers the open calls that are stored, parks those that follow, and leaves those open that lead or have
     /// nothing to do with the cache.
     fn split(self: &Arc<Self>, tally: &mut Tally) -> Plan {
@@ -145,18 +151,18 @@ impl Shelf {
             let view = entry.call.view(&tally.body, chain);
             let key = ReplyKey::new(chain, view.sent, view.params);
             let landed = self.flights.landed(&key);
-            if let Some(result) = self.replies.get(&key, tally.arrival) {
-                entry.state = stored(result, Source::Stored);
+            if let Some(form) = self.look(&key, view, tally.arrival) {
+                entry.state = State::Answered(Reply { form, from: Source::Stored });
                 continue;
             }
             match self.flights.join(key) {
                 Joined::Lead(lead) => {
                     // Its flight may have landed between our look at the store and here.
                     if lead.is_later_than(landed)
-                        && let Some(result) = self.replies.get(lead.key(), tally.arrival)
+                        && let Some(form) = self.look(lead.key(), view, tally.arrival)
                     {
-                        entry.state = stored(result.clone(), Source::Shared);
-                        lead.land(flight::Landing::Answered(Form::Result(result)));
+                        entry.state = State::Answered(Reply { form: form.clone(), from: Source::Shared });
+                        lead.land(flight::Landing::Answered(form));
                         continue;
                     }
                     plan.leads.push((place, lead));
@@ -170,10 +176,6 @@ impl Shelf {
         }
         plan
     }
-}
-
-fn stored(result: bytes::Bytes, from: Source) -> State {
-    State::Answered(Reply { form: Form::Result(result), from })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use rpcgate_core::adapter::{Adapter, Probe, Settled as Permanence};
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled as Permanence};
 use rpcgate_core::call::{Cached, CallView, Calls, Settled, State};
 use rpcgate_core::chain::{Chain, ChainName, Changes, Facts, Head, Method};
 use rpcgate_core::fault::{Cause, Fault};
@@ -252,10 +252,13 @@ const TOY: Facts = Facts {
     title: "Toy",
     aliases: &[],
     dialect: rpcgate_core::chain::Dialect::JsonRpc2,
+    https: true,
+    rest: false,
     batch: true,
     ws: false,
     grpc: false,
     final_depth: 2,
+    max_lag: 3,
 };
 
 /// The toy chain with other facts, whose results are heights that become final.
@@ -272,7 +275,7 @@ impl Adapter for Variant {
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Permanence {
-        match self.height(result) {
+        match self.seen(result).map(|seen| seen.height) {
             Some(height) if chain.is_final(height) => Permanence::Yes,
             Some(_) => Permanence::NotYet,
             None => Toy.settled(call, result, chain),
@@ -283,8 +286,8 @@ impl Adapter for Variant {
         Toy.probe()
     }
 
-    fn height(&self, result: &[u8]) -> Option<u64> {
-        Toy.height(result)
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        Toy.seen(answer)
     }
 }
 

@@ -1,0 +1,19 @@
+//! Nodes, as each gateway sees them.
+
+use crate::error::ActionError;
+use crate::house::House;
+use crate::store::GatewayReport;
+use rpcgate_core::clock::Time;
+use std::time::Duration;
+
+/// A gateway tells how its nodes stand every few seconds; one that has not for so long is not at work.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// What the gateways at work tell of their nodes.
+///
+/// # Errors
+/// [`ActionError::Away`].
+pub async fn list(house: &House) -> Result<Vec<GatewayReport>, ActionError> {
+    let since = house.now().micros().saturating_sub(FRESH.as_micros() as u64);
+    Ok(house.store.reports(Time::from_micros(since)).await?)
+}

@@ -1,0 +1,121 @@
+//! What gateways tell of their nodes, for operators to see.
+
+use super::sweep::remove;
+use super::value::{moment, time, unreadable};
+use crate::store::entity::gateways::{ActiveModel, Column, Entity};
+use crate::store::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, OnConflict};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How one gateway sees one node.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct NodeState {
+    /// The chain's path.
+    pub chain: String,
+    /// The node's URL, secrets masked.
+    pub node: String,
+    /// Its tier: nodes of a lower number are asked first.
+    pub priority: u32,
+    /// One word for how it stands.
+    pub standing: String,
+    /// Why, in words.
+    pub reason: String,
+    /// The newest height it has shown.
+    pub height: Option<u64>,
+    /// Blocks that it is behind the height the gateway goes by.
+    pub lag: Option<u64>,
+    /// How long it takes to answer, in microseconds; 0: it has not answered yet.
+    pub latency_micros: u64,
+    /// Calls under way to it.
+    pub in_flight: u64,
+}
+
+/// What one gateway tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GatewayReport {
+    /// Which gateway.
+    pub id: u128,
+    /// When it told it.
+    pub at: Time,
+    /// Its nodes.
+    pub nodes: Vec<NodeState>,
+}
+
+/// Gateways that have told nothing for so long are forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(86_400);
+
+impl Store {
+    /// Puts what a gateway tells in the place of what it told before, and forgets gateways that are long gone.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn put_report(&self, report: &GatewayReport) -> Result<(), StoreError> {
+        let nodes = serde_json::to_string(&report.nodes).unwrap_or_else(|_| "[]".into());
+        let row = ActiveModel {
+            id: Set(Uuid::from_u128(report.id)),
+            seen_at: Set(moment(report.at)),
+            nodes: Set(nodes),
+        };
+        let long_ago = moment(report.at) - i64::try_from(FORGOTTEN.as_micros()).unwrap_or(i64::MAX);
+        self.write(async |transaction| {
+            let gone = Condition::all().add(Column::SeenAt.lte(long_ago));
+            remove::<Entity>(transaction, Column::Id, gone, 8).await?;
+            let there =
+                OnConflict::column(Column::Id).update_columns([Column::SeenAt, Column::Nodes]).to_owned();
+            Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// What gateways have told after `since`, in the order of their identifiers.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn reports(&self, since: Time) -> Result<Vec<GatewayReport>, StoreError> {
+        self.read(async |database| {
+            let rows = Entity::find().filter(Column::SeenAt.gt(moment(since))).order_by_asc(Column::Id);
+            let rows = rows.all(database).await?;
+            let report = |row: crate::store::entity::gateways::Model| {
+                let nodes = serde_json::from_str(&row.nodes)
+                    .map_err(|_| unreadable("report of a gateway", row.nodes))?;
+                Ok(GatewayReport { id: row.id.as_u128(), at: time(row.seen_at), nodes })
+            };
+            rows.into_iter().map(report).collect()
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::url_of;
+
+    #[tokio::test]
+    async fn a_gateways_newest_report_is_the_one_that_holds_and_the_long_gone_are_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&url_of(&dir.path().join("rpcgate.db")), true).await.unwrap();
+        let report = |id, secs, node: &str| GatewayReport {
+            id,
+            at: Time::from_secs(secs),
+            nodes: vec![NodeState { node: node.into(), height: Some(7), ..NodeState::default() }],
+        };
+        for (id, secs, node) in [(1, 100_000, "old"), (2, 100_001, "b"), (1, 100_002, "a")] {
+            store.put_report(&report(id, secs, node)).await.unwrap();
+        }
+        let all = store.reports(Time::from_secs(0)).await.unwrap();
+        assert_eq!(all, [report(1, 100_002, "a"), report(2, 100_001, "b")]);
+        let fresh = store.reports(Time::from_secs(100_001)).await.unwrap();
+        assert_eq!(fresh, [report(1, 100_002, "a")]);
+        store.put_report(&report(3, 100_001 + 86_400, "c")).await.unwrap();
+        let ids: Vec<_> =
+            store.reports(Time::from_secs(0)).await.unwrap().iter().map(|report| report.id).collect();
+        assert_eq!(ids, [1, 3]);
+    }
+}

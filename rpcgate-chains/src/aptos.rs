@@ -1,0 +1,129 @@
+//! Aptos, `/aptos`: the REST API of a full node, below `/v1`.
+
+use crate::family::params::{member, number};
+use http::Method as Verb;
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled, Surface};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::rest::{Path, RestLine};
+use std::sync::Arc;
+
+/// A committed version is final.
+static FACTS: Facts = Facts {
+    name: ChainName::new("aptos"),
+    title: "Aptos",
+    aliases: &[],
+    dialect: Dialect::Rest,
+    https: true,
+    rest: true,
+    batch: false,
+    ws: false,
+    grpc: false,
+    final_depth: 0,
+    max_lag: 120,
+};
+
+/// What is posted to be submitted; everything else is posted to be computed.
+const SUBMITTED: &[&str] = &["/v1/transactions", "/v1/transactions/batch"];
+
+/// The chain as deployed.
+#[derive(Clone, Copy, Debug)]
+pub struct Aptos;
+
+impl Adapter for Aptos {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
+        if path.segments().next() != Some("v1") {
+            return Err(Refusal::NoRoute);
+        }
+        match *verb {
+            Verb::GET | Verb::HEAD | Verb::POST => Ok(Surface::Rest),
+            _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, OPTIONS" }),
+        }
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        // One name reads and submits.
+        let both = |name| Method::new(name, 1).marked(Flags::COMMANDS);
+        vec![
+            both("transactions"),
+            both("batch"),
+            Method::new("view", 1),
+            Method::new("estimate_gas_price", 1),
+        ]
+    }
+
+    fn narrow(&self, call: CallView<'_>) -> Rule {
+        let (mut rule, line) = (call.rule, RestLine::read(call.params));
+        if line.verb == "POST" && SUBMITTED.contains(&line.path) {
+            rule.flags = rule.flags.and(Flags::BROADCAST);
+        }
+        rule
+    }
+
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+        if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rest { target: "/v1", body: None }
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        member(answer, "block_height").and_then(number).map(Seen::at)
+    }
+}
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(Aptos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::at as chain_at;
+
+    #[test]
+    fn the_api_is_below_v1_alone() {
+        let at = |verb, path| Aptos.surface(&verb, &Path::canonical(path).unwrap());
+        for path in ["/v1", "/v1/", "/v1/accounts/0x1", "/v1/blocks/by_height/7", "/v1/view", "/v1/-/healthy"]
+        {
+            assert!(matches!(at(Verb::GET, path), Ok(Surface::Rest)), "{path}");
+            assert!(matches!(at(Verb::POST, path), Ok(Surface::Rest)), "{path}");
+        }
+        for path in ["", "/v2", "/v1x", "/graphql", "/accounts/0x1"] {
+            assert_eq!(at(Verb::GET, path).err(), Some(Refusal::NoRoute), "{path}");
+        }
+        assert!(matches!(at(Verb::DELETE, "/v1"), Err(Refusal::MethodNotAllowed { .. })));
+    }
+
+    #[test]
+    fn what_is_posted_to_be_submitted_is_a_broadcast() {
+        let chain = chain_at(Aptos, 0);
+        let is_broadcast = |name: &'static str, line: &str| {
+            let call = CallView {
+                params: line.as_bytes(),
+                ..CallView::new(chain.name(), name, chain.look_up(name).rule)
+            };
+            chain.adapter().narrow(call).flags.has(Flags::BROADCAST)
+        };
+        assert!(is_broadcast("transactions", "POST /v1/transactions"));
+        assert!(is_broadcast("batch", "POST /v1/transactions/batch"));
+        assert!(!is_broadcast("transactions", "GET /v1/transactions?limit=1"));
+        assert!(!is_broadcast("transactions", "GET /v1/accounts/0x1/transactions"));
+        assert!(!is_broadcast("simulate", "POST /v1/transactions/simulate"));
+    }
+
+    #[test]
+    fn a_node_tells_its_block_height() {
+        let ledger = br#"{"chain_id":1,"ledger_version":"2900000000","block_height":"350000000"}"#;
+        assert_eq!(Aptos.seen(ledger), Some(Seen::at(350_000_000)));
+        assert_eq!(Aptos.seen(b"{}"), None);
+    }
+}

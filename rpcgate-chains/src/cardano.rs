@@ -1,0 +1,103 @@
+//! Cardano, `/cardano`: Ogmios' JSON-RPC 2.0, which names the method again in every answer.
+
+use crate::family::params::number;
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method};
+use std::sync::Arc;
+
+/// Ouroboros Praos never rolls back more than its security parameter, 2,160 blocks.
+static FACTS: Facts = Facts {
+    name: ChainName::new("cardano"),
+    title: "Cardano",
+    aliases: &[],
+    dialect: Dialect::Ogmios,
+    https: true,
+    rest: false,
+    batch: true,
+    ws: true,
+    grpc: false,
+    final_depth: 2_160,
+    max_lag: 2,
+};
+
+const METHODS: &[Method] = &[
+    Method::new("queryNetwork/tip", 1),
+    Method::new("queryNetwork/blockHeight", 1),
+    Method::new("queryNetwork/startTime", 1),
+    Method::new("queryLedgerState/epoch", 1),
+    Method::new("queryLedgerState/protocolParameters", 1).cached(CacheRule::secs(30)),
+    Method::new("queryLedgerState/utxo", 1),
+    Method::new("queryLedgerState/stakePools", 1),
+    Method::new("queryLedgerState/rewardsProvenance", 1),
+    Method::new("submitTransaction", 1).marked(Flags::BROADCAST),
+    Method::new("evaluateTransaction", 1),
+];
+
+/// The chain as deployed.
+#[derive(Clone, Copy, Debug)]
+pub struct Cardano;
+
+impl Adapter for Cardano {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        METHODS.to_vec()
+    }
+
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
+        match call.rule.cache {
+            _ if result.trim_ascii() == b"null" => Settled::Unknown,
+            CacheRule::Immutable { .. } => Settled::NotYet,
+            _ => Settled::Yes,
+        }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rpc { method: "queryNetwork/blockHeight", params: "" }
+    }
+
+    /// A node that has no block yet is at `"origin"`.
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        match answer.trim_ascii() {
+            b"\"origin\"" => Some(Seen::at(0)),
+            height => number(height).map(Seen::at),
+        }
+    }
+}
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(Cardano)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at as chain_at, judged, wrong};
+    use rpcgate_core::cache_rule::Keep;
+    use std::time::Duration;
+
+    #[test]
+    fn to_submit_is_a_broadcast_and_to_evaluate_is_none() {
+        let chain = chain_at(Cardano, 0);
+        assert_eq!(wrong(&chain, &["submitTransaction"], Flags::BROADCAST, true), [""; 0]);
+        assert_eq!(wrong(&chain, &["evaluateTransaction"], Flags::BROADCAST, false), [""; 0]);
+    }
+
+    #[test]
+    fn protocol_parameters_are_kept_half_a_minute() {
+        let (_, keep) = judged(&chain_at(Cardano, 0), "queryLedgerState/protocolParameters", "", "{}");
+        assert_eq!(keep, Keep::For(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn a_node_tells_its_height_or_that_it_is_at_the_origin() {
+        assert_eq!(Cardano.seen(b"12300000"), Some(Seen::at(12_300_000)));
+        assert_eq!(Cardano.seen(b"\"origin\""), Some(Seen::at(0)));
+        assert_eq!(Cardano.seen(b"{}"), None);
+    }
+}

@@ -1,0 +1,178 @@
+//! Cosmos, `/cosmos`: the REST face of the SDK's modules, read by `GET`. Transactions are broadcast and simulated by
+//! `POST` below `/cosmos/tx/`; whatever else is posted, and CometBFT's own RPC, is answered like a path that a node does
+//! not implement.
+
+use crate::family::matches;
+use crate::family::params::{at, number};
+use http::Method as Verb;
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled, Surface};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::rest::{Path, RestLine};
+use std::sync::Arc;
+
+/// CometBFT decides a block once and for all.
+static FACTS: Facts = Facts {
+    name: ChainName::new("cosmos"),
+    title: "Cosmos Hub",
+    aliases: &[],
+    dialect: Dialect::Rest,
+    https: true,
+    rest: true,
+    batch: false,
+    ws: true,
+    grpc: true,
+    final_depth: 0,
+    max_lag: 5,
+};
+
+/// Posts that compute something and submit nothing.
+const COMPUTED: &[&[u8]] = &[b"simulate", b"encode", b"decode", b"amino"];
+
+/// What controls a CometBFT node, on its stream.
+const CONTROL: &[&str] = &["unsafe_*", "dial_*"];
+
+/// The chain as deployed.
+#[derive(Clone, Copy, Debug)]
+pub struct Cosmos;
+
+/// A JSON array is what a batch would be, and no node answers one here (specification, "Errors").
+fn not_implemented(body: &[u8]) -> Refusal {
+    match body.trim_ascii_start().first() {
+        Some(b'[') => Refusal::UnexpectedFormat,
+        _ => Refusal::NotImplemented,
+    }
+}
+
+impl Adapter for Cosmos {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    /// A module's path has at least two segments; CometBFT's methods are one.
+    fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
+        let is_module = path.segments().nth(1).is_some();
+        match *verb {
+            Verb::GET | Verb::HEAD if is_module => Ok(Surface::Rest),
+            Verb::POST if path.as_str().starts_with("/cosmos/tx/") => Ok(Surface::Rest),
+            Verb::GET | Verb::HEAD | Verb::POST => Ok(Surface::Nothing { because: not_implemented }),
+            _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, OPTIONS" }),
+        }
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        Vec::new()
+    }
+
+    fn unlisted(&self, method: &str) -> Rule {
+        let closed = CONTROL.iter().any(|pattern| matches(pattern, method));
+        let flags = if closed { Flags::CLOSED } else { Flags::COMMANDS };
+        Rule { flags, ..Rule::UNLISTED }
+    }
+
+    fn narrow(&self, call: CallView<'_>) -> Rule {
+        let mut rule = call.rule;
+        if RestLine::read(call.params).verb == "POST" && !COMPUTED.contains(&call.sent) {
+            rule.flags = rule.flags.and(Flags::BROADCAST);
+        }
+        rule
+    }
+
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+        if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
+    }
+
+    /// The SDK's way to ask for the state at a height.
+    fn headers(&self) -> &'static [&'static str] {
+        &["accept", "content-type", "x-cosmos-block-height"]
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rest { target: "/cosmos/base/tendermint/v1beta1/blocks/latest", body: None }
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        at(answer, &["block", "header", "height"]).and_then(number).map(Seen::at)
+    }
+}
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(Cosmos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at as chain_at, wrong};
+    use rpcgate_core::chain::Chain;
+
+    fn surface(verb: &Verb, path: &str) -> Result<Surface, Refusal> {
+        Cosmos.surface(verb, &Path::canonical(path).unwrap())
+    }
+
+    #[track_caller]
+    fn refused(verb: &Verb, path: &str, body: &[u8]) -> Refusal {
+        match surface(verb, path) {
+            Ok(Surface::Nothing { because }) => because(body),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_module_is_read_and_transactions_are_posted() {
+        for path in
+            ["/cosmos/bank/v1beta1/supply/by_denom", "/ibc/core/client/v1/params", "/cosmwasm/wasm/v1/code"]
+        {
+            assert!(matches!(surface(&Verb::GET, path), Ok(Surface::Rest)), "{path}");
+        }
+        for path in ["/cosmos/tx/v1beta1/txs", "/cosmos/tx/v1beta1/simulate"] {
+            assert!(matches!(surface(&Verb::POST, path), Ok(Surface::Rest)), "{path}");
+        }
+        assert!(matches!(
+            surface(&Verb::PUT, "/cosmos/tx/v1beta1/txs"),
+            Err(Refusal::MethodNotAllowed { .. })
+        ));
+    }
+
+    #[test]
+    fn whatever_else_is_asked_for_is_not_implemented() {
+        let call = br#"{"jsonrpc":"2.0","id":1,"method":"status"}"#;
+        for (verb, path) in [
+            (Verb::POST, ""),
+            (Verb::POST, "/"),
+            (Verb::POST, "/cosmos/bank/v1beta1/supply"),
+            (Verb::GET, "/status"),
+            (Verb::GET, "/abci_query"),
+            (Verb::GET, ""),
+        ] {
+            assert_eq!(refused(&verb, path, call), Refusal::NotImplemented, "{path}");
+        }
+        assert_eq!(refused(&Verb::POST, "", b" [ ]"), Refusal::UnexpectedFormat);
+    }
+
+    #[test]
+    fn a_post_is_a_broadcast_unless_it_computes() {
+        let chain: Chain = chain_at(Cosmos, 0);
+        let rule = |name: &'static str, line: &str| {
+            let call = CallView {
+                params: line.as_bytes(),
+                ..CallView::new(chain.name(), name, chain.look_up(name).rule)
+            };
+            chain.adapter().narrow(call).flags.has(Flags::BROADCAST)
+        };
+        assert!(rule("txs", "POST /cosmos/tx/v1beta1/txs"));
+        assert!(!rule("txs", "GET /cosmos/tx/v1beta1/txs?query=x"));
+        assert!(!rule("simulate", "POST /cosmos/tx/v1beta1/simulate"));
+        assert_eq!(wrong(&chain, &["unsafe_flush_mempool", "dial_seeds"], Flags::CLOSED, true), [""; 0]);
+    }
+
+    #[test]
+    fn a_node_tells_its_latest_block() {
+        let latest = br#"{"block_id":{},"block":{"header":{"chain_id":"cosmoshub-4","height":"28000000"}}}"#;
+        assert_eq!(Cosmos.seen(latest), Some(Seen::at(28_000_000)));
+        assert_eq!(Cosmos.seen(br#"{"code":12,"message":"Not Implemented"}"#), None);
+    }
+}

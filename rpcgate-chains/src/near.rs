@@ -1,0 +1,146 @@
+//! NEAR, `/near`: JSON-RPC 2.0 of a node that keeps about two and a half days of blocks.
+
+use crate::family::matches;
+use crate::family::params::{at, may_have, member, number};
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use std::sync::Arc;
+
+/// Doomslug with Nightshade's finality gadget: a block is final once two lie on it.
+static FACTS: Facts = Facts {
+    name: ChainName::new("near"),
+    title: "NEAR",
+    aliases: &[],
+    dialect: Dialect::JsonRpc2,
+    https: true,
+    rest: false,
+    batch: true,
+    ws: false,
+    grpc: false,
+    final_depth: 2,
+    max_lag: 30,
+};
+
+const METHODS: &[Method] = &[
+    Method::new("status", 0),
+    Method::new("network_info", 0),
+    Method::new("gas_price", 1),
+    Method::new("validators", 1),
+    Method::new("block", 5),
+    Method::new("chunk", 5),
+    Method::new("tx", 5),
+    Method::new("query", 10),
+    Method::new("EXPERIMENTAL_tx_status", 10),
+    Method::new("broadcast_tx_async", 20).marked(Flags::BROADCAST),
+    Method::new("broadcast_tx_commit", 20).marked(Flags::BROADCAST),
+    Method::new("send_tx", 1).marked(Flags::BROADCAST),
+];
+
+/// What nodes that were built for tests let callers do to them.
+const CONTROL: &[&str] = &["adv_*", "sandbox_*"];
+
+/// The chain as deployed.
+#[derive(Clone, Copy, Debug)]
+pub struct Near;
+
+impl Adapter for Near {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        METHODS.to_vec()
+    }
+
+    fn unlisted(&self, method: &str) -> Rule {
+        let closed = CONTROL.iter().any(|pattern| matches(pattern, method));
+        Rule { flags: if closed { Flags::CLOSED } else { Flags::NONE }, ..Rule::UNLISTED }
+    }
+
+    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+        if result.trim_ascii() == b"null" {
+            return Settled::Unknown;
+        }
+        if !matches!(call.rule.cache, CacheRule::Immutable { .. }) {
+            return Settled::Yes;
+        }
+        match at(result, &["header", "height"]).and_then(number) {
+            Some(height) if chain.is_final(height) => Settled::Yes,
+            _ => Settled::NotYet,
+        }
+    }
+
+    /// A contract's failure in `query` was told inside the result before it became an error.
+    fn is_error(&self, answer: &[u8]) -> bool {
+        may_have(answer, "\"error\"") && member(answer, "error").is_some_and(|error| error.starts_with(b"\""))
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rpc { method: "status", params: "[]" }
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        let height = at(answer, &["sync_info", "latest_block_height"]).and_then(number)?;
+        let syncing = at(answer, &["sync_info", "syncing"]) == Some(b"true");
+        Some(Seen { height, syncing })
+    }
+}
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(Near)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at as chain_at, judged, wrong};
+    use rpcgate_core::chain::Changes;
+
+    #[test]
+    fn whatever_sends_a_transaction_is_a_broadcast() {
+        let chain = chain_at(Near, 0);
+        let sends = ["broadcast_tx_async", "broadcast_tx_commit", "send_tx"];
+        assert_eq!(wrong(&chain, &sends, Flags::BROADCAST, true), [""; 0]);
+        assert_eq!(
+            wrong(&chain, &["tx", "query", "EXPERIMENTAL_tx_status"], Flags::BROADCAST, false),
+            [""; 0]
+        );
+        assert_eq!(wrong(&chain, &["adv_set_weight", "sandbox_patch_state"], Flags::CLOSED, true), [""; 0]);
+        assert_eq!(
+            wrong(&chain, &["EXPERIMENTAL_changes", "light_client_proof"], Flags::CLOSED, false),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_node_tells_its_height_and_whether_it_syncs() {
+        let status = |syncing: &str| {
+            format!(
+                r#"{{"chain_id":"mainnet","sync_info":{{"latest_block_height":160000000,"syncing":{syncing}}}}}"#
+            )
+        };
+        assert_eq!(Near.seen(status("false").as_bytes()), Some(Seen::at(160_000_000)));
+        assert_eq!(Near.seen(status("true").as_bytes()), Some(Seen { height: 160_000_000, syncing: true }));
+        assert_eq!(Near.seen(b"{}"), None);
+    }
+
+    #[test]
+    fn a_contracts_failure_inside_a_result_is_an_error() {
+        assert!(Near.is_error(br#"{"block_height":1,"error":"wasm execution failed","logs":[]}"#));
+        assert!(!Near.is_error(br#"{"block_height":1,"result":[34],"logs":["\"error\""]}"#));
+    }
+
+    #[test]
+    fn a_block_that_an_operator_lets_be_kept_is_kept_for_ever_once_it_is_final() {
+        let changes =
+            Changes { cache: vec![("block".into(), CacheRule::immutable(1))], ..Changes::default() };
+        let chain = Chain::new(adapter(), changes, true, Arc::default());
+        chain.head().set(100);
+        let block =
+            |height: u64| judged(&chain, "block", "{}", &format!(r#"{{"header":{{"height":{height}}}}}"#)).0;
+        assert_eq!((block(98), block(99)), (Settled::Yes, Settled::NotYet));
+    }
+}

@@ -1,0 +1,132 @@
+//! Traffic that needs no history: residents in pairs pass the same amount to and fro, so that what each of them
+//! holds and has sent follows from the number of turns that have passed.
+
+use super::seed::Seed;
+
+/// Who pays whom on one chain, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Barter {
+    seed: Seed,
+    /// Pairs of residents; they take turns.
+    pairs: u64,
+    /// Turns in each block.
+    per_block: u64,
+    /// The first block with turns.
+    first: u64,
+    /// Most that is passed in a turn.
+    most: u64,
+}
+
+/// One payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Its number since the first, 0 for that.
+    pub(crate) number: u64,
+    /// Which of the pairs.
+    pub(crate) pair: u64,
+    /// How many turns the pair took before.
+    pub(crate) round: u64,
+    /// Who pays, as a number of a resident.
+    pub(crate) payer: u64,
+    /// Who is paid.
+    pub(crate) payee: u64,
+    pub(crate) amount: u64,
+}
+
+/// What came of a resident's turns so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// How often it paid.
+    pub(crate) sent: u64,
+    /// What it holds beyond what it began with: less than nothing while its neighbour has its payment.
+    pub(crate) gain: i64,
+    /// Number of the last turn in which it paid or was paid.
+    pub(crate) last: Option<u64>,
+}
+
+impl Barter {
+    pub(crate) fn new(seed: Seed, pairs: u64, per_block: u64, first: u64, most: u64) -> Self {
+        Barter { seed, pairs, per_block, first, most }
+    }
+
+    /// How many residents there are, numbered from 0.
+    pub(crate) fn residents(self) -> u64 {
+        2 * self.pairs
+    }
+
+    /// How many turns have passed when block `height` stands.
+    pub(crate) fn passed(self, height: u64) -> u64 {
+        (height + 1).saturating_sub(self.first) * self.per_block
+    }
+
+    /// The turns of block `height`.
+    pub(crate) fn of_block(self, height: u64) -> impl Iterator<Item = Turn> {
+        let end = self.passed(height);
+        let begin = if height >= self.first { end - self.per_block } else { end };
+        (begin..end).map(move |number| self.turn(number))
+    }
+
+    /// Block of a turn, and its place there.
+    pub(crate) fn place(self, number: u64) -> (u64, usize) {
+        (self.first + number / self.per_block, (number % self.per_block) as usize)
+    }
+
+    pub(crate) fn turn(self, number: u64) -> Turn {
+        let (pair, round) = (number % self.pairs, number / self.pairs);
+        let payer = 2 * pair + (round & 1);
+        Turn { number, pair, round, payer, payee: payer ^ 1, amount: self.amount(pair, round / 2) }
+    }
+
+    fn amount(self, pair: u64, exchange: u64) -> u64 {
+        1 + self.seed.below("amount", exchange * self.pairs + pair, self.most)
+    }
+
+    /// How many turns of a pair are among the first `passed`.
+    pub(crate) fn rounds(self, pair: u64, passed: u64) -> u64 {
+        (passed + self.pairs - 1 - pair) / self.pairs
+    }
+
+    /// What came of a resident's turns among the first `passed`.
+    pub(crate) fn standing(self, resident: u64, passed: u64) -> Standing {
+        let pair = resident / 2;
+        let rounds = self.rounds(pair, passed);
+        let first = resident.is_multiple_of(2);
+        let away = if rounds % 2 == 1 { self.amount(pair, rounds / 2) as i64 } else { 0 };
+        Standing {
+            sent: if first { rounds.div_ceil(2) } else { rounds / 2 },
+            gain: if first { -away } else { away },
+            last: rounds.checked_sub(1).map(|round| round * self.pairs + pair),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_resident_holds_is_the_sum_of_its_turns() {
+        let barter = Barter::new(Seed::of("xrp", 5), 3, 4, 100, 1_000);
+        let (mut gains, mut sent, mut last) = ([0i64; 6], [0u64; 6], [None; 6]);
+        assert_eq!(barter.of_block(99).count(), 0);
+        for height in 100..140 {
+            for (index, turn) in barter.of_block(height).enumerate() {
+                assert_eq!(barter.place(turn.number), (height, index));
+                gains[turn.payer as usize] -= turn.amount as i64;
+                gains[turn.payee as usize] += turn.amount as i64;
+                sent[turn.payer as usize] += 1;
+                last[turn.payer as usize] = Some(turn.number);
+                last[turn.payee as usize] = Some(turn.number);
+            }
+            for resident in 0..barter.residents() {
+                let place = resident as usize;
+                let standing = Standing { sent: sent[place], gain: gains[place], last: last[place] };
+                assert_eq!(
+                    barter.standing(resident, barter.passed(height)),
+                    standing,
+                    "{resident} at {height}"
+                );
+            }
+        }
+    }
+}

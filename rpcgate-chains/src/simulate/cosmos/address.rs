@@ -1,0 +1,79 @@
+//! Addresses: bech32 texts with the chain's own words in front.
+
+use bech32::{Bech32, Hrp};
+use ring::digest::{SHA256, digest};
+use ripemd::{Digest, Ripemd160};
+
+/// The bytes of an address: 20 for a key's, 32 for those of contracts and modules.
+pub(crate) type Address = Vec<u8>;
+
+/// What stands in front of an account's address.
+pub(crate) const ACCOUNT: &str = "cosmos";
+/// What stands in front of a validator operator's address.
+pub(crate) const OPERATOR: &str = "cosmosvaloper";
+/// What stands in front of a consensus key's address.
+pub(crate) const CONSENSUS: &str = "cosmosvalcons";
+
+/// SHA-256.
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut out = [0; 32];
+    out.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    out
+}
+
+/// The address of a secp256k1 key.
+pub(crate) fn of_key(key: &[u8]) -> Address {
+    Ripemd160::digest(sha256(key)).to_vec()
+}
+
+/// The text of an address; empty for a prefix that no chain has.
+pub(crate) fn text(prefix: &str, address: &[u8]) -> String {
+    let hrp = Hrp::parse(prefix);
+    hrp.ok().and_then(|hrp| bech32::encode::<Bech32>(hrp, address).ok()).unwrap_or_default()
+}
+
+/// Reads an address, or says why it is none.
+pub(crate) fn read(prefix: &str, text: &str) -> Result<Address, String> {
+    if text.trim().is_empty() {
+        return Err("empty address string is not allowed".into());
+    }
+    let (hrp, address) = bech32::decode(text).map_err(|error| format!("decoding bech32 failed: {error}"))?;
+    // The library takes the checksum of bech32m as well.
+    if !self::text(hrp.as_str(), &address).eq_ignore_ascii_case(text) {
+        return Err("decoding bech32 failed: invalid checksum".into());
+    }
+    if hrp.to_lowercase() != prefix {
+        return Err(format!(
+            "hrp does not match bech32 prefix: expected '{prefix}' got '{hrp}': internal logic error"
+        ));
+    }
+    match address.len() {
+        0 => Err("addresses cannot be empty: unknown address".into()),
+        1..=255 => Ok(address),
+        length => Err(format!("address max length is 255, got {length}: unknown address")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_the_address_that_wallets_show() {
+        let key = hex::decode("0223aa679d6d5344e201e0df9f02ab15a84726eee0dfb4e953c46a9e2cb52349dc").unwrap();
+        let address = of_key(&key);
+        assert_eq!(text(ACCOUNT, &address), "cosmos15yk64u7zc9g9k2yr2wmzeva5qgwxps6yxj00e7");
+        assert_eq!(read(ACCOUNT, "cosmos15yk64u7zc9g9k2yr2wmzeva5qgwxps6yxj00e7"), Ok(address));
+    }
+
+    #[test]
+    fn what_is_no_address_of_this_chain_is_refused() {
+        for wrong in ["", "x", "cosmos15yk64u7zc9g9k2yr2wmzeva5qgwxps6yxj00e8"] {
+            assert!(read(ACCOUNT, wrong).is_err(), "{wrong}");
+        }
+        let other = text("osmo", &[7; 20]);
+        assert!(read(ACCOUNT, &other).unwrap_err().contains("got 'osmo'"));
+        let modern = bech32::encode::<bech32::Bech32m>(Hrp::parse(ACCOUNT).unwrap(), &[7; 20]).unwrap();
+        assert!(read(ACCOUNT, &modern).is_err());
+    }
+}

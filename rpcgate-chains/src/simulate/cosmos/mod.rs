@@ -1,0 +1,134 @@
+//! The node of the Cosmos Hub: the REST face of the SDK's modules.
+
+mod address;
+mod bank;
+mod block;
+mod chain;
+mod fault;
+mod page;
+mod proto;
+mod service;
+mod staking;
+mod state;
+mod tx;
+
+use super::json::{Json, object};
+use super::target::Target;
+use super::{NodeReply, NodeRequest, Simulated, Submission};
+use chain::Chain;
+use fault::Fault;
+use rpcgate_core::clock::Time;
+use state::COIN;
+
+/// A pruned node of the Cosmos Hub with the modules auth, bank, mint, staking and tx; it keeps the blocks of
+/// a day.
+///
+/// The first ten accounts of the mnemonic `test test … junk` on Cosmos' own path (m/44'/118'/0'/0/n) hold
+/// 10,000 ATOM each; whoever has their keys can send. Signatures are verified. Transfers (`MsgSend`) are the
+/// only messages taken.
+#[derive(Debug)]
+pub struct CosmosNode {
+    chain: Chain,
+}
+
+impl CosmosNode {
+    /// The node of `cosmos`.
+    pub fn new(seed: u64) -> Self {
+        CosmosNode { chain: Chain::new(seed) }
+    }
+
+    fn read(&mut self, path: &[&str], target: &Target) -> Result<Json, Fault> {
+        let chain = &mut self.chain;
+        match path {
+            ["bank", "v1beta1", rest @ ..] => chain.bank(rest, target),
+            ["auth", "v1beta1", rest @ ..] => chain.auth(rest, target),
+            ["staking", "v1beta1", rest @ ..] => chain.staking(rest, target),
+            ["tx", "v1beta1", "txs"] => chain.search(target),
+            ["tx", "v1beta1", "txs", "block", height] => {
+                let height = chain.known_height(height)?;
+                chain.block_with_txs(height, target)
+            }
+            ["tx", "v1beta1", "txs", hash] => chain.tx(hash),
+            ["base", "tendermint", "v1beta1", rest @ ..] => match rest {
+                ["node_info"] => Ok(chain.node_info()),
+                ["syncing"] => Ok(object! { "syncing": false }),
+                ["blocks", "latest"] => Ok(chain.block(chain.head)),
+                ["blocks", height] => Ok(chain.block(chain.known_height(height)?)),
+                ["validatorsets", "latest"] => chain.validator_set(chain.head, target),
+                ["validatorsets", height] => chain.validator_set(chain.known_height(height)?, target),
+                _ => Err(Fault::not_implemented()),
+            },
+            ["base", "node", "v1beta1", "config"] => Ok(object! {
+                "minimum_gas_price": "0.005uatom", "pruning_keep_recent": chain::KEPT.to_string(),
+                "pruning_interval": "10", "halt_height": "0",
+            }),
+            ["base", "node", "v1beta1", "status"] => Ok(chain.node_status()),
+            ["mint", "v1beta1", rest @ ..] => mint(chain, rest),
+            _ => Err(Fault::not_implemented()),
+        }
+    }
+
+    fn answer(&mut self, request: &NodeRequest<'_>, now: Time) -> Result<Json, Fault> {
+        let target = Target::read(request.path);
+        let segments = target.segments();
+        let Some((&"cosmos", path)) = segments.split_first() else {
+            return Err(Fault::not_implemented());
+        };
+        match (request.method, path) {
+            (&http::Method::POST, ["tx", "v1beta1", "txs"]) => self.chain.broadcast(request.body, now),
+            (&http::Method::POST, ["tx", "v1beta1", "simulate"]) => self.chain.simulation(request.body),
+            (&http::Method::GET | &http::Method::HEAD, path) => self.read(path, &target),
+            _ => Err(Fault::not_implemented()),
+        }
+    }
+}
+
+/// `mint/v1beta1/…`: a tenth of the supply in a year.
+fn mint(chain: &Chain, path: &[&str]) -> Result<Json, Fault> {
+    match path {
+        ["inflation"] => Ok(object! { "inflation": "0.100000000000000000" }),
+        ["annual_provisions"] => {
+            let supply = chain.state.supply(chain.head).get(COIN).copied().unwrap_or(0);
+            Ok(object! { "annual_provisions": format!("{}.000000000000000000", supply / 10) })
+        }
+        ["params"] => {
+            let params = object! {
+                "mint_denom": COIN, "inflation_rate_change": "1.000000000000000000",
+                "inflation_max": "0.100000000000000000", "inflation_min": "0.070000000000000000",
+                "goal_bonded": "0.670000000000000000", "blocks_per_year": "4360000",
+            };
+            Ok(object! { "params": params })
+        }
+        _ => Err(Fault::not_implemented()),
+    }
+}
+
+impl Simulated for CosmosNode {
+    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+        self.chain.inbox.turn();
+        self.chain.advance(now);
+        match self.answer(request, now) {
+            Ok(value) => {
+                let mut out = String::new();
+                value.write(&mut out);
+                NodeReply::json(200, out)
+            }
+            Err(fault) => fault.reply(),
+        }
+    }
+
+    fn height(&self, now: Time) -> u64 {
+        self.chain.height(now)
+    }
+
+    fn submitted(&mut self) -> Vec<Submission> {
+        self.chain.inbox.news()
+    }
+
+    fn replay(&mut self, past: &[Submission]) {
+        self.chain.replay(past);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! What a REST call names: its path and its query, decoded.
+
+/// A path's segments and a query's parameters.
+#[derive(Debug, Default)]
+pub(crate) struct Target {
+    segments: Vec<String>,
+    query: Vec<(String, String)>,
+}
+
+impl Target {
+    /// Reads path and query as a node sees them. A slash at the end says nothing.
+    pub(crate) fn read(target: &str) -> Self {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let path = path.trim_matches('/');
+        let segments = if path.is_empty() {
+            Vec::new()
+        } else {
+            path.split('/').map(|segment| decoded(segment, false)).collect()
+        };
+        let pairs = query.split('&').filter(|pair| !pair.is_empty());
+        let query = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let query = query.map(|(name, value)| (decoded(name, true), decoded(value, true))).collect();
+        Target { segments, query }
+    }
+
+    /// The path's segments.
+    pub(crate) fn segments(&self) -> Vec<&str> {
+        self.segments.iter().map(String::as_str).collect()
+    }
+
+    /// A parameter's first value.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.query.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Percent escapes undone; a broken one stays as it is.
+fn decoded(text: &str, is_query: bool) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let escaped = bytes.get(at + 1..at + 3).and_then(|digits| hex::decode(digits).ok());
+        match (byte, escaped) {
+            (b'%', Some(value)) => {
+                out.extend(value);
+                at += 2;
+            }
+            (b'+', _) if is_query => out.push(b' '),
+            _ => out.push(byte),
+        }
+        at += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_read_as_servers_read_it() {
+        let target = Target::read("/a/b%2Fc/?denom=ibc%2FAB&x=1+2&x=3&y&broken=%z");
+        assert_eq!(target.segments(), ["a", "b/c"]);
+        assert_eq!(target.get("denom"), Some("ibc/AB"));
+        assert_eq!(target.all("x").collect::<Vec<_>>(), ["1 2", "3"]);
+        assert_eq!(target.get("y"), Some(""));
+        assert_eq!(target.get("broken"), Some("%z"));
+        assert_eq!(target.get("z"), None);
+        assert!(Target::read("/").segments().is_empty());
+    }
+}

@@ -1,0 +1,164 @@
+//! The node of the XRP Ledger: the JSON-RPC of rippled, API versions 1 and 2.
+
+mod fields;
+mod ledger;
+mod method;
+mod show;
+mod wire;
+
+use super::envelope::{Body, Request};
+use super::json::{Json, object};
+use super::{NodeReply, NodeRequest, Simulated, Submission};
+use ledger::Chain;
+use method::Trouble;
+use rpcgate_core::clock::Time;
+use serde_json::{Map, Value};
+
+/// A server of the XRP Ledger that keeps two weeks of ledgers.
+///
+/// The account of the phrase "masterpassphrase" (`rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh`) holds a million XRP, so that
+/// anybody can send. Payments of XRP and `AccountSet` are carried out, settings of accounts apart; every other type
+/// of transaction is refused as disabled.
+#[derive(Debug)]
+pub struct XrpNode {
+    chain: Chain,
+    /// When the first request came, for the server's uptime.
+    since: Option<Time>,
+}
+
+/// What a call may know beside its parameters.
+#[derive(Debug, Clone, Copy)]
+struct Context {
+    now: Time,
+    since: Time,
+    /// 1 or 2.
+    version: u64,
+}
+
+impl XrpNode {
+    /// A node of this seed.
+    pub fn new(seed: u64) -> Self {
+        XrpNode { chain: Chain::new(seed), since: None }
+    }
+
+    fn answer(&mut self, request: &Request, now: Time) -> NodeReply {
+        let Some(method) = request.method.as_str() else {
+            let why = if request.method.is_null() { "Null method" } else { "method is not string" };
+            return refused(400, why);
+        };
+        if method.is_empty() {
+            return refused(400, "method is empty");
+        }
+        let nothing = Map::new();
+        let params = match &request.params {
+            Value::Null => &nothing,
+            Value::Array(list) => match list.as_slice() {
+                [] => &nothing,
+                [Value::Object(params)] => params,
+                [Value::Null] => &nothing,
+                _ => return refused(400, "params unparseable"),
+            },
+            _ => return refused(400, "params unparseable"),
+        };
+        let version = match params.get("api_version") {
+            None => 1,
+            Some(version) => match version.as_u64() {
+                Some(version @ 1..=2) => version,
+                _ => return refused(400, "invalid_API_version"),
+            },
+        };
+        if method::is_for_administrators(method) {
+            return refused(403, "Forbidden");
+        }
+        let context = Context { now, since: *self.since.get_or_insert(now), version };
+        let mut result = match self.call(method, params, context) {
+            Ok(mut result) => {
+                result.put("status", "success");
+                result
+            }
+            Err(trouble) => error(trouble, method, params),
+        };
+        if let Json::Object(members) = &mut result {
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+        }
+        let mut out = String::new();
+        object! { "result": result }.write(&mut out);
+        if let (Some(id), Some('}')) = (&request.id, out.pop()) {
+            out.push_str(",\"id\":");
+            out.push_str(id);
+        }
+        out.push_str("}\n");
+        NodeReply::json(200, out)
+    }
+}
+
+/// An error as rippled gives it inside the result, the request beside it.
+fn error(trouble: Trouble, method: &str, params: &Map<String, Value>) -> Json {
+    let mut request = from_value(&Value::Object(params.clone()));
+    request.set("command", method.to_owned());
+    for secret in ["secret", "seed", "seed_hex", "passphrase"] {
+        if params.contains_key(secret) {
+            request.set(secret, "<masked>");
+        }
+    }
+    let mut out = object! { "error": trouble.name, "request": request, "status": "error" };
+    if let Some((code, message)) = trouble.words {
+        out.put("error_code", code);
+        out.put("error_message", message);
+    }
+    for (name, value) in trouble.more {
+        out.put(name, value);
+    }
+    out
+}
+
+/// A value that a client sent, to be given back.
+fn from_value(value: &Value) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Bool(flag) => (*flag).into(),
+        Value::Number(number) => Json::Number(number.to_string()),
+        Value::String(text) => text.clone().into(),
+        Value::Array(items) => Json::Array(items.iter().map(from_value).collect()),
+        Value::Object(members) => Json::Object(
+            members.iter().map(|(name, value)| (name.clone().into(), from_value(value))).collect(),
+        ),
+    }
+}
+
+/// What rippled says in plain text when it does not get as far as a method.
+fn refused(status: u16, why: &str) -> NodeReply {
+    let body = format!("{why}\r\n").into_bytes();
+    NodeReply { status, content_type: "text/plain; charset=UTF-8", body }
+}
+
+impl Simulated for XrpNode {
+    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+        self.chain.inbox.turn();
+        self.chain.advance(now);
+        match Body::read(request.body) {
+            Body::Single(request) if request.object => self.answer(&request, now),
+            _ => refused(400, "Unable to parse request: "),
+        }
+    }
+
+    fn height(&self, now: Time) -> u64 {
+        self.chain.height(now)
+    }
+
+    fn submitted(&mut self) -> Vec<Submission> {
+        self.chain.inbox.news()
+    }
+
+    fn replay(&mut self, past: &[Submission]) {
+        for Submission { moment, raw } in past {
+            self.chain.advance(*moment);
+            // What an edited list lacks may leave a later transaction without its number or its coins.
+            let _ = self.chain.submit(raw, *moment);
+        }
+        self.chain.inbox.turn();
+    }
+}
+
+#[cfg(test)]
+mod tests;

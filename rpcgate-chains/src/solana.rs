@@ -1,0 +1,70 @@
+//! Solana, `/solana`: a stream of its own, and nothing over HTTPS yet.
+
+use crate::family::params::number;
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Method};
+use std::sync::Arc;
+
+/// A slot is rooted, and with it final, once 31 more have been voted on.
+static FACTS: Facts = Facts {
+    name: ChainName::new("solana"),
+    title: "Solana",
+    aliases: &[],
+    dialect: Dialect::JsonRpc2,
+    https: false,
+    rest: false,
+    batch: false,
+    ws: true,
+    grpc: false,
+    final_depth: 31,
+    max_lag: 75,
+};
+
+/// The chain as deployed.
+#[derive(Clone, Copy, Debug)]
+pub struct Solana;
+
+impl Adapter for Solana {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        Vec::new()
+    }
+
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+        if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rpc { method: "getSlot", params: "[]" }
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        number(answer.trim_ascii()).map(Seen::at)
+    }
+}
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(Solana)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_a_stream_alone() {
+        assert!(FACTS.ws && !FACTS.https);
+    }
+
+    #[test]
+    fn a_node_tells_its_slot() {
+        assert_eq!(Solana.seen(b"360000000"), Some(Seen::at(360_000_000)));
+        assert_eq!(Solana.seen(b"null"), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! Sui, `/sui`: JSON-RPC 2.0 of a full node.
+
+use crate::family::params::number;
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method};
+use std::sync::Arc;
+
+/// A checkpoint is certified: it is final.
+static FACTS: Facts = Facts {
+    name: ChainName::new("sui"),
+    title: "Sui",
+    aliases: &[],
+    dialect: Dialect::JsonRpc2,
+    https: true,
+    rest: false,
+    batch: true,
+    ws: false,
+    grpc: false,
+    final_depth: 0,
+    max_lag: 120,
+};
+
+const METHODS: &[Method] = &[
+    Method::new("sui_getReferenceGasPrice", 0),
+    Method { metered: "sui_getReferenceGasPrice", ..Method::new("suix_getReferenceGasPrice", 0) },
+    Method::new("sui_getLatestCheckpointSequenceNumber", 1),
+    Method::new("sui_getTotalTransactionBlocks", 1),
+    Method::new("sui_getChainIdentifier", 1),
+    Method::new("sui_getObject", 5),
+    Method::new("sui_getTransactionBlock", 5),
+    Method::new("sui_multiGetTransactionBlocks", 10),
+    Method::new("sui_dryRunTransactionBlock", 15),
+    Method::new("sui_devInspectTransactionBlock", 15),
+    Method::new("sui_executeTransactionBlock", 20).marked(Flags::BROADCAST),
+    Method::new("suix_getBalance", 1),
+];
+
+/// The chain as deployed.
+#[derive(Clone, Copy, Debug)]
+pub struct Sui;
+
+impl Adapter for Sui {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        METHODS.to_vec()
+    }
+
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
+        match call.rule.cache {
+            _ if result.trim_ascii() == b"null" => Settled::Unknown,
+            CacheRule::Immutable { .. } => Settled::NotYet,
+            _ => Settled::Yes,
+        }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rpc { method: "sui_getLatestCheckpointSequenceNumber", params: "[]" }
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        number(answer.trim_ascii()).map(Seen::at)
+    }
+}
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(Sui)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at as chain_at, wrong};
+
+    #[test]
+    fn the_gas_price_is_metered_under_one_name() {
+        let chain = chain_at(Sui, 0);
+        for sent in ["suix_getReferenceGasPrice", "sui_getReferenceGasPrice"] {
+            assert_eq!(chain.look_up(sent).metered, Some("sui_getReferenceGasPrice"), "{sent}");
+        }
+    }
+
+    #[test]
+    fn to_execute_is_a_broadcast_and_to_try_is_none() {
+        let chain = chain_at(Sui, 0);
+        assert_eq!(wrong(&chain, &["sui_executeTransactionBlock"], Flags::BROADCAST, true), [""; 0]);
+        let tries = ["sui_dryRunTransactionBlock", "sui_devInspectTransactionBlock"];
+        assert_eq!(wrong(&chain, &tries, Flags::BROADCAST, false), [""; 0]);
+    }
+
+    #[test]
+    fn a_node_tells_its_latest_checkpoint() {
+        assert_eq!(Sui.seen(b"\"210000000\""), Some(Seen::at(210_000_000)));
+        assert_eq!(Sui.seen(b"null"), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! TON, `/ton`: TonCenter's HTTP API, JSON-RPC at `/ton/jsonRPC` (and `/ton`) and a path for each method.
+
+use crate::family::params::{at, may_have, member, number};
+use http::Method as Verb;
+use rpcgate_core::adapter::{Adapter, KeyPlaces, Probe, Seen, Settled, Surface};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::rest::Path;
+use std::sync::Arc;
+
+/// A masterchain block is final.
+static FACTS: Facts = Facts {
+    name: ChainName::new("ton"),
+    title: "TON",
+    aliases: &[],
+    dialect: Dialect::Ton,
+    https: true,
+    rest: true,
+    batch: false,
+    ws: false,
+    grpc: false,
+    final_depth: 0,
+    max_lag: 6,
+};
+
+const METHODS: &[Method] = &[
+    Method::new("getConfigAll", 0),
+    Method::new("getMasterchainInfo", 1).cached(CacheRule::secs(2)),
+    Method::new("getTransactions", 5),
+    Method::new("lookupBlock", 5),
+    Method::new("getShardBlockProof", 5),
+    Method::new("runGetMethod", 10),
+    Method::new("sendBoc", 20).marked(Flags::BROADCAST),
+    Method::new("sendBocReturnHash", 20).marked(Flags::BROADCAST),
+];
+
+/// Methods that TonCenter takes by `POST`.
+const POSTED: &[&str] = &[
+    "estimateFee",
+    "runGetMethod",
+    "runGetMethodStd",
+    "sendBoc",
+    "sendBocReturnHash",
+    "sendBocReturnHashNoError",
+    "sendQuery",
+    "sendQuerySimple",
+];
+
+/// The chain as deployed.
+#[derive(Clone, Copy, Debug)]
+pub struct Ton;
+
+impl Adapter for Ton {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
+        let method = match path.as_str() {
+            "" | "/jsonRPC" if *verb == Verb::POST => return Ok(Surface::JsonRpc),
+            "" | "/jsonRPC" => return Err(Refusal::MethodNotAllowed { allow: "POST, OPTIONS" }),
+            path => path.strip_prefix('/').unwrap_or_default(),
+        };
+        if !method.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(Refusal::NoRoute);
+        }
+        match *verb {
+            Verb::GET | Verb::HEAD => Ok(Surface::Rest),
+            Verb::POST if POSTED.contains(&method) => Ok(Surface::Rest),
+            _ if POSTED.contains(&method) => Err(Refusal::MethodNotAllowed { allow: "GET, POST, OPTIONS" }),
+            _ => Err(Refusal::MethodNotAllowed { allow: "GET, OPTIONS" }),
+        }
+    }
+
+    fn rpc_path(&self) -> Option<&'static str> {
+        Some("/jsonRPC")
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        METHODS.to_vec()
+    }
+
+    fn unlisted(&self, method: &str) -> Rule {
+        let flags = if method.starts_with("send") { Flags::BROADCAST } else { Flags::NONE };
+        Rule { flags, ..Rule::UNLISTED }
+    }
+
+    fn settled(&self, call: CallView<'_>, answer: &[u8], _: &Chain) -> Settled {
+        match call.rule.cache {
+            _ if answer.trim_ascii() == b"null" => Settled::Unknown,
+            CacheRule::Immutable { .. } => Settled::NotYet,
+            _ => Settled::Yes,
+        }
+    }
+
+    fn is_error(&self, answer: &[u8]) -> bool {
+        may_have(answer, "\"ok\"") && member(answer, "ok") == Some(b"false")
+    }
+
+    fn key_places(&self) -> KeyPlaces {
+        KeyPlaces { header: Some("x-api-key"), query: Some("api_key") }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rest { target: "/getMasterchainInfo", body: None }
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        at(answer, &["result", "last", "seqno"]).and_then(number).map(Seen::at)
+    }
+}
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(Ton)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at as chain_at, judged, wrong};
+    use rpcgate_core::cache_rule::Keep;
+    use std::time::Duration;
+
+    #[test]
+    fn both_faces_are_there_and_nothing_deeper() {
+        let at = |verb, path| Ton.surface(&verb, &Path::canonical(path).unwrap());
+        for path in ["", "/", "/jsonRPC", "/jsonRPC/"] {
+            assert!(matches!(at(Verb::POST, path), Ok(Surface::JsonRpc)), "{path}");
+            assert!(matches!(at(Verb::GET, path), Err(Refusal::MethodNotAllowed { .. })), "{path}");
+        }
+        for path in ["/getMasterchainInfo", "/runGetMethod", "/sendBoc", "/getTransactions"] {
+            assert!(matches!(at(Verb::GET, path), Ok(Surface::Rest)), "{path}");
+        }
+        assert!(matches!(at(Verb::POST, "/runGetMethod"), Ok(Surface::Rest)));
+        assert!(matches!(at(Verb::POST, "/getMasterchainInfo"), Err(Refusal::MethodNotAllowed { .. })));
+        for path in ["/api/v2/getMasterchainInfo", "/openapi.json", "/a-b"] {
+            assert_eq!(at(Verb::GET, path).err(), Some(Refusal::NoRoute), "{path}");
+        }
+    }
+
+    #[test]
+    fn whatever_sends_is_a_broadcast() {
+        let chain = chain_at(Ton, 0);
+        let sends = ["sendBoc", "sendBocReturnHash", "sendQuery"];
+        assert_eq!(wrong(&chain, &sends, Flags::BROADCAST, true), [""; 0]);
+        assert_eq!(wrong(&chain, &["runGetMethod", "getConfigAll"], Flags::BROADCAST, false), [""; 0]);
+    }
+
+    #[test]
+    fn masterchain_info_is_kept_2_seconds_and_errors_are_told() {
+        let line = "GET /getMasterchainInfo";
+        let (_, keep) = judged(&chain_at(Ton, 0), "getMasterchainInfo", line, r#"{"ok":true,"result":{}}"#);
+        assert_eq!(keep, Keep::For(Duration::from_secs(2)));
+        assert!(Ton.is_error(br#"{"ok":false,"error":"Incorrect address","code":416}"#));
+        assert!(!Ton.is_error(br#"{"ok":true,"result":{"ok":false}}"#));
+        assert!(!Ton.is_error(br#"{"last":{"seqno":1}}"#));
+    }
+
+    #[test]
+    fn a_node_tells_the_masterchains_last_block() {
+        let info = br#"{"ok":true,"result":{"@type":"blocks.masterchainInfo","last":{"seqno":48000000}}}"#;
+        assert_eq!(Ton.seen(info), Some(Seen::at(48_000_000)));
+        assert_eq!(Ton.seen(br#"{"ok":false,"error":"x","code":500}"#), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! TRON, `/tron`: the HTTP API of a full node, `/wallet/<method>`, by `POST` and for reads by `GET` as well.
+
+use crate::family::matches;
+use crate::family::params::{at, may_have, member, number};
+use http::Method as Verb;
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled, Surface};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::rest::Path;
+use std::sync::Arc;
+
+/// A block is solid once 19 of the 27 producers have built on it.
+static FACTS: Facts = Facts {
+    name: ChainName::new("tron"),
+    title: "TRON",
+    aliases: &[],
+    dialect: Dialect::Rest,
+    https: true,
+    rest: true,
+    batch: false,
+    ws: false,
+    grpc: true,
+    final_depth: 19,
+    max_lag: 10,
+};
+
+const METHODS: &[Method] = &[
+    Method::new("getnodeinfo", 0).cached(CacheRule::Static),
+    Method::new("getnowblock", 1),
+    Method::new("getaccount", 5),
+    Method::new("gettransactionbyid", 5),
+    Method::new("gettransactioninfobyid", 5),
+    Method::new("getblockbynum", 10),
+    Method::new("getblockbyid", 10),
+    Method::new("createtransaction", 15),
+    Method::new("broadcasttransaction", 20).marked(Flags::BROADCAST),
+    Method::new("broadcasthex", 20).marked(Flags::BROADCAST),
+    Method::new("triggersmartcontract", 20),
+    Method::new("getchainparameters", 1),
+    Method::new("triggerconstantcontract", 1),
+];
+
+/// Old methods that are given a private key, or make one: some of them sign and send in one.
+const CLOSED: &[&str] =
+    &["addtransactionsign", "createaddress", "easytransfer*", "generateaddress", "gettransactionsign"];
+
+/// The chain as deployed.
+#[derive(Clone, Copy, Debug)]
+pub struct Tron;
+
+impl Adapter for Tron {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
+        let method = path.as_str().strip_prefix("/wallet/").unwrap_or_default();
+        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(Refusal::NoRoute);
+        }
+        match *verb {
+            Verb::GET | Verb::HEAD | Verb::POST => Ok(Surface::Rest),
+            _ => Err(Refusal::MethodNotAllowed { allow: "GET, POST, OPTIONS" }),
+        }
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        METHODS.to_vec()
+    }
+
+    fn unlisted(&self, method: &str) -> Rule {
+        let name = method.to_ascii_lowercase();
+        let mut flags = Flags::NONE;
+        if CLOSED.iter().any(|pattern| matches(pattern, &name)) {
+            flags = flags.and(Flags::CLOSED);
+        }
+        if name.starts_with("broadcast") {
+            flags = flags.and(Flags::BROADCAST);
+        }
+        Rule { flags, ..Rule::UNLISTED }
+    }
+
+    fn settled(&self, call: CallView<'_>, body: &[u8], chain: &Chain) -> Settled {
+        // What is not there is an empty object.
+        if body.trim_ascii() == b"{}" {
+            return Settled::Unknown;
+        }
+        if !matches!(call.rule.cache, CacheRule::Immutable { .. }) {
+            return Settled::Yes;
+        }
+        let height =
+            at(body, &["block_header", "raw_data", "number"]).or_else(|| member(body, "blockNumber"));
+        match height.and_then(number) {
+            Some(height) if chain.is_final(height) => Settled::Yes,
+            _ => Settled::NotYet,
+        }
+    }
+
+    /// Errors have HTTP status 200: `{"Error": …}`, or a `code` that is a word, at the top or in `result`.
+    fn is_error(&self, body: &[u8]) -> bool {
+        let is_failure = |code: &[u8]| code.starts_with(b"\"") && code != b"\"SUCCESS\"";
+        (may_have(body, "\"Error\"") && member(body, "Error").is_some())
+            || (may_have(body, "\"code\"")
+                && [&["code"][..], &["result", "code"]]
+                    .iter()
+                    .any(|path| at(body, path).is_some_and(is_failure)))
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rest { target: "/wallet/getnowblock", body: Some("{}") }
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        at(answer, &["block_header", "raw_data", "number"]).and_then(number).map(Seen::at)
+    }
+}
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(Tron)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::tests::{at as chain_at, judged, wrong};
+    use rpcgate_core::cache_rule::Keep;
+
+    #[test]
+    fn methods_of_the_wallet_api_are_there_and_no_other_path() {
+        let at = |verb, path| Tron.surface(&verb, &Path::canonical(path).unwrap());
+        for path in ["/wallet/getnowblock", "/wallet/getBrokerage", "/wallet/getdelegatedresourcev2"] {
+            assert!(matches!(at(Verb::POST, path), Ok(Surface::Rest)), "{path}");
+            assert!(matches!(at(Verb::GET, path), Ok(Surface::Rest)), "{path}");
+        }
+        for path in [
+            "",
+            "/wallet",
+            "/wallet/a/b",
+            "/walletsolidity/getnowblock",
+            "/walletpbft/x",
+            "/net/listnodes",
+            "/v1/x",
+            "/wallet/a-b",
+        ] {
+            assert_eq!(at(Verb::POST, path).err(), Some(Refusal::NoRoute), "{path}");
+        }
+        assert!(matches!(at(Verb::DELETE, "/wallet/getnowblock"), Err(Refusal::MethodNotAllowed { .. })));
+    }
+
+    #[test]
+    fn what_is_given_a_private_key_is_closed() {
+        let chain = chain_at(Tron, 0);
+        let closed = [
+            "easytransferbyprivate",
+            "EasyTransfer",
+            "gettransactionsign",
+            "addtransactionsign",
+            "createaddress",
+        ];
+        assert_eq!(wrong(&chain, &closed, Flags::CLOSED, true), [""; 0]);
+        assert_eq!(wrong(&chain, &["createtransaction", "freezebalancev2"], Flags::CLOSED, false), [""; 0]);
+        assert_eq!(wrong(&chain, &["broadcasttransaction", "broadcasthex"], Flags::BROADCAST, true), [""; 0]);
+    }
+
+    #[test]
+    fn errors_are_told_from_answers() {
+        for error in [
+            r#"{"Error":"class java.lang.NumberFormatException : null"}"#,
+            r#"{"code":"SIGERROR","txid":"77","message":"56616c"}"#,
+            r#"{"code":"TAPOS_ERROR","message":""}"#,
+            r#"{"result":{"code":"CONTRACT_VALIDATE_ERROR","message":"4e6f"}}"#,
+        ] {
+            assert!(Tron.is_error(error.as_bytes()), "{error}");
+        }
+        for answer in [
+            r#"{"result":true,"txid":"77","code":"SUCCESS"}"#,
+            r#"{"result":{"result":true},"constant_result":["00"]}"#,
+            "{}",
+            r#"{"contractRet":"OK","code":7,"data":"Error"}"#,
+        ] {
+            assert!(!Tron.is_error(answer.as_bytes()), "{answer}");
+        }
+    }
+
+    #[test]
+    fn node_info_is_static_and_what_is_not_there_is_not_kept() {
+        let chain = chain_at(Tron, 70_000_000);
+        let line = "POST /wallet/getnodeinfo\n{}";
+        assert_eq!(judged(&chain, "getnodeinfo", line, r#"{"block":"Num:1"}"#).1, Keep::Forever);
+        assert_eq!(judged(&chain, "getnodeinfo", line, "{}\n").1, Keep::No);
+    }
+
+    #[test]
+    fn a_node_tells_its_newest_block() {
+        let block = br#"{"blockID":"00","block_header":{"raw_data":{"number":70000000,"txTrieRoot":"0"}}}"#;
+        assert_eq!(Tron.seen(block), Some(Seen::at(70_000_000)));
+        assert_eq!(Tron.seen(b"{}"), None);
+    }
+}

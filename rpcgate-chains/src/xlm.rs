@@ -1,0 +1,95 @@
+//! Stellar, `/xlm`: three read-outs of a core node's status, and nothing else.
+
+use crate::family::params::{at, number};
+use http::Method as Verb;
+use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled, Surface};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Method};
+use rpcgate_core::json::unescape;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::rest::Path;
+use std::sync::Arc;
+
+/// A closed ledger is final.
+static FACTS: Facts = Facts {
+    name: ChainName::new("xlm"),
+    title: "Stellar",
+    aliases: &["stellar"],
+    dialect: Dialect::Rest,
+    https: true,
+    rest: true,
+    batch: false,
+    ws: false,
+    grpc: false,
+    final_depth: 0,
+    max_lag: 6,
+};
+
+/// The chain as deployed.
+#[derive(Clone, Copy, Debug)]
+pub struct Xlm;
+
+impl Adapter for Xlm {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        vec![Method::new("info", 1), Method::new("metrics", 1), Method::new("quorum", 1)]
+    }
+
+    /// A core node's port also takes commands that control it, so what is not on the list is not there.
+    fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
+        match (verb, path.as_str()) {
+            (&Verb::GET | &Verb::HEAD, "/info" | "/metrics" | "/quorum") => Ok(Surface::Rest),
+            _ => Err(Refusal::NoRoute),
+        }
+    }
+
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+        if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rest { target: "/info", body: None }
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        let height = at(answer, &["info", "ledger", "num"]).and_then(number)?;
+        let state = at(answer, &["info", "state"]).and_then(unescape)?;
+        Some(Seen { height, syncing: !state.starts_with("Synced") })
+    }
+}
+
+/// Makes the adapter.
+pub fn adapter() -> Arc<dyn Adapter> {
+    Arc::new(Xlm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_paths_are_read_and_no_other_is_there() {
+        let at = |verb, path| Xlm.surface(&verb, &Path::canonical(path).unwrap());
+        for path in ["/info", "/metrics", "/quorum"] {
+            assert!(matches!(at(Verb::GET, path), Ok(Surface::Rest)), "{path}");
+            assert_eq!(at(Verb::POST, path).err(), Some(Refusal::NoRoute), "{path}");
+        }
+        for path in ["", "/", "/tx", "/Info", "/info/x", "/ll", "/setcursor", "/manualclose", "/accounts/G"] {
+            assert_eq!(at(Verb::GET, path).err(), Some(Refusal::NoRoute), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_node_tells_its_ledger_and_whether_it_is_synced() {
+        let info =
+            |state: &str| format!(r#"{{"info":{{"ledger":{{"age":3,"num":58000000}},"state":"{state}"}}}}"#);
+        assert_eq!(Xlm.seen(info("Synced!").as_bytes()), Some(Seen::at(58_000_000)));
+        let catching_up = Seen { height: 58_000_000, syncing: true };
+        assert_eq!(Xlm.seen(info("Catching up").as_bytes()), Some(catching_up));
+        assert_eq!(Xlm.seen(br#"{"info":{}}"#), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! `docs/chains.md` says what the catalog says. `RPCGATE_WRITE_DOCS=1 cargo test -p rpcgate-chains --test document`
+//! writes it anew.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
+
+use rpcgate_chains::catalog;
+use rpcgate_core::adapter::{Adapter, Probe};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::chain::{Dialect, Flags, Method, Rule};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+const HEAD: &str = "\
+# Chains
+
+What the gateway knows of each chain, as its adapter says it. An operator's configuration changes weights (`cu`), cache
+classes (`ttl`), the depth at which a block is final (`final_depth`), the lag that a node may have (`max_lag`), and which
+methods are open or blocked.
+
+A method in no table costs 1 CU and is not cached. *Final* is the number of blocks on top of a block that make its data
+final for the cache; *lag* is the number of blocks that a node may be behind the others before it is asked only when no
+better one is left.
+
+";
+
+fn protocol(adapter: &dyn Adapter) -> &'static str {
+    match adapter.facts().dialect {
+        _ if !adapter.facts().https => "none over HTTPS",
+        Dialect::JsonRpc2 => "JSON-RPC 2.0",
+        Dialect::Utxo => "JSON-RPC 1.0",
+        Dialect::Xrp => "rippled's JSON-RPC",
+        Dialect::Ogmios => "Ogmios' JSON-RPC 2.0",
+        Dialect::Ton => "TonCenter: JSON-RPC and REST",
+        Dialect::Rest => "REST",
+        _ => "its own",
+    }
+}
+
+fn yes(is: bool) -> &'static str {
+    if is { "yes" } else { "" }
+}
+
+fn health(probe: Probe) -> String {
+    match probe {
+        Probe::Rpc { method, .. } => format!("`{method}`"),
+        Probe::Rest { target, body: None } => format!("`GET {target}`"),
+        Probe::Rest { target, body: Some(_) } => format!("`POST {target}`"),
+    }
+}
+
+fn class(cache: CacheRule) -> String {
+    match cache {
+        CacheRule::Never => String::new(),
+        CacheRule::Short(time) => format!("{} s", time.as_secs()),
+        CacheRule::Static => "for ever".into(),
+        CacheRule::Immutable { unsettled } => {
+            format!("for ever once final, {} s until then", unsettled.as_secs())
+        }
+    }
+}
+
+fn marks(flags: Flags) -> String {
+    let names = [
+        (Flags::HEAVY, "heavy"),
+        (Flags::PACED, "once a minute"),
+        (Flags::BROADCAST, "submits"),
+        (Flags::FORBIDDEN, "forbidden"),
+        (Flags::OPENABLE, "closed, can be opened"),
+        (Flags::CLOSED, "closed"),
+        (Flags::COMMANDS, "by what it is asked"),
+    ];
+    let marked = names.iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, name)| *name);
+    marked.collect::<Vec<_>>().join(", ")
+}
+
+/// Methods for which the same holds, in one row.
+fn rows(methods: &[Method]) -> BTreeMap<(u32, String, String), Vec<String>> {
+    let mut rows: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for Method { name, metered, rule: Rule { cu, cache, flags } } in methods {
+        let name = if name == metered { format!("`{name}`") } else { format!("`{name}` (as `{metered}`)") };
+        rows.entry((*cu, class(*cache), marks(*flags))).or_default().push(name);
+    }
+    rows
+}
+
+fn document() -> String {
+    let mut out = String::from(HEAD);
+    out.push_str("| path | chain | scope alias | protocol | batch | WebSocket | gRPC | final | lag | asked how it fares |\n");
+    out.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
+    for adapter in catalog() {
+        let facts = adapter.facts();
+        let health = health(adapter.probe());
+        writeln!(
+            out,
+            "| `/{}` | {} | {} | {} | {} | {} | {} | {} | {} | {health} |",
+            facts.name,
+            facts.title,
+            facts.aliases.join(", "),
+            protocol(&*adapter),
+            yes(facts.batch),
+            yes(facts.ws),
+            yes(facts.grpc),
+            facts.final_depth,
+            facts.max_lag,
+        )
+        .unwrap();
+    }
+    for adapter in catalog() {
+        let methods = adapter.methods();
+        if methods.is_empty() {
+            continue;
+        }
+        let facts = adapter.facts();
+        writeln!(
+            out,
+            "\n## {}, `/{}`\n\n| CU | kept | marks | methods |\n|---|---|---|---|",
+            facts.title, facts.name
+        )
+        .unwrap();
+        for ((cu, cache, marks), names) in rows(&methods) {
+            writeln!(out, "| {cu} | {cache} | {marks} | {} |", names.join(", ")).unwrap();
+        }
+    }
+    out
+}
+
+#[test]
+fn the_document_of_chains_says_what_the_catalog_says() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/chains.md");
+    if std::env::var_os("RPCGATE_WRITE_DOCS").is_some() {
+        std::fs::write(&file, document()).unwrap();
+    }
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(text == document(), "docs/chains.md is not what RPCGATE_WRITE_DOCS=1 writes");
+}

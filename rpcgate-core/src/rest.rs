@@ -1,0 +1,352 @@
+//! A REST call: its path in the one form that a node may see, and what tells it apart from others.
+
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// A path with the chain's own segment taken off, in its canonical form: empty, or `/` and segments that are neither
+/// empty nor dots, each byte escaped that must be and no other.
+///
+/// A path that could be read in more than one way has no such form. Whoever looks at the escapes once and whoever looks
+/// twice, whoever folds dots and whoever does not, must see the same path (contract, "routes and bodies").
+///
+/// ```
+/// use rpcgate_core::rest::Path;
+///
+/// let path = |text| Path::canonical(text).map(|path| path.as_str().to_owned());
+/// assert_eq!(path("/v1/blocks/by_height/7").as_deref(), Some("/v1/blocks/by_height/7"));
+/// assert_eq!(path("/v1/%62locks/").as_deref(), Some("/v1/blocks"));
+/// assert_eq!(path("/v1/%2e%2e/admin"), None);
+/// assert_eq!(path("/v1/a%252fb"), None);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Path(String);
+
+impl Path {
+    /// The canonical form of `path` as it was sent, which is empty or begins with a slash; one slash at its end says
+    /// nothing. `None` for dot segments in any spelling, `//`, an encoded slash or backslash, `;`, control characters,
+    /// what is no UTF-8 once decoded (overlong forms), a broken escape, and an escape inside of an escape.
+    pub fn canonical(path: &str) -> Option<Path> {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        if path.is_empty() {
+            return Some(Path(String::new()));
+        }
+        let mut out = String::with_capacity(path.len());
+        for segment in path.strip_prefix('/')?.split('/') {
+            let bytes = decoded(segment)?;
+            let text = std::str::from_utf8(&bytes).ok()?;
+            if matches!(text, "" | "." | "..") || text.chars().any(is_ambiguous) {
+                return None;
+            }
+            out.push('/');
+            for byte in text.bytes() {
+                if is_plain(byte) {
+                    out.push(char::from(byte));
+                } else {
+                    out.push('%');
+                    out.push(hex_digit(byte >> 4));
+                    out.push(hex_digit(byte & 15));
+                }
+            }
+        }
+        Some(Path(out))
+    }
+
+    /// The path itself.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its segments, escapes as they stand in it.
+    pub fn segments(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/').skip(1)
+    }
+}
+
+/// What some reader takes for more than a character of a name.
+fn is_ambiguous(c: char) -> bool {
+    matches!(c, '/' | '\\' | ';' | '%') || c.is_control()
+}
+
+/// What stands in a path without an escape: RFC 3986, `pchar`, without `;`.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,=:@".contains(&byte)
+}
+
+fn hex_digit(nibble: u8) -> char {
+    char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase()
+}
+
+/// `text` with its escapes resolved; `None` if one is broken.
+fn decoded(text: &str) -> Option<Cow<'_, [u8]>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text.as_bytes()));
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first != b'%' {
+            out.push(*first);
+            rest = after;
+            continue;
+        }
+        let [high, low, after @ ..] = after else { return None };
+        let digit = |byte: &u8| char::from(*byte).to_digit(16);
+        out.push((digit(high)? * 16 + digit(low)?) as u8);
+        rest = after;
+    }
+    Some(Cow::Owned(out))
+}
+
+/// `query` as it was sent, without the parameters that any of `names` names in any spelling: a key must not reach a
+/// node.
+///
+/// ```
+/// use rpcgate_core::rest::query_without;
+///
+/// assert_eq!(query_without("a=%20&api%6bey=k&b", &["apikey"]), "a=%20&b");
+/// ```
+pub fn query_without<'q>(query: &'q str, names: &[&str]) -> Cow<'q, str> {
+    let is_named = |pair: &str| {
+        let name = pair.split('=').next().unwrap_or_default();
+        // A broken escape stands for itself.
+        decoded(name).is_some_and(|name| names.iter().any(|wanted| wanted.as_bytes() == &*name))
+    };
+    if !query.split('&').any(is_named) {
+        return Cow::Borrowed(query);
+    }
+    let left: Vec<&str> = query.split('&').filter(|pair| !is_named(pair)).collect();
+    Cow::Owned(left.join("&"))
+}
+
+/// A REST call on its way to a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RestCall {
+    line: Box<[u8]>,
+    verb: Method,
+    target: PathAndQuery,
+    headers: HeaderMap,
+    name: Range<usize>,
+}
+
+/// The longest method name that is told apart in usage; a longer segment has none of its own.
+const LONGEST_NAME: usize = 256;
+
+impl RestCall {
+    /// The call of `path`, which is not empty, with this query and these headers. `None` if they are too long for a
+    /// target.
+    pub fn new(verb: Method, path: &Path, query: &str, headers: HeaderMap) -> Option<Self> {
+        let mark = if query.is_empty() { "" } else { "?" };
+        let line = format!("{verb} {}{mark}{query}", path.as_str());
+        let start = verb.as_str().len() + 1;
+        let target = line.get(start..)?.parse().ok()?;
+        let end = start + path.as_str().len();
+        let name = line.get(..end)?.rfind('/').map(|slash| slash + 1..end)?;
+        Some(RestCall { line: line.into_bytes().into(), verb, target, headers, name })
+    }
+
+    /// The same call, its [line](RestCall::line) holding all that a node is told: for calls whose answers are kept.
+    #[must_use]
+    pub fn in_full(mut self, body: &[u8]) -> Self {
+        let mut line = std::mem::take(&mut self.line).into_vec();
+        for (name, value) in &self.headers {
+            line.push(b' ');
+            line.extend_from_slice(name.as_str().as_bytes());
+            line.push(b':');
+            line.extend_from_slice(value.as_bytes());
+        }
+        line.push(b'\n');
+        line.extend_from_slice(body);
+        self.line = line.into();
+        self
+    }
+
+    /// Its HTTP method.
+    pub fn verb(&self) -> &Method {
+        &self.verb
+    }
+
+    /// Path and query below a node's URL.
+    pub fn target(&self) -> &PathAndQuery {
+        &self.target
+    }
+
+    /// Those of the caller's headers that a node gets.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The last segment of its path, which is what it is metered under (specification, "Compute Units").
+    pub fn name(&self) -> &[u8] {
+        self.line.get(self.name.clone()).unwrap_or_default()
+    }
+
+    /// Whether [`name`](RestCall::name) is longer than a method's may be.
+    pub fn has_long_name(&self) -> bool {
+        self.name.len() > LONGEST_NAME
+    }
+
+    /// `<verb> <target>`, and of a call [in full](RestCall::in_full) each header after a space and the body after a line
+    /// feed. [`RestLine`] reads it.
+    pub fn line(&self) -> &[u8] {
+        &self.line
+    }
+}
+
+/// What an adapter reads of a REST call: the `params` of its [`CallView`](crate::call::CallView).
+///
+/// ```
+/// use rpcgate_core::rest::RestLine;
+///
+/// let line = RestLine::read(b"GET /v1/blocks/by_height/7?with_transactions=true");
+/// assert_eq!((line.verb, line.path), ("GET", "/v1/blocks/by_height/7"));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RestLine<'a> {
+    /// The HTTP method.
+    pub verb: &'a str,
+    /// The canonical path below the chain's own.
+    pub path: &'a str,
+    /// The query; empty without one.
+    pub query: &'a str,
+    /// The body, of a call in a cache class that has one.
+    pub body: &'a [u8],
+}
+
+impl<'a> RestLine<'a> {
+    /// Takes `params` apart. Parameters that are not a REST call's give nothing.
+    pub fn read(params: &'a [u8]) -> Self {
+        let (line, body) = match params.iter().position(|byte| *byte == b'\n') {
+            Some(at) => (params.get(..at).unwrap_or_default(), params.get(at + 1..).unwrap_or_default()),
+            None => (params, &b""[..]),
+        };
+        let mut words =
+            line.split(|byte| *byte == b' ').map(|word| std::str::from_utf8(word).unwrap_or_default());
+        let (Some(verb), Some(target)) = (words.next(), words.next()) else { return RestLine::default() };
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        RestLine { verb, path, query, body }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn path(text: &str) -> Option<String> {
+        Path::canonical(text).map(|path| path.0)
+    }
+
+    #[test]
+    fn a_path_has_one_form_whatever_escapes_it_was_sent_with() {
+        for (sent, seen) in [
+            ("", ""),
+            ("/", ""),
+            ("/v1/", "/v1"),
+            ("/wallet/getnowblock", "/wallet/getnowblock"),
+            ("/%77allet/getnowblock", "/wallet/getnowblock"),
+            ("/a%20b", "/a%20b"),
+            (
+                "/0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>",
+                "/0x1::coin::CoinStore%3C0x1::aptos_coin::AptosCoin%3E",
+            ),
+            ("/0x1%3a%3acoin%3A%3ACoinStore%3c0x1%3e", "/0x1::coin::CoinStore%3C0x1%3E"),
+            ("/%c3%a9", "/%C3%A9"),
+            ("/...", "/..."),
+            ("/a.b", "/a.b"),
+            ("/~a+b", "/~a+b"),
+        ] {
+            assert_eq!(path(sent).as_deref(), Some(seen), "{sent}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_can_be_read_in_two_ways_is_none() {
+        for sent in [
+            "/.",
+            "/..",
+            "/a/../b",
+            "/a/./b",
+            "/%2e",
+            "/%2E%2e",
+            "/.%2e/x",
+            "//",
+            "//a",
+            "/a//b",
+            "/a/%2f",
+            "/a%2Fb",
+            "/a%5cb",
+            "/a\\b",
+            "/a;b",
+            "/a%3bb",
+            "/%00",
+            "/a%0d%0ab",
+            "/%7f",
+            "/%c0%af",
+            "/%e0%80%af",
+            "/%ff",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/%252f",
+            "/%25",
+            "/%2541",
+            "/a%c2%85b",
+            "a",
+            "/%c0%ae%c0%ae/",
+        ] {
+            assert_eq!(path(sent), None, "{sent}");
+        }
+    }
+
+    #[test]
+    fn a_key_leaves_a_query_and_all_else_stays_as_it_was_sent() {
+        for (query, left) in [
+            ("", ""),
+            ("apikey=k", ""),
+            ("apikey=k&a=1", "a=1"),
+            ("a=1&apikey=k&b=%2F&apikey", "a=1&b=%2F"),
+            ("%61pikey=k&x", "x"),
+            ("a=apikey=k", "a=apikey=k"),
+            ("apikeys=1&%zz=2", "apikeys=1&%zz=2"),
+            ("a&&b", "a&&b"),
+        ] {
+            assert_eq!(query_without(query, &["apikey"]), left, "{query}");
+        }
+        assert_eq!(query_without("api_key=k&apikey=l&a", &["apikey", "api_key"]), "a");
+    }
+
+    #[test]
+    fn a_call_is_named_by_its_last_segment_and_told_apart_by_verb_target_and_body() {
+        let path = Path::canonical("/v1/view").unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert("accept", "application/x-bcs, */*".parse().unwrap());
+        let call = RestCall::new(Method::POST, &path, "ledger_version=7", headers).unwrap();
+        assert_eq!((call.name(), call.line()), (&b"view"[..], &b"POST /v1/view?ledger_version=7"[..]));
+        assert_eq!(call.target().as_str(), "/v1/view?ledger_version=7");
+        let call = call.in_full(b"{\n}");
+        assert_eq!(call.line(), b"POST /v1/view?ledger_version=7 accept:application/x-bcs, */*\n{\n}");
+        let line = RestLine::read(call.line());
+        assert_eq!((line.verb, line.path, line.query), ("POST", "/v1/view", "ledger_version=7"));
+        assert_eq!((line.body, call.name()), (&b"{\n}"[..], &b"view"[..]));
+        let long = Path::canonical(&format!("/{}", "x".repeat(257))).unwrap();
+        assert!(RestCall::new(Method::GET, &long, "", HeaderMap::new()).unwrap().has_long_name());
+        assert_eq!(RestLine::read(br#"["0x1"]"#), RestLine::default());
+    }
+
+    proptest! {
+        #[test]
+        fn a_canonical_path_is_its_own_and_holds_nothing_that_any_reader_could_fold(sent in "(/|%2e|%2F|%25|%5c|\\.|;|[a-z%/]|[ -~]|\\PC){0,12}") {
+            if let Some(once) = path(&format!("/{sent}")) {
+                let again = path(&once);
+                prop_assert_eq!(again.as_deref(), Some(&*once));
+                prop_assert!(!once.contains("//") && !once.contains(';') && !once.contains('\\'));
+                prop_assert!(once.split('/').skip(1).all(|segment| !matches!(segment, "" | "." | "..")));
+                let bytes = decoded(&once).unwrap();
+                prop_assert!(!bytes.contains(&b'%') && bytes.iter().filter(|byte| **byte == b'/').count() == once.matches('/').count());
+                prop_assert!(once.parse::<PathAndQuery>().is_ok() || once.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! A REST call at the nodes: what is sent, and what counts as an answer.
+//!
+//! A node's HTTP status is part of its answer and passes. No answer is what tells of the way to the node rather than of
+//! the chain: a redirection, a page for people, a refusal of the gateway itself, a 5xx without JSON, and JSON that is cut.
+
+use super::judge::{Prefixed, clean, refuses_the_gateway};
+use super::station::{ReplyLimits, asked};
+use super::{AnswerBody, Ask, NodeAnswer, Pool};
+use crate::call::rest::sent;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, StatusCode};
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::call::{Payload, State};
+use rpcgate_core::chain::Flags;
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::json::{Cursor, DEEPEST};
+use rpcgate_core::reply::{Form, Reply, Rest, Source, Streamed};
+use rpcgate_core::tally::Tally;
+
+/// Sends the one call of a set that is a REST call.
+pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+    let Some(entry) = tally.entries.first_mut() else { return };
+    let Payload::Rest(call) = &entry.call.payload else { return };
+    let held = entry.call.rule.cache.is_cached();
+    let ask = Ask {
+        method: call.verb().clone(),
+        path: Some(call.target().clone()),
+        headers: call.headers().clone(),
+        broadcast: entry.call.rule.flags.has(Flags::BROADCAST),
+        collect: if held { limits.max } else { limits.buffer },
+        largest: limits.max,
+        ..Ask::json_rpc(sent(call, &tally.body))
+    };
+    let bodiless = *call.verb() == Method::HEAD;
+    entry.state = State::Sent;
+    let (mut room, chain) = (tally.room.sibling(), tally.chain.clone());
+    let answer = asked(pool, ask, &mut room, |answer| judge(answer, chain.adapter(), bodiless, held)).await;
+    tally.room.absorb(room);
+    if let Some(entry) = tally.entries.first_mut() {
+        entry.state = match answer {
+            Ok(form) => State::Answered(Reply { form, from: Source::Node }),
+            Err(nothing) => nothing.state(),
+        };
+    }
+}
+
+fn judge(answer: NodeAnswer, adapter: &dyn Adapter, bodiless: bool, held: bool) -> Result<Form, Fault> {
+    let NodeAnswer { status, mut headers, body, framed, .. } = answer;
+    if refuses_the_gateway(status) || status.is_redirection() || status.is_informational() {
+        return Err(Fault::sent(Cause::Status(status.as_u16())));
+    }
+    let kind = Kind::of(&headers);
+    let content_type = headers.get(CONTENT_TYPE).cloned();
+    if kind == Kind::Page {
+        return Err(no_answer(status));
+    }
+    clean(&mut headers);
+    if let Some(value) = content_type {
+        headers.insert(CONTENT_TYPE, value);
+    }
+    match body {
+        AnswerBody::Whole(body) => {
+            let is_json = || {
+                let mut cursor = Cursor::new(&body, DEEPEST);
+                cursor.value().and_then(|_| cursor.end()).is_ok()
+            };
+            let is_whole = bodiless
+                || match kind {
+                    // An empty answer is one where it says that it is empty.
+                    Kind::Json => (body.is_empty() && framed && status.is_success()) || is_json(),
+                    _ if status.is_server_error() || !framed => is_json(),
+                    _ => true,
+                };
+            if !is_whole {
+                return Err(no_answer(status));
+            }
+            let is_error = status.is_client_error() || status.is_server_error() || adapter.is_error(&body);
+            Ok(Form::Rest(Rest { status, headers, body, is_error }))
+        }
+        AnswerBody::Larger { .. } if held => Err(Fault::sent(Cause::Oversize)),
+        AnswerBody::Larger { .. } if status.is_server_error() => Err(no_answer(status)),
+        AnswerBody::Larger { prefix, rest } => {
+            let flow = Box::pin(Prefixed::new(prefix, rest));
+            Ok(Form::Stream(Streamed::new(status, headers, status.is_client_error(), flow)))
+        }
+    }
+}
+
+fn no_answer(status: StatusCode) -> Fault {
+    let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };
+    Fault::sent(cause)
+}
+
+/// What a node says that its answer is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Json,
+    /// What no node's API answers with, but proxies do.
+    Page,
+    Other,
+}
+
+impl Kind {
+    fn of(headers: &HeaderMap) -> Self {
+        let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match essence.as_str() {
+            "text/html" | "application/xhtml+xml" => Kind::Page,
+            "application/json" => Kind::Json,
+            other if other.ends_with("+json") => Kind::Json,
+            _ => Kind::Other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::call::batch::BatchLayer;
+    use crate::call::cache::{CacheLayer, MokaReplies};
+    use crate::request::travel::{Aim, Departure, Known};
+    use crate::testing::Desk;
+    use crate::upstream::script::{self, Script};
+    use crate::upstream::{Pools, ReplyLimits, Upstream};
+    use arc_swap::ArcSwap;
+    use http_body_util::{BodyExt, Full};
+    use rpcgate_core::adapter::{Adapter, KeyPlaces, Probe, Seen, Settled};
+    use rpcgate_core::cache_rule::CacheRule;
+    use rpcgate_core::call::CallView;
+    use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method};
+    use rpcgate_core::rest::Path;
+    use rpcgate_core::seam::ledger::Outcome;
+    use std::sync::Arc;
+    use tower_layer::Layer;
+    use tower_service::Service;
+
+    /// A chain whose calls are paths: `stock` is kept for 2 s, `order` is a broadcast.
+    #[derive(Debug)]
+    struct Depot;
+
+    impl Adapter for Depot {
+        fn facts(&self) -> &'static Facts {
+            static FACTS: Facts = Facts {
+                name: ChainName::new("toy"),
+                title: "Depot",
+                aliases: &[],
+                dialect: Dialect::Rest,
+                https: true,
+                rest: true,
+                batch: false,
+                ws: false,
+                grpc: false,
+                final_depth: 0,
+                max_lag: 3,
+            };
+            &FACTS
+        }
+
+        fn methods(&self) -> Vec<Method> {
+            vec![
+                Method::new("stock", 5).cached(CacheRule::secs(2)),
+                Method::new("order", 20).marked(Flags::BROADCAST),
+            ]
+        }
+
+        fn is_error(&self, answer: &[u8]) -> bool {
+            answer.starts_with(b"{\"sorry\"")
+        }
+
+        fn key_places(&self) -> KeyPlaces {
+            KeyPlaces { header: None, query: Some("pass") }
+        }
+
+        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+            Settled::Yes
+        }
+
+        fn probe(&self) -> Probe {
+            Probe::Rest { target: "/height", body: None }
+        }
+
+        fn seen(&self, answer: &[u8]) -> Option<Seen> {
+            std::str::from_utf8(answer).ok()?.parse().ok().map(Seen::at)
+        }
+    }
+
+    struct Site {
+        desk: Desk,
+        upstream: Upstream,
+        cache: CacheLayer,
+    }
+
+    impl Site {
+        fn new(nodes: &[&Script]) -> Self {
+            let desk = Desk { chain: Arc::new(Chain::deployed(Arc::new(Depot))), ..Desk::new() };
+            let pools: Pools = [script::Desk::new(nodes).pool].into_iter().collect();
+            let limits = ReplyLimits { buffer: 16 << 10, max: 64 << 10 };
+            let upstream = Upstream::new(Arc::new(ArcSwap::from_pointee(pools))).with_limits(limits);
+            let cache = CacheLayer::new(Arc::new(MokaReplies::new(1 << 20)), desk.clock.clone());
+            Site { desk, upstream, cache }
+        }
+
+        async fn send(&self, verb: &str, target: &str, body: &'static str) -> Departure {
+            let uri: http::Uri = target.parse().unwrap();
+            let path = Path::canonical(uri.path()).unwrap();
+            let request = http::Request::builder()
+                .method(verb)
+                .uri(uri)
+                .header("accept", "application/json")
+                .header("apikey", "secret")
+                .header("x-other", "1")
+                .body(Full::new(bytes::Bytes::from(body)))
+                .unwrap();
+            let mut road = BatchLayer::new().layer(self.cache.layer(self.upstream.clone()));
+            let known = Known { request: Box::new(request), aim: Aim::Rest(path), tally: self.desk.tally() };
+            let Ok(departure) = road.call(known).await;
+            departure
+        }
+
+        async fn told(&self, verb: &str, target: &str, body: &'static str) -> (u16, String) {
+            let Departure { status, body, flow, .. } = self.send(verb, target, body).await;
+            let body = match flow {
+                Some(flow) => flow.collect().await.unwrap().to_bytes(),
+                None => body,
+            };
+            (status.as_u16(), String::from_utf8(body.to_vec()).unwrap())
+        }
+
+        fn lines(&self) -> Vec<(String, u32, u16, Outcome)> {
+            let records = self.desk.ledger.records();
+            let lines = records.iter().flat_map(|record| &record.lines);
+            lines.map(|line| (line.method.clone(), line.cu, line.status, line.outcome)).collect()
+        }
+    }
+
+    fn answer(head: &str, body: &str) -> String {
+        format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    }
+
+    const JSON: &str = "200 OK\r\ncontent-type: application/json; charset=utf-8\r\nx-node: 7\r\nserver: n";
+
+    #[tokio::test]
+    async fn a_node_gets_verb_path_query_and_body_and_neither_key_nor_strange_headers() {
+        let node = Script::always(answer(JSON, "{}")).await;
+        let site = Site::new(&[&node]);
+        assert_eq!(
+            site.told("POST", "/a/%62?pass=k&x=%2F&apikey=k&y", "plain text").await,
+            (200, "{}".into())
+        );
+        assert_eq!(site.told("GET", "/c", "dropped").await.0, 200);
+        let seen = node.seen();
+        assert!(seen[0].starts_with("POST /a/b?x=%2F&y HTTP/1.1\r\n"), "{}", seen[0]);
+        assert!(seen[0].ends_with("\r\n\r\nplain text") && seen[0].contains("accept: application/json\r\n"));
+        assert!(!seen[0].contains("secret") && !seen[0].contains("x-other"), "{}", seen[0]);
+        assert!(seen[1].starts_with("GET /c HTTP/1.1\r\n") && seen[1].ends_with("\r\n\r\n"), "{}", seen[1]);
+        let rows = ["b", "c"].map(|name| (name.to_owned(), 1, 200, Outcome::Answered));
+        assert_eq!(site.lines(), rows);
+    }
+
+    #[tokio::test]
+    async fn status_type_and_headers_of_a_node_pass() {
+        let node = Script::always(answer(&JSON.replace("200 OK", "404 Not Found"), r#"{"code":5}"#)).await;
+        let site = Site::new(&[&node]);
+        let departure = site.send("GET", "/a/b", "").await;
+        assert_eq!((departure.status.as_u16(), &departure.body[..]), (404, &br#"{"code":5}"#[..]));
+        assert_eq!(departure.headers["content-type"], "application/json; charset=utf-8");
+        assert_eq!(departure.headers["x-node"], "7");
+        assert!(!departure.headers.contains_key("server"));
+        drop(departure);
+        assert_eq!(site.lines(), [("b".to_owned(), 1, 404, Outcome::NodeError)]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_kept_with_its_status_and_headers_for_the_same_verb_target_headers_and_body() {
+        let node = Script::always(answer(&JSON.replace("200 OK", "203 Own"), r#"{"n":1}"#)).await;
+        let site = Site::new(&[&node]);
+        for _ in 0..2 {
+            let departure = site.send("GET", "/stock?a=1", "").await;
+            assert_eq!((departure.status.as_u16(), &departure.body[..]), (203, &br#"{"n":1}"#[..]));
+            assert_eq!((&departure.headers["x-node"], departure.headers.len()), (&"7".parse().unwrap(), 2));
+        }
+        assert_eq!(node.seen().len(), 1);
+        for (verb, target, body) in [
+            ("GET", "/stock?a=2", ""),
+            ("POST", "/stock?a=1", ""),
+            ("POST", "/stock?a=1", "x"),
+            ("GET", "/b/stock?a=1", ""),
+        ] {
+            site.send(verb, target, body).await;
+        }
+        assert_eq!(node.seen().len(), 5);
+        assert!(site.lines().iter().all(|line| line.1 == 5 && line.2 == 203), "{:?}", site.lines());
+    }
+
+    #[tokio::test]
+    async fn errors_are_not_kept_whatever_their_status() {
+        for (head, outcome) in [(JSON, Outcome::NodeError), ("404 Not Found", Outcome::NodeError)] {
+            let node = Script::always(answer(head, r#"{"sorry":1}"#)).await;
+            let site = Site::new(&[&node]);
+            site.send("GET", "/stock", "").await;
+            site.send("GET", "/stock", "").await;
+            assert_eq!(node.seen().len(), 2);
+            assert_eq!(site.lines()[1].3, outcome);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_answer_of_the_chain_is_a_backend_failure() {
+        for head in [
+            answer("301 Moved\r\nlocation: http://inside/", ""),
+            answer("200 OK\r\ncontent-type: text/html", "<html>"),
+            answer("500 Oh", "oh"),
+            answer("502 Bad\r\ncontent-type: text/plain", "oh"),
+            answer("401 No", r#"{"a":1}"#),
+            answer("403 No", r#"{"a":1}"#),
+            answer("429 No", r#"{"a":1}"#),
+            answer(JSON, r#"{"a":"#),
+            "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/x-bcs\r\n\r\nbytes".to_owned(),
+        ] {
+            let node = Script::serve({
+                let head = head.clone();
+                move |_, mut wire| {
+                    let head = head.clone();
+                    async move {
+                        while wire.request().await.is_some() {
+                            wire.write(&head).await;
+                            if head.contains("connection: close") {
+                                return;
+                            }
+                        }
+                    }
+                }
+            })
+            .await;
+            let site = Site::new(&[&node]);
+            let told = site.told("GET", "/a", "").await;
+            assert_eq!(told, (502, r#"{"message":"backend request failed"}"#.to_owned()), "{head}");
+            assert_eq!(site.lines(), [("a".to_owned(), 0, 502, Outcome::Failed)], "{head}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_5xx_with_json_and_bytes_of_any_type_are_answers() {
+        for (head, body, status) in [
+            ("503 Later", r#"{"code":14}"#, 503),
+            ("200 OK\r\ncontent-type: application/x-bcs", "\u{1}\u{2}", 200),
+            ("204 No", "", 204),
+        ] {
+            let node = Script::always(answer(head, body)).await;
+            assert_eq!(Site::new(&[&node]).told("GET", "/a", "").await, (status, body.to_owned()), "{head}");
+        }
+    }
+
+    #[tokio::test]
+    async fn reads_go_to_another_node_and_broadcasts_do_not() {
+        let (bad, good) =
+            (Script::always(answer("500 Oh", "oh")).await, Script::always(answer(JSON, "{}")).await);
+        let site = Site::new(&[&bad, &good]);
+        let mut failed = 0;
+        for _ in 0..4 {
+            assert_eq!(site.told("GET", "/a", "").await.0, 200);
+            failed += u32::from(site.told("POST", "/order", "{}").await.0 == 502);
+        }
+        let orders =
+            |node: &Script| node.seen().iter().filter(|seen| seen.starts_with("POST /order")).count();
+        assert_eq!(orders(&bad) + orders(&good), 4);
+        assert_eq!(orders(&bad) as u32, failed);
+    }
+
+    #[tokio::test]
+    async fn a_large_answer_passes_as_it_comes_under_its_own_type() {
+        let large = "x".repeat(40 << 10);
+        let node = Script::always(answer("200 OK\r\ncontent-type: application/octet-stream", &large)).await;
+        let site = Site::new(&[&node]);
+        let departure = site.send("GET", "/a", "").await;
+        assert_eq!(departure.headers["content-type"], "application/octet-stream");
+        assert_eq!(departure.flow.unwrap().collect().await.unwrap().to_bytes().len(), large.len());
+        assert_eq!(site.told("GET", "/stock", "").await.0, 200, "what may be kept is held whole");
+    }
+
+    #[tokio::test]
+    async fn the_head_of_an_answer_alone_is_an_answer_to_who_asks_for_no_more() {
+        let node =
+            Script::always("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n")
+                .await;
+        let site = Site::new(&[&node]);
+        assert_eq!(site.told("HEAD", "/a", "").await, (200, String::new()));
+    }
+}

@@ -1,0 +1,118 @@
+//! How often the road asks for memory: a number for each kind of call, so that it cannot creep up unseen.
+//!
+//! The road is called without a server in front of it, its node is on a socket of its own thread. What hyper's client
+//! needs to ask the node counts; what hyper's server needs does not. A lower number than expected fails as well: then
+//! it is to be written down.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
+
+use allocation_counter::measure;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::chain::Chain;
+use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_core::envelope::Limits;
+use rpcgate_core::plan::{BatchCounts, Plan, Tier};
+use rpcgate_core::room::Room;
+use rpcgate_core::seam::counters::MemoryCounters;
+use rpcgate_core::seam::directory::MemoryDirectory;
+use rpcgate_core::seam::ledger::{Ledger, Record};
+use rpcgate_core::secret::KeyHash;
+use rpcgate_core::tally::Books;
+use rpcgate_layers::call::body::BodyLimits;
+use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::request::route::HeadLimits;
+use rpcgate_layers::stack::{Parts, Road, road};
+use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits};
+use rpcgate_tests::node::Node;
+use std::sync::Arc;
+use tokio::runtime::{Builder, Runtime};
+use tower::Service;
+
+const KEY: &str = "rpcg_allocations";
+
+/// Keeps nothing: what a ledger needs is the ledger's affair.
+#[derive(Debug)]
+struct NoLedger;
+
+impl Ledger for NoLedger {
+    fn append(&self, _: &Record<'_>) {}
+}
+
+struct Desk {
+    road: Road,
+    runtime: Runtime,
+    /// The node, and the thread it runs on.
+    _node: (Node, Runtime),
+}
+
+impl Desk {
+    fn new() -> Self {
+        let beside = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let node = beside.block_on(Node::evm());
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let chain = Arc::new(Chain::deployed(rpcgate_chains::eth::adapter()));
+        let config = NodeConfig::new(node.url().parse().unwrap());
+        let pool = Pool::new(chain.name(), vec![config], PoolLimits::default(), clock.clone());
+        let plan = Plan::of(Tier::Enterprise);
+        let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), plan);
+        let directory = MemoryDirectory::new([(KeyHash::of(KEY), Arc::new(caller))]);
+        let counters = Arc::new(MemoryCounters::default());
+        let road = road(Parts {
+            chains: Arc::new(ArcSwap::from_pointee([chain].into_iter().collect())),
+            pools: Arc::new(ArcSwap::from_pointee([pool].into_iter().collect())),
+            directory: Arc::new(directory),
+            books: Arc::new(Books { clock, counters, ledger: Arc::new(NoLedger) }),
+            replies: Arc::new(MokaReplies::new(64 << 20)),
+            room: Room::new(256 << 20),
+            head: HeadLimits::default(),
+            body: BodyLimits::default(),
+            envelope: Limits::default(),
+            batch: BatchCounts::Request,
+            reply: ReplyLimits::default(),
+            heavy: Arc::default(),
+            pace: Arc::default(),
+        });
+        Desk { road, runtime, _node: (node, beside) }
+    }
+
+    /// Allocations of one call, when everything that is made once is there.
+    fn count(&mut self, body: &'static str) -> u64 {
+        let mut once = || {
+            let request = Request::post("/eth")
+                .header("apikey", KEY)
+                .body(Full::new(Bytes::from_static(body.as_bytes())));
+            let request = request.unwrap();
+            let (road, runtime) = (&mut self.road, &self.runtime);
+            let info = measure(|| {
+                let served =
+                    runtime.block_on(async { road.call(request).await.unwrap().into_body().collect().await });
+                assert!(served.unwrap().to_bytes().starts_with(b"{"));
+            });
+            info.count_total
+        };
+        for _ in 0..20 {
+            once();
+        }
+        // Some of what happens beside a call happens now and then.
+        (0..50).map(|_| once()).min().unwrap()
+    }
+}
+
+#[test]
+fn a_call_asks_for_memory_so_often_and_no_more() {
+    let mut desk = Desk::new();
+    let single =
+        desk.count(r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x00","latest"]}"#);
+    let cached = desk.count(r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}"#);
+    assert_eq!((single, cached), (SINGLE, CACHED), "a single call, and one that the cache answers");
+}
+
+/// A call that a node answers.
+const SINGLE: u64 = 22;
+/// A call that is answered from the cache.
+const CACHED: u64 = 12;

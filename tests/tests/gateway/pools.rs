@@ -1,0 +1,190 @@
+//! Several nodes of a chain behave like one good node.
+
+use crate::*;
+use rpcgate_tests::fault::{FaultProxy, Mode};
+
+/// A gateway that asks its nodes how they fare ten times a second.
+async fn watching(chain: &str, nodes: &[&str]) -> Gateway {
+    let setup = Setup::new().set(&format!("chains.{chain}"), "probe_interval = \"100ms\"");
+    nodes.iter().fold(setup, |setup, url| setup.node(chain, url)).start().await
+}
+
+fn standings(gateway: &Gateway) -> Vec<String> {
+    gateway.server.nodes().into_iter().map(|node| node.standing).collect()
+}
+
+async fn stand(gateway: &Gateway, expected: &[&str]) {
+    until(&format!("nodes stand {expected:?}"), || standings(gateway) == expected).await;
+}
+
+/// Which of the nodes is asked when so many calls are made; every one of them must be answered.
+async fn asked(gateway: &Gateway, chain: &str, nodes: &[&Node]) -> Vec<usize> {
+    let before: Vec<_> = nodes.iter().map(|node| node.count("m")).collect();
+    let client = gateway.client();
+    for _ in 0..12 {
+        assert_eq!(client.call(chain, "m", "[]").await.json()["result"], "ok");
+    }
+    nodes.iter().zip(before).map(|(node, before)| node.count("m") - before).collect()
+}
+
+#[tokio::test]
+async fn a_node_that_lags_is_left_alone_until_it_has_caught_up_in_every_family() {
+    for (chain, utxo) in [("eth", false), ("btc", true), ("near", false)] {
+        let (one, two) = if utxo {
+            (Node::utxo().await, Node::utxo().await)
+        } else {
+            (Node::evm().await, Node::evm().await)
+        };
+        if chain == "near" {
+            for (node, height) in [(&one, 1_000_000), (&two, 999_900)] {
+                node.result("status", &near_status(height));
+            }
+        } else {
+            two.height(999_900);
+        }
+        let gateway = watching(chain, &[&one.url(), &two.url()]).await;
+        stand(&gateway, &["well", "behind"]).await;
+        assert_eq!(gateway.server.nodes()[1].lag, Some(100), "{chain}");
+        assert!(gateway.server.nodes()[1].reason.starts_with("100 blocks behind;"), "{chain}");
+        assert_eq!(asked(&gateway, chain, &[&one, &two]).await, [12, 0], "{chain}");
+        if chain == "near" {
+            two.result("status", &near_status(1_000_000));
+        } else {
+            two.height(1_000_000);
+        }
+        stand(&gateway, &["well", "well"]).await;
+        assert!(asked(&gateway, chain, &[&one, &two]).await.iter().all(|count| *count > 0), "{chain}");
+    }
+}
+
+fn near_status(height: u64) -> String {
+    format!(r#"{{"sync_info":{{"latest_block_height":{height},"syncing":false}}}}"#)
+}
+
+#[tokio::test]
+async fn one_that_lies_and_one_that_is_silent_make_no_honest_node_look_behind() {
+    let (liar, silent, honest) = (Node::evm().await, Node::evm().await, Node::evm().await);
+    liar.height(9_000_000_000);
+    let proxy = FaultProxy::start(silent.addr()).await.unwrap();
+    proxy.set(Mode::Garbage);
+    let gateway = watching("eth", &[&liar.url(), &proxy.url(), &honest.url()]).await;
+    stand(&gateway, &["well", "silent", "well"]).await;
+    assert_eq!(gateway.server.nodes()[2].lag, Some(0));
+    assert!(asked(&gateway, "eth", &[&liar, &silent, &honest]).await[2] > 0);
+}
+
+#[tokio::test]
+async fn a_node_at_height_0_is_not_asked_while_another_is_there() {
+    let (empty, full) = (Node::evm().await, Node::evm().await);
+    empty.height(0);
+    let gateway = watching("eth", &[&empty.url(), &full.url()]).await;
+    stand(&gateway, &["syncing", "well"]).await;
+    assert_eq!(asked(&gateway, "eth", &[&empty, &full]).await, [0, 12]);
+}
+
+#[tokio::test]
+async fn when_no_node_is_well_calls_are_served_all_the_same_by_the_one_least_behind() {
+    let (reference, worse, bad) = (Node::evm().await, Node::evm().await, Node::evm().await);
+    worse.height(900_000);
+    bad.height(950_000);
+    let proxy = FaultProxy::start(reference.addr()).await.unwrap();
+    let gateway = watching("eth", &[&proxy.url(), &worse.url(), &bad.url()]).await;
+    stand(&gateway, &["well", "behind", "well"]).await;
+    let other = Node::evm().await;
+    drop(other);
+    worse.height(0);
+    bad.height(0);
+    proxy.set(Mode::RefuseNew);
+    proxy.reset_open();
+    until("none is well", || !standings(&gateway).contains(&"well".to_owned())).await;
+    let counts = asked(&gateway, "eth", &[&reference, &worse, &bad]).await;
+    assert_eq!((counts[0], counts.iter().sum::<usize>()), (0, 12));
+}
+
+#[tokio::test]
+async fn a_fallback_is_asked_only_while_no_node_of_a_lower_number_is_well() {
+    let (primary, fallback) = (Node::evm().await, Node::evm().await);
+    let proxy = FaultProxy::start(primary.addr()).await.unwrap();
+    let gateway = Setup::new()
+        .set("chains.eth", "probe_interval = \"100ms\"")
+        .node_with("eth", &fallback.url(), "priority = 1")
+        .node("eth", &proxy.url())
+        .start()
+        .await;
+    let both = [&primary, &fallback];
+    assert_eq!(asked(&gateway, "eth", &both).await, [12, 0]);
+    proxy.set(Mode::RefuseNew);
+    proxy.reset_open();
+    assert_eq!(asked(&gateway, "eth", &both).await, [0, 12], "at once, and no call is lost");
+    proxy.set(Mode::Pass);
+    gateway.pass(60);
+    until("the primary is back", || standings(&gateway) == ["well", "well"]).await;
+    assert_eq!(asked(&gateway, "eth", &both).await, [12, 0]);
+}
+
+#[tokio::test]
+async fn a_gateway_starts_on_whatever_node_can_be_reached() {
+    let (dead, alive) = (Node::evm().await, Node::evm().await);
+    let url = dead.url();
+    drop(dead);
+    let gateway = watching("eth", &[&url, &alive.url()]).await;
+    let client = gateway.client();
+    assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok");
+    stand(&gateway, &["unreachable", "well"]).await;
+    assert!(gateway.server.nodes()[0].reason.starts_with("no connection"));
+}
+
+#[tokio::test]
+async fn a_node_whose_answers_are_none_five_times_in_a_row_is_left_alone_and_gets_another_chance() {
+    let (bad, good) = (Node::evm().await, Node::evm().await);
+    let gateway = Setup::of("eth", &bad.url()).node("eth", &good.url()).start().await;
+    bad.always(Raw { status: 502, ..Raw::default() });
+    let client = gateway.client();
+    for _ in 0..20 {
+        assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok", "asked again elsewhere");
+    }
+    assert_eq!(standings(&gateway), ["ejected", "well"]);
+    assert_eq!(bad.requests(), 5);
+    bad.whole(|_| None);
+    gateway.pass(2);
+    assert!(asked(&gateway, "eth", &[&bad, &good]).await[0] > 0);
+    assert_eq!(standings(&gateway), ["well", "well"]);
+}
+
+#[tokio::test]
+async fn a_node_that_says_when_to_come_back_is_left_alone_until_then() {
+    let (busy, good) = (Node::evm().await, Node::evm().await);
+    let gateway = Setup::of("eth", &busy.url()).node("eth", &good.url()).start().await;
+    busy.always(Raw { status: 429, headers: vec![("retry-after", "7")], ..Raw::default() });
+    let client = gateway.client();
+    for _ in 0..10 {
+        assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok");
+    }
+    assert_eq!((standings(&gateway), busy.requests()), (vec!["ejected".into(), "well".into()], 1));
+    busy.whole(|_| None);
+    gateway.pass(6);
+    assert_eq!(asked(&gateway, "eth", &[&busy, &good]).await, [0, 12]);
+    gateway.pass(2);
+    assert!(asked(&gateway, "eth", &[&busy, &good]).await[0] > 0);
+}
+
+#[tokio::test]
+async fn rest_chains_have_the_same_pools() {
+    let latest = |height: u64| {
+        Raw::json(200, format!(r#"{{"block":{{"header":{{"height":"{height}"}}}},"result":"ok"}}"#))
+    };
+    let (one, two) = (Node::evm().await, Node::evm().await);
+    one.always(latest(1_000));
+    two.always(latest(900));
+    let gateway = watching("cosmos", &[&one.url(), &two.url()]).await;
+    stand(&gateway, &["well", "behind"]).await;
+    let client = gateway.client();
+    let path = "/cosmos/cosmos/bank/v1beta1/params";
+    for _ in 0..6 {
+        assert_eq!(client.send("GET", path, &[], b"").await.json()["result"], "ok");
+    }
+    let served = |node: &Node| node.seen().iter().filter(|seen| seen.target.ends_with("/params")).count();
+    assert_eq!((served(&one), served(&two)), (6, 0));
+    one.always(Raw { status: 503, ..Raw::default() });
+    assert_eq!(client.send("GET", path, &[], b"").await.json()["result"], "ok", "a read goes elsewhere");
+}
