@@ -7,9 +7,6 @@ use serde_json::json;
 const NOT_IMPLEMENTED: &str = r#"{"code":12,"message":"Not Implemented"}"#;
 const NO_ROUTE: &str = r#"{"message":"no Route matched with those values"}"#;
 
-const CHAINS: [&str; 10] =
-    ["xlm", "tron", "cosmos", "aptos", "ton", "xrp", "near", "sui", "cardano", "solana"];
-
 /// A gateway for every chain that is not of a family, with one node that answers JSON to whatever it is asked.
 async fn all() -> (Node, Gateway, Client) {
     let node = Node::evm().await;
