@@ -24,6 +24,7 @@ mod rest;
 mod route;
 mod served;
 mod simulated;
+mod surface;
 mod suspend;
 mod upstream;
 mod usage;
