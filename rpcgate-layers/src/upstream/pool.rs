@@ -267,6 +267,9 @@ impl Pool {
         match (fault.cause, stay) {
             (_, Some(stay)) => node.health.busy(now, stay),
             (Cause::Status(401 | 403), None) => node.health.refused(now),
+            // What a node does not like about one call says nothing about the next: nobody may drive nodes out of the
+            // pool by what he asks.
+            (Cause::Status(status), None) if (400..500).contains(&status) && status != 429 => {}
             (Cause::Timeout | Cause::Broken | Cause::Undecodable | Cause::Status(_), None) => {
                 node.health.failed(now);
             }

@@ -46,13 +46,19 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
 
 fn judge(answer: NodeAnswer, adapter: &dyn Adapter, bodiless: bool, held: bool) -> Result<Form, Fault> {
     let NodeAnswer { status, mut headers, body, framed, .. } = answer;
-    if refuses_the_gateway(status) || status.is_redirection() || status.is_informational() {
+    if refuses_the_gateway(status) {
         return Err(Fault::sent(Cause::Status(status.as_u16())));
+    }
+    // Where a path leads to no answer of the chain's API is the path's matter, not the node's.
+    let elsewhere =
+        || if status.is_server_error() { no_answer(status) } else { Fault::sent(Cause::Unanswered) };
+    if status.is_redirection() || status.is_informational() {
+        return Err(elsewhere());
     }
     let kind = Kind::of(&headers);
     let content_type = headers.get(CONTENT_TYPE).cloned();
     if kind == Kind::Page {
-        return Err(no_answer(status));
+        return Err(elsewhere());
     }
     clean(&mut headers);
     if let Some(value) = content_type {

@@ -152,6 +152,33 @@ async fn a_node_whose_answers_are_none_five_times_in_a_row_is_left_alone_and_get
 }
 
 #[tokio::test]
+async fn nobody_drives_a_node_out_of_its_pool_by_what_he_asks() {
+    let (one, two) = (Node::evm().await, Node::evm().await);
+    let gateway = Setup::of("cosmos", &one.url()).node("cosmos", &two.url()).start().await;
+    let client = gateway.client();
+    let page = Raw { status: 200, headers: vec![("content-type", "text/html")], body: b"<html>".to_vec() };
+    let moved = Raw { status: 301, headers: vec![("location", "/elsewhere")], ..Raw::default() };
+    for raw in [page.clone(), Raw { status: 404, ..page }, moved] {
+        one.always(raw.clone());
+        two.always(raw.clone());
+        for _ in 0..6 {
+            assert_eq!(client.send("GET", "/cosmos/swagger/index", &[], b"").await.status, 502, "{raw:?}");
+        }
+        assert_eq!(standings(&gateway), ["well", "well"], "{raw:?}");
+    }
+    let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
+    let too_large =
+        Raw { status: 413, headers: vec![("content-type", "text/plain")], body: b"too large".to_vec() };
+    one.always(too_large.clone());
+    two.always(too_large);
+    let client = gateway.client();
+    for _ in 0..6 {
+        assert_eq!(client.call("eth", "m", "[]").await.code(), -32603);
+    }
+    assert_eq!(standings(&gateway), ["well", "well"]);
+}
+
+#[tokio::test]
 async fn a_node_that_says_when_to_come_back_is_left_alone_until_then() {
     let (busy, good) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &busy.url()).node("eth", &good.url()).start().await;
