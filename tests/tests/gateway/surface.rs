@@ -42,7 +42,7 @@ async fn xrp() {
     let (_node, _gateway, client) = site("xrp").await;
     let call = async |method: &str, params: Value| {
         let (status, answer) = post(&client, "/xrp", &json!({ "method": method, "params": [params] })).await;
-        assert_eq!((status, answer.as_object().map(|members| members.len())), (200, Some(1)), "{method}");
+        assert_eq!((status, answer.as_object().map(serde_json::Map::len)), (200, Some(1)), "{method}");
         answer["result"].clone()
     };
     for (method, member) in [
