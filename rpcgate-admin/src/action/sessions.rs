@@ -83,9 +83,12 @@ pub async fn login(
         let user = house.store.user_by_email(email).await?;
         let stored = user.as_ref().and_then(|user| user.password.as_deref());
         let is_right = verify(house, &ticket, password.clone(), stored).await?;
-        let Some(user) = user else { break };
+        let Some(user) = user else {
+            note_failure(house, nobody(client, now), false);
+            break;
+        };
         let Some(verified) = user.password.as_deref().filter(|_| is_right) else {
-            note_failure(house, entry(&user, client, "login.failed", String::new(), now));
+            note_failure(house, entry(&user, client, "login.failed", String::new(), now), true);
             break;
         };
         let current = renewed(house, &user, verified, &password).await;
@@ -132,11 +135,27 @@ fn entry(user: &User, client: &Client, action: &str, subject: String, at: Time) 
     }
 }
 
-/// Leaves an entry without keeping the client waiting, who would learn from the time that there is such an account.
-fn note_failure(house: &Arc<House>, entry: Audit) {
+/// An entry of what is done in the name of nobody we know.
+fn nobody(client: &Client, at: Time) -> Audit {
+    Audit {
+        tenant: None,
+        user: None,
+        action: "login.failed".into(),
+        subject: String::new(),
+        address: client.address.to_string(),
+        at,
+        detail: String::new(),
+    }
+}
+
+/// Leaves an entry without keeping the client waiting, who would learn from the time that there is such an account. The
+/// next request would tell him, if it had to wait for the write: so where there is none, as much is done and nothing
+/// kept.
+fn note_failure(house: &Arc<House>, entry: Audit, is_kept: bool) {
     let house = house.clone();
     let work = async move {
-        if let Err(error) = house.store.note(&entry).await {
+        let noted = if is_kept { house.store.note(&entry).await } else { house.store.feign(&entry).await };
+        if let Err(error) = noted {
             tracing::warn!(%error, "a log-in that failed was not noted");
         }
     };

@@ -60,7 +60,12 @@ pub(in crate::store) async fn append(
     transaction: &DatabaseTransaction,
     entry: &Audit,
 ) -> Result<(), StoreError> {
-    let row = ActiveModel {
+    Entity::insert(row(entry)).exec_without_returning(transaction).await?;
+    Ok(())
+}
+
+fn row(entry: &Audit) -> ActiveModel {
+    ActiveModel {
         number: NotSet,
         tenant_id: Set(entry.tenant.map(|id| Uuid::from_u128(id.0))),
         user_id: Set(entry.user.map(|id| Uuid::from_u128(id.0))),
@@ -69,9 +74,7 @@ pub(in crate::store) async fn append(
         address: Set(entry.address.clone()),
         at: Set(moment(entry.at)),
         detail: Set(entry.detail.clone()),
-    };
-    Entity::insert(row).exec_without_returning(transaction).await?;
-    Ok(())
+    }
 }
 
 impl Store {
@@ -81,6 +84,19 @@ impl Store {
     /// [`StoreError::Away`].
     pub async fn note(&self, entry: &Audit) -> Result<(), StoreError> {
         self.transact(async |transaction| append(transaction, entry).await).await
+    }
+
+    /// Does the work of [`note`](Store::note) and leaves nothing: for what must not be told from it by its time.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn feign(&self, entry: &Audit) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let number = Entity::insert(row(entry)).exec(transaction).await?.last_insert_id;
+            Entity::delete_by_id(number).exec(transaction).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// The newest entries first, of one moment the last that was written: at most `limit`, and at most 1,000.

@@ -70,3 +70,12 @@ async fn entries_of_one_moment_keep_their_order() {
     store.note(&Audit { at: Time::from_micros(now().micros() - 1), ..entry("earlier") }).await.unwrap();
     assert_eq!(actions(&store, Whose::Tenant(TENANT), 1_000).await.last().unwrap(), "earlier");
 }
+
+#[tokio::test]
+async fn what_is_feigned_leaves_nothing() {
+    let (_dir, store) = empty().await;
+    store.note(&entry("first")).await.unwrap();
+    store.feign(&entry("feigned")).await.unwrap();
+    store.note(&entry("second")).await.unwrap();
+    assert_eq!(actions(&store, Whose::Tenant(TENANT), 9).await, ["second", "first"]);
+}
