@@ -201,7 +201,16 @@ impl Health {
             Some(Seen { height, syncing }) => {
                 self.misses.store(0, Relaxed);
                 self.height.store(height, Relaxed);
-                self.probed.store(if syncing || height == 0 { SYNCING } else { WELL }, Relaxed);
+                let known = self.probed.load(Relaxed);
+                let now = match known {
+                    _ if syncing || height == 0 => SYNCING,
+                    WELL => WELL,
+                    // Well again it is only by comparison, for which other nodes may still have to answer.
+                    _ => BEHIND,
+                };
+                if now != known {
+                    self.probed.store(now, Relaxed);
+                }
             }
         }
     }
@@ -210,8 +219,10 @@ impl Health {
     pub(super) fn compared(&self, reference: u64, allowed: u64) {
         let behind = reference.saturating_sub(self.height.load(Relaxed));
         self.behind.store(behind, Relaxed);
-        if behind > allowed && self.probed.load(Relaxed) == WELL {
-            self.probed.store(BEHIND, Relaxed);
+        match self.probed.load(Relaxed) {
+            WELL if behind > allowed => self.probed.store(BEHIND, Relaxed),
+            BEHIND if behind <= allowed => self.probed.store(WELL, Relaxed),
+            _ => {}
         }
     }
 }
@@ -269,6 +280,8 @@ mod tests {
         health.probed(None);
         assert_eq!((health.standing(NOW), grade(&health)), (Standing::Silent, Grade::Poor));
         health.probed(Some(Seen::at(7)));
+        assert_eq!(grade(&health), Grade::Poor, "it answers, but others have not been asked yet");
+        health.compared(7, 3);
         assert_eq!((health.standing(NOW), health.height()), (Standing::Well, Some(7)));
     }
 
@@ -291,6 +304,8 @@ mod tests {
         assert_eq!(grade(&health), Grade::Good);
         health.compared(101, 3);
         assert_eq!((health.standing(NOW), health.behind()), (Standing::Behind { blocks: 4 }, 4));
+        health.probed(Some(Seen::at(97)));
+        assert_eq!(grade(&health), Grade::Poor, "no better before it is compared than after");
         health.probed(Some(Seen::at(101)));
         health.compared(101, 3);
         assert_eq!(health.standing(NOW), Standing::Well);
