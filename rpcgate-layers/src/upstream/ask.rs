@@ -2,6 +2,7 @@
 
 use super::node::NodeIndex;
 use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use rpcgate_core::fault::Fault;
@@ -44,6 +45,15 @@ impl Ask {
             largest: 64 << 20,
             avoid: None,
         }
+    }
+
+    /// The same JSON, posted to a path below the node's URL; `None`: to the URL itself.
+    pub(super) fn posted_to(mut self, path: Option<&'static str>) -> Self {
+        if let Some(path) = path {
+            self.path = Some(PathAndQuery::from_static(path));
+            self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        self
     }
 }
 

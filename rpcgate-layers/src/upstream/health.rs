@@ -4,6 +4,7 @@ use super::answer::AnswerBody;
 use super::ask::Ask;
 use super::node::NodeIndex;
 use super::pool::Pool;
+use bytes::Bytes;
 use futures_util::future::join_all;
 use http::Method;
 use http::uri::PathAndQuery;
@@ -64,19 +65,14 @@ fn question(chain: &Chain) -> Ask {
                 version.map(|version| format!(r#""jsonrpc":{version},"id":1,"#)).unwrap_or_default();
             let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
             let call = format!(r#"{{{version}"method":"{method}"{params}}}"#);
-            Ask { path: rpc_path(chain), ..Ask::json_rpc(call.into()) }
+            Ask::json_rpc(call.into()).posted_to(chain.adapter().rpc_path())
         }
-        Probe::Rest { target, body } => {
-            let method = if body.is_some() { Method::POST } else { Method::GET };
+        Probe::Rest { target, body: Some(body) } => Ask::json_rpc(body.into()).posted_to(Some(target)),
+        Probe::Rest { target, body: None } => {
             let path = Some(PathAndQuery::from_static(target));
-            Ask { method, path, ..Ask::json_rpc(body.unwrap_or_default().into()) }
+            Ask { method: Method::GET, path, ..Ask::json_rpc(Bytes::new()) }
         }
     }
-}
-
-/// Where a chain's nodes speak JSON-RPC, if not at their URLs.
-pub(super) fn rpc_path(chain: &Chain) -> Option<PathAndQuery> {
-    chain.adapter().rpc_path().map(PathAndQuery::from_static)
 }
 
 async fn seen(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &Ask) -> Option<Seen> {

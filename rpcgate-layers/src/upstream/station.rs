@@ -23,7 +23,6 @@ use super::{Ask, AskError, NodeAnswer, Pool};
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use futures_util::future::{Either, join_all};
-use http::uri::PathAndQuery;
 use rpcgate_core::call::{Before, Calls, Payload, Settled, State};
 use rpcgate_core::chain::{ChainName, Flags};
 use rpcgate_core::envelope::WireId;
@@ -161,7 +160,7 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
     {
         return Box::pin(super::rest::forward(pool, tally, limits)).await;
     }
-    let path = tally.chain.adapter().rpc_path().map(PathAndQuery::from_static);
+    let path = tally.chain.adapter().rpc_path();
     let mut loads = loads(pool, tally);
     for place in loads.iter().flat_map(|load| &load.places) {
         tally.entries[*place].state = State::Sent;
@@ -170,7 +169,7 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
         // One request, the rule, needs no list of futures.
         Some(load) if loads.is_empty() => {
             let (mut room, wanted) = (tally.room.sibling(), load.wanted(tally));
-            let ask = Ask { path, ..ask(load.body, load.broadcast, load.held, limits) };
+            let ask = ask(load.body, load.broadcast, load.held, limits).posted_to(path);
             let answer = ask_judged(pool, ask, wanted, &mut room).await;
             tally.room.absorb(room);
             settle(tally, &load.places, load.alone, answer);
@@ -184,14 +183,14 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
 }
 
 async fn forward_all(pool: &Pool, tally: &mut Tally, loads: SmallVec<[Load; 1]>, limits: ReplyLimits) {
-    let path = tally.chain.adapter().rpc_path().map(PathAndQuery::from_static);
+    let path = tally.chain.adapter().rpc_path();
     let room = tally.room.sibling();
     let wanted: SmallVec<[Wanted; 8]> = loads.iter().map(|load| load.wanted(tally)).collect();
     let answers = loads.into_iter().zip(wanted).map(|(load, wanted)| {
-        let (mut room, path) = (room.sibling(), path.clone());
+        let mut room = room.sibling();
         async move {
             let Load { places, body, broadcast, alone, held } = load;
-            let ask = Ask { path, ..ask(body, broadcast, held, limits) };
+            let ask = ask(body, broadcast, held, limits).posted_to(path);
             (places, alone, ask_judged(pool, ask, wanted, &mut room).await, room)
         }
     });

@@ -187,7 +187,9 @@ async fn ton_takes_its_key_where_toncenter_does_and_the_node_sees_none() {
     assert_eq!(stranger.send("POST", "/ton/jsonRPC", &[("x-api-key", &own)], call).await.status, 200);
     assert_eq!(stranger.send("GET", "/xlm/metrics", &[("x-api-key", &own)], b"").await.status, 401);
     assert!(node.seen().iter().all(|seen| !seen.whole().contains(&own)));
-    assert!(targets(&node).contains(&"POST /jsonRPC".to_owned()));
+    let seen = node.seen();
+    let call = seen.iter().find(|seen| seen.target == "/jsonRPC").unwrap();
+    assert_eq!((call.verb.as_str(), call.header("content-type")), ("POST", Some("application/json")));
 }
 
 #[tokio::test]
