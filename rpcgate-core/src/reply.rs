@@ -39,16 +39,17 @@ pub enum Source {
 /// The content of an answer.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// A node's own answer to a set of one, under the client's own id: passed on as it is.
+    /// A node's own answer to a set of one, under the client's own id: passed on as it is, with the headers in
+    /// [`Tally::passing`](crate::tally::Tally::passing).
     Whole(Whole),
     /// The raw `result`.
     Result(Bytes),
     /// The raw `error` object of a node, and the HTTP status the node gave it when it was asked alone.
     Error(Bytes, StatusCode),
     /// The answer to a REST call.
-    Rest(Rest),
+    Rest(Box<Rest>),
     /// A node's own answer to a set of one that is too large to be held: passed on as it comes.
-    Stream(Streamed),
+    Stream(Box<Streamed>),
     /// Nothing: what a notification gets.
     Nothing,
 }
@@ -148,8 +149,6 @@ impl fmt::Debug for Streamed {
 pub struct Whole {
     /// The HTTP status it came with.
     pub status: StatusCode,
-    /// The headers that pass to the client.
-    pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
     /// The raw `result` or `error` inside the body.
@@ -183,13 +182,13 @@ impl Form {
 
     /// Whether the node answered with an error of its own.
     pub fn is_error(&self) -> bool {
-        matches!(
-            self,
-            Form::Whole(Whole { inner: Err(_), .. })
-                | Form::Error(..)
-                | Form::Rest(Rest { is_error: true, .. })
-                | Form::Stream(Streamed { is_error: true, .. })
-        )
+        match self {
+            Form::Whole(whole) => whole.inner.is_err(),
+            Form::Error(..) => true,
+            Form::Rest(rest) => rest.is_error,
+            Form::Stream(streamed) => streamed.is_error,
+            Form::Result(_) | Form::Nothing => false,
+        }
     }
 
     /// The same content for another caller's id: whole answers are taken apart.
@@ -225,6 +224,7 @@ mod tests {
             assert_eq!(Rest::restored(kept.slice(..cut)), None, "{cut}");
         }
         let failed = Rest { is_error: true, ..Rest::restored(kept).unwrap() };
-        assert!(Form::Rest(failed.clone()).kept().is_none() && Form::Rest(failed).is_error());
+        let failed = Form::Rest(Box::new(failed));
+        assert!(failed.kept().is_none() && failed.is_error());
     }
 }

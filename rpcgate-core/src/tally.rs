@@ -80,7 +80,7 @@ pub struct Tally {
     pub counted: u32,
     /// What it reserved in the project's quota.
     pub grant: Option<Grant>,
-    /// Headers of the node's answer that pass to the client, where the answer itself was written anew.
+    /// Headers of a node's answer to a set of one that pass to the client.
     pub passing: HeaderMap,
     /// Memory held for its bodies.
     pub room: crate::room::Held,

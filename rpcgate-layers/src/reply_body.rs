@@ -117,7 +117,7 @@ mod tests {
         let mut calls = desk.calls(br#"{"id":1,"method":"toy_scan"}"#);
         let streamed = Streamed::new(StatusCode::OK, HeaderMap::new(), false, flow(vec![]));
         calls.tally_mut().entries[0].state =
-            State::Answered(Reply { form: Form::Stream(streamed), from: Source::Node });
+            State::Answered(Reply { form: Form::Stream(Box::new(streamed)), from: Source::Node });
         calls.into_tally()
     }
 

@@ -59,7 +59,7 @@ fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
         State::Answered(Reply { form: Form::Nothing, .. }) => nothing(),
         State::Answered(_) if notification => nothing(),
         State::Answered(Reply { form: Form::Whole(whole), .. }) => {
-            answer(whole.status, std::mem::take(&mut whole.headers), whole.body.clone())
+            answer(whole.status, std::mem::take(passing), whole.body.clone())
         }
         State::Answered(Reply { form: Form::Rest(rest), .. }) => {
             plain(rest.status, std::mem::take(&mut rest.headers), rest.body.clone())
@@ -286,16 +286,15 @@ mod tests {
     fn a_nodes_own_answer_passes_as_it_is() {
         let whole = Whole {
             status: StatusCode::NOT_FOUND,
-            headers: HeaderMap::from_iter([(
-                http::HeaderName::from_static("x-node"),
-                http::HeaderValue::from_static("1"),
-            )]),
             body: Bytes::from_static(br#"{"result":null,"error":{"code":-32601},"id":1 }"#),
             inner: Err(Bytes::from_static(br#"{"code":-32601}"#)),
         };
         let body = whole.body.clone();
         let state = State::Answered(Reply { form: Form::Whole(whole), from: Source::Node });
-        let departure = settled(&Desk::new(), br#"{"id":1,"method":"a"}"#, vec![state]);
+        let mut calls: Calls<Parsed> = Desk::new().calls(br#"{"id":1,"method":"a"}"#);
+        calls.tally_mut().entries[0].state = state;
+        calls.tally_mut().passing.insert("x-node", http::HeaderValue::from_static("1"));
+        let departure = join(calls.at::<Cached>().at());
         assert_eq!((departure.status.as_u16(), departure.body), (404, body));
         assert_eq!(departure.headers["x-node"], "1");
     }

@@ -53,6 +53,11 @@ impl Conn {
         body: &mut Incoming,
         cx: &mut Context<'_>,
     ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        // What came together with the head is there already.
+        let there = self.driver.try_step(|cx| Pin::new(&mut *body).poll_frame(cx));
+        if there.is_ready() {
+            return there;
+        }
         self.driver.poll(cx, |cx| Pin::new(&mut *body).poll_frame(cx))
     }
 

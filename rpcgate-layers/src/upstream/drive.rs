@@ -20,36 +20,57 @@ pub(super) struct Driver {
     /// `None` once the connection is over.
     moving: Option<Moving>,
     bell: Arc<Bell>,
-    waker: Waker,
+    /// Rung by the socket, and by what is put into the connection.
+    moved: Waker,
+    /// Rung by what comes out of it.
+    stepped: Waker,
 }
 
-/// Rung by the socket, and by the two ends of what runs inside the connection. The latter ring while they are driven:
-/// then it is enough to look again.
+/// Notes what has happened. Only who waits on the connection is woken by it: what happens while somebody is at it, or
+/// while it rests, is seen when it is driven next.
 #[derive(Default)]
 struct Bell {
     state: AtomicU8,
     sleeper: AtomicWaker,
 }
 
-const DRIVEN: u8 = 1;
-const RUNG: u8 = 2;
+/// Nobody waits on the connection.
+const UNWAITED: u8 = 1;
+/// There may be something to move.
+const MOVE: u8 = 2;
+/// There may be a step to make.
+const STEP: u8 = 4;
 
-impl Wake for Bell {
+impl Bell {
+    fn ring(&self, what: u8) {
+        if self.state.fetch_or(what, AcqRel) & UNWAITED == 0 {
+            self.sleeper.wake();
+        }
+    }
+}
+
+/// One rope of the bell.
+struct Rope<const WHAT: u8>(Arc<Bell>);
+
+impl<const WHAT: u8> Wake for Rope<WHAT> {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
+        self.0.ring(WHAT);
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.fetch_or(RUNG, AcqRel) & DRIVEN == 0 {
-            self.sleeper.wake();
-        }
+        self.0.ring(WHAT);
     }
 }
 
 impl Driver {
     pub(super) fn new(moving: impl Future<Output = hyper::Result<()>> + Send + 'static) -> Self {
         let bell = Arc::<Bell>::default();
-        Driver { moving: Some(Box::pin(moving)), waker: bell.clone().into(), bell }
+        Driver {
+            moving: Some(Box::pin(moving)),
+            moved: Arc::new(Rope::<MOVE>(bell.clone())).into(),
+            stepped: Arc::new(Rope::<STEP>(bell.clone())).into(),
+            bell,
+        }
     }
 
     /// Whether the connection is over, as far as anybody has looked.
@@ -66,36 +87,43 @@ impl Driver {
         /// Then others have their turn: the runtime's own bound on a task's work rings the bell again and again.
         const ROUNDS: usize = 16;
         self.bell.sleeper.register(cx.waker());
-        let mut inside = Context::from_waker(&self.waker);
-        let mut rounds = 0;
-        loop {
-            self.bell.state.store(DRIVEN, Release);
+        let state = &self.bell.state;
+        for _ in 0..ROUNDS {
+            state.store(UNWAITED, Release);
             if let Some(moving) = &mut self.moving
-                && moving.as_mut().poll(&mut inside).is_ready()
+                && moving.as_mut().poll(&mut Context::from_waker(&self.moved)).is_ready()
             {
                 // What ends a connection is seen by whoever waits for something on it.
                 self.moving = None;
             }
-            let polled = step(&mut inside);
-            rounds += 1;
+            // Whatever called for a step until now has it in the next line.
+            let before = state.swap(UNWAITED, AcqRel) & MOVE;
+            let polled = step(&mut Context::from_waker(&self.stepped));
             if polled.is_ready() {
-                self.bell.state.swap(0, AcqRel);
+                if before != 0 {
+                    state.fetch_or(before, AcqRel);
+                }
                 return polled;
             }
-            if rounds < ROUNDS && self.bell.state.load(Acquire) & RUNG != 0 {
-                continue;
+            if before == 0 && state.compare_exchange(UNWAITED, 0, AcqRel, Acquire).is_ok() {
+                return Poll::Pending;
             }
-            if self.bell.state.swap(0, AcqRel) & RUNG != 0 {
-                cx.waker().wake_by_ref();
-            }
-            return Poll::Pending;
         }
+        state.store(0, Release);
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
-    /// Looks at a connection that rests. Nobody is woken by it until it is driven again.
+    /// Tries `step` before anything is moved, for what may be there already.
+    pub(super) fn try_step<T>(&self, step: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+        step(&mut Context::from_waker(&self.stepped))
+    }
+
+    /// Looks at a connection that rests, if anything has happened to it since it was last moved.
     pub(super) fn look(&mut self) {
-        let _: Poll<()> = self.poll(&mut Context::from_waker(Waker::noop()), |_| Poll::Ready(()));
-        drop(self.bell.sleeper.take());
+        if self.bell.state.load(Acquire) & MOVE != 0 {
+            let _: Poll<()> = self.poll(&mut Context::from_waker(Waker::noop()), |_| Poll::Ready(()));
+        }
     }
 }
 
@@ -183,17 +211,28 @@ mod tests {
     }
 
     #[test]
-    fn a_look_finds_the_end_and_leaves_nobody_to_be_woken() {
+    fn what_rings_while_it_rests_wakes_nobody_and_is_seen_by_the_next_look() {
         let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
         let waker = waker(task.clone());
+        let mut cx = Context::from_waker(&waker);
         let mut driver = driver(&line, |_| {});
-        assert!(driver.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending).is_pending());
+        assert!(driver.poll(&mut cx, |_| Poll::<()>::Pending).is_pending());
+        assert!(driver.poll(&mut cx, |_| Poll::Ready(())).is_ready());
+        let looks = line.looks.load(Relaxed);
         driver.look();
-        assert!(!driver.is_over());
-        ring(&line);
-        assert_eq!(task.0.load(Relaxed), 0);
+        assert_eq!(line.looks.load(Relaxed), looks, "nothing has happened");
         line.ended.store(1, Relaxed);
+        ring(&line);
         driver.look();
         assert!(driver.is_over());
+        assert_eq!(task.0.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn what_is_there_already_is_taken_without_moving_anything() {
+        let line = Arc::<Line>::default();
+        let driver = driver(&line, |_| {});
+        assert_eq!(driver.try_step(|_| Poll::Ready(7)), Poll::Ready(7));
+        assert_eq!(line.looks.load(Relaxed), 0);
     }
 }

@@ -133,7 +133,7 @@ impl Answer {
             Content::Flow { is_error, flow } => {
                 clean(&mut self.headers);
                 let streamed = Streamed::new(status, self.headers, is_error, flow);
-                return Ok((Form::Stream(streamed), HeaderMap::new()));
+                return Ok((Form::Stream(Box::new(streamed)), HeaderMap::new()));
             }
             _ => return Err(Fault::sent(Cause::Undecodable)),
         };
@@ -144,8 +144,8 @@ impl Answer {
         }
         clean(&mut self.headers);
         if whole && answered == id {
-            let whole = Whole { status, headers: self.headers, body: self.body, inner };
-            return Ok((Form::Whole(whole), HeaderMap::new()));
+            let whole = Whole { status, body: self.body, inner };
+            return Ok((Form::Whole(whole), self.headers));
         }
         Ok((form(inner, status), self.headers))
     }

@@ -81,13 +81,14 @@ fn judge(answer: NodeAnswer, adapter: &dyn Adapter, bodiless: bool, held: bool) 
                 return Err(no_answer(status));
             }
             let is_error = status.is_client_error() || status.is_server_error() || adapter.is_error(&body);
-            Ok(Form::Rest(Rest { status, headers, body, is_error }))
+            Ok(Form::Rest(Box::new(Rest { status, headers, body, is_error })))
         }
         AnswerBody::Larger { .. } if held => Err(Fault::sent(Cause::Oversize)),
         AnswerBody::Larger { .. } if status.is_server_error() => Err(no_answer(status)),
         AnswerBody::Larger { prefix, rest } => {
             let flow = Box::pin(Prefixed::new(prefix, rest));
-            Ok(Form::Stream(Streamed::new(status, headers, status.is_client_error(), flow)))
+            let streamed = Streamed::new(status, headers, status.is_client_error(), flow);
+            Ok(Form::Stream(Box::new(streamed)))
         }
     }
 }

@@ -131,7 +131,11 @@ impl Shelf {
     /// What is kept for this call.
     fn look(&self, key: &ReplyKey, call: CallView<'_>, now: Time) -> Option<Form> {
         let kept = self.replies.get(key, now)?;
-        if call.is_rest { Rest::restored(kept).map(Form::Rest) } else { Some(Form::Result(kept)) }
+        if call.is_rest {
+            Rest::restored(kept).map(|rest| Form::Rest(Box::new(rest)))
+        } else {
+            Some(Form::Result(kept))
+        }
     }
 
     /// Answers the open calls that are stored, parks those that follow, and leaves those open that lead or have

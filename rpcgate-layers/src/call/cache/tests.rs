@@ -301,7 +301,6 @@ async fn errors_and_what_is_not_known_yet_are_never_kept() {
     let whole_error = || {
         let form = Form::Whole(Whole {
             status: http::StatusCode::OK,
-            headers: http::HeaderMap::new(),
             body: Bytes::from_static(b"{\"error\":{}}"),
             inner: Err(Bytes::from_static(b"{}")),
         });
@@ -336,10 +335,8 @@ async fn of_a_nodes_own_answer_the_result_alone_is_kept() {
     let site = Site::open();
     site.node.says(|_| {
         let body = Bytes::from_static(br#"{"id":1,"result":[7],"took":3}"#);
-        let mut headers = http::HeaderMap::new();
-        headers.insert("x-node", http::HeaderValue::from_static("a"));
         let inner = Ok(body.slice(17..20));
-        let form = Form::Whole(Whole { status: http::StatusCode::OK, headers, body, inner });
+        let form = Form::Whole(Whole { status: http::StatusCode::OK, body, inner });
         State::Answered(Reply { form, from: Source::Node })
     });
     assert_eq!(site.send(read(1)).await.0, r#"{"id":1,"result":[7],"took":3}"#);
