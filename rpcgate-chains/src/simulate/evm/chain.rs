@@ -252,10 +252,15 @@ impl Chain {
         self.timeline.time(height).secs()
     }
 
-    /// Base fee per gas of block `height`, in wei: a quarter up or down around the chain's middle.
+    /// Base fee per gas of block `height`, in wei: a quarter up or down around the chain's middle, and from one block
+    /// to the next by less than an eighth (EIP-1559), on which wallets rely when they offer a fee.
     pub(crate) fn base_fee(&self, height: u64) -> u128 {
-        let middle = u128::from(self.network.base_fee);
-        self.least_base_fee() + middle * u128::from(self.seed.below("fee", height / 4, 1_000)) / 2_000
+        const STRETCH: u64 = 16;
+        let goal = |stretch| u128::from(self.seed.below("fee", stretch, 1_000));
+        let (stretch, at) = (height / STRETCH, u128::from(height % STRETCH));
+        let whole = u128::from(STRETCH);
+        let thousandths = (goal(stretch) * (whole - at) + goal(stretch + 1) * at) / whole;
+        self.least_base_fee() + u128::from(self.network.base_fee) * thousandths / 2_000
     }
 
     /// What the base fee never falls below.

@@ -246,6 +246,15 @@ fn a_replay_gives_the_same_chain_whoever_read_in_between() {
 }
 
 #[test]
+fn the_base_fee_moves_by_less_than_an_eighth_from_block_to_block() {
+    let network = super::NETWORKS.iter().find(|network| network.name == "eth").expect("a network");
+    let chain = super::Chain::new(network, 42);
+    let fees: Vec<u128> = (0..2_000).map(|height| chain.base_fee(height)).collect();
+    assert!(fees.windows(2).all(|pair| pair[0].abs_diff(pair[1]) * 8 < pair[0]));
+    assert!(fees.iter().max() > fees.iter().min().map(|least| least * 5 / 4).as_ref(), "and it does move");
+}
+
+#[test]
 fn a_transaction_too_cheap_for_now_enters_the_same_block_whether_or_not_anybody_looks() {
     let chain = "eth";
     let (raw, hash) = signed(chain, "dynamic");
