@@ -19,17 +19,20 @@ export function version(name) {
   }
 }
 
-/** Runs `body(chain, check)` for every chain at the same time and ends the process. */
+/**
+ * Runs `body(chain, check)` for every chain at the same time and ends the process. A check that does not end tells what
+ * `meanwhile()` says.
+ */
 export async function run(name, body) {
   const { chains } = JSON.parse(readFileSync(process.argv[2]));
   const tell = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
   tell({ version: version(name) });
   const one = async (chain) => {
-    const check = async (title, test) => {
+    const check = async (title, test, meanwhile = () => "") => {
       const start = Date.now();
       let timer;
       const late = new Promise((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`no end after ${PATIENCE} ms`)), PATIENCE);
+        timer = setTimeout(() => reject(new Error(`no end after ${PATIENCE} ms ${meanwhile()}`)), PATIENCE);
       });
       const line = { chain: chain.name, check: title, ok: true };
       try {

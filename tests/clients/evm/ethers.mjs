@@ -8,7 +8,7 @@ import { NOBODY, contract, token } from "./fixture.mjs";
 /** What the node said, wherever ethers has put it. */
 const said = (error) => error.error ?? error.info?.error;
 
-run("ethers", async (chain, check) => {
+run("ethers", async (chain, record) => {
   const request = new ethers.FetchRequest(chain.url);
   request.setHeader("apikey", chain.key);
   // It would answer a question that it asked a moment ago from its own memory, and not show what the gateway says.
@@ -16,9 +16,28 @@ run("ethers", async (chain, check) => {
   const network = chain.name === "polygon" ? new ethers.Network(chain.name, chain.id) : undefined;
   const provider = new ethers.JsonRpcProvider(request, network, { cacheTimeout: -1 });
   const payloads = [];
+  const open = new Map();
+  const heard = new Map();
+  let asked = Date.now();
   provider.on("debug", (event) => {
-    if (event.action === "sendRpcPayload") payloads.push(event.payload);
+    if (event.action === "sendRpcPayload") {
+      payloads.push(event.payload);
+      asked = Date.now();
+      for (const call of [event.payload].flat()) open.set(call.id, call.method);
+    } else if (event.action === "receiveRpcResult") {
+      for (const { id, result } of [event.result].flat()) {
+        heard.set(open.get(id), result);
+        open.delete(id);
+      }
+    }
   });
+  // Tells a gateway that does not answer, or not with what is new, from a client that does not ask.
+  const check = (title, test) =>
+    record(title, test, () => {
+      const unanswered = [...open.values()].join() || "nothing";
+      const block = Number(heard.get("eth_blockNumber"));
+      return `(unanswered: ${unanswered}; last asked ${Date.now() - asked} ms ago; newest block heard of: ${block})`;
+    });
   const wallet = new ethers.Wallet(chain.account, provider);
   const payee = ethers.Wallet.createRandom().address;
   let sent;
@@ -146,10 +165,12 @@ run("ethers", async (chain, check) => {
   });
 
   if (chain.real) {
-    await check("a contract is deployed and its event seen in a receipt", async () => {
+    await check("a contract is deployed", async () => {
       const factory = new ethers.ContractFactory(contract.abi, contract.bytecode, wallet);
       deployed = await (await factory.deploy()).waitForDeployment();
       assert.notEqual(await deployed.getDeployedCode(), null);
+    });
+    await check("its event is seen in a receipt", async () => {
       sent = await wallet.sendTransaction({ to: await deployed.getAddress() });
       const receipt = await sent.wait();
       assert.equal(receipt.logs[0].topics[0], ethers.id("Ping()"));
