@@ -215,6 +215,7 @@ async fn start(clock: Arc<dyn Clock>, changes: Changes) -> Result<Running, Probl
         reply: ReplyLimits::default(),
         heavy: Arc::default(),
         pace: Arc::default(),
+        safeguard: Arc::default(),
     });
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let addr = listener.local_addr()?;

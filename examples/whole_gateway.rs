@@ -77,6 +77,7 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
         reply: ReplyLimits::default(),
         heavy: heavy.clone(),
         pace: pace.clone(),
+        safeguard: Arc::default(),
     });
 
     // What is counted in memory must be forgotten again, or keys long gone would fill it.

@@ -4,7 +4,7 @@ use crate::error::ActionError;
 use crate::house::House;
 use crate::identity::address;
 use crate::members;
-use crate::store::{InvitationId, LimitRequestId, SessionId, UserId};
+use crate::store::{InvitationId, LimitRequestId, NotificationId, SessionId, UserId};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Request};
@@ -83,6 +83,7 @@ named! {
     SessionId: "session",
     LimitRequestId: "limit request",
     InvitationId: "invitation",
+    NotificationId: "notification",
 }
 
 /// The identifier in a path that has one. What is no UUID names nothing, so it is answered like one that is unknown.

@@ -5,6 +5,7 @@ use crate::identity::challenge::Challenges;
 use crate::identity::password::{Passwords, QUEUE};
 use crate::identity::token::{TokenError, Tokens};
 use crate::mail::{MailError, Post};
+use crate::metrics::Requests;
 use crate::store::{Store, StoreError, UsageStore};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::{ChallengeKind, Config, Overlay, PREFIX, Secret, Url};
@@ -35,6 +36,8 @@ pub struct House {
     pub post: Post,
     /// Makes API keys.
     pub forge: KeyForge,
+    /// What was asked.
+    pub requests: Requests,
 }
 
 /// Passwords that are hashed at once: what comes in a flood may take no more than one core.
@@ -104,7 +107,8 @@ impl House {
         } else {
             Arc::new(AuthLimit::new(per_minute, clock.clone()))
         };
-        Ok(fittings.into_house(store, usage, clock, config, self.passwords.clone(), attempts))
+        let house = fittings.into_house(store, usage, clock, config, self.passwords.clone(), attempts);
+        Ok(House { requests: self.requests.clone(), ..house })
     }
 
     /// The moment that an action decides by.
@@ -159,7 +163,20 @@ impl Fittings {
     ) -> House {
         let Fittings { tokens, challenges, post, forge } = self;
         let settings = Settings::new(config);
-        House { store, usage, clock, settings, passwords, tokens, challenges, attempts, post, forge }
+        let requests = Requests::default();
+        House {
+            store,
+            usage,
+            clock,
+            settings,
+            passwords,
+            tokens,
+            challenges,
+            attempts,
+            post,
+            forge,
+            requests,
+        }
     }
 }
 

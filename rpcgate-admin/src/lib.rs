@@ -23,6 +23,8 @@ pub mod mail;
 #[cfg(feature = "api")]
 mod members;
 #[cfg(feature = "api")]
+pub mod metrics;
+#[cfg(feature = "api")]
 pub mod openapi;
 #[cfg(feature = "api")]
 mod outer;

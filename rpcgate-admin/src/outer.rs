@@ -3,8 +3,9 @@
 
 use crate::error::ActionError;
 use crate::house::{House, Settings};
+use crate::metrics::Requests;
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http::header::{
@@ -37,6 +38,7 @@ struct Outer {
     origin: Option<HeaderValue>,
     /// Whether users come over TLS.
     secure: bool,
+    requests: Requests,
 }
 
 /// `router` with all this around it.
@@ -46,6 +48,7 @@ pub(crate) fn around(router: Router, house: &House) -> Router {
         clock: house.clock.clone(),
         origin: origin(settings),
         secure: settings.dash_url.starts_with("https:"),
+        requests: house.requests.clone(),
     });
     router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn_with_state(outer, pass))
 }
@@ -67,6 +70,7 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
 async fn pass(State(outer): State<Arc<Outer>>, request: Request, next: Next) -> Response {
     let id = RequestId::new(outer.clock.now());
     let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let of_api = request.uri().path().starts_with("/api/");
     let is_friend = request.headers().get(ORIGIN).is_some_and(|origin| outer.origin.as_ref() == Some(origin));
     let is_preflight =
@@ -81,7 +85,10 @@ async fn pass(State(outer): State<Arc<Outer>>, request: Request, next: Next) -> 
             Err(_) => ActionError::Away("a request took too long".into()).into_response(),
         }
     };
-    let millis = outer.clock.elapsed().saturating_sub(began).as_millis() as u64;
+    let took = outer.clock.elapsed().saturating_sub(began);
+    let route = route.as_ref().map(MatchedPath::as_str);
+    outer.requests.count(route, &method, answer.status(), took);
+    let millis = took.as_millis() as u64;
     tracing::debug!(request_id = %id, %method, status = answer.status().as_u16(), millis, "answered");
     let headers = answer.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id.to_string()) {

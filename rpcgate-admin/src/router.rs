@@ -3,8 +3,8 @@
 use crate::access::Door;
 use crate::action::invitations::MAIL_PATH;
 use crate::api::{
-    accounts, audit, chains, health, invitations, keys, limit_requests, me, members, operator, plans,
-    projects, quotas, roles, sessions, tenants, usage,
+    accounts, audit, chains, health, invitations, keys, limit_requests, me, members, notifications, operator,
+    plans, projects, quotas, roles, sessions, tenants, usage,
 };
 use crate::error::ActionError;
 use crate::extract::LARGEST_BODY;
@@ -62,6 +62,8 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
         .routes(door.member(Permission::ManageKeys, routes!(keys::revoke)))
         .routes(door.member(Permission::Read, routes!(limit_requests::list)))
         .routes(door.member(Permission::RequestLimits, routes!(limit_requests::create)))
+        .routes(door.member(Permission::Read, routes!(notifications::list)))
+        .routes(door.member(Permission::Read, routes!(notifications::read)))
         // operator
         .routes(door.operator(routes!(operator::tenants::list)))
         .routes(door.operator(routes!(operator::tenants::update)))

@@ -23,6 +23,7 @@ pub mod reply;
 pub mod request_id;
 pub mod rest;
 pub mod room;
+pub mod safeguard;
 pub mod seam;
 pub mod secret;
 pub mod sharded;

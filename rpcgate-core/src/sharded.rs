@@ -39,6 +39,13 @@ impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
         }
     }
 
+    /// Acts on every value, part by part. `act` must not come back to this map.
+    pub fn each(&self, mut act: impl FnMut(K, &mut V)) {
+        for shard in &self.shards {
+            shard.lock().iter_mut().for_each(|(key, value)| act(*key, value));
+        }
+    }
+
     /// Whether nothing is kept.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.lock().is_empty())
@@ -65,6 +72,10 @@ mod tests {
             (0..100).map(|n| counts.look(n, |count| count.copied().unwrap_or_default())).sum::<u64>(),
             40_000
         );
+        let mut sum = 0;
+        counts.each(|_, count| sum += std::mem::take(count));
+        counts.each(|_, count| sum += *count);
+        assert_eq!(sum, 40_000, "each is met once, and stays as it was left");
         counts.retain(|_| false);
         assert!(counts.is_empty());
     }

@@ -64,6 +64,8 @@ pub struct Tally {
     pub chain: Arc<Chain>,
     /// Whose it is.
     pub caller: Arc<Caller>,
+    /// Until when the caller's limits are scaled down, where they are: those of `caller` are what is left of them.
+    pub cooled: Option<Time>,
     /// When it came: the moment that decides its minute and hour.
     pub arrival: Time,
     /// The request's body, into which the entries point.
@@ -105,6 +107,7 @@ impl Tally {
             transport,
             chain,
             caller,
+            cooled: None,
             arrival,
             body: Bytes::new(),
             batch: false,

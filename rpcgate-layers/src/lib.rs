@@ -4,6 +4,8 @@ pub mod call;
 pub mod gate;
 pub mod headers;
 pub mod lend;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod reply_body;
 pub mod request;
 pub mod respond;

@@ -14,6 +14,7 @@ use crate::gate::Gate;
 use crate::request::authenticate::{Authenticate, AuthenticateLayer};
 use crate::request::judge::Judged;
 use crate::request::route::{HeadLimits, Route, RouteLayer};
+use crate::request::safeguard::{Safeguard, SafeguardLayer, Safeguarded};
 use crate::request::scope::{ChainScope, ScopeLayer};
 use crate::request::suspend::{Suspend, SuspendLayer};
 use crate::respond::{Respond, RespondLayer};
@@ -58,6 +59,8 @@ pub struct Parts {
     pub heavy: Arc<Heavy>,
     /// The pace, shared with whoever sweeps it.
     pub pace: Arc<Pace>,
+    /// The safeguard, shared with whoever sweeps it.
+    pub safeguard: Arc<Safeguard>,
 }
 
 /// The stations that see calls.
@@ -65,7 +68,8 @@ pub type CallRoad =
     Gate<Window<Gate<Gate<Gate<Gate<Quota<Cache<Upstream>>, Closed>, Heavy>, Pace>, Served>>, Lists>;
 
 /// All stations.
-pub type Road = Respond<Route<Authenticate<Judged<Judged<Batch<CallRoad>, ChainScope>, Suspend>>>>;
+pub type Road =
+    Respond<Route<Authenticate<Safeguarded<Judged<Judged<Batch<CallRoad>, ChainScope>, Suspend>>>>>;
 
 /// Builds the road. Every clone of it shares what stands behind the seams; a server keeps one per connection.
 pub fn road(parts: Parts) -> Road {
@@ -83,7 +87,9 @@ pub fn road(parts: Parts) -> Road {
         reply,
         heavy,
         pace,
+        safeguard,
     } = parts;
+    let books = Arc::new(safeguard.watch(&books));
     let layers = (
         // Everything that leaves passes here, so every answer carries its id and the headers it owes.
         RespondLayer::new(books.clock.clone()),
@@ -91,6 +97,8 @@ pub fn road(parts: Parts) -> Road {
         RouteLayer::new(chains).with_limits(head),
         // From here on there is a caller, and an account that records whatever happens.
         AuthenticateLayer::new(directory, books.clone()),
+        // Whoever was in a storm of refusals has smaller limits, and every answer from here on says so.
+        SafeguardLayer::by(safeguard),
         // A suspended tenant is told so whatever it asks for, before its body is worth reading.
         SuspendLayer::new(),
         // A key's scope needs the chain alone.
@@ -136,6 +144,6 @@ mod tests {
             .filter_map(|line| line.strip_prefix("| `")?.split_once("Layer`").map(|(name, _)| name))
             .collect();
         assert_eq!(stations(include_str!("stack.rs")), named);
-        assert_eq!(named.len(), 14);
+        assert_eq!(named.len(), 15);
     }
 }

@@ -1,5 +1,6 @@
 //! From a configuration to what the road is built of.
 
+use crate::counting::Counting;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_core::caller::Caller;
@@ -10,7 +11,6 @@ use rpcgate_core::envelope;
 use rpcgate_core::room::Room;
 use rpcgate_core::seam::Away;
 use rpcgate_core::seam::Later;
-use rpcgate_core::seam::counters::MemoryCounters;
 use rpcgate_core::seam::directory::{Directory, MemoryDirectory, Peek};
 use rpcgate_core::seam::ledger::Ledger;
 use rpcgate_core::secret::KeyHash;
@@ -20,6 +20,7 @@ use rpcgate_layers::call::cache::MokaReplies;
 use rpcgate_layers::call::heavy::Heavy;
 use rpcgate_layers::call::pace::Pace;
 use rpcgate_layers::request::route::HeadLimits;
+use rpcgate_layers::request::safeguard::Safeguard;
 use rpcgate_layers::stack::Parts;
 use rpcgate_layers::upstream::{Pool, Pools};
 use std::collections::{HashMap, HashSet};
@@ -42,9 +43,10 @@ pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chain
 /// What is swept now and then, so that callers long gone take no memory.
 #[derive(Debug)]
 pub(crate) struct Swept {
-    pub(crate) counters: Arc<MemoryCounters>,
+    pub(crate) counters: Counting,
     pub(crate) heavy: Arc<Heavy>,
     pub(crate) pace: Arc<Pace>,
+    pub(crate) safeguard: Arc<Safeguard>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -54,6 +56,7 @@ impl Swept {
         self.counters.sweep(now);
         self.heavy.sweep(now);
         self.pace.sweep(now);
+        self.safeguard.sweep(now);
     }
 }
 
@@ -62,7 +65,8 @@ pub(crate) struct Seams {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) directory: Arc<dyn Directory>,
-    pub(crate) counters: Arc<MemoryCounters>,
+    pub(crate) counters: Counting,
+    pub(crate) replies: Arc<MokaReplies>,
 }
 
 /// Everything the road is built of.
@@ -71,20 +75,22 @@ pub(crate) fn parts(
     seams: Seams,
     chains: Arc<ArcSwap<Chains>>,
     pools: Arc<ArcSwap<Pools>>,
+    safeguard: Arc<Safeguard>,
 ) -> (Parts, Swept) {
     let limits = &config.gateway.limits;
     let swept = Swept {
         counters: seams.counters,
         heavy: Arc::default(),
         pace: Arc::default(),
+        safeguard,
         clock: seams.clock.clone(),
     };
     let parts = Parts {
         chains,
         pools,
         directory: seams.directory,
-        books: Arc::new(Books { clock: seams.clock, counters: swept.counters.clone(), ledger: seams.ledger }),
-        replies: Arc::new(MokaReplies::new(config.cache.bytes)),
+        books: Arc::new(Books { clock: seams.clock, counters: swept.counters.seam(), ledger: seams.ledger }),
+        replies: seams.replies,
         room: Room::new(size(limits.bodies_total)),
         head: HeadLimits {
             uri: size(limits.uri),
@@ -104,6 +110,7 @@ pub(crate) fn parts(
         },
         heavy: swept.heavy.clone(),
         pace: swept.pace.clone(),
+        safeguard: swept.safeguard.clone(),
     };
     (parts, swept)
 }

@@ -2,11 +2,13 @@
 
 use crate::access::AccessLog;
 use crate::assemble::{self, Seams};
+use crate::counting::Counting;
 use crate::journal::JournalError;
 use crate::listen::Hall;
 use crate::listen::http::{Bounds, Listener};
 use crate::listen::tls::{self, BadCertificate};
 use crate::live::Live;
+use crate::metrics::{self, MetricsListener, Reloads, Watched};
 use crate::nodes;
 use crate::state::{Keys, State};
 use parking_lot::Mutex;
@@ -16,6 +18,8 @@ use rpcgate_core::config::{Config, Overlay};
 use rpcgate_core::seam::counters::MemoryCounters;
 use rpcgate_core::seam::directory::Directory;
 use rpcgate_core::seam::ledger::{Ledger, MemoryLedger};
+use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::redis::{BadRedis, NoSeed, Standing};
 use rpcgate_layers::stack::road;
 use std::fmt;
 use std::net::SocketAddr;
@@ -39,7 +43,8 @@ pub struct StartOptions {
     pub ledger: Option<Arc<dyn Ledger>>,
     /// Who may call; if absent, the keys of the configuration, which a reload replaces, and those of `state`.
     pub directory: Option<Arc<dyn Directory>>,
-    /// What is counted already; if absent, what `state` has counted; without one, nothing.
+    /// Counters of this process, and what is counted already; if absent, those of the configuration: in Redis, or in
+    /// the process, with what `state` has counted.
     pub counters: Option<Arc<MemoryCounters>>,
     /// Client connections that may be open at a time; one more is answered 503 and closed.
     pub connections: usize,
@@ -71,6 +76,16 @@ pub enum StartError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The address for metrics cannot be listened on.
+    #[error(
+        "telemetry.listen: {addr}: {source}; each program on a host needs one of its own (RPCGATE_TELEMETRY__LISTEN)"
+    )]
+    Telemetry {
+        /// The address.
+        addr: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// Certificate or key cannot be used.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
@@ -93,6 +108,9 @@ pub enum StartError {
         /// What is wrong with it.
         why: String,
     },
+    /// There can be no Redis at this URL.
+    #[error(transparent)]
+    Redis(#[from] BadRedis),
     /// There can be no database at this URL.
     #[error("{0}")]
     Database(String),
@@ -103,11 +121,13 @@ impl StartError {
     pub const fn is_configuration(&self) -> bool {
         match self {
             StartError::Listen { .. }
+            | StartError::Telemetry { .. }
             | StartError::Journal(JournalError::InUse { .. } | JournalError::Thread(_)) => false,
             StartError::Certificate(_)
             | StartError::Node { .. }
             | StartError::Folder { .. }
             | StartError::Database(_)
+            | StartError::Redis(_)
             | StartError::Journal(_) => true,
         }
     }
@@ -122,6 +142,7 @@ pub fn dry_run(config: &Config) -> Result<(), StartError> {
         tls::config(pair)?;
     }
     State::check(config)?;
+    Counting::check(config)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     for adapter in rpcgate_chains::catalog() {
         let name = adapter.facts().name;
@@ -146,8 +167,11 @@ pub struct Gateway {
     live: Arc<Live>,
     state: Option<Arc<State>>,
     hall: Arc<Hall>,
+    counting: Counting,
     accepting: Mutex<Option<JoinHandle<()>>>,
     sweeping: AbortHandle,
+    metrics: Option<(SocketAddr, AbortHandle)>,
+    reloads: Arc<Reloads>,
 }
 
 impl fmt::Debug for Gateway {
@@ -170,12 +194,29 @@ impl Gateway {
                 (Some(keys.clone()), keys as Arc<dyn Directory>)
             }
         };
+        let journal = state.as_ref().filter(|_| ledger.is_none()).map(|state| state.journal());
         let ledger = ledger.or_else(|| Some(state.as_ref()?.ledger())).unwrap_or_else(|| {
             tracing::warn!("usage is metered but not kept: nobody said where");
             // Nothing in this process could read records, so none are held.
             Arc::new(MemoryLedger::bounded(0))
         });
-        let counters = counters.or_else(|| Some(state.as_ref()?.counters())).unwrap_or_default();
+        let counting = match (counters, &state) {
+            (Some(counters), _) => Counting::Here(counters),
+            (None, Some(state)) => state.counters(),
+            (None, None) => Counting::open(&config, Arc::new(NoSeed))?,
+        };
+        let scraped = config
+            .telemetry
+            .listen
+            .map(|addr| MetricsListener::bind(addr).map_err(|source| StartError::Telemetry { addr, source }));
+        // Without anybody to ask, nothing is counted.
+        let (ledger, scraped) = match scraped.transpose()? {
+            None => (ledger, None),
+            Some(listener) => {
+                let (ledger, calls) = metrics::counted(ledger, journal);
+                (ledger, Some((listener, calls)))
+            }
+        };
         let ledger: Arc<dyn Ledger> = Arc::new(AccessLog::new(ledger));
         for setting in without_effect(&config, state.is_some()) {
             tracing::warn!(setting, "this setting has no effect in this version");
@@ -192,8 +233,16 @@ impl Gateway {
             state.attach(move |overlay| live.upgrade().map_or(Ok(()), |live| live.overlay(overlay)));
             state.tell_nodes(move || told.upgrade().map(|live| live.nodes()).unwrap_or_default());
         }
-        let seams = Seams { clock, ledger: ledger.clone(), directory, counters };
-        let (parts, swept) = assemble::parts(&config, seams, live.chains.clone(), live.pools.clone());
+        let replies = Arc::new(MokaReplies::new(config.cache.bytes));
+        let seams = Seams {
+            clock: clock.clone(),
+            ledger: ledger.clone(),
+            directory,
+            counters: counting.clone(),
+            replies: replies.clone(),
+        };
+        let (chains, pools, safeguard) = (live.chains.clone(), live.pools.clone(), live.safeguard.clone());
+        let (parts, swept) = assemble::parts(&config, seams, chains, pools, safeguard);
         let hall = Hall::behind(ledger, state.clone());
         let accepting =
             tokio::spawn(listener.serve(road(parts), bounds, live.certificate.clone(), hall.clone()));
@@ -204,6 +253,21 @@ impl Gateway {
                 tick.tick().await;
                 swept.sweep();
             }
+        });
+        let reloads = Arc::<Reloads>::default();
+        let metrics = scraped.map(|(listener, calls)| {
+            let addr = listener.addr();
+            let watched = Watched {
+                live: live.clone(),
+                hall: hall.clone(),
+                state: state.clone(),
+                replies,
+                counting: counting.clone(),
+                reloads: reloads.clone(),
+                clock,
+            };
+            tracing::info!(%addr, "metrics at /metrics");
+            (addr, tokio::spawn(listener.serve(metrics::page(calls, watched))).abort_handle())
         });
         let served: Vec<&str> = live
             .chains
@@ -218,14 +282,22 @@ impl Gateway {
             live,
             state,
             hall,
+            counting,
             accepting: Mutex::new(Some(accepting)),
             sweeping: sweeping.abort_handle(),
+            metrics,
+            reloads,
         })
     }
 
     /// Where it listens: with the port that was picked, where 0 was asked for.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Where Prometheus finds `/metrics`; `None` without `telemetry.listen`.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|(addr, _)| *addr)
     }
 
     /// Its URL, without a path.
@@ -237,6 +309,11 @@ impl Gateway {
     /// Whether it wants requests: what `/readyz` says.
     pub fn ready(&self) -> bool {
         self.hall.unready().is_none()
+    }
+
+    /// How the counters in Redis stand; `None`: they are in the process.
+    pub fn counters(&self) -> Option<Standing> {
+        self.counting.standing()
     }
 
     /// Client connections that are open.
@@ -256,7 +333,14 @@ impl Gateway {
     /// # Errors
     /// [`StartError`]; then all is as it was before.
     pub fn reload(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
-        self.live.replace(config)
+        let done = self.live.replace(config);
+        self.reloads.count(done.is_ok());
+        done
+    }
+
+    /// Counts a configuration that was to be put in force and could not be read.
+    pub fn refuse_reload(&self) {
+        self.reloads.count(false);
     }
 
     /// Puts what operators set over the configuration, in the place of what they had set before. It stays over what a
@@ -280,6 +364,7 @@ impl Gateway {
         }
         let cut = self.hall.wait(self.live.grace()).await;
         self.stop();
+        self.counting.close().await;
         if let Some(state) = &self.state {
             state.close().await;
         }
@@ -288,6 +373,9 @@ impl Gateway {
 
     fn stop(&self) {
         self.sweeping.abort();
+        if let Some((_, metrics)) = &self.metrics {
+            metrics.abort();
+        }
         self.live.stop();
     }
 }
@@ -310,8 +398,6 @@ fn without_effect(config: &Config, has_state: bool) -> Vec<&'static str> {
         ("retention", !has_state && config.retention != Default::default()),
         ("webhooks", config.webhooks != Default::default()),
         ("gateway.grpc_listen", config.gateway.grpc_listen.is_some()),
-        ("redis.url", config.redis.url.is_some()),
-        ("telemetry.listen", config.telemetry.listen.is_some()),
         ("telemetry.otlp_url", config.telemetry.otlp_url.is_some()),
         ("chains.*.nodes.ws", nodes().any(|node| node.ws.is_some())),
         ("chains.*.nodes.grpc", nodes().any(|node| node.grpc.is_some())),

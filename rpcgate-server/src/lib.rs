@@ -7,6 +7,7 @@ pub mod access;
 pub mod assemble;
 pub mod cli;
 pub mod command;
+mod counting;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod gateway;
@@ -14,6 +15,7 @@ pub mod journal;
 pub mod listen;
 mod live;
 mod lock;
+mod metrics;
 mod nodes;
 pub mod state;
 pub mod telemetry;

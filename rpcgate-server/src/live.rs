@@ -11,6 +11,7 @@ use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, Overlay, Tls};
+use rpcgate_layers::request::safeguard::Safeguard;
 use rpcgate_layers::upstream::{Pools, watch_head};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) struct Live {
     keys: Option<Arc<Keys>>,
     state: Option<Arc<State>>,
     pub(crate) certificate: Option<Arc<Certificate>>,
+    pub(crate) safeguard: Arc<Safeguard>,
     in_force: Mutex<InForce>,
 }
 
@@ -71,6 +73,7 @@ impl Live {
             keys,
             state,
             certificate,
+            safeguard: Arc::default(),
             in_force: Mutex::new(InForce {
                 config: Config::default(),
                 base: config.clone(),
@@ -129,6 +132,7 @@ impl Live {
         if let Some(state) = &self.state {
             state.keep_for(&config.retention);
         }
+        self.safeguard.replace(config.safeguard.rule());
         in_force.config = config;
         Ok(())
     }
@@ -216,4 +220,31 @@ fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
         ("journal", old.journal != new.journal),
     ];
     changes.into_iter().filter(|(_, differs)| *differs).map(|(table, _)| table).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::config::suite::{ReloadTable, changes};
+
+    #[test]
+    fn what_needs_a_restart_is_what_the_document_says() {
+        let table = ReloadTable::read(include_str!("../../docs/operations.md"));
+        for (key, before, after) in changes() {
+            let tables = needs_restart(&before, &after);
+            assert_eq!(!tables.is_empty(), table.needs_restart(&key, 0), "{key}: {tables:?}");
+            assert!(needs_restart(&after, &after).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_first_certificate_and_the_last_one_need_a_restart() {
+        let none = Config::default();
+        let mut some = Config::default();
+        some.gateway.tls = Tls { cert: Some("a".into()), key: Some("b".into()) };
+        assert_eq!(
+            (needs_restart(&none, &some), needs_restart(&some, &none)),
+            (vec!["gateway"], vec!["gateway"])
+        );
+    }
 }

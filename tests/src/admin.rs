@@ -93,7 +93,7 @@ impl Service {
 
     /// Somebody who is not logged in.
     pub fn stranger(&self) -> Account {
-        Account { api: Client::new(self.addr(), None), email: String::new(), token: None }
+        Account::at(self.addr())
     }
 
     /// An operator, logged in. There is no other way to become one than to have the database at hand.
@@ -176,6 +176,17 @@ pub struct Account {
 }
 
 impl Account {
+    /// Somebody who is not logged in at the management API that listens there.
+    pub fn at(addr: SocketAddr) -> Self {
+        Account { api: Client::new(addr, None), email: String::new(), token: None }
+    }
+
+    /// The same one, where the management API listens now.
+    #[must_use]
+    pub fn moved(self, addr: SocketAddr) -> Self {
+        Account { api: Client::new(addr, None), ..self }
+    }
+
     /// Registers under an address, as a browser does it.
     ///
     /// # Panics

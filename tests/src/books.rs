@@ -7,7 +7,7 @@ use rpcgate_admin::store::{UsageStore, url_of};
 use rpcgate_admin::usage::{Block, Cell, Group, Metrics, Period, StoredEvent, UsageAsk, UsageView, Window};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use sea_orm::{ConnectOptions, ConnectionTrait, DatabaseConnection, DbBackend, Statement};
+use sea_orm::{ConnectOptions, ConnectionTrait, DatabaseConnection, Statement};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -31,6 +31,18 @@ impl Books {
         Books { usage, raw, tenant: site.config().tenants["default"].id }
     }
 
+    /// Opens those of a site whose database is on a server at `url`.
+    ///
+    /// # Panics
+    /// When there are none, or their schema is another.
+    pub async fn at(url: &str, site: &Site) -> Self {
+        let usage = UsageStore::open(url, false).await.unwrap();
+        let mut options = ConnectOptions::new(url);
+        options.max_connections(1).sqlx_logging(false);
+        let raw = sea_orm::Database::connect(options).await.unwrap();
+        Books { usage, raw, tenant: site.config().tenants["default"].id }
+    }
+
     /// The store itself.
     pub fn store(&self) -> &UsageStore {
         &self.usage
@@ -46,7 +58,7 @@ impl Books {
     /// # Panics
     /// When one cannot be read.
     pub async fn events(&self) -> Vec<StoredEvent> {
-        let all = Statement::from_string(DbBackend::Sqlite, "SELECT bytes FROM blocks");
+        let all = Statement::from_string(self.raw.get_database_backend(), "SELECT bytes FROM blocks");
         let rows = self.raw.query_all_raw(all).await.unwrap();
         let blocks = rows.into_iter().map(|row| row.try_get::<Vec<u8>>("", "bytes").unwrap());
         blocks.flat_map(|bytes| Block::events(&bytes, |_, _| true).unwrap()).collect()

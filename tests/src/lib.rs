@@ -15,6 +15,7 @@ pub mod gateway;
 pub mod load;
 pub mod node;
 pub mod process;
+pub mod services;
 
 use std::time::Duration;
 

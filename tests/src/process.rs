@@ -27,6 +27,9 @@ use tokio::time::timeout;
 /// The name of the test that is the gateway of a test binary.
 pub const SERVE: &str = "serve_where_a_site_asks_for_it";
 
+/// The name of the test that is the management side of a test binary, where it has one.
+pub const MANAGE: &str = "manage_where_a_site_asks_for_it";
+
 /// Names the configuration file. It does not begin like the gateway's own variables, which are settings.
 const FILE: &str = "TEST_GATEWAY_CONFIG";
 
@@ -35,6 +38,20 @@ const FILE: &str = "TEST_GATEWAY_CONFIG";
 /// # Panics
 /// When the gateway cannot start.
 pub fn serve() {
+    be(async |file| run::execute(file).await.map_err(|failure| failure.to_string()));
+}
+
+/// Is the management side as a process of its own, if a [`Site`] has started this process; otherwise does nothing.
+///
+/// # Panics
+/// When it cannot start.
+pub fn manage() {
+    be(async |file| {
+        rpcgate_admin::command::run::execute(file, &[]).await.map_err(|failure| failure.to_string())
+    });
+}
+
+fn be(program: impl AsyncFnOnce(&Path) -> Result<(), String>) {
     let Some(file) = std::env::var_os(FILE) else { return };
     std::thread::spawn(|| {
         // It ends with whoever started it, also where that one is killed and cannot end it.
@@ -42,7 +59,7 @@ pub fn serve() {
         std::process::abort();
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    if let Err(failure) = runtime.block_on(run::execute(file.as_ref())) {
+    if let Err(failure) = runtime.block_on(program(file.as_ref())) {
         panic!("{failure}");
     }
 }
@@ -52,6 +69,8 @@ pub fn serve() {
 pub struct Site {
     folder: TempDir,
     databases: PathBuf,
+    /// The database's URL, where it is none of these files.
+    url: Option<String>,
     setup: Setup,
     before: Vec<String>,
 }
@@ -64,7 +83,15 @@ impl Site {
     pub fn new(setup: Setup) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let databases = folder.path().join("state");
-        Site { folder, databases, setup, before: Vec::new() }
+        Site { folder, databases, url: None, setup, before: Vec::new() }
+    }
+
+    /// A new folder for gateways of `setup` whose database is at `url`.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn on(url: &str, setup: Setup) -> Self {
+        Site { url: Some(url.into()), ..Site::new(setup) }
     }
 
     /// Another gateway of the same setup, with a folder of its own, on the same databases.
@@ -76,6 +103,7 @@ impl Site {
         Site {
             folder,
             databases: other.databases.clone(),
+            url: other.url.clone(),
             setup: other.setup.clone(),
             before: other.before.clone(),
         }
@@ -132,7 +160,7 @@ impl Site {
     }
 
     fn full_setup(&self) -> Setup {
-        let url = url_of(&self.database());
+        let url = self.url.clone().unwrap_or_else(|| url_of(&self.database()));
         let dir = self.journal();
         self.setup
             .clone()
@@ -159,18 +187,39 @@ impl Site {
         self.spawn().listening().await
     }
 
+    /// Writes the configuration that its processes read.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn write(&self) -> PathBuf {
+        let file = self.path().join("rpcgate.toml");
+        fs::write(&file, self.full_setup().text()).unwrap();
+        file
+    }
+
     /// Starts a process.
     ///
     /// # Panics
     /// When it cannot be started.
     pub fn spawn(&self) -> Process {
-        let file = self.path().join("rpcgate.toml");
-        fs::write(&file, self.full_setup().text()).unwrap();
+        self.run(SERVE)
+    }
+
+    /// Starts a process of the management side, and waits until it listens.
+    ///
+    /// # Panics
+    /// When it ends before that.
+    pub async fn manage(&self) -> Process {
+        self.run(MANAGE).listening().await
+    }
+
+    fn run(&self, test: &str) -> Process {
+        let file = self.write();
         let own = std::env::current_exe().unwrap();
         let mut words: Vec<&OsStr> = self.before.iter().map(OsStr::new).collect();
         words.push(own.as_os_str());
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args([SERVE, "--exact", "--nocapture", "--test-threads=1"]);
+        command.args(&words[1..]).args([test, "--exact", "--nocapture", "--test-threads=1"]);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("RPCGATE_") {
                 command.env_remove(name);
@@ -222,7 +271,8 @@ impl Process {
         let look = async {
             loop {
                 if let Some(line) = self.log.lines("serving").first() {
-                    break line["addr"].as_str().unwrap().parse().unwrap();
+                    let addr = line["addr"].as_str().or_else(|| line["listen"].as_str());
+                    break addr.unwrap().parse().unwrap();
                 }
                 assert!(!self.log.has_ended(), "it did not start:\n{}", self.log.text());
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -262,14 +312,27 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Asks it to read its configuration again.
+    ///
+    /// # Panics
+    /// When it cannot be asked.
+    pub fn hang_up(&self) {
+        self.signal("HUP");
+    }
+
+    fn signal(&self, name: &str) {
+        // The shell's own `kill`: a program of that name is not on every machine.
+        let command = format!("kill -{name} $0");
+        let told = Command::new("sh").args(["-c", &command, &self.child.id().to_string()]).status();
+        assert!(told.unwrap().success());
+    }
+
     /// Asks it to end, and waits until it has.
     ///
     /// # Panics
     /// When it does not.
     pub async fn stop(mut self) -> (ExitStatus, Log) {
-        // The shell's own `kill`: a program of that name is not on every machine.
-        let told = Command::new("sh").args(["-c", "kill -TERM $0", &self.child.id().to_string()]).status();
-        assert!(told.unwrap().success());
+        self.signal("TERM");
         let look = async {
             loop {
                 if let Some(status) = self.child.try_wait().unwrap() {

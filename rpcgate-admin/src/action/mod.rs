@@ -9,6 +9,7 @@ pub mod keys;
 pub mod limit_requests;
 pub mod me;
 pub mod members;
+pub mod notifications;
 pub mod operator;
 pub mod plans;
 pub mod projects;

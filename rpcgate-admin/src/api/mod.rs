@@ -10,6 +10,7 @@ pub mod limit_requests;
 pub mod me;
 pub mod members;
 pub mod moment;
+pub mod notifications;
 pub mod operator;
 pub mod plans;
 pub mod projects;

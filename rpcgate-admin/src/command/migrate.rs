@@ -50,8 +50,9 @@ mod tests {
     #[tokio::test]
     async fn the_exit_code_tells_a_wrong_configuration_from_a_database_that_cannot_be_used() {
         let dir = tempfile::tempdir().unwrap();
-        let (code, text) = migrate(&dir, "postgres://u:secret@localhost/db").await.unwrap_err();
-        assert!(code == 2 && text.contains("SQLite only") && !text.contains("secret"), "{text}");
+        let (code, text) =
+            migrate(&dir, "postgres://u:secret@localhost/db?sslmode=secret").await.unwrap_err();
+        assert!(code == 2 && text.contains("cannot be read") && !text.contains("secret"), "{text}");
         let (code, text) = migrate(&dir, &url_of(&dir.path().join("gone/rpcgate.db"))).await.unwrap_err();
         assert!(code == 1 && text.contains("does not exist"), "{text}");
     }

@@ -56,37 +56,44 @@ fn chosen(asked: &[Role]) -> Result<&[Role], Failure> {
 struct Service {
     house: Arc<House>,
     api: Option<Api>,
+    metrics: Option<Api>,
     janitor: Option<Janitor>,
 }
 
 impl Service {
     async fn start(config: Config, roles: &[Role], clock: Arc<dyn Clock>) -> Result<Self, Failure> {
-        let listen = config.admin.listen;
+        let (listen, scraped) = (config.admin.listen, config.telemetry.listen);
         let house = Arc::new(House::open(config, clock).await?);
         let api = roles.contains(&Role::Api).then(|| Api::start(&house, listen)).transpose();
         let api = api.map_err(|error| Failure::Other(format!("admin.listen: {listen}: {error}")))?;
+        let metrics = scraped.map(|addr| {
+            // Two programs on a host with one file would want the same.
+            Api::metrics(&house, addr).map_err(|error| {
+                let hint = "each program on a host needs one of its own (RPCGATE_TELEMETRY__LISTEN)";
+                Failure::Other(format!("telemetry.listen: {addr}: {error}; {hint}"))
+            })
+        });
+        let metrics = metrics.transpose()?;
+        if let Some(metrics) = &metrics {
+            tracing::info!(addr = %metrics.addr(), "metrics at /metrics");
+        }
         let janitor = roles.contains(&Role::Janitor).then(|| Janitor::start(house.clone()));
         match &api {
             Some(api) => tracing::info!(listen = %api.addr(), "serving the management API"),
             None => tracing::info!("running without the management API"),
         }
-        Ok(Service { house, api, janitor })
+        Ok(Service { house, api, metrics, janitor })
     }
 
     /// Puts a configuration in force as far as that needs no restart; what differs and does.
     fn reload(&self, config: Result<Config, Failure>) -> Result<Vec<&'static str>, Failure> {
         let (config, old) = (config?, &self.house.settings.config);
-        let differs = [
-            ("database", config.database != old.database),
-            ("admin.listen", config.admin.listen != old.admin.listen),
-            ("shutdown", config.shutdown != old.shutdown),
-            ("telemetry", config.telemetry != old.telemetry),
-        ];
+        let asleep = needs_restart(old, &config);
         let house = Arc::new(self.house.refitted(config)?);
         if let Some(api) = &self.api {
             api.serve(&house);
         }
-        Ok(differs.into_iter().filter(|(_, differs)| *differs).map(|(table, _)| table).collect())
+        Ok(asleep)
     }
 
     /// Ends everything; the number of connections that had to be cut.
@@ -98,9 +105,23 @@ impl Service {
         if let Some(janitor) = self.janitor {
             janitor.stop().await;
         }
+        if let Some(metrics) = self.metrics {
+            metrics.drain().await;
+        }
         self.house.close().await;
         cut
     }
+}
+
+/// The tables that differ in something that is not live.
+fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
+    let changes = [
+        ("database", new.database != old.database),
+        ("admin.listen", new.admin.listen != old.admin.listen),
+        ("shutdown", new.shutdown != old.shutdown),
+        ("telemetry", new.telemetry != old.telemetry),
+    ];
+    changes.into_iter().filter(|(_, differs)| *differs).map(|(table, _)| table).collect()
 }
 
 /// Tells the log how a reload ended; those are the tables that differ and need a restart.
@@ -159,6 +180,7 @@ impl Signals {
 mod tests {
     use super::*;
     use crate::house::tests::Site;
+    use rpcgate_core::config::suite::{ReloadTable, changes};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -169,7 +191,11 @@ mod tests {
     }
 
     async fn get(service: &Service, path: &str) -> String {
-        let mut stream = TcpStream::connect(service.api.as_ref().unwrap().addr()).await.unwrap();
+        fetch(service.api.as_ref().unwrap(), path).await
+    }
+
+    async fn fetch(api: &Api, path: &str) -> String {
+        let mut stream = TcpStream::connect(api.addr()).await.unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
@@ -227,6 +253,35 @@ mod tests {
             failure.code() == 1 && failure.to_string().starts_with("admin.listen: 127.0.0.1:"),
             "{failure}"
         );
+    }
+
+    #[tokio::test]
+    async fn metrics_have_an_address_of_their_own_and_one_that_is_taken_is_named() {
+        let site = Site::new().await;
+        let mut config = free(&site);
+        config.telemetry.listen = Some("127.0.0.1:0".parse().unwrap());
+        let service = Service::start(config.clone(), &[Role::Api], site.clock.clone()).await.unwrap();
+        let metrics = service.metrics.as_ref().unwrap();
+        let page = fetch(metrics, "/metrics").await;
+        assert!(
+            page.contains("application/openmetrics-text") && page.contains("rpcgate_admin_database_up 1"),
+            "{page}"
+        );
+        assert!(fetch(metrics, "/readyz").await.starts_with("HTTP/1.1 404 "));
+        assert!(get(&service, "/metrics").await.starts_with("HTTP/1.1 404 "));
+        config.telemetry.listen = Some(metrics.addr());
+        let failure = Service::start(config, &[Role::Janitor], site.clock.clone()).await.err().unwrap();
+        assert!(failure.code() == 1 && failure.to_string().starts_with("telemetry.listen: 127"), "{failure}");
+        assert_eq!(service.stop().await, 0);
+    }
+
+    #[test]
+    fn what_needs_a_restart_is_what_the_document_says() {
+        let table = ReloadTable::read(include_str!("../../../docs/operations.md"));
+        for (key, before, after) in changes() {
+            let tables = needs_restart(&before, &after);
+            assert_eq!(!tables.is_empty(), table.needs_restart(&key, 1), "{key}: {tables:?}");
+        }
     }
 
     #[tokio::test]

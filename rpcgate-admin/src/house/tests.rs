@@ -3,7 +3,7 @@
 use super::*;
 use crate::identity::token::Claims;
 use crate::router::router;
-use crate::store::{Audit, Digest, Role, Session, SessionId, Tenant, User, UserId, fresh_id, url_of};
+use crate::store::{Audit, Digest, Role, Session, SessionId, Tenant, User, UserId, fresh_id, site, url_of};
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use http::header::AUTHORIZATION;
@@ -169,10 +169,30 @@ impl Site {
     }
 }
 
+/// Set where the tests of this binary are to have their databases on PostgreSQL.
+const ON_POSTGRES: &str = "TEST_HOUSES_ON_POSTGRES";
+
+/// Where a house has its databases.
+fn url(dir: &TempDir) -> String {
+    match std::env::var_os(ON_POSTGRES) {
+        Some(_) => site::Site::server().url().to_owned(),
+        None => url_of(&dir.path().join("rpcgate.db")),
+    }
+}
+
+#[test]
+#[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
+fn the_management_side_does_on_postgresql_what_it_does_on_sqlite() {
+    let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
+    let done = tests.args(["api::", "page::", "router::"]).env(ON_POSTGRES, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && !said.contains(" 0 passed"), "{said}");
+}
+
 fn configured(dir: &TempDir, text: &str) -> Config {
     let chains: Vec<_> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
     let base = [
-        ("database.url", url_of(&dir.path().join("rpcgate.db"))),
+        ("database.url", url(dir)),
         ("gateway.key_secret", "0123456789abcdef".into()),
         ("admin.jwt.secret", "0123456789abcdef0123456789abcdef".into()),
         ("admin.mail.outbox", dir.path().join("outbox").to_string_lossy().into_owned()),

@@ -2,6 +2,7 @@
 
 use super::connection::{Activity, serve};
 use crate::house::House;
+use crate::metrics;
 use crate::router::router;
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -17,6 +18,8 @@ use tokio_util::task::TaskTracker;
 
 /// Connections that may be open at a time.
 const CONNECTIONS: usize = 1_024;
+/// The same for those who ask for metrics.
+const SCRAPERS: usize = 16;
 /// Connections that the system may hold until they are accepted.
 const BACKLOG: u32 = 1_024;
 /// How long accepting rests when the machine has no socket left to give.
@@ -48,11 +51,31 @@ impl Api {
         Api::within(house, listen, CONNECTIONS)
     }
 
+    /// Serves the page for Prometheus at `listen`.
+    ///
+    /// # Errors
+    /// What the system says of the address.
+    pub fn metrics(house: &Arc<House>, listen: SocketAddr) -> io::Result<Self> {
+        Api::of(metrics::router(house), listen, SCRAPERS, CancellationToken::new(), Duration::ZERO)
+    }
+
     fn within(house: &Arc<House>, listen: SocketAddr, connections: usize) -> io::Result<Self> {
+        let leave = CancellationToken::new();
+        let grace = house.settings.config.shutdown.grace;
+        Api::of(router(house, &leave), listen, connections, leave, grace)
+    }
+
+    fn of(
+        router: Router,
+        listen: SocketAddr,
+        connections: usize,
+        leave: CancellationToken,
+        grace: Duration,
+    ) -> io::Result<Self> {
         let socket = bind(listen)?;
         let addr = socket.local_addr()?;
-        let (leave, cut, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
-        let router = Arc::new(ArcSwap::from_pointee(router(house, &leave)));
+        let (cut, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let router = Arc::new(ArcSwap::from_pointee(router));
         let hall = Hall {
             router: router.clone(),
             room: Arc::new(Semaphore::new(connections)),
@@ -61,7 +84,6 @@ impl Api {
             tasks: tasks.clone(),
         };
         tasks.spawn(hall.accept(socket));
-        let grace = house.settings.config.shutdown.grace;
         Ok(Api { addr, router, grace, leave, cut: cut.drop_guard(), tasks })
     }
 

@@ -1,6 +1,7 @@
 //! What can go wrong with a database.
 
 use sea_orm::sqlx::Error as SqlxError;
+use sea_orm::sqlx::postgres::PgDatabaseError;
 use sea_orm::{DbErr, RuntimeErr};
 use std::error::Error;
 use std::time::Duration;
@@ -44,6 +45,14 @@ pub enum StoreError {
         /// Why not.
         why: String,
     },
+    /// The server cannot be used as it is: it refuses the login, there is no such database, or the like.
+    #[error("{server}: {why}")]
+    Server {
+        /// Its address and the name of the database.
+        server: String,
+        /// Why not.
+        why: String,
+    },
     /// The schema is older than this program, and `database.migrate` is off.
     #[error("{0}: the schema is not up to date: run rpcgate-admin migrate, or set database.migrate = true")]
     Outdated(String),
@@ -80,20 +89,42 @@ const IO: u32 = 10;
 const FULL: u32 = 13;
 const NO_OPEN: u32 = 14;
 
+/// What PostgreSQL's error codes begin with that speak of the way to the database, or of what another attempt may find
+/// changed: connections, resources, an operator's intervention (a statement that took too long is one), the system
+/// around it; a lock that was not to be had, a transaction that got in another's way or was idle for too long, a server
+/// that takes no writes because another has taken its place.
+const AWAY: [&str; 9] = ["08", "53", "57", "58", "55P03", "40001", "40P01", "25P03", "25006"];
+
+/// PostgreSQL's code of a lock that was not to be had in time.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+
 /// Whether an error says that somebody else holds a lock.
 pub(super) fn is_busy(error: &DbErr) -> bool {
-    cause(error).and_then(code).is_some_and(|code| matches!(code, BUSY | LOCKED))
+    match cause(error).and_then(code) {
+        Some(Code::Sqlite(code)) => matches!(code, BUSY | LOCKED),
+        Some(Code::Postgres(code)) => code == LOCK_NOT_AVAILABLE,
+        None => false,
+    }
 }
 
 /// Whether an error speaks of the way to the database rather than of what was asked.
-fn is_away(error: &DbErr) -> bool {
+pub(super) fn is_away(error: &DbErr) -> bool {
     let Some(cause) = cause(error) else { return matches!(error, DbErr::ConnectionAcquire(_)) };
     match cause {
         SqlxError::Io(_) | SqlxError::PoolTimedOut | SqlxError::PoolClosed | SqlxError::WorkerCrashed => true,
-        other => {
-            matches!(code(other), Some(BUSY | LOCKED | READ_ONLY | IO | FULL | NO_OPEN))
-        }
+        other => match code(other) {
+            Some(Code::Sqlite(code)) => matches!(code, BUSY | LOCKED | READ_ONLY | IO | FULL | NO_OPEN),
+            Some(Code::Postgres(code)) => AWAY.iter().any(|away| code.starts_with(away)),
+            None => false,
+        },
     }
+}
+
+/// The columns whose values are there already, as PostgreSQL tells them: `Key (hash)=(…) already exists.`
+pub(super) fn columns_of(error: &DbErr) -> Option<&str> {
+    let SqlxError::Database(error) = cause(error)? else { return None };
+    let detail = error.try_downcast_ref::<PgDatabaseError>()?.detail()?;
+    Some(detail.split_once('(')?.1.split_once(")=(")?.0)
 }
 
 fn cause(error: &DbErr) -> Option<&SqlxError> {
@@ -105,7 +136,16 @@ fn cause(error: &DbErr) -> Option<&SqlxError> {
     }
 }
 
-fn code(cause: &SqlxError) -> Option<u32> {
+/// What a database calls an error.
+enum Code<'e> {
+    Sqlite(u32),
+    Postgres(&'e str),
+}
+
+fn code(cause: &SqlxError) -> Option<Code<'_>> {
     let SqlxError::Database(error) = cause else { return None };
-    error.code()?.parse::<u32>().ok().map(|code| code & 0xff)
+    if let Some(error) = error.try_downcast_ref::<PgDatabaseError>() {
+        return Some(Code::Postgres(error.code()));
+    }
+    error.code()?.parse::<u32>().ok().map(|code| Code::Sqlite(code & 0xff))
 }

@@ -9,24 +9,30 @@ mod connect;
 mod entity;
 mod error;
 mod migration;
+mod place;
 mod query;
+mod server;
+#[cfg(test)]
+pub(crate) mod site;
 mod usage;
 
 pub use crate::usage::{Block, Mark, Restored, Shipment};
-pub use connect::url_of;
 pub use error::StoreError;
+pub use place::{check_url, url_of};
 pub use query::{
     ATTEMPTS, Attempt, Audit, Digest, GatewayReport, Invitation, InvitationId, Invited, Joining, Key, LOCK,
-    LimitRequest, LimitRequestId, MemberChange, MemberChanged, NodeState, Project, ProjectChange, Registered,
-    Registration, RequestStatus, Role, Rotation, Session, SessionId, Spent, StoredKey, Swept, Tenant,
-    TenantChange, Ticket, UnknownName, User, UserId, Verdict, Whose,
+    LimitRequest, LimitRequestId, MemberChange, MemberChanged, NodeState, Notification, NotificationId,
+    Project, ProjectChange, Registered, Registration, RequestStatus, Role, Rotation, Session, SessionId,
+    Spent, StoredKey, Swept, Tenant, TenantChange, Ticket, UnknownName, User, UserId, Verdict, Whose,
 };
 pub use usage::{Removed, ShipError, UsageStore};
 
-use connect::{DEADLINE, Database, Place};
+use connect::{DEADLINE, Database, SERVER_DEADLINE};
+use place::Place;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
 use sea_orm::{DatabaseConnection, DatabaseTransaction};
+use server::Turn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,18 +46,21 @@ pub struct Store {
 
 impl Store {
     /// Opens the database at `url` (`database.url`): `sqlite://` and the name of a file, which is made if it is
-    /// missing. With `migrate` its schema is brought up to date.
+    /// missing, or `postgres://…`, a database that is there. With `migrate` its schema is brought up to date.
     ///
     /// # Errors
     /// [`StoreError::Url`] for what is no such URL, [`StoreError::File`] if the file cannot be made or opened,
-    /// [`StoreError::Outdated`] if the schema is not up to date and `migrate` is false, [`StoreError::Away`].
+    /// [`StoreError::Server`] if the server cannot be used, [`StoreError::Outdated`] if the schema is not up to date and
+    /// `migrate` is false, [`StoreError::Away`].
     pub async fn open(url: &str, migrate: bool) -> Result<Self, StoreError> {
-        Self::open_within(url, migrate, DEADLINE).await
+        let place = Place::parse(url)?;
+        let deadline = if let Place::Server(_) = place { SERVER_DEADLINE } else { DEADLINE };
+        Self::open_at(&place, migrate, deadline).await
     }
 
-    async fn open_within(url: &str, migrate: bool, deadline: Duration) -> Result<Self, StoreError> {
-        let place = Place::parse(url)?;
-        let database = Database::open::<migration::Management>(&place, migrate, deadline).await?;
+    async fn open_at(place: &Place, migrate: bool, deadline: Duration) -> Result<Self, StoreError> {
+        let turn = Turn::Management;
+        let database = Database::open::<migration::Management>(place, migrate, turn, deadline).await?;
         Ok(Store { database, entry: None })
     }
 
@@ -71,7 +80,7 @@ impl Store {
         &self,
         work: impl AsyncFnOnce(&DatabaseConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.database.bounded(work(self.database.reader())).await
+        self.database.read(work).await
     }
 
     /// Does `work` in one transaction, within the deadline: all of it or nothing. The entry that this store carries goes
@@ -102,4 +111,13 @@ impl Store {
 /// A new identifier for a row: a UUID of version 7, so that rows are stored in the order they were made.
 pub fn fresh_id(now: Time) -> u128 {
     RequestId::new(now).0
+}
+
+#[cfg(all(test, not(have_postgres)))]
+mod tests {
+    #[test]
+    #[ignore = "needs postgresql (apt install postgresql)"]
+    fn what_holds_on_sqlite_holds_on_postgresql() {
+        panic!("needs postgresql (apt install postgresql)");
+    }
 }

@@ -1,9 +1,11 @@
 //! The usage database: rollups, single events in blocks, and up to where gateways' journals are in them.
 
-use super::connect::{DEADLINE, Database, Place};
+use super::connect::{DEADLINE, Database};
+use super::place::Place;
+use super::server::Turn;
 use super::{StoreError, migration};
 use crate::usage::method::Known;
-use sea_orm::{DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, IsolationLevel, TransactionTrait};
+use sea_orm::{DatabaseConnection, DatabaseTransaction, DbErr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,26 +45,29 @@ pub struct Removed {
     pub rollups: u64,
     /// Marks of segments of journals.
     pub marks: u64,
+    /// Entries of the billing ledger.
+    pub charges: u64,
+    /// Notifications.
+    pub notifications: u64,
 }
 
 impl UsageStore {
     /// Opens the usage database that belongs to the management database at `url` (`database.url`). For SQLite it is a
-    /// file of its own beside it: usage of `rpcgate.db` is in `rpcgate-usage.db`. With `migrate` the file is made if it
-    /// is missing, and its schema is brought up to date.
+    /// file of its own beside it: usage of `rpcgate.db` is in `rpcgate-usage.db`. On a PostgreSQL server it is the same
+    /// database. With `migrate` the file is made if it is missing, and its schema is brought up to date.
     ///
     /// # Errors
     /// Those of [`Store::open`](super::Store::open).
     pub async fn open(url: &str, migrate: bool) -> Result<Self, StoreError> {
-        Self::open_within(url, migrate, DEADLINE).await
+        Self::open_at(&Place::parse(url)?.usage(), migrate, DEADLINE).await
     }
 
-    pub(super) async fn open_within(
-        url: &str,
+    pub(super) async fn open_at(
+        place: &Place,
         migrate: bool,
         deadline: Duration,
     ) -> Result<Self, StoreError> {
-        let place = Place::parse(url)?.usage();
-        let database = Database::open::<migration::Usage>(&place, migrate, deadline).await?;
+        let database = Database::open::<migration::Usage>(place, migrate, Turn::Usage, deadline).await?;
         Ok(UsageStore { database, known: Arc::default() })
     }
 
@@ -76,7 +81,7 @@ impl UsageStore {
         &self,
         work: impl AsyncFnOnce(&DatabaseConnection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.database.bounded(work(self.database.reader())).await
+        self.database.read(work).await
     }
 
     /// Reads what stood there at one moment, within the deadline.
@@ -84,13 +89,7 @@ impl UsageStore {
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.read(async |database| {
-            // SQLite shows every transaction the state at its first read, and knows no other level.
-            let isolation = (database.get_database_backend() != DbBackend::Sqlite)
-                .then_some(IsolationLevel::RepeatableRead);
-            work(&database.begin_with_config(isolation, None).await?).await
-        })
-        .await
+        self.database.look(work).await
     }
 
     /// Does `work` in one transaction, within the deadline: all of it or nothing.
@@ -101,10 +100,23 @@ impl UsageStore {
         self.database.transact(work).await
     }
 
+    /// The same for removing what is old, which one program at a time does: nothing, if another is at it.
+    pub(super) async fn retire<T: Default>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        Ok(self.database.transact_alone(Turn::Retention, work).await?.unwrap_or_default())
+    }
+
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+#[cfg(test)]
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
+#[path = "usage/tests.rs"]
+mod on_postgres;
 #[cfg(test)]
 mod tests;

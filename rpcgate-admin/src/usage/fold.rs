@@ -1,14 +1,18 @@
 //! Sums events by the hour.
 
+use super::charge::{Account, Charge, due};
 use super::method;
+use super::notice::RATE_LIMITED;
 use super::rollup::{Metrics, Rollup, Stream};
 use super::words::Words;
 use foldhash::fast::RandomState;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{Event, EventLine, Reader};
+use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::seam::ledger::{Outcome, Phase};
 use rpcgate_core::tally::Transport;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 
 /// The sums of the events read since it was taken last.
@@ -18,7 +22,7 @@ use std::hash::{Hash, Hasher};
 /// [is full](Fold::is_full).
 #[derive(Debug, Default)]
 pub struct Fold {
-    callers: Words<(TenantId, ProjectId, KeyId)>,
+    callers: Words<Holder>,
     chains: Words<Box<str>>,
     /// Methods as they were called.
     called: Words<Box<[u8]>>,
@@ -26,13 +30,26 @@ pub struct Fold {
     shown: Vec<u32>,
     methods: Words<Box<str>>,
     rows: HashMap<Place, Sums, RandomState>,
+    refused: BTreeMap<(TenantId, u64), u64>,
+    newest: Time,
 }
+
+/// Who calls, on which terms: rows of one key are told apart by its tier and price, as charges are.
+type Holder = (TenantId, ProjectId, KeyId, Tier, Price);
 
 /// What a [`Fold`] has summed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Folded {
     /// The sums, in the order of their names, no two with the same.
     pub rollups: Vec<Rollup>,
+    /// What was charged, in the order of its names, no two with the same.
+    pub charges: Vec<Charge>,
+    /// By tenant and number of the UTC day: requests counted in the plan windows.
+    pub admitted: BTreeMap<(TenantId, u64), u64>,
+    /// By tenant and number of the UTC minute: calls refused with 429.
+    pub refused: BTreeMap<(TenantId, u64), u64>,
+    /// When the last of all this came.
+    pub newest: Time,
 }
 
 /// The names of a rollup; those that are text, and the caller, by number.
@@ -88,10 +105,10 @@ impl Fold {
             return false;
         }
         let stream = stream(event);
+        let holder = (party.tenant, party.project, party.key, party.tier, party.price);
+        self.newest = self.newest.max(event.arrival);
         let mut place = Place {
-            caller: self
-                .callers
-                .number_at(event.party, &(party.tenant, party.project, party.key), |key| *key),
+            caller: self.callers.number_at(event.party, &holder, |holder| *holder),
             chain: self.chains.number_at(event.chain, chain, |name| name.into()),
             method: 0,
             status: 0,
@@ -112,6 +129,10 @@ impl Fold {
             sums.window_requests = sums.window_requests.saturating_add(windowed);
             windowed = 0;
             count(&mut sums.metrics, event, line, stream, latency);
+            if is_rate_limited(event, line) {
+                let calls = self.refused.entry((party.tenant, event.arrival.minute())).or_default();
+                *calls = calls.saturating_add(line.calls.into());
+            }
         }
         if windowed > 0 {
             place.method = self.methods.number(stream.method().unwrap_or(method::NONE), |name| name.into());
@@ -143,32 +164,47 @@ impl Fold {
         let text = |words: &Words<Box<str>>, number: u32| -> String {
             words.get(number).map(ToString::to_string).unwrap_or_default()
         };
+        let mut admitted: BTreeMap<(TenantId, u64), u64> = BTreeMap::new();
+        let mut charged: BTreeMap<Account, Metrics> = BTreeMap::new();
         let mut rollups: Vec<Rollup> = rows
             .drain()
             .filter_map(|(place, sums)| {
-                let (tenant, project, key) = *callers.get(place.caller)?;
+                let (tenant, project, key, tier, price) = *callers.get(place.caller)?;
+                let Place { hour, transport, status, stream, .. } = place;
+                let Sums { metrics, window_requests } = sums;
+                if window_requests > 0 {
+                    let requests = admitted.entry((tenant, hour / DAY)).or_default();
+                    *requests = requests.saturating_add(window_requests);
+                }
+                if metrics.billed_requests > 0 {
+                    let account = (tenant, hour, project, tier, due(tier, price));
+                    charged.entry(account).or_default().add(&metrics);
+                }
+                let (chain, method) = (text(chains, place.chain), text(methods, place.method));
                 Some(Rollup {
-                    hour: place.hour,
+                    hour,
                     tenant,
                     project,
                     key,
-                    chain: text(chains, place.chain),
-                    method: text(methods, place.method),
-                    transport: place.transport,
-                    status: place.status,
-                    stream: place.stream,
-                    metrics: sums.metrics,
-                    window_requests: sums.window_requests,
+                    chain,
+                    method,
+                    transport,
+                    status,
+                    stream,
+                    metrics,
+                    window_requests,
                 })
             })
             .collect();
-        rollups.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
+        join(&mut rollups);
+        let charges = charged.iter().filter_map(|(account, sums)| Charge::of(*account, sums)).collect();
+        let (refused, newest) = (std::mem::take(&mut self.refused), std::mem::take(&mut self.newest));
         // The same callers call the same methods again, mostly.
-        let words = [callers.len(), chains.len(), self.called.len(), methods.len()];
-        if rows.capacity() > Self::KEPT_ROWS || words.iter().any(|many| *many > Self::KEPT_WORDS) {
+        let words = [self.callers.len(), self.chains.len(), self.called.len(), self.methods.len()];
+        if self.rows.capacity() > Self::KEPT_ROWS || words.iter().any(|many| *many > Self::KEPT_WORDS) {
             *self = Self::default();
         }
-        Folded { rollups }
+        Folded { rollups, charges, admitted, refused, newest }
     }
 
     fn method(&mut self, index: u32, name: &[u8]) -> u32 {
@@ -182,8 +218,29 @@ impl Fold {
     }
 }
 
+/// Hours of a day.
+const DAY: u64 = 24;
+
+/// Puts rollups in the order in which they are stored, those with the same names as one.
+pub(crate) fn join(rollups: &mut Vec<Rollup>) {
+    rollups.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
+    rollups.dedup_by(|next, kept| {
+        let is_same = names(next) == names(kept);
+        if is_same {
+            kept.metrics.add(&next.metrics);
+            kept.window_requests = kept.window_requests.saturating_add(next.window_requests);
+        }
+        is_same
+    });
+}
+
+/// Whether a line is of calls that a limit refused. The end of a long call repeats what its begin has told.
+fn is_rate_limited(event: &Event, line: &EventLine) -> bool {
+    line.status == RATE_LIMITED && line.outcome == Outcome::Refused && event.phase != Phase::End
+}
+
 /// The names of a rollup, in the order in which rollups are stored.
-pub(crate) fn names(rollup: &Rollup) -> impl Ord + '_ {
+fn names(rollup: &Rollup) -> impl Ord + '_ {
     let Rollup { hour, tenant, project, key, chain, method, transport, status, stream, .. } = rollup;
     (hour, tenant, project, key, chain, method, transport, status, stream)
 }
@@ -278,6 +335,79 @@ mod tests {
         assert_eq!((first.metrics.billable_units, first.metrics.billed_requests), (3, 3));
         assert_eq!((first.metrics.latency_us, first.metrics.latency_count), (4_500, 3));
         assert_eq!((first.metrics.request_bytes, first.metrics.response_bytes), (300, 600));
+    }
+
+    #[test]
+    fn a_price_that_changes_is_two_charges_and_one_row() {
+        let dearer = |arrival| Deed { price: Price(9), ..deed(110, arrival, vec![item("a"), item("b")]) };
+        let free = Deed { tier: Tier::Free, ..deed(110, NOW, vec![item("a")]) };
+        let nothing = deed(111, NOW, vec![crate::usage::sample::Item { cu: 0, ..item("a") }]);
+        let next = dearer(Time::from_secs(NOW.secs() + 3_600));
+        let deeds = [deed(111, NOW, vec![item("a")]), dearer(NOW), free, nothing, next];
+        let mut fold = Fold::new();
+        take_in(&frames(&deeds), &mut fold, &mut Blocks::new());
+        let folded = fold.take();
+        let told: Vec<_> = folded
+            .charges
+            .iter()
+            .map(|charge| (charge.hour, charge.tier, charge.price.0, charge.calls, charge.units))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (500_000, Tier::Free, 0, 1, 1),
+                (500_000, Tier::Standard, 5, 1, 1),
+                (500_000, Tier::Standard, 9, 2, 2),
+                (500_001, Tier::Standard, 9, 2, 2),
+            ]
+        );
+        let rows: Vec<_> = folded.rollups.iter().map(|row| (row.hour, row.key.0, &*row.method)).collect();
+        assert_eq!(
+            rows,
+            [
+                (500_000, 110, "a"),
+                (500_000, 110, "b"),
+                (500_000, 111, "a"),
+                (500_001, 110, "a"),
+                (500_001, 110, "b")
+            ]
+        );
+        assert_eq!(folded.rollups[0].metrics.requests, 2);
+        assert_eq!(fold.take(), Folded::default());
+    }
+
+    #[test]
+    fn refusals_by_limits_are_counted_by_the_minute_and_requests_by_the_day() {
+        let refused = |status, outcome, calls| crate::usage::sample::Item {
+            cu: 0,
+            status,
+            outcome,
+            calls,
+            ..item("a")
+        };
+        let later = Time::from_secs(NOW.secs() + 86_400);
+        let begun = |phase| Deed {
+            phase,
+            transport: Transport::Grpc,
+            windowed: 0,
+            ..deed(210, NOW, vec![refused(429, Outcome::Refused, 1)])
+        };
+        let deeds = [
+            deed(110, NOW, vec![refused(429, Outcome::Refused, 3), refused(403, Outcome::Refused, 5)]),
+            deed(120, NOW, vec![refused(429, Outcome::Refused, 2), refused(429, Outcome::NodeError, 7)]),
+            Deed { windowed: 4, ..deed(110, later, vec![refused(429, Outcome::Refused, 1)]) },
+            begun(Phase::Begin),
+            begun(Phase::End),
+        ];
+        let mut fold = Fold::new();
+        take_in(&frames(&deeds), &mut fold, &mut Blocks::new());
+        let folded = fold.take();
+        let (minute, day) = (NOW.minute(), NOW.day());
+        let refused =
+            [((TenantId(1), minute), 5), ((TenantId(1), minute + 1_440), 1), ((TenantId(2), minute), 1)];
+        assert_eq!(folded.refused, refused.into());
+        assert_eq!(folded.admitted, [((TenantId(1), day), 2), ((TenantId(1), day + 1), 4)].into());
+        assert_eq!((folded.newest, folded.charges), (later, vec![]));
     }
 
     #[test]

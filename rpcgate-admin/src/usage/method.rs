@@ -4,7 +4,7 @@
 //! method it has goes on being counted under its name however many are made up after it, and no failed shipment, restart
 //! or second gateway lets more in.
 
-use super::fold::names;
+use super::fold::join;
 use super::rollup::{Rollup, Stream};
 use foldhash::fast::RandomState;
 use rpcgate_core::caller::{ProjectId, TenantId};
@@ -63,15 +63,7 @@ pub(crate) fn merge<'r>(rollups: &'r [Rollup], crowd: &Crowd) -> Cow<'r, [Rollup
             rollup.method = OTHER.to_owned();
         }
     }
-    rollups.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
-    rollups.dedup_by(|next, kept| {
-        let is_same = names(next) == names(kept);
-        if is_same {
-            kept.metrics.add(&next.metrics);
-            kept.window_requests = kept.window_requests.saturating_add(next.window_requests);
-        }
-        is_same
-    });
+    join(&mut rollups);
     Cow::Owned(rollups)
 }
 

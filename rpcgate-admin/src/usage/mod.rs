@@ -21,10 +21,12 @@
 
 pub mod ask;
 pub mod block;
+pub mod charge;
 mod delta;
 pub mod event;
 pub mod fold;
 pub mod method;
+pub mod notice;
 pub mod rollup;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -35,8 +37,10 @@ mod words;
 
 pub use ask::{AskError, Group, Only, Params, UsageAsk};
 pub use block::{Block, BlockKey, Blocks};
+pub use charge::{Amount, Charge, Charged};
 pub use event::{StoredEvent, StoredLine};
 pub use fold::{Fold, Folded};
+pub use notice::Notice;
 pub use rollup::{Metrics, Rollup, Stream};
 pub use rpcgate_core::seam::counters::Restored;
 pub use shipment::{Mark, Shipment};

@@ -24,6 +24,8 @@ pub(crate) struct Deed {
     pub(crate) tenant: TenantId,
     pub(crate) project: ProjectId,
     pub(crate) key: KeyId,
+    pub(crate) tier: Tier,
+    pub(crate) price: Price,
     pub(crate) chain: &'static str,
     pub(crate) transport: Transport,
     pub(crate) arrival: Time,
@@ -66,6 +68,8 @@ pub(crate) fn deed(key: u128, arrival: Time, items: Vec<Item>) -> Deed {
         tenant: TenantId(key / 100),
         project: ProjectId(key / 10),
         key: KeyId(key),
+        tier: Tier::Standard,
+        price: Price(5),
         chain: "toy",
         transport: Transport::Http,
         arrival,
@@ -101,8 +105,8 @@ pub(crate) fn frames(deeds: &[Deed]) -> Vec<u8> {
             tenant: deed.tenant,
             chain: ChainName::new(deed.chain),
             transport: deed.transport,
-            tier: Tier::Standard,
-            price: Price(5),
+            tier: deed.tier,
+            price: deed.price,
             arrival: deed.arrival,
             latency: deed.latency,
             windowed: deed.windowed,
@@ -172,6 +176,12 @@ pub(crate) fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Val
         });
     let names = (
         prop::sample::select(vec![110u128, 111, 120, 121, 210, 211]),
+        prop::sample::select(vec![
+            (Tier::Free, Price(0)),
+            (Tier::Free, Price(3)),
+            (Tier::Standard, Price(5)),
+            (Tier::Standard, Price(1_000_000_000)),
+        ]),
         prop::sample::select(vec!["toy", "btc", "sol"]),
         prop::sample::select(vec![Transport::Http, Transport::Ws, Transport::Grpc]),
         prop_oneof![
@@ -183,8 +193,10 @@ pub(crate) fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Val
     );
     let micros = hours.start * HOUR * 1_000_000..hours.end * HOUR * 1_000_000;
     let deed = (names, micros, 0..5_000_000u64, 0..4u32, prop::collection::vec(item, 0..4)).prop_map(
-        |((key, chain, transport, phase), arrival, latency, windowed, items)| Deed {
+        |((key, (tier, price), chain, transport, phase), arrival, latency, windowed, items)| Deed {
             phase,
+            tier,
+            price,
             chain,
             transport,
             latency: Duration::from_micros(latency),

@@ -1,7 +1,9 @@
 //! `[database]` and `[redis]`: where state lives that outlives the process.
 
 use super::fields::{Fields, Table};
+use super::units::{MILLI, SECOND};
 use super::url::Url;
+use std::time::Duration;
 
 const DATABASES: &[&str] = &["sqlite", "postgres", "postgresql"];
 
@@ -43,14 +45,26 @@ impl Table for Database {
 }
 
 /// `[redis]`.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Redis {
     /// Where counters are shared; `None`: they live in the process.
     pub url: Option<Url>,
+    /// What the names of all keys begin with; gateways with the same count together.
+    pub prefix: String,
+    /// How long Redis may take for an answer before a gateway counts alone.
+    pub timeout: Duration,
+}
+
+impl Default for Redis {
+    fn default() -> Self {
+        Redis { url: None, prefix: "rpcgate:".into(), timeout: 250 * MILLI }
+    }
 }
 
 impl Table for Redis {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.url("url", &mut self.url, &["redis", "rediss"]);
+        f.value("prefix", &mut self.prefix);
+        f.duration("timeout", &mut self.timeout, 10 * MILLI..=10 * SECOND);
     }
 }

@@ -41,10 +41,13 @@ mod project;
 mod read;
 mod reading;
 mod retention;
+mod safeguard;
 mod scalar;
 mod secret;
 mod shutdown;
 mod size;
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
 mod telemetry;
 mod tenant;
 #[cfg(test)]
@@ -71,6 +74,7 @@ pub use plans::Plans;
 pub use problem::{ConfigError, ConfigErrors, Place, Problem};
 pub use project::Project;
 pub use retention::Retention;
+pub use safeguard::Safeguard;
 pub use secret::Secret;
 pub use shutdown::Shutdown;
 pub use telemetry::{LogFormat, Telemetry};
@@ -168,6 +172,8 @@ pub struct Config {
     pub journal: Journal,
     /// `[retention]`.
     pub retention: Retention,
+    /// `[safeguard]`.
+    pub safeguard: Safeguard,
     /// `[webhooks]`.
     pub webhooks: Webhooks,
     /// `[shutdown]`.
@@ -195,6 +201,7 @@ impl Table for Config {
         f.table("cache", &mut self.cache);
         f.table("journal", &mut self.journal);
         f.table("retention", &mut self.retention);
+        f.table("safeguard", &mut self.safeguard);
         f.table("webhooks", &mut self.webhooks);
         f.table("shutdown", &mut self.shutdown);
         f.table("telemetry", &mut self.telemetry);

@@ -490,6 +490,20 @@ fn uncommented(examples: bool) -> String {
     EXAMPLE.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
+#[test]
+fn the_safeguard_is_off_until_it_is_enabled() {
+    let rule = |text: &str| read(text).safeguard.rule();
+    assert_eq!(rule("[safeguard]\nrefusals = 5\n"), None);
+    let hour = std::time::Duration::from_secs(3_600);
+    let expected = crate::safeguard::Rule { refusals: 300, minutes: 5, percent: 25, cooldown: hour };
+    assert_eq!(rule("[safeguard]\nenabled = true\n"), Some(expected));
+    let changed = crate::safeguard::Rule { minutes: 2, percent: 50, cooldown: 2 * hour, ..expected };
+    assert_eq!(
+        rule("[safeguard]\nenabled = true\nminutes = 2\npercent = 50\ncooldown = \"2h\"\n"),
+        Some(changed)
+    );
+}
+
 fn whole_example() -> Config {
     let env = ["KEY_SECRET", "CHALLENGE_SECRET", "NODE_TOKEN", "BACKEND_KEY"]
         .map(|name| (name, "sixteen-bytes-or-more"));

@@ -144,6 +144,13 @@ fn count<A>(calls: &mut Calls<A>, weight: u32, taken: Taken) {
     tally.windows = Some(taken.windows);
     match taken.refused {
         None => tally.counted = weight,
+        Some(Refusal::Window { retry_after }) => {
+            // Limits that are scaled down do not stay so until the hour or the day is over.
+            let wait = tally.cooled.map(|end| end.micros().saturating_sub(tally.arrival.micros()));
+            let wait = wait.map(|micros| micros.div_ceil(1_000_000).max(1));
+            let retry_after = wait.map_or(retry_after, |wait| retry_after.min(wait));
+            tally.refuse(Refusal::Window { retry_after });
+        }
         Some(refusal) => tally.refuse(refusal),
     }
 }
@@ -280,6 +287,22 @@ mod tests {
         assert!(matches!(calls.tally().refused, Some(Refusal::Window { .. })));
         assert!(!calls.tally().has_open());
         assert_eq!(calls.tally().counted, 0);
+    }
+
+    #[tokio::test]
+    async fn limits_that_are_scaled_down_are_waited_for_no_longer_than_they_are() {
+        let desk = Desk::with_caller(|caller| (caller.plan.per_minute, caller.plan.per_day) = (2, 2));
+        // The day is over in 6,400 s.
+        for (cooled, expected) in [(600_000, 600), (6_001, 7), (1, 1), (90_000_000, 6_400)] {
+            for _ in 0..2 {
+                let calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+                travel(&desk.counters, BatchCounts::Request, calls).await;
+            }
+            let mut calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+            calls.tally_mut().cooled = Some(desk.now().plus(std::time::Duration::from_millis(cooled)));
+            let calls = travel(&desk.counters, BatchCounts::Request, calls).await;
+            assert_eq!(calls.tally().refused, Some(Refusal::Window { retry_after: expected }));
+        }
     }
 
     #[tokio::test]

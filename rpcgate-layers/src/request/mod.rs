@@ -5,6 +5,7 @@
 pub mod authenticate;
 pub mod judge;
 pub mod route;
+pub mod safeguard;
 pub mod scope;
 pub mod suspend;
 pub mod travel;

@@ -36,7 +36,7 @@ pub enum AnswerBody {
         /// How it begins: at least 16 KiB, or what was to be collected if that is less.
         prefix: Bytes,
         /// What follows.
-        rest: NodeBody,
+        rest: Box<NodeBody>,
     },
 }
 

@@ -151,7 +151,7 @@ mod tests {
 
     const COLLECT: usize = 1000;
 
-    async fn larger(desk: &Desk) -> (Bytes, NodeBody) {
+    async fn larger(desk: &Desk) -> (Bytes, Box<NodeBody>) {
         let ask = Ask { collect: COLLECT, ..call("a") };
         match desk.pool.ask(&ask, &mut Held::default()).await.unwrap().body {
             AnswerBody::Larger { prefix, rest } => (prefix, rest),

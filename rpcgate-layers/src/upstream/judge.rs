@@ -268,11 +268,11 @@ pub(super) fn clean(headers: &mut HeaderMap) {
 /// A body that begins with what was read of it.
 pub(super) struct Prefixed {
     prefix: Bytes,
-    rest: NodeBody,
+    rest: Box<NodeBody>,
 }
 
 impl Prefixed {
-    pub(super) fn new(prefix: Bytes, rest: NodeBody) -> Self {
+    pub(super) fn new(prefix: Bytes, rest: Box<NodeBody>) -> Self {
         Prefixed { prefix, rest }
     }
 }
@@ -288,7 +288,7 @@ impl Body for Prefixed {
         if !self.prefix.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.prefix)))));
         }
-        Pin::new(&mut self.rest).poll_frame(cx)
+        Pin::new(&mut *self.rest).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {

@@ -426,7 +426,7 @@ impl Pool {
             Collected::Prefix(prefix) => {
                 let (clock, patience) = (self.clock.clone(), self.limits.timeout);
                 let rest = NodeBody::new(incoming, conn, node.clone(), &self.in_flight, clock, patience);
-                AnswerBody::Larger { prefix, rest }
+                AnswerBody::Larger { prefix, rest: Box::new(rest) }
             }
         };
         Ok(NodeAnswer { node: node.index, status: head.status, headers: head.headers, body, framed })

@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn a_database_and_a_journal_that_there_cannot_be_are_faults() {
-        let failure = check("[database]\nurl = \"postgres://u:hunter2@h/db\"\n").unwrap_err();
+        let failure = check("[database]\nurl = \"postgres://u:hunter2@h/db?sslmode=hunter2\"\n").unwrap_err();
         let text = failure.to_string();
-        assert!(failure.code() == 2 && text.starts_with("database.url: postgres://"), "{text}");
+        assert!(failure.code() == 2 && text.starts_with("database.url: cannot be read"), "{text}");
         assert!(!text.contains("hunter2"), "{text}");
         let failure = check("[journal]\ndir = \"/dev/null\"\n").unwrap_err();
         assert_eq!(

@@ -32,7 +32,11 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
 
 /// Puts `file` in force as it is now; if it cannot be used, what was in force stays, and the log says why.
 pub fn reload(gateway: &Gateway, file: &Path) {
-    told(load(Some(file), &[], &[]).map_err(Failure::from).and_then(|config| Ok(gateway.reload(config)?)));
+    let config = load(Some(file), &[], &[]);
+    if config.is_err() {
+        gateway.refuse_reload();
+    }
+    told(config.map_err(Failure::from).and_then(|config| Ok(gateway.reload(config)?)));
 }
 
 /// Tells the log how a reload ended; those are the tables that differ and need a restart.

@@ -30,7 +30,9 @@ mod waiting;
 
 pub use folder::JournalError;
 pub use medium::{Disk, Medium, MediumFile};
+pub(crate) use slot::number as thread_number;
 
+use crate::metrics::meter::{Names, Sums};
 use folder::{Folder, failed};
 use parking_lot::Mutex;
 use rpcgate_core::clock::Clock;
@@ -227,6 +229,18 @@ impl Journal {
             lost_calls: lost.calls,
             lost_cu: lost.cu,
         }
+    }
+
+    /// Counts calls from now on, by what has a name in `names`.
+    pub(crate) fn meter(&self, names: &Arc<Names>) {
+        self.shared.metered(|meter| meter.start(names.clone()));
+    }
+
+    /// What was counted.
+    pub(crate) fn metered(&self) -> Sums {
+        let mut sums = Sums::default();
+        self.shared.metered(|meter| meter.add_to(&mut sums));
+        sums
     }
 
     /// Writes and flushes all that waits, seals what is open and ends the threads. Records that come later are counted

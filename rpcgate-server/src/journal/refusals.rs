@@ -1,6 +1,7 @@
 //! Refusals, held back for a tenth of a second: a storm of them is no storm of writes. They are never billed.
 
 use super::records::{Held, bare, name, set};
+use crate::metrics::meter::Meter;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::journal::Party;
@@ -26,6 +27,8 @@ pub(super) struct Refusals {
     /// Sums that a number had no room for more in.
     done: Vec<Held>,
     closed: bool,
+    /// Counts them as they come.
+    pub(super) meter: Meter,
 }
 
 /// What refusals have in common that are summed, but for the method.
@@ -71,6 +74,7 @@ impl Refusals {
     }
 
     pub(super) fn add(&mut self, record: &Record<'_>) -> Taken {
+        self.meter.count(record);
         if self.closed {
             return Taken::Closed;
         }

@@ -10,6 +10,7 @@ use super::slot::{Slot, Tape, number};
 use super::threads::Bell;
 use super::told::Told;
 use super::waiting::Waiting;
+use crate::metrics::meter::Meter;
 use parking_lot::MutexGuard;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::seam::ledger::{Record, Ticket};
@@ -71,7 +72,12 @@ impl Shared {
     /// Takes a record of the calling thread.
     pub(super) fn append(&self, record: &Record<'_>) {
         let slot = &self.slots[number() % self.slots.len()];
-        if Refusals::wants(record) { self.refuse(slot, record) } else { self.put(slot, record) }
+        if Refusals::wants(record) {
+            self.refuse(slot, record);
+        } else {
+            slot.waiting.count(record);
+            self.put(slot, record);
+        }
     }
 
     /// Takes a record of the calling thread that may wait for others.
@@ -83,10 +89,19 @@ impl Shared {
             return None;
         }
         if !Waiting::wants(record) {
+            slot.waiting.count(record);
             self.put(slot, record);
             return None;
         }
         Some(Ticket { place, number: slot.waiting.add(record) })
+    }
+
+    /// Does something with every meter. Each is behind a lock that its callers take anyway.
+    pub(super) fn metered(&self, mut act: impl FnMut(&mut Meter)) {
+        for slot in &self.slots {
+            slot.waiting.metered(&mut act);
+            act(&mut slot.refusals.lock().meter);
+        }
     }
 
     /// Brings the record of a ticket, and all that waits beside it, to where records go.

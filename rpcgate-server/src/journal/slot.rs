@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// The calling thread's number.
-pub(super) fn number() -> usize {
+pub(crate) fn number() -> usize {
     // A thread may append while it ends, when its own values are gone.
     NUMBER.try_with(|number| *number).unwrap_or_default()
 }

@@ -2,6 +2,7 @@
 //! all of them written: on a busy gateway one write does for many.
 
 use super::records::Held;
+use crate::metrics::meter::Meter;
 use parking_lot::{Mutex, MutexGuard};
 use rpcgate_core::seam::ledger::Record;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,8 @@ struct Line {
     count: u64,
     /// Of an earlier line, to be used again.
     spare: Vec<Held>,
+    /// Counts what comes, whether it waits or not.
+    meter: Meter,
 }
 
 /// Leave to write what waits.
@@ -44,9 +47,20 @@ impl Waiting {
     /// Takes a record. Its number.
     pub(super) fn add(&self, record: &Record<'_>) -> u64 {
         let mut line = self.line.lock();
+        line.meter.count(record);
         line.held.push(Held::copy(record));
         line.count += 1;
         line.count
+    }
+
+    /// Counts a record that does not wait.
+    pub(super) fn count(&self, record: &Record<'_>) {
+        self.line.lock().meter.count(record);
+    }
+
+    /// Does something with the meter.
+    pub(super) fn metered(&self, act: impl FnOnce(&mut Meter)) {
+        act(&mut self.line.lock().meter);
     }
 
     pub(super) fn is_done(&self, number: u64) -> bool {

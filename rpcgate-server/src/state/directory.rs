@@ -121,6 +121,16 @@ impl StoreDirectory {
         self.inner.reached.store(micros + 1, Relaxed);
     }
 
+    /// Time since the feed was last read to its end; `None` before the first time.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.inner.age()
+    }
+
+    /// How many keys are remembered, as far as housekeeping has come.
+    pub(crate) fn known(&self) -> u64 {
+        self.inner.known.entry_count()
+    }
+
     /// What is remembered of `key`.
     pub fn remembered(&self, key: &str) -> Option<Peek> {
         let known = self.inner.known.get(key)?;
@@ -171,6 +181,11 @@ impl StoreDirectory {
         });
     }
 
+    /// The figures of plans that are in force.
+    pub(super) fn figures(&self) -> Arc<Plans> {
+        self.inner.plans.lock().clone()
+    }
+
     /// Goes through all that is remembered. Answers on their way are not remembered any more.
     fn pass(&self, decide: impl Fn(&str, &Peek) -> Next) {
         let _alone = self.inner.passing.lock();
@@ -194,9 +209,13 @@ enum Next {
 }
 
 impl Inner {
+    fn age(&self) -> Option<Duration> {
+        let reached = self.reached.load(Relaxed).checked_sub(1)?;
+        Some(self.clock.elapsed().saturating_sub(Duration::from_micros(reached)))
+    }
+
     fn is_trusted(&self) -> bool {
-        let Some(reached) = self.reached.load(Relaxed).checked_sub(1) else { return false };
-        self.clock.elapsed().saturating_sub(Duration::from_micros(reached)) < TRUST
+        self.age().is_some_and(|age| age < TRUST)
     }
 
     fn may_be_real(&self, key: &str) -> bool {

@@ -181,7 +181,7 @@ mod tests {
             assert!(matches!(ask(&keys, &made()).await, Peek::Unknown));
         }
         let seen: Vec<Box<str>> = keys.seen.load().keys().cloned().collect();
-        assert_eq!(seen, [OURS.into()]);
+        assert_eq!(seen, [Box::<str>::from(OURS)]);
         let alone = Keys::new(&ours(""), None);
         assert!(matches!(alone.peek(&theirs), Peek::Unknown));
         assert!(is_written(&alone.peek(OURS)));

@@ -6,6 +6,7 @@
 //! counters are what they were (`restore`). Until then, and for as long as there is no database to ask, the gateway
 //! is unready: it must not serve what it cannot count.
 
+mod allowances;
 pub mod directory;
 mod feed;
 mod force;
@@ -14,12 +15,15 @@ mod pack;
 mod report;
 mod restore;
 mod retain;
+mod seed;
 mod ship;
+mod shipping;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use keys::Keys;
 
+use crate::counting::Counting;
 use crate::gateway::StartError;
 use crate::journal::{Journal, JournalOptions};
 use directory::StoreDirectory;
@@ -28,12 +32,13 @@ use parking_lot::Mutex;
 use report::Nodes;
 use restore::{Left, Work};
 use retain::Kept;
-use rpcgate_admin::store::NodeState;
+use rpcgate_admin::store::{NodeState, check_url};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, Overlay, Retention};
-use rpcgate_core::seam::counters::MemoryCounters;
 use rpcgate_core::seam::ledger::Ledger;
 use rpcgate_core::secret::KeyForge;
+use seed::UsageSeed;
+use shipping::Shipping;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,10 +51,11 @@ use tokio_util::sync::CancellationToken;
 pub struct State {
     journal: Arc<Journal>,
     directory: Arc<StoreDirectory>,
-    counters: Arc<MemoryCounters>,
+    counters: Counting,
     force: Arc<Force>,
     kept: Arc<Kept>,
     nodes: Arc<Nodes>,
+    shipping: Arc<Shipping>,
     stage: watch::Receiver<Stage>,
     closing: CancellationToken,
     work: Mutex<Option<JoinHandle<Left>>>,
@@ -88,8 +94,10 @@ impl State {
         let secret = config.gateway.key_secret.as_ref();
         let forge = secret.map(|secret| KeyForge::new(secret.expose().as_bytes()));
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
-        let (counters, force) = (Arc::<MemoryCounters>::default(), Arc::<Force>::default());
+        let (seed, force) = (Arc::new(UsageSeed::new(clock.clone())), Arc::<Force>::default());
+        let counters = Counting::open(config, seed.clone())?;
         let (kept, nodes) = (Arc::new(Kept::new(&config.retention)), Arc::<Nodes>::default());
+        let shipping = Arc::<Shipping>::default();
         let (told, stage) = watch::channel(Stage::Starting);
         let closing = CancellationToken::new();
         let work = Work {
@@ -99,14 +107,16 @@ impl State {
             journal: journal.clone(),
             directory: directory.clone(),
             counters: counters.clone(),
+            seed,
             force: force.clone(),
             kept: kept.clone(),
             nodes: nodes.clone(),
+            shipping: shipping.clone(),
             stage: told,
             closing: closing.clone(),
         };
         let work = Mutex::new(Some(tokio::spawn(work.run())));
-        Ok(State { journal, directory, counters, force, kept, nodes, stage, closing, work })
+        Ok(State { journal, directory, counters, force, kept, nodes, shipping, stage, closing, work })
     }
 
     /// Looks at what [`open`](State::open) would refuse, without opening anything.
@@ -133,13 +143,23 @@ impl State {
         self.journal.clone()
     }
 
+    /// The journal, which counts calls.
+    pub(crate) fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// How shipping fares.
+    pub(crate) fn shipping(&self) -> &Shipping {
+        &self.shipping
+    }
+
     /// The keys of the management database.
     pub fn directory(&self) -> Arc<StoreDirectory> {
         self.directory.clone()
     }
 
     /// What is counted.
-    pub fn counters(&self) -> Arc<MemoryCounters> {
+    pub(crate) fn counters(&self) -> Counting {
         self.counters.clone()
     }
 
@@ -209,12 +229,5 @@ impl Drop for State {
 
 /// The URL of a database that there can be.
 fn database(config: &Config) -> Result<(), StartError> {
-    let url = config.database.url();
-    match url.split_once("://") {
-        Some(("sqlite", file)) if !file.is_empty() => Ok(()),
-        _ => Err(StartError::Database(format!(
-            "database.url: {}: this version keeps its state in SQLite only: use sqlite:// and the name of a file",
-            config.database.masked_url()
-        ))),
-    }
+    check_url(config.database.url()).map_err(|error| StartError::Database(error.to_string()))
 }

@@ -2,17 +2,20 @@
 //! restored, calls admitted, and from then on everything kept in step.
 
 use super::Stage;
+use super::allowances::Stored;
 use super::directory::{KeySource, StoreDirectory};
 use super::feed::{Feed, Management};
 use super::force::Force;
 use super::report::{self, Nodes};
 use super::retain::{self, Kept};
+use super::seed::UsageSeed;
 use super::ship::{Harbour, Shipper};
+use super::shipping::Shipping;
+use crate::counting::Counting;
 use crate::journal::Journal;
 use rpcgate_admin::store::{Store, StoreError, StoredKey, UsageStore};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Overlay, Plans};
-use rpcgate_core::seam::counters::MemoryCounters;
 use rpcgate_core::seam::{Away, Later};
 use rpcgate_core::secret::KeyHash;
 use std::fmt::Display;
@@ -23,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Time between two attempts at something that a start needs.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long a start waits for other gateways' counters before it counts alone.
+const JOIN: Duration = Duration::from_secs(2);
 /// How long the last shipment of a gateway that ends may take.
 const LAST: Duration = Duration::from_secs(5);
 
@@ -33,10 +38,12 @@ pub(super) struct Work {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) journal: Arc<Journal>,
     pub(super) directory: Arc<StoreDirectory>,
-    pub(super) counters: Arc<MemoryCounters>,
+    pub(super) counters: Counting,
+    pub(super) seed: Arc<UsageSeed>,
     pub(super) force: Arc<Force>,
     pub(super) kept: Arc<Kept>,
     pub(super) nodes: Arc<Nodes>,
+    pub(super) shipping: Arc<Shipping>,
     pub(super) stage: watch::Sender<Stage>,
     pub(super) closing: CancellationToken,
 }
@@ -86,13 +93,21 @@ impl Work {
         let usage = self.patiently("the usage database", || Box::pin(UsageStore::open(url, migrate))).await?;
         left.usage = Some(usage.clone());
         let harbour: Arc<dyn Harbour> = Arc::new(usage.clone());
-        let shipper = left.shipper.insert(Shipper::new(self.journal.clone(), harbour, self.clock.clone()));
+        let shipper = Shipper::new(self.journal.clone(), harbour, self.clock.clone());
+        let shipper = left.shipper.insert(shipper.showing(self.shipping.clone()));
         tokio::select! {
             () = shipper.ship_all() => {}
             () = self.closing.cancelled() => return None,
         }
         let restored = self.patiently("counters", || Box::pin(usage.restore(self.clock.now()))).await?;
         self.counters.restore(&restored);
+        self.seed.open(usage.clone());
+        tokio::select! {
+            () = self.counters.joined(JOIN) => {}
+            () = self.closing.cancelled() => return None,
+        }
+        let (directory, clock) = (self.directory.clone(), self.clock.clone());
+        shipper.notify(Arc::new(Stored { store: store.clone(), directory, clock }));
         let store = Arc::new(store);
         let start = || Feed::start(store.clone(), self.directory.clone(), self.force.clone());
         let feed = self.patiently("the change feed", || Box::pin(start())).await?;

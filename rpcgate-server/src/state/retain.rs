@@ -60,7 +60,7 @@ pub(super) async fn run(
         };
         match removed {
             Ok(removed) if removed == Removed::default() => {}
-            Ok(Removed { blocks, rollups, marks: _ }) => {
+            Ok(Removed { blocks, rollups, .. }) => {
                 tracing::info!(blocks, rollups, "old usage was removed");
             }
             Err(error) => tracing::warn!("old usage was not removed: {error}"),

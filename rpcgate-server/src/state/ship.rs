@@ -4,14 +4,17 @@
 //! at whatever moment, the next shipment begins where the last one that was stored ends. When it is not known whether
 //! one was, the marks are read again: they know.
 
+use super::allowances::{Allowances, Asked};
 use super::pack::{Filled, Pack};
+use super::shipping::Shipping;
 use crate::journal::Journal;
 use rpcgate_admin::store::{ShipError, StoreError, UsageStore};
 use rpcgate_admin::usage::Shipment;
-use rpcgate_core::clock::Clock;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::seam::Later;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +31,12 @@ const ROTATION: Duration = Duration::from_secs(60);
 const MOST: u64 = 2 << 20;
 const LEAST: u64 = 64 << 10;
 
+/// Time between two looks for notifications that no shipment has raised, and until another after one that failed.
+const REMINDER: Duration = Duration::from_secs(60);
+const REMINDER_AGAIN: Duration = Duration::from_secs(5);
+/// For so long a day that is over is looked at too.
+const REST_OF_DAY: Duration = Duration::from_secs(300);
+
 /// Where shipments go.
 pub(super) trait Harbour: Send + Sync + fmt::Debug {
     /// Up to where the segments of a gateway were shipped, from segment `oldest` on.
@@ -37,8 +46,17 @@ pub(super) trait Harbour: Send + Sync + fmt::Debug {
         oldest: SegmentId,
     ) -> Later<'_, Result<Vec<(SegmentId, u64)>, StoreError>>;
 
-    /// Takes all of a shipment or nothing.
-    fn ship<'a>(&'a self, shipment: &'a Shipment) -> Later<'a, Result<(), ShipError>>;
+    /// Takes all of a shipment or nothing, and with it raises what it makes due to tenants that may make so many
+    /// requests in a day.
+    fn ship<'a>(
+        &'a self,
+        shipment: &'a Shipment,
+        allowances: &'a BTreeMap<TenantId, u64>,
+    ) -> Later<'a, Result<(), ShipError>>;
+
+    /// Raises what is due of a day and was not raised with a shipment. Of tenants that made requests in the day
+    /// `asked` tells what they may make.
+    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> Later<'a, Result<(), StoreError>>;
 }
 
 impl Harbour for UsageStore {
@@ -50,8 +68,20 @@ impl Harbour for UsageStore {
         Box::pin(self.marks(gateway, oldest))
     }
 
-    fn ship<'a>(&'a self, shipment: &'a Shipment) -> Later<'a, Result<(), ShipError>> {
-        Box::pin(self.ship(shipment))
+    fn ship<'a>(
+        &'a self,
+        shipment: &'a Shipment,
+        allowances: &'a BTreeMap<TenantId, u64>,
+    ) -> Later<'a, Result<(), ShipError>> {
+        Box::pin(self.ship_noting(shipment, allowances))
+    }
+
+    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> Later<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let requests = self.daily_requests(day).await?;
+            let allowances = asked.now(requests.keys().copied().collect()).await?;
+            self.remind(day, &requests, &allowances, now).await
+        })
     }
 }
 
@@ -77,17 +107,47 @@ pub(super) struct Shipper {
     most: u64,
     rotated: Duration,
     away: bool,
+    allowances: Asked,
+    /// When to look for notifications that no shipment has raised.
+    reminder: Duration,
+    shipping: Arc<Shipping>,
+    /// What was left when that was known the last time, and how large the journal was then.
+    known: Option<(u64, u64)>,
 }
 
 impl Shipper {
     pub(super) fn new(journal: Arc<Journal>, harbour: Arc<dyn Harbour>, clock: Arc<dyn Clock>) -> Self {
         let rotated = clock.elapsed();
-        Shipper { journal, harbour, clock, pack: None, most: MOST, rotated, away: false }
+        Shipper {
+            journal,
+            harbour,
+            clock,
+            pack: None,
+            most: MOST,
+            rotated,
+            away: false,
+            allowances: Asked::default(),
+            reminder: Duration::ZERO,
+            shipping: Arc::default(),
+            known: None,
+        }
+    }
+
+    /// Shows how it fares.
+    pub(super) fn showing(mut self, shipping: Arc<Shipping>) -> Self {
+        self.shipping = shipping;
+        self
+    }
+
+    /// Raises the notifications that shipments make due from now on, as `source` knows what tenants may do.
+    pub(super) fn notify(&mut self, source: Arc<dyn Allowances>) {
+        self.allowances.ask(source);
     }
 
     /// Ships again and again, until `closing`.
     pub(super) async fn run(mut self, closing: CancellationToken) -> Self {
         while !closing.is_cancelled() {
+            self.remind().await;
             let pause = match self.round().await {
                 Ok(true) => continue,
                 Ok(false) => EVERY,
@@ -112,6 +172,26 @@ impl Shipper {
         }
     }
 
+    /// Now and then raises what shipments left due: because it was not known what a tenant may do in a day, because that
+    /// is less now, or because the process that shipped was killed before it knew. What is shipped soon after a midnight
+    /// may be of the day before.
+    async fn remind(&mut self) {
+        let elapsed = self.clock.elapsed();
+        if !self.allowances.is_open() || elapsed < self.reminder {
+            return;
+        }
+        let now = self.clock.now();
+        let before = Time::from_micros(now.micros().saturating_sub(REST_OF_DAY.as_micros() as u64));
+        let mut pause = REMINDER;
+        for day in before.day()..=now.day() {
+            if let Err(error) = self.harbour.remind(day, &self.allowances, now).await {
+                tracing::debug!("it is not known whether a notification is due: {error}");
+                pause = REMINDER_AGAIN;
+            }
+        }
+        self.reminder = elapsed.saturating_add(pause);
+    }
+
     /// Bytes in the journal that are not shipped, as far as that is known.
     pub(super) fn left(&self) -> u64 {
         let segments = self.journal.segments();
@@ -121,17 +201,35 @@ impl Shipper {
             .sum()
     }
 
+    /// The same as far as it can be told while it is not known what the database holds.
+    fn unshipped(&mut self) -> u64 {
+        let size = self.journal.segments().iter().map(|segment| segment.len).sum::<u64>();
+        if self.pack.is_none()
+            && let Some((left, before)) = self.known
+        {
+            // Nothing is removed in the meantime.
+            return left + size.saturating_sub(before);
+        }
+        let left = self.left();
+        self.known = Some((left, size));
+        left
+    }
+
     /// Ships once; whether there is more.
     async fn round(&mut self) -> Result<bool, Delay> {
+        let begun = self.clock.elapsed();
         let shipped = self.ship().await;
+        let left = self.unshipped();
         match &shipped {
-            Ok(_) => {
+            Ok(more) => {
+                self.shipping.went_well(left, *more, begun);
                 self.most = self.most.saturating_mul(2).min(MOST);
                 if std::mem::take(&mut self.away) {
                     tracing::info!("usage is shipped again");
                 }
             }
             Err(delay) => {
+                self.shipping.failed(left);
                 // Perhaps it was more than can be done in time.
                 self.most = (self.most / 4).max(LEAST);
                 if !std::mem::replace(&mut self.away, true) {
@@ -183,7 +281,10 @@ impl Shipper {
         let (pack, filled) = tokio::task::spawn_blocking(work).await?;
         let Filled { shipment, more } = &filled;
         if !filled.is_empty() {
-            self.harbour.ship(shipment).await?;
+            let tenants = shipment.folded.admitted.keys().map(|(tenant, _)| *tenant);
+            let allowances = self.allowances.of(tenants, now).await;
+            self.harbour.ship(shipment, &allowances).await?;
+            self.shipping.arrived();
         }
         self.pack = Some(pack);
         Ok(*more)

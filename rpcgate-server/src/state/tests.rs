@@ -428,7 +428,7 @@ async fn what_cannot_be_a_state_fails_the_start() {
     let house = House::new().await;
     let mut config = house.config("");
     let text = format!(
-        "{}[database]\nurl = \"postgres://u:hunter2@h/db\"\n",
+        "{}[database]\nurl = \"postgres://u:hunter2@h/db?sslmode=hunter2\"\n",
         house.text("").replace("[database]", "[redis]").replace(&format!("url = {:?}\n", house.url()), "")
     );
     let input = Input { chains: &["eth"], file: Some(("f", &text)), ..Input::default() };
@@ -438,7 +438,7 @@ async fn what_cannot_be_a_state_fails_the_start() {
     {
         assert!(error.is_configuration(), "{error}");
         let text = error.to_string();
-        assert!(text.starts_with("database.url: postgres://") && !text.contains("hunter2"), "{text}");
+        assert!(text.starts_with("database.url: cannot be read") && !text.contains("hunter2"), "{text}");
     }
     let first = house.state().await;
     let error = State::open(&config, house.clock.clone()).unwrap_err();

@@ -7,6 +7,7 @@
 mod journey;
 mod keys;
 mod members;
+mod notifications;
 mod operator;
 mod pages;
 mod projects;

@@ -76,6 +76,7 @@ impl Desk {
             reply: ReplyLimits::default(),
             heavy: Arc::default(),
             pace: Arc::default(),
+            safeguard: Arc::default(),
         });
         Desk { road, runtime, _node: (node, beside) }
     }

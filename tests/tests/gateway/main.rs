@@ -20,8 +20,10 @@ mod order;
 mod pace;
 mod pools;
 mod quota;
+mod reload;
 mod rest;
 mod route;
+mod safeguard;
 mod served;
 mod simulated;
 mod surface;
@@ -36,6 +38,12 @@ pub(crate) use rpcgate_tests::client::{Client, Connection, Reply};
 pub(crate) use rpcgate_tests::gateway::{Gateway, START, Setup, key};
 pub(crate) use rpcgate_tests::node::{Answer, Node, Raw};
 pub(crate) use rpcgate_tests::until;
+
+/// The gateway of this test binary where it is a process of its own: see `rpcgate_tests::process`.
+#[test]
+fn serve_where_a_site_asks_for_it() {
+    rpcgate_tests::process::serve();
+}
 
 pub(crate) const RATE: [&str; 9] = [
     "x-ratelimit-limit-minute",

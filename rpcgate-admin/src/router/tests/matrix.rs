@@ -8,8 +8,8 @@ use crate::identity::password::Password;
 use crate::identity::refresh::{Kind, Opaque};
 use crate::identity::token::Claims;
 use crate::store::{
-    Audit, Digest, Invitation, InvitationId, Invited, Key, LimitRequest, LimitRequestId, Project,
-    RequestStatus, Role, Session, SessionId, Tenant, User, UserId, Whose, fresh_id,
+    Audit, Digest, Invitation, InvitationId, Invited, Key, LimitRequest, LimitRequestId, NotificationId,
+    Project, RequestStatus, Role, Session, SessionId, Tenant, User, UserId, Whose, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -54,6 +54,7 @@ enum Word {
     /// Another member of the tenant, a developer.
     Colleague,
     Invitation,
+    Notification,
     Chain,
     Method,
     Tier,
@@ -105,7 +106,7 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 #[rustfmt::skip]
 fn rows() -> Vec<Row> {
     use Word::{
-        Chain, Colleague, Invitation, Key, LimitRequest, Method, Oneself, Project, Session, Tenant, Tier,
+        Chain, Colleague, Invitation, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Tier,
     };
     vec![
         // account
@@ -155,6 +156,8 @@ fn rows() -> Vec<Row> {
         reads("list_limit_requests", MEMBERS, &[]),
         writes("create_limit_request", ASKERS, &[])
             .with(|_| json!({"requested_tier": "premium", "reason": "We grow."})),
+        reads("list_notifications", MEMBERS, &[]),
+        writes("read_notification", MEMBERS, &[Notification]),
         // operator
         reads("operator_list_tenants", OPERATORS, &[]),
         writes("operator_update_tenant", OPERATORS, &[Tenant])
@@ -275,6 +278,7 @@ struct Premises {
     limit_request: LimitRequestId,
     colleague: UserId,
     invitation: InvitationId,
+    notification: NotificationId,
     /// What the mail of the invitation would hold.
     invited: Opaque,
     caller: Caller,
@@ -295,6 +299,7 @@ impl Premises {
             Word::Oneself => self.user().id.to_string(),
             Word::Colleague => self.colleague.to_string(),
             Word::Invitation => self.invitation.to_string(),
+            Word::Notification => self.notification.to_string(),
             Word::Chain => "eth".into(),
             Word::Method => format!("eth_{}", self.project.0),
             Word::Tier => "standard".into(),
@@ -423,6 +428,7 @@ impl Matrix {
             let now = self.site.house.now();
             all += &format!("{:?}\n", store.invitations(*tenant, now).await.unwrap());
             all += &format!("{:?}\n", store.user(user).await.unwrap());
+            all += &format!("{:?}\n", store.read_notifications(user).await.unwrap());
             all += &format!("{:?}\n", store.sessions(user, self.site.house.now()).await.unwrap());
             all += &format!("{:?}\n", store.audit(Whose::Tenant(*tenant), 1000).await.unwrap());
             all += &format!("{:?}\n", store.audit(Whose::User(user), 1000).await.unwrap());
@@ -508,9 +514,27 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bo
     // With another owner beside, whoever calls may leave.
     let owner = member(site, tenant, Role::Owner).await;
     let (invitation, invited) = invite(site, tenant, owner).await;
-    let premises = Premises { tenant, project, key, limit_request, colleague, invitation, invited, caller };
+    let notification = notify(site, tenant).await;
+    let premises = Premises {
+        tenant,
+        project,
+        key,
+        limit_request,
+        colleague,
+        invitation,
+        notification,
+        invited,
+        caller,
+    };
     store.put_weight("eth", &premises.word(Word::Method), 3, now).await.unwrap();
     premises
+}
+
+/// A notification of a tenant that has made all its requests of the day.
+async fn notify(site: &Site, tenant: TenantId) -> NotificationId {
+    let (usage, now) = (&site.house.usage, site.house.now());
+    usage.remind(now.day(), &[(tenant, 5)].into(), &[(tenant, 5)].into(), now).await.unwrap();
+    usage.notifications(tenant).await.unwrap()[0].id
 }
 
 /// Another member, who has no password.

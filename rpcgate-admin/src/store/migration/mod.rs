@@ -4,6 +4,8 @@
 mod accounts;
 mod gateways;
 mod identity;
+mod ledger;
+mod notifications;
 mod usage;
 
 use sea_orm::DynIden;
@@ -15,7 +17,12 @@ pub(super) struct Management;
 
 impl MigratorTrait for Management {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(accounts::Accounts), Box::new(identity::Identity), Box::new(gateways::Gateways)]
+        vec![
+            Box::new(accounts::Accounts),
+            Box::new(identity::Identity),
+            Box::new(gateways::Gateways),
+            Box::new(notifications::Notifications),
+        ]
     }
 
     /// A name of its own, because usage may lie in the same database.
@@ -29,7 +36,7 @@ pub(super) struct Usage;
 
 impl MigratorTrait for Usage {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(usage::Usage)]
+        vec![Box::new(usage::Usage), Box::new(ledger::Ledger)]
     }
 
     fn migration_table_name() -> DynIden {

@@ -44,3 +44,7 @@ id! {
     /// The identifier of an invitation, a UUID. It opens nothing.
     InvitationId
 }
+id! {
+    /// The identifier of a notification, a UUID.
+    NotificationId
+}

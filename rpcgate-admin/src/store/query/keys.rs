@@ -74,7 +74,7 @@ fn of_tenant(tenant: TenantId, id: KeyId) -> Select<Entity> {
 }
 
 /// Keys that can be used at `now`.
-fn active(now: Time) -> Condition {
+pub(super) fn active(now: Time) -> Condition {
     let in_time = Condition::any().add(Column::ExpiresAt.is_null()).add(Column::ExpiresAt.gt(moment(now)));
     Condition::all().add(Column::RevokedAt.is_null()).add(in_time)
 }

@@ -1,19 +1,29 @@
 //! What is asked of the database and written to it, one file for each noun.
 
+mod allowances;
 mod attempts;
 pub(super) mod audit;
 mod callers;
 mod chains;
 pub(super) mod changes;
 mod confirmations;
+mod days;
 mod digest;
 mod events;
 mod gateways;
 mod id;
 mod invitations;
 mod keys;
+mod ledger;
 mod limit_requests;
 mod members;
+mod notification_reads;
+mod notifications;
+#[cfg(test)]
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
+#[path = "tests/mod.rs"]
+mod on_postgres;
 mod overlay;
 mod plans;
 mod projects;
@@ -39,11 +49,12 @@ pub use audit::{Audit, Whose};
 pub use callers::StoredKey;
 pub use digest::Digest;
 pub use gateways::{GatewayReport, NodeState};
-pub use id::{InvitationId, LimitRequestId, SessionId, UserId};
+pub use id::{InvitationId, LimitRequestId, NotificationId, SessionId, UserId};
 pub use invitations::{Invitation, Invited, Joining};
 pub use keys::Key;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
 pub use members::{MemberChange, MemberChanged};
+pub use notifications::Notification;
 pub use projects::{Project, ProjectChange};
 pub use refreshes::Rotation;
 pub use registrations::{Registered, Registration};

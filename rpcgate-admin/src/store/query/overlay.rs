@@ -6,7 +6,7 @@ use super::weights::weight;
 use crate::store::entity::{chain_switches, plans, weights};
 use crate::store::{Store, StoreError};
 use rpcgate_core::config::Overlay;
-use sea_orm::{EntityTrait, TransactionTrait};
+use sea_orm::EntityTrait;
 
 impl Store {
     /// What operators set over the configuration, all at one moment.
@@ -15,13 +15,12 @@ impl Store {
     /// [`StoreError::Away`].
     pub async fn overlay(&self) -> Result<Overlay, StoreError> {
         let (plans, weights, switches) = self
-            .read(async |database| {
-                let moment = database.begin().await?;
-                let plans = plans::Entity::find().all(&moment).await?;
-                let weights = weights::Entity::find().all(&moment).await?;
-                let switches = chain_switches::Entity::find().all(&moment).await?;
-                moment.rollback().await?;
-                Ok((plans, weights, switches))
+            .database
+            .look(async |moment| {
+                let plans = plans::Entity::find().all(moment).await?;
+                let weights = weights::Entity::find().all(moment).await?;
+                let switches = chain_switches::Entity::find().all(moment).await?;
+                Ok::<_, StoreError>((plans, weights, switches))
             })
             .await?;
         let mut overlay = Overlay::default();

@@ -1,5 +1,6 @@
 //! Removing what is old.
 
+use super::days;
 use super::shipment::stored;
 use super::value::moment;
 use crate::store::entity::{block_keys, blocks, marks, rollups};
@@ -16,9 +17,13 @@ const BLOCKS: u64 = 16;
 const ROLLUPS: u64 = 1_000;
 
 impl UsageStore {
-    /// Removes blocks whose events all came before `events_before`, the marks of segments that were begun before it, and
-    /// rollups of hours that were over by `rollups_before`. It goes in small steps, each a transaction of its own, so that shipping hardly waits; what
-    /// is done when it fails stays done.
+    /// Removes blocks whose events all came before `events_before`, the marks of segments that were begun and
+    /// notifications that were raised before it, and rollups and charges of hours that were over by `rollups_before`. It
+    /// goes in small steps, each a transaction of its own, so that shipping hardly waits; what is done when it fails
+    /// stays done.
+    ///
+    /// On a server blocks go a UTC day at a time, once all of it came before `events_before`. Any program may do this at
+    /// any time: where another is at it, this one leaves it to that.
     ///
     /// # Errors
     /// [`StoreError::Away`].
@@ -32,19 +37,24 @@ impl UsageStore {
             }
         }
         removed.marks = self.remove_marks(events_before).await?;
+        removed.notifications = self.remove_notifications(events_before).await?;
+        removed.charges = self.remove_charges(rollups_before).await?;
         loop {
-            let (step, is_last) = self.remove_rollups(rollups_before).await?;
+            let (step, more) = self.remove_rollups(rollups_before).await?;
             removed.rollups += step;
-            if is_last {
+            if !more {
                 break;
             }
         }
         Ok(removed)
     }
 
-    /// Removes some old blocks: how many.
+    /// Removes some old blocks: how many. None are left if there were none.
     async fn remove_blocks(&self, before: Time) -> Result<u64, StoreError> {
-        self.write(async |transaction| {
+        if self.database.server().is_some() {
+            return self.remove_day(before).await;
+        }
+        self.retire(async |transaction| {
             let oldest = blocks::Entity::find()
                 .select_only()
                 .column(blocks::Column::Id)
@@ -64,22 +74,37 @@ impl UsageStore {
         .await
     }
 
+    /// Removes the oldest day of blocks that has any, if it is old.
+    async fn remove_day(&self, before: Time) -> Result<u64, StoreError> {
+        self.retire(async |transaction| {
+            // A day without blocks says nothing about the next one.
+            while let Some(day) = days::oldest(transaction, before).await? {
+                let blocks = days::drop_day(transaction, day).await?;
+                if blocks > 0 {
+                    return Ok(blocks);
+                }
+            }
+            Ok(0)
+        })
+        .await
+    }
+
     /// Removes the marks of old segments: how many. There is one for each minute at most, so this is a small step.
     async fn remove_marks(&self, before: Time) -> Result<u64, StoreError> {
         // Segments' names begin with the millisecond in which they were begun.
         let first = Uuid::from_u128(u128::from(before.millis()) << 80);
-        self.write(async |transaction| {
+        self.retire(async |transaction| {
             let old = marks::Entity::delete_many().filter(marks::Column::Segment.lt(first));
             Ok(old.exec(transaction).await?.rows_affected)
         })
         .await
     }
 
-    /// Removes some old rollups: how many, and whether these were the last.
+    /// Removes some old rollups: how many, and whether there are more.
     async fn remove_rollups(&self, before: Time) -> Result<(u64, bool), StoreError> {
         use rollups::{Column, Entity, Model};
         let is_old = Column::Hour.lt(stored(before.hour()));
-        self.write(async |transaction| {
+        self.retire(async |transaction| {
             // Up to the row that is so many rows away: a table that is kept in the order of its key has no shorter
             // name for its rows.
             let end = Entity::find()
@@ -122,7 +147,7 @@ impl UsageStore {
             });
             let old = Condition::all().add(is_old.clone()).add_option(up_to);
             let deleted = Entity::delete_many().filter(old).exec(transaction).await?;
-            Ok((deleted.rows_affected, end.is_none()))
+            Ok((deleted.rows_affected, end.is_some()))
         })
         .await
     }

@@ -1,6 +1,7 @@
-//! Shipments: rollups, blocks and marks, in one transaction.
+//! Shipments: rollups, charges, notifications, blocks and marks, in one transaction.
 
 use super::value::{count, moment};
+use super::{days, ledger, notifications};
 use crate::store::entity::{block_keys, blocks, marks, rollups};
 use crate::store::{ShipError, StoreError, UsageStore};
 use crate::usage::method::{self, Crowd, Room};
@@ -10,12 +11,12 @@ use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
 use rpcgate_core::tally::Transport;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, InsertStatement, OnConflict, Query};
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// Rows of one statement: few enough that no database runs out of variables (SQLite has 32,766 of them, and a rollup
 /// takes 23), and always as many where there are enough, so that statements are prepared once.
-const ROWS: usize = 256;
+pub(super) const ROWS: usize = 256;
 
 impl UsageStore {
     /// Up to where the segments of a gateway are shipped, from segment `oldest` on. One of which nothing was shipped has
@@ -41,8 +42,8 @@ impl UsageStore {
         .await
     }
 
-    /// Takes a shipment: adds its rollups to those that are there, keeps its blocks in place of those with the same
-    /// id, and moves the marks. All of it or nothing.
+    /// Takes a shipment: adds its rollups and charges to those that are there, keeps its blocks in place of those with
+    /// the same id, and moves the marks. All of it or nothing.
     ///
     /// Of a project's methods in an hour only so many are told apart, those that are in the database first (contract,
     /// "Usage"); the others are added up under one name.
@@ -51,6 +52,20 @@ impl UsageStore {
     /// [`ShipError::Moved`] if a mark does not stand where the shipment begins; what else can happen is a
     /// [`StoreError`].
     pub async fn ship(&self, shipment: &Shipment) -> Result<(), ShipError> {
+        self.ship_noting(shipment, &BTreeMap::new()).await
+    }
+
+    /// Does the same, and raises the notifications that the shipment makes due. `allowances` are the requests that the
+    /// plans let all keys of a tenant make in a day: of a tenant that is not among them nothing is known, and what is
+    /// due to it is left to [`remind`](UsageStore::remind).
+    ///
+    /// # Errors
+    /// As [`ship`](UsageStore::ship).
+    pub async fn ship_noting(
+        &self,
+        shipment: &Shipment,
+        allowances: &BTreeMap<TenantId, u64>,
+    ) -> Result<(), ShipError> {
         let mut strangers = self.known().strangers(&shipment.folded.rollups);
         let settled = self
             .write(async |transaction| {
@@ -62,6 +77,9 @@ impl UsageStore {
                 for chunk in rollups.chunks(ROWS) {
                     transaction.execute(&add(chunk)?).await?;
                 }
+                ledger::charge(transaction, &shipment.folded.charges).await?;
+                notifications::note(transaction, &shipment.folded, allowances).await?;
+                days::prepare(transaction, &days::of(&shipment.blocks)).await?;
                 for block in &shipment.blocks {
                     keep(transaction, block).await?;
                 }
@@ -266,6 +284,6 @@ pub(super) const fn transport_code(transport: Transport) -> i16 {
     }
 }
 
-fn misshapen(error: sea_orm::sea_query::error::Error) -> StoreError {
+pub(super) fn misshapen(error: sea_orm::sea_query::error::Error) -> StoreError {
     StoreError::Sql(Box::new(error))
 }

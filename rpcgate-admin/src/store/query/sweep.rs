@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Rows of one step.
 const STEP: u64 = 500;
 
-/// How long an entry of the audit is kept: as long as the usage of the same time.
+/// How long an entry of the audit is kept, and a note of who has read what: as long as the usage of the same time.
 const AUDIT: Duration = Duration::from_secs(400 * 86_400);
 
 /// What was removed because its time was over.
@@ -37,6 +37,8 @@ pub struct Swept {
     pub audit: u64,
     /// Changes that every gateway has heard of.
     pub changes: u64,
+    /// Notes of who has read what.
+    pub reads: u64,
 }
 
 /// Removes rows that are `old`, `limit` at most: how many.
@@ -52,9 +54,9 @@ pub(super) async fn remove<E: EntityTrait>(
 
 impl Store {
     /// Removes what has expired: sessions and tokens, what was counted for a lock that is over, solutions that nobody
-    /// can use again, accounts that were not confirmed within 7 days, entries of the audit after 400 days, changes after
-    /// an hour. It goes in small steps, each a transaction of its own, so that other writes hardly wait; what is done
-    /// when it fails stays done.
+    /// can use again, accounts that were not confirmed within 7 days, entries of the audit and notes of who has read
+    /// what after 400 days, changes after an hour. It goes in small steps, each a transaction of its own, so that other
+    /// writes hardly wait; what is done when it fails stays done.
     ///
     /// # Errors
     /// [`StoreError::Away`].
@@ -76,6 +78,7 @@ impl Store {
             accounts: self.unconfirmed(now).await?,
             audit: self.all::<audit::Entity>(audit::Column::Number, past).await?,
             changes: self.all::<changes::Entity>(changes::Column::Number, told).await?,
+            reads: self.forget_read(moment(now).saturating_sub(kept)).await?,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Values as columns hold them.
 
 use crate::store::StoreError;
+use crate::store::error::columns_of;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::{DbErr, SqlErr};
@@ -54,9 +55,12 @@ pub(super) fn insert_error(
 ) -> StoreError {
     match error.sql_err() {
         Some(SqlErr::ForeignKeyConstraintViolation(_)) => StoreError::NotFound(parent),
-        // Every database names the column, or an index that is named after it.
+        // Every database names the column, or an index that is named after it; PostgreSQL names the columns apart from
+        // what is called the error, since it calls a primary key after its table.
         Some(SqlErr::UniqueConstraintViolation(text)) => {
-            let value = unique.filter(|(column, _)| text.contains(column)).map_or("id", |(_, name)| name);
+            let columns = columns_of(&error).unwrap_or_default();
+            let is_it = |column: &str| text.contains(column) || columns.contains(column);
+            let value = unique.filter(|(column, _)| is_it(column)).map_or("id", |(_, name)| name);
             StoreError::Taken { what, value }
         }
         _ => error.into(),

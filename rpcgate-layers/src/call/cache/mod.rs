@@ -29,7 +29,7 @@ mod journey;
 mod store;
 
 pub use flight::Flights;
-pub use store::MokaReplies;
+pub use store::{Looks, MokaReplies};
 
 use flight::Joined;
 use futures_util::future::Either;

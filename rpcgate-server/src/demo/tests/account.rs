@@ -359,7 +359,7 @@ async fn a_database_that_cannot_be_used_is_named() {
     let missing = url_of(&home.path().join("nowhere/x.db"));
     let outdated = url_of(&home.path().join("x.db"));
     for (text, code, words) in [
-        ("url = \"postgres://u:hunter2@h/db\"".to_owned(), 2, "database.url: "),
+        ("url = \"postgres://u:hunter2@h/db?sslmode=hunter2\"".to_owned(), 2, "database.url: "),
         (format!("url = {missing:?}"), 1, "nowhere/x.db: the folder"),
         (format!("url = {outdated:?}\nmigrate = false"), 1, "x.db: the schema is not up to date"),
     ] {

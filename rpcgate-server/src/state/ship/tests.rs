@@ -1,12 +1,12 @@
+use super::super::allowances::tests::Told;
 use super::super::pack::REST;
 use super::*;
 use crate::journal::JournalOptions;
 use crate::telemetry::tests::Lines;
 use parking_lot::Mutex;
 use rpcgate_admin::store::url_of;
-use rpcgate_admin::usage::{Metrics, Period, UsageAsk, Window};
-use rpcgate_core::caller::TenantId;
-use rpcgate_core::clock::{ManualClock, Time};
+use rpcgate_admin::usage::{Metrics, Notice, Period, UsageAsk, Window};
+use rpcgate_core::clock::ManualClock;
 use rpcgate_core::config::{self, LogFormat};
 use rpcgate_core::seam::ledger::{Ledger, Line, Outcome, Record};
 use rpcgate_core::seam::suite;
@@ -50,14 +50,18 @@ impl Harbour for Way {
         })
     }
 
-    fn ship<'a>(&'a self, shipment: &'a Shipment) -> Later<'a, Result<(), ShipError>> {
+    fn ship<'a>(
+        &'a self,
+        shipment: &'a Shipment,
+        allowances: &'a BTreeMap<TenantId, u64>,
+    ) -> Later<'a, Result<(), ShipError>> {
         Box::pin(async move {
             if *self.closed.lock() {
                 return Err(StoreError::Away("the way is closed".into()).into());
             }
             let fate = self.fates.lock().pop_front().unwrap_or(Fate::Stored);
             if fate != Fate::Lost {
-                self.usage.ship(shipment).await?;
+                self.usage.ship_noting(shipment, allowances).await?;
                 self.shipped.lock().push(shipment.clone());
             }
             match fate {
@@ -65,6 +69,10 @@ impl Harbour for Way {
                 Fate::Unheard | Fate::Lost => Err(StoreError::Away("no answer".into()).into()),
             }
         })
+    }
+
+    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> Later<'a, Result<(), StoreError>> {
+        Harbour::remind(&self.usage, day, asked, now)
     }
 }
 
@@ -447,4 +455,84 @@ async fn it_runs_until_it_is_told_to_end() {
     desk.call(10);
     shipper.ship_all().await;
     assert_eq!(desk.stored().await, (11, 55));
+}
+
+/// What the tenants were told of, each with the number of requests.
+async fn told(desk: &Desk) -> Vec<(Notice, u64)> {
+    let mut told = Vec::new();
+    for tenant in 0..2 {
+        let all = desk.way.usage.notifications(TenantId(tenant)).await.unwrap();
+        told.extend(all.iter().rev().map(|one| (one.notice, one.counted)));
+    }
+    told
+}
+
+const USED_UP: [(Notice, u64); 3] =
+    [(Notice::DailyRequests80, 25), (Notice::DailyRequests95, 25), (Notice::DailyRequests100, 25)];
+
+#[tokio::test]
+async fn what_is_used_up_is_told_once_whatever_becomes_of_shipments() {
+    for fate in [Fate::Stored, Fate::Unheard, Fate::Lost] {
+        let desk = Desk::new().await;
+        let source = Arc::new(Told::default());
+        *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 1_000)].into();
+        desk.way.fates.lock().push_back(fate);
+        desk.calls(0..50);
+        let mut shipper = desk.shipper();
+        shipper.notify(source.clone());
+        assert_eq!(shipper.round().await.is_ok(), fate == Fate::Stored);
+        assert_eq!(told(&desk).await.is_empty(), fate == Fate::Lost, "{fate:?}");
+        shipper.ship_all().await;
+        assert_eq!(told(&desk).await, USED_UP, "{fate:?}");
+        // Killed, and begun anew.
+        let mut shipper = desk.shipper();
+        shipper.notify(source);
+        shipper.remind().await;
+        desk.calls(50..60);
+        shipper.ship_all().await;
+        assert_eq!(told(&desk).await, USED_UP, "{fate:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_could_know_when_it_was_shipped_is_told_later() {
+    let desk = Desk::new().await;
+    desk.calls(0..50);
+    let mut shipper = desk.shipper();
+    shipper.ship_all().await;
+    let source = Arc::new(Told::default());
+    *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 1_000)].into();
+    *source.away.lock() = true;
+    shipper.notify(source.clone());
+    shipper.remind().await;
+    assert_eq!(told(&desk).await, []);
+    *source.away.lock() = false;
+    desk.clock.advance(REMINDER_AGAIN - Duration::from_millis(1));
+    shipper.remind().await;
+    assert_eq!(told(&desk).await, [], "it is not asked at once again");
+    desk.clock.advance(Duration::from_millis(1));
+    shipper.remind().await;
+    assert_eq!(told(&desk).await, USED_UP);
+    // A key less, and what was used is more of what is left.
+    *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 30)].into();
+    desk.clock.advance(REMINDER);
+    shipper.remind().await;
+    assert_eq!(told(&desk).await[3..], [(Notice::DailyRequests80, 25)]);
+}
+
+#[tokio::test]
+async fn what_was_shipped_before_midnight_is_told_soon_after_it_and_not_for_ever() {
+    for (late, is_told) in [(REST_OF_DAY, true), (2 * REST_OF_DAY, false)] {
+        let desk = Desk::new().await;
+        desk.calls(0..50);
+        let mut shipper = desk.shipper();
+        shipper.ship_all().await;
+        let source = Arc::new(Told::default());
+        *source.allowed.lock() = [(TenantId(0), 25)].into();
+        shipper.notify(source);
+        let midnight = Time::from_secs((NOW.day() + 1) * 86_400);
+        desk.clock.advance(midnight.since(NOW) + late - Duration::from_secs(1));
+        shipper.remind().await;
+        assert_eq!(!told(&desk).await.is_empty(), is_told, "{late:?}");
+    }
 }

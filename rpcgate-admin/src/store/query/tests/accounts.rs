@@ -158,7 +158,7 @@ async fn another_token_takes_the_place_of_the_first() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_who_use_one_token_one_confirms() {
     let (dir, store) = empty().await;
-    let second = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+    let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     register(&store, 1, "a@b.example", now()).await;
     let done = at_once(20, |number| {
         let store = if number % 2 == 0 { store.clone() } else { second.clone() };

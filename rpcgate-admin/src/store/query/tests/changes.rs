@@ -3,7 +3,7 @@ use super::*;
 const HOUR: u64 = 3_600;
 
 /// A change at each of these seconds.
-async fn changed(seconds: &[u64]) -> (TempDir, Store) {
+async fn changed(seconds: &[u64]) -> (Site, Store) {
     let (dir, store) = empty().await;
     for second in seconds {
         store.switch_chain("toy", true, later(*second)).await.unwrap();

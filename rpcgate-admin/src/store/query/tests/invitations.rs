@@ -34,7 +34,7 @@ async fn join(store: &Store, number: u128, user: u128, now: Time) -> Result<Opti
 }
 
 /// A store with an owner, who is the user 1.
-async fn owned() -> (TempDir, Store) {
+async fn owned() -> (Site, Store) {
     let (dir, store) = empty().await;
     store.create_user(&user(1, "owner@b.example")).await.unwrap();
     (dir, store)
@@ -175,7 +175,7 @@ async fn an_address_that_has_an_account_by_now_cannot_join_and_uses_nothing_up()
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_who_use_one_token_one_joins() {
     let (dir, store) = owned().await;
-    let second = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+    let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     invite(&store, &invitation(1, 1), 1).await;
     let done = at_once(20, |number| {
         let store = if number % 2 == 0 { store.clone() } else { second.clone() };

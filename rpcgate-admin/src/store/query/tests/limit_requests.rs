@@ -50,7 +50,7 @@ async fn a_tenant_asks_for_one_plan_at_a_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_requests_at_once_one_is_made() {
     let (dir, store) = empty().await;
-    let second = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+    let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let made = at_once(20, |number| {
         let store = if number % 2 == 0 { store.clone() } else { second.clone() };
         async move { store.create_limit_request(&request(number)).await }

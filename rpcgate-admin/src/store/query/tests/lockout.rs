@@ -61,7 +61,7 @@ async fn an_address_is_locked_however_it_is_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_two_hundred_wrong_guesses_at_once_five_are_looked_at() {
     let (dir, store) = empty().await;
-    let second = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+    let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let guesses = at_once(200, |number| {
         let store = if number % 2 == 0 { store.clone() } else { second.clone() };
         async move { begin(&store, EMAIL, later(number as u64 % 3)).await }
@@ -134,8 +134,10 @@ async fn strangers_cannot_fill_the_table() {
 async fn no_address_is_kept_in_the_clear() {
     let (dir, store) = empty().await;
     may(&store, "somebody@b.example", now()).await;
+    // A server's files are its own, and hold the same.
+    let Some(folder) = dir.folder() else { return };
     for name in ["rpcgate.db", "rpcgate.db-wal"] {
-        let bytes = std::fs::read(dir.path().join(name)).unwrap();
+        let bytes = std::fs::read(folder.join(name)).unwrap();
         assert!(!bytes.windows(8).any(|part| part == b"somebody"), "{name}");
     }
 }

@@ -67,7 +67,7 @@ async fn of_many_owners_who_go_at_once_one_stays() {
     // Each leaves by itself, or each is unmade by the next one.
     for (role, by) in [(None, 0), (Some(Role::Developer), 1)] {
         let (dir, store) = empty().await;
-        let second = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+        let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
         for number in 0..12 {
             member(&store, number, Role::Owner).await;
         }

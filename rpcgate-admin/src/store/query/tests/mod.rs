@@ -7,9 +7,11 @@ mod invitations;
 mod limit_requests;
 mod lockout;
 mod members;
+mod notifications;
 mod projects;
 mod sessions;
 
+use crate::store::site::Site;
 use crate::store::{
     Audit, Digest, Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id, url_of,
 };
@@ -20,12 +22,11 @@ use rpcgate_core::plan::{Plan, Price, Tier};
 use rpcgate_core::seam::changes::{Change, Changes};
 use rpcgate_core::seam::suite;
 use rpcgate_core::secret::KeyHash;
-use sea_orm::{ConnectionTrait, DbBackend, Statement};
+use sea_orm::{ConnectionTrait, Statement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
@@ -124,21 +125,29 @@ async fn at_once<T: Send + 'static, W: Future<Output = T> + Send + 'static>(
 async fn rows(store: &Store, table: &str) -> i64 {
     let sql = format!("SELECT COUNT(*) FROM {table}");
     let counted = store.read(async |database| {
-        let row = database.query_one_raw(Statement::from_string(DbBackend::Sqlite, sql)).await?;
+        let row =
+            database.query_one_raw(Statement::from_string(database.get_database_backend(), sql)).await?;
         Ok(row.unwrap().try_get_by_index(0)?)
     });
     counted.await.unwrap()
 }
 
-fn url(dir: &TempDir) -> String {
-    url_of(&dir.path().join("rpcgate.db"))
+/// Does what `sql` says, as whoever has the database could. It is written as SQLite has it.
+async fn fill(store: &Store, sql: &str) {
+    let sql = match store.database.server() {
+        None => sql.to_owned(),
+        Some(_) => sql
+            .replace("randomblob(16)", "gen_random_uuid()")
+            .replace("randomblob(32)", "sha256(gen_random_uuid()::text::bytea)"),
+    };
+    store.transact(async |transaction| Ok(transaction.execute_unprepared(&sql).await?)).await.unwrap();
 }
 
 /// A store with two tenants, and a project of the first.
-async fn empty() -> (TempDir, Store) {
-    let dir = tempfile::tempdir().unwrap();
+async fn empty() -> (Site, Store) {
+    let dir = Site::of(module_path!());
     // A loaded machine may be slow; no test here is about the deadline.
-    let store = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+    let store = dir.store_within(Duration::from_secs(60)).await.unwrap();
     store.create_tenant(&tenant(TENANT)).await.unwrap();
     store.create_tenant(&tenant(OTHER)).await.unwrap();
     store.create_project(&project(PROJECT)).await.unwrap();
@@ -146,7 +155,7 @@ async fn empty() -> (TempDir, Store) {
 }
 
 /// The same with a key.
-async fn seeded() -> (TempDir, Store) {
+async fn seeded() -> (Site, Store) {
     let (dir, store) = empty().await;
     store.create_key(&key(KEY, hash()), now()).await.unwrap();
     (dir, store)
@@ -412,19 +421,23 @@ async fn everything_is_there_again_after_reopening() {
     store.switch_chain("toy", false, now()).await.unwrap();
     let before = (found(&store).await, store.overlay().await.unwrap(), store.since(0).await.unwrap());
     assert_eq!(before.0.caller.quota, quota);
+    let mut urls = vec![dir.url().to_owned(); 2];
     // What lies on the disk at this moment, as if the process had been killed: the log is not folded in.
     let killed = tempfile::tempdir().unwrap();
-    for name in ["rpcgate.db", "rpcgate.db-wal"] {
-        std::fs::copy(dir.path().join(name), killed.path().join(name)).unwrap();
+    if let Some(folder) = dir.folder() {
+        for name in ["rpcgate.db", "rpcgate.db-wal"] {
+            std::fs::copy(folder.join(name), killed.path().join(name)).unwrap();
+        }
+        urls.insert(0, url_of(&killed.path().join("rpcgate.db")));
     }
     store.close().await;
-    for dir in [&killed, &dir, &dir] {
-        let store = Store::open(&url(dir), true).await.unwrap();
+    for url in &urls {
+        let store = Store::open(url, true).await.unwrap();
         let after = (found(&store).await, store.overlay().await.unwrap(), store.since(0).await.unwrap());
         assert_eq!(after, before);
         store.close().await;
     }
-    let store = Store::open(&url(&dir), false).await.unwrap();
+    let store = Store::open(dir.url(), false).await.unwrap();
     store.switch_chain("toy", true, now()).await.unwrap();
     assert_eq!(store.newest_change().await.unwrap(), before.2.last().unwrap().number + 1);
 }
@@ -432,7 +445,7 @@ async fn everything_is_there_again_after_reopening() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn writers_in_two_programs_each_get_their_turn() {
     let (dir, first) = empty().await;
-    let second = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+    let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let writers: Vec<_> = (0..40)
         .map(|number| {
             let store = if number % 2 == 0 { first.clone() } else { second.clone() };

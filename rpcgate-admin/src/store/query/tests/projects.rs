@@ -133,11 +133,6 @@ async fn what_operators_set_can_be_read_piece_by_piece() {
     assert_eq!(store.plan_changes().await.unwrap(), BTreeMap::from([(Tier::Free, change)]));
 }
 
-/// Does what `sql` says, as whoever has the file could.
-async fn fill(store: &Store, sql: &str) {
-    store.transact(async |transaction| Ok(transaction.execute_unprepared(sql).await?)).await.unwrap();
-}
-
 const COUNT: &str = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 999)";
 
 #[tokio::test]

@@ -25,7 +25,7 @@ fn confirmed(id: u128) -> User {
 }
 
 /// A store with two users, who have no session.
-async fn manned() -> (TempDir, Store) {
+async fn manned() -> (Site, Store) {
     let (dir, store) = empty().await;
     store.create_user(&confirmed(1)).await.unwrap();
     store.create_user(&confirmed(2)).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_token_that_is_used_again_ends_the_session_and_no_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_who_use_one_refresh_token_one_succeeds_and_the_session_ends() {
     let (dir, store) = manned().await;
-    let second = Store::open_within(&url(&dir), true, Duration::from_secs(60)).await.unwrap();
+    let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     open(&store, &session(1, now()), "a").await;
     let done = at_once(20, |number| {
         let store = if number % 2 == 0 { store.clone() } else { second.clone() };
@@ -123,12 +123,10 @@ async fn a_new_token_must_be_new() {
 async fn a_session_with_too_many_refresh_tokens_ends() {
     let (_dir, store) = manned().await;
     open(&store, &session(1, now()), "a").await;
-    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9998) \
-                INSERT INTO refreshes SELECT CAST('used ' || i AS BLOB), (SELECT id FROM sessions), \
-                (SELECT expires_at FROM sessions), 1 FROM n";
-    let transaction = store.database.begin().await.unwrap();
-    transaction.execute_unprepared(fill).await.unwrap();
-    transaction.commit().await.unwrap();
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9998) \
+                INSERT INTO refreshes SELECT randomblob(32), (SELECT id FROM sessions), \
+                (SELECT expires_at FROM sessions), true FROM n";
+    fill(&store, sql).await;
     assert!(matches!(rotate(&store, "a", "b", now()).await, Rotation::Done(..)));
     assert_eq!(rows(&store, "refreshes").await, 10_000);
     assert_eq!(rotate(&store, "b", "c", now()).await, Rotation::Unknown);

@@ -1,0 +1,233 @@
+//! What holds of a server alone: it can be away, frozen, or shared.
+
+use super::*;
+use crate::store::entity::chain_switches;
+use crate::store::migration::{Management, Usage};
+use crate::store::site::Site;
+use crate::store::site::postgres::Postgres;
+use rpcgate_core::clock::{Clock, SystemClock};
+use sea_orm::EntityTrait;
+use std::net::SocketAddr;
+use tokio::net::{TcpListener, TcpStream};
+
+/// Enough for a server that answers, on a loaded machine too.
+const ENOUGH: Duration = Duration::from_secs(60);
+
+fn place(url: &str) -> Place {
+    Place::parse(url).unwrap()
+}
+
+async fn open(url: &str, deadline: Duration) -> Database {
+    // Opening may take its time on a loaded machine; what comes then is what the deadline is about.
+    let database = Database::open::<Management>(&place(url), true, Turn::Management, ENOUGH).await.unwrap();
+    let line = |writes| Line::open(&database.writer.place, writes, deadline);
+    let (writer, readers) = (line(true).await.unwrap(), line(false).await.unwrap());
+    Database { writer, readers, deadline, ..database }
+}
+
+async fn count(database: &Database) -> Result<usize, StoreError> {
+    database.read(async |reader| Ok(chain_switches::Entity::find().all(reader).await?.len())).await
+}
+
+async fn switch(database: &Database, chain: &str) -> Result<(), StoreError> {
+    let sql = format!("INSERT INTO chain_switches (chain, enabled) VALUES ('{chain}', true)");
+    let write = async |transaction: &DatabaseTransaction| {
+        transaction.execute_unprepared(&sql).await?;
+        Ok(())
+    };
+    database.transact(write).await
+}
+
+/// Does `work` until it succeeds.
+async fn until<T>(work: impl AsyncFn() -> Result<T, StoreError>) -> T {
+    for _ in 0..600 {
+        match work().await {
+            Ok(done) => return done,
+            Err(error) => assert!(matches!(error, StoreError::Away(_)), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the database does not come back");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn programs_that_open_a_new_database_together_all_succeed() {
+    let site = Site::server();
+    let opening: Vec<_> = (0..8)
+        .map(|number| {
+            let place = place(site.url());
+            tokio::spawn(async move {
+                let management = Database::open::<Management>(&place, true, Turn::Management, ENOUGH);
+                let usage = Database::open::<Usage>(&place, true, Turn::Usage, ENOUGH);
+                let (management, usage) = tokio::join!(management, usage);
+                switch(&management.unwrap(), &format!("c{number}")).await.unwrap();
+                usage.unwrap();
+            })
+        })
+        .collect();
+    for opened in opening {
+        opened.await.unwrap();
+    }
+    assert_eq!(count(&open(site.url(), ENOUGH).await).await.unwrap(), 8);
+}
+
+#[tokio::test]
+async fn an_old_or_newer_schema_is_refused() {
+    let site = Site::server();
+    let at = place(site.url());
+    let open_only = || async {
+        let opened = Database::open::<Management>(&at, false, Turn::Management, ENOUGH);
+        opened.await.map(drop)
+    };
+    let outdated = open_only().await.unwrap_err().to_string();
+    assert!(outdated.contains("run rpcgate-admin migrate") && !outdated.contains("secret"), "{outdated}");
+    let database = open(site.url(), ENOUGH).await;
+    open_only().await.unwrap();
+    let newer = "INSERT INTO management_migrations (version, applied_at) VALUES ('9999_later', 1)";
+    let write = async |transaction: &DatabaseTransaction| {
+        transaction.execute_unprepared(newer).await?;
+        Ok::<_, StoreError>(())
+    };
+    database.transact(write).await.unwrap();
+    let error = open_only().await.unwrap_err().to_string();
+    assert!(error.ends_with("was made by a newer version of this program"), "{error}");
+}
+
+#[tokio::test]
+async fn what_keeps_a_server_from_being_used_is_told_without_the_password() {
+    let url = Site::server().url().to_owned();
+    let address = Postgres::shared().address();
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    for (url, why, is_away) in [
+        (format!("{url}x"), "does not exist", false),
+        (url.replace("not%20a%20secret", "another%20secret"), "password authentication failed", false),
+        (url.replace(&address.to_string(), &free.to_string()), "onnection refused", true),
+    ] {
+        let at = place(&url);
+        let opened = Database::open::<Management>(&at, true, Turn::Management, ENOUGH);
+        let error = opened.await.unwrap_err();
+        assert_eq!(matches!(error, StoreError::Away(_)), is_away, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(why) && !text.contains("secret"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn calls_of_a_frozen_server_end_with_the_deadline_and_go_on_when_it_does() {
+    let server = Postgres::launch();
+    let deadline = Duration::from_millis(700);
+    let database = open(&server.database(), deadline).await;
+    until(async || switch(&database, "before").await).await;
+    let clock = SystemClock::new();
+    server.freeze();
+    for _ in 0..4 {
+        for is_write in [false, true] {
+            let from = clock.elapsed();
+            let done = if is_write { switch(&database, "x").await } else { count(&database).await.map(drop) };
+            let took = clock.elapsed().saturating_sub(from);
+            let error = done.unwrap_err();
+            assert_eq!(error.to_string(), "the database cannot be reached now: no answer within 700ms");
+            assert!(took >= deadline && took < deadline * 8, "{took:?}");
+        }
+    }
+    server.thaw();
+    let before = until(async || count(&database).await).await;
+    // What began while it was frozen may have been done, at most once: there is one of each name.
+    assert!((1..=2).contains(&before), "{before}");
+    until(async || switch(&database, "after").await).await;
+    assert!(count(&database).await.unwrap() > before);
+}
+
+#[tokio::test]
+async fn a_server_that_was_stopped_is_used_again_when_it_is_back() {
+    let mut server = Postgres::launch();
+    let database = open(&server.database(), Duration::from_millis(700)).await;
+    until(async || switch(&database, "before").await).await;
+    server.stop();
+    for _ in 0..3 {
+        assert!(matches!(count(&database).await, Err(StoreError::Away(_))));
+        assert!(matches!(switch(&database, "x").await, Err(StoreError::Away(_))));
+    }
+    server.start();
+    assert_eq!(until(async || count(&database).await).await, 1, "what was committed is there, and no more");
+    until(async || switch(&database, "after").await).await;
+}
+
+/// Passes bytes on to `to` on each connection, until `mute` is told: from then on nothing passes on those that are
+/// there, and they stay open.
+async fn relay(to: SocketAddr, mute: tokio::sync::watch::Receiver<u32>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = listener.accept().await {
+            let mut mute = mute.clone();
+            mute.mark_unchanged();
+            tokio::spawn(async move {
+                let mut far = TcpStream::connect(to).await.unwrap();
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut near, &mut far) => return,
+                    _ = mute.changed() => {}
+                }
+                std::future::pending::<()>().await;
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn connections_that_never_say_a_word_again_are_replaced() {
+    let site = Site::server();
+    let (tell, told) = tokio::sync::watch::channel(0);
+    let server = Postgres::shared().address();
+    let near = relay(server, told).await;
+    let url = site.url().replace(&server.to_string(), &near.to_string());
+    let database = open(&url, Duration::from_millis(700)).await;
+    until(async || switch(&database, "before").await).await;
+    assert_eq!(until(async || count(&database).await).await, 1);
+    tell.send(1).unwrap();
+    // There is one connection for writes. For reads there may be another that is new.
+    assert!(matches!(switch(&database, "x").await, Err(StoreError::Away(_))));
+    assert_eq!(until(async || count(&database).await).await, 1);
+    until(async || switch(&database, "after").await).await;
+    assert_eq!(until(async || count(&database).await).await, 2);
+}
+
+#[tokio::test]
+async fn a_program_that_is_frozen_while_it_writes_holds_others_up_no_longer_than_the_server_lets_it() {
+    let site = Site::server();
+    let frozen = open(site.url(), Duration::from_secs(1)).await;
+    let other = open(site.url(), ENOUGH).await;
+    let held = frozen.begin().await.unwrap();
+    held.execute_unprepared("INSERT INTO chain_switches VALUES ('half', true)").await.unwrap();
+    switch(&other, "whole").await.unwrap();
+    assert!(held.commit().await.is_err(), "the server has ended it");
+    assert_eq!(count(&other).await.unwrap(), 1);
+    until(async || switch(&frozen, "again").await).await;
+}
+
+#[tokio::test]
+async fn readers_cannot_write() {
+    let site = Site::server();
+    let database = open(site.url(), ENOUGH).await;
+    let written = database.read(async |reader| {
+        let sql = "INSERT INTO chain_switches VALUES ('toy', true)";
+        Ok::<_, StoreError>(reader.execute_unprepared(sql).await?)
+    });
+    assert!(written.await.is_err());
+    assert_eq!(count(&database).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn where_one_is_at_it_another_leaves_it_to_that() {
+    let site = Site::server();
+    let (one, other) = (open(site.url(), ENOUGH).await, open(site.url(), ENOUGH).await);
+    let nothing = async |_: &DatabaseTransaction| Ok::<_, StoreError>(());
+    let both = one.transact_alone(Turn::Retention, async |_| {
+        let left = other.transact_alone(Turn::Retention, nothing).await?;
+        switch(&other, "toy").await?;
+        Ok::<_, StoreError>(left)
+    });
+    assert_eq!(both.await.unwrap(), Some(None), "and writes go on");
+    assert_eq!(other.transact_alone(Turn::Retention, nothing).await.unwrap(), Some(()));
+}

@@ -1,0 +1,20 @@
+//! Requests that tenants' plan windows have counted in a UTC day. Rollups say the same, but of many rows, and
+//! notifications look at it with every shipment.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "daily_requests")]
+pub(crate) struct Model {
+    /// Number of the day, counted from 1970.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) day: i64,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) tenant: Uuid,
+    pub(crate) requests: i64,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

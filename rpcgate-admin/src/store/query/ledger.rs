@@ -1,0 +1,116 @@
+//! The billing ledger.
+
+use super::shipment::{ROWS, misshapen, stored};
+use super::value::{count, tier};
+use crate::store::entity::ledger::{Column, Entity};
+use crate::store::{StoreError, UsageStore};
+use crate::usage::{Charge, Charged};
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Price;
+use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict, Query};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use std::ops::Range;
+use uuid::Uuid;
+
+/// Hours of one step of removal.
+const STEP: i64 = 24;
+
+/// Adds charges, no two of which have the same names, to those that are there.
+pub(super) async fn charge(transaction: &DatabaseTransaction, charges: &[Charge]) -> Result<(), StoreError> {
+    const NAMES: [Column; 5] = [Column::Tenant, Column::Hour, Column::Project, Column::Tier, Column::Price];
+    const SUMS: [Column; 2] = [Column::Calls, Column::Units];
+    for chunk in charges.chunks(ROWS) {
+        let mut insert = Query::insert();
+        insert.into_table(Entity).columns(NAMES.into_iter().chain(SUMS));
+        for charge in chunk {
+            let values: [Expr; 7] = [
+                Uuid::from_u128(charge.tenant.0).into(),
+                stored(charge.hour).into(),
+                Uuid::from_u128(charge.project.0).into(),
+                charge.tier.name().into(),
+                stored(charge.price.0).into(),
+                stored(charge.calls).into(),
+                stored(charge.units).into(),
+            ];
+            insert.values(values).map_err(misshapen)?;
+        }
+        let sum = |sum| (sum, Expr::col((Entity, sum)).add(Expr::col((Alias::new("excluded"), sum))));
+        let there = OnConflict::columns(NAMES).values(SUMS.map(sum)).to_owned();
+        transaction.execute(insert.on_conflict(there)).await?;
+    }
+    Ok(())
+}
+
+impl UsageStore {
+    /// What a tenant was charged in the UTC hours with these numbers: a row for each project, tier and price, in this
+    /// order. The amounts of all rows, added up, are what it owes for them.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn bill(&self, tenant: TenantId, hours: Range<u64>) -> Result<Vec<Charged>, StoreError> {
+        self.read(async |database| {
+            let sums = Entity::find()
+                .select_only()
+                .columns([Column::Project, Column::Tier, Column::Price])
+                // PostgreSQL's sum of bigints is no bigint.
+                .column_as(Column::Calls.sum().cast_as("bigint"), "all_calls")
+                .column_as(Column::Units.sum().cast_as("bigint"), "all_units")
+                .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+                .filter(Column::Hour.gte(stored(hours.start)))
+                .filter(Column::Hour.lt(stored(hours.end)))
+                .group_by(Column::Project)
+                .group_by(Column::Tier)
+                .group_by(Column::Price)
+                .order_by_asc(Column::Project)
+                .order_by_asc(Column::Tier)
+                .order_by_asc(Column::Price);
+            let rows: Vec<(Uuid, String, i64, i64, i64)> = sums.into_tuple().all(database).await?;
+            let read = |(project, name, price, calls, units): (Uuid, String, i64, i64, i64)| {
+                Ok(Charged {
+                    project: ProjectId(project.as_u128()),
+                    tier: tier(&name)?,
+                    price: Price(count("price", price)?),
+                    calls: count("number of calls", calls)?,
+                    units: count("number of Compute Units", units)?,
+                })
+            };
+            rows.into_iter().map(read).collect()
+        })
+        .await
+    }
+
+    /// Removes charges of hours that were over by `before`, some hours at a time: how many.
+    pub(super) async fn remove_charges(&self, before: Time) -> Result<u64, StoreError> {
+        let end = stored(before.hour());
+        let mut removed = 0;
+        loop {
+            let step = self
+                .retire(async |transaction| {
+                    let oldest = Entity::find().select_only().column(Column::Hour);
+                    let oldest = oldest.filter(Column::Hour.lt(end)).order_by_asc(Column::Hour).limit(1);
+                    let Some(first) = oldest.into_tuple::<i64>().one(transaction).await? else {
+                        return Ok(None);
+                    };
+                    let old = Column::Hour.lt(std::cmp::min(end, first.saturating_add(STEP)));
+                    let done = Entity::delete_many().filter(old).exec(transaction).await?;
+                    Ok(Some(done.rows_affected))
+                })
+                .await?;
+            match step {
+                Some(step) => removed += step,
+                None => return Ok(removed),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
+#[path = "ledger/tests.rs"]
+mod on_postgres;
+#[cfg(test)]
+mod tests;

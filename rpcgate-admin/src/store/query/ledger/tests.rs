@@ -1,0 +1,170 @@
+use super::*;
+use crate::store::site::Site;
+use crate::store::{Mark, ShipError, Shipment};
+use crate::usage::ask::Only;
+use crate::usage::sample::{self, Deed, HOUR, deed, item, recount};
+use crate::usage::{Amount, Blocks, Fold, UsageAsk, Window};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use rpcgate_core::journal::{GatewayId, SegmentId};
+use rpcgate_core::plan::Tier;
+use rpcgate_core::seam::ledger::Phase;
+use rpcgate_core::tally::Transport;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const START: u64 = 500_012;
+const OURS: TenantId = TenantId(1);
+const THEIRS: TenantId = TenantId(2);
+
+/// A usage database, and a gateway that ships to it.
+struct Desk {
+    _site: Site,
+    store: UsageStore,
+    position: u64,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let site = Site::of(module_path!());
+        let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
+        Desk { _site: site, store, position: 0 }
+    }
+
+    fn pack(&mut self, deeds: &[Deed]) -> Shipment {
+        let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
+        let frames = sample::frames(deeds);
+        sample::take_in(&frames, &mut fold, &mut blocks);
+        let from = self.position;
+        self.position += frames.len() as u64;
+        Shipment {
+            gateway: GatewayId(7),
+            marks: vec![Mark { segment: SegmentId(5), from, to: self.position }],
+            folded: fold.take(),
+            blocks: blocks.take(),
+        }
+    }
+
+    async fn ship(&mut self, deeds: &[Deed]) {
+        let shipment = self.pack(deeds);
+        self.store.ship(&shipment).await.unwrap();
+        // A second time it is known to be there, and nothing is charged again.
+        assert!(
+            matches!(self.store.ship(&shipment).await, Err(ShipError::Moved))
+                || shipment.marks[0].from == shipment.marks[0].to
+        );
+    }
+}
+
+/// What `deeds` owe in `hours`, counted one by one.
+fn owed(deeds: &[Deed], tenant: TenantId, hours: &Range<u64>) -> Vec<Charged> {
+    let mut owed: BTreeMap<(ProjectId, &str, Price), (Tier, u64, u64)> = BTreeMap::new();
+    for deed in deeds.iter().filter(|deed| deed.tenant == tenant && hours.contains(&deed.arrival.hour())) {
+        let is_charged = match deed.phase {
+            Phase::Whole | Phase::Begin => true,
+            Phase::Pushed => deed.transport == Transport::Ws,
+            Phase::End => false,
+        };
+        for item in deed.items.iter().filter(|item| is_charged && item.cu > 0) {
+            let price = if deed.tier == Tier::Free { Price(0) } else { deed.price };
+            let sums = owed.entry((deed.project, deed.tier.name(), price)).or_insert((deed.tier, 0, 0));
+            sums.1 += u64::from(item.calls);
+            sums.2 += u64::from(item.cu);
+        }
+    }
+    owed.into_iter()
+        .map(|((project, _, price), (tier, calls, units))| Charged { project, tier, price, calls, units })
+        .collect()
+}
+
+#[test]
+fn bills_are_what_a_count_of_the_records_gives_and_agree_with_usage() {
+    let given = (
+        sample::deeds(START..START + 30, 1..200),
+        prop::collection::vec(0usize..200, 0..4),
+        (0u64..32, 1u64..32),
+    );
+    let config = Config { cases: 12, failure_persistence: None, max_shrink_iters: 64, ..Config::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    TestRunner::new(config)
+        .run(&given, |(deeds, mut cuts, (start, length))| {
+            runtime.block_on(async {
+                let mut desk = Desk::new().await;
+                cuts.push(deeds.len());
+                cuts.sort_unstable();
+                let mut done = 0;
+                for cut in cuts {
+                    let cut = cut.min(deeds.len());
+                    desk.ship(&deeds[done..cut]).await;
+                    done = cut;
+                }
+                for (tenant, hours) in [
+                    (OURS, START..START + 30),
+                    (THEIRS, START..START + 30),
+                    (OURS, START + start..START + start + length),
+                ] {
+                    let bill = desk.store.bill(tenant, hours.clone()).await.unwrap();
+                    assert_eq!(bill, owed(&deeds, tenant, &hours));
+                    let window = Window::between(
+                        Time::from_secs(hours.start * HOUR),
+                        Time::from_secs(hours.end * HOUR),
+                    );
+                    let view = desk.store.usage(&UsageAsk::new(tenant, window.unwrap())).await.unwrap();
+                    let sum = |value: fn(&Charged) -> u64| bill.iter().map(value).sum::<u64>();
+                    assert_eq!(sum(|row| row.calls), view.totals.billed_requests);
+                    assert_eq!(sum(|row| row.units), view.totals.billable_units);
+                    let counted = recount(&deeds, tenant, &hours, &Only::default(), &[]);
+                    let counted = counted.into_values().next().unwrap_or_default();
+                    assert_eq!(view.totals.billable_units, counted.billable_units);
+                }
+            });
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_call_is_owed_at_the_price_of_its_time() {
+    let mut desk = Desk::new().await;
+    let at = |hour, tier, dollars| Deed {
+        tier,
+        price: Price::from_usd(dollars).unwrap(),
+        ..deed(110, Time::from_secs((START + hour) * HOUR), vec![item("a"), item("b")])
+    };
+    let deeds = [
+        at(0, Tier::Free, 0.0),
+        at(1, Tier::Standard, 0.001),
+        at(1, Tier::Enterprise, 0.0002),
+        at(2, Tier::Standard, 0.001),
+        at(2, Tier::Standard, 0.25),
+    ];
+    desk.ship(&deeds).await;
+    let amount = async |hours| {
+        let bill = desk.store.bill(OURS, hours).await.unwrap();
+        bill.iter().map(Charged::amount).sum::<Amount>().to_string()
+    };
+    assert_eq!(amount(START..START + 1).await, "0.000000000000");
+    assert_eq!(amount(START + 1..START + 2).await, "0.002400000000");
+    assert_eq!(amount(START..START + 3).await, "0.504400000000");
+    assert_eq!(desk.store.bill(OURS, START + 3..START + 9).await.unwrap(), []);
+    assert_eq!(desk.store.bill(THEIRS, START..START + 3).await.unwrap(), []);
+    let paid: Vec<_> = desk.store.bill(OURS, START + 1..START + 3).await.unwrap();
+    let paid: Vec<_> = paid.iter().map(|row| (row.tier, row.price.usd(), row.calls)).collect();
+    assert_eq!(paid, [(Tier::Enterprise, 0.0002, 2), (Tier::Standard, 0.001, 4), (Tier::Standard, 0.25, 2)]);
+}
+
+#[tokio::test]
+async fn charges_are_removed_by_their_hour_and_no_others() {
+    let mut desk = Desk::new().await;
+    let deeds: Vec<_> =
+        (0..60).map(|hour| deed(110, Time::from_secs((START + hour) * HOUR), vec![item("a")])).collect();
+    desk.ship(&deeds).await;
+    let calls = async || {
+        let bill = desk.store.bill(OURS, START..START + 60).await.unwrap();
+        bill.iter().map(|row| row.calls).sum::<u64>()
+    };
+    assert_eq!(desk.store.remove_charges(Time::from_secs(START * HOUR + 5)).await.unwrap(), 0);
+    assert_eq!(calls().await, 60);
+    let removed = desk.store.retain(Time::from_secs(0), Time::from_secs((START + 50) * HOUR)).await.unwrap();
+    assert_eq!((removed.charges, calls().await), (50, 10));
+}

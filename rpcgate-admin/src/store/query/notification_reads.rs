@@ -1,0 +1,67 @@
+//! Which notifications users have read.
+
+use super::id::{NotificationId, UserId};
+use super::shipment::misshapen;
+use super::value::{insert_error, moment, time};
+use crate::store::entity::notification_reads::{Column, Entity};
+use crate::store::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::sea_query::{Expr, OnConflict, Query};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+impl Store {
+    /// The notifications that a user has read, and when.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn read_notifications(
+        &self,
+        user: UserId,
+    ) -> Result<BTreeMap<NotificationId, Time>, StoreError> {
+        self.read(async |database| {
+            let its = Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
+            let rows = its.all(database).await?;
+            Ok(rows
+                .into_iter()
+                .map(|row| (NotificationId(row.notification.as_u128()), time(row.read_at)))
+                .collect())
+        })
+        .await
+    }
+
+    /// Notes that a user has read a notification: since when it has. Read twice is read.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if there is no such user, [`StoreError::Away`].
+    pub async fn read_notification(
+        &self,
+        user: UserId,
+        notification: NotificationId,
+        now: Time,
+    ) -> Result<Time, StoreError> {
+        let key = [Uuid::from_u128(user.0), Uuid::from_u128(notification.0)];
+        self.transact(async |transaction| {
+            let mut insert = Query::insert();
+            insert.into_table(Entity).columns([Column::UserId, Column::Notification, Column::ReadAt]);
+            let row: [Expr; 3] = [key[0].into(), key[1].into(), moment(now).into()];
+            insert.values(row).map_err(misshapen)?;
+            let once = OnConflict::columns([Column::UserId, Column::Notification]).do_nothing().to_owned();
+            let done = transaction.execute(insert.on_conflict(once)).await;
+            done.map_err(|error| insert_error(error, "notification that was read", "user", None))?;
+            let row = Entity::find_by_id((key[0], key[1])).one(transaction).await?;
+            Ok(row.map_or(now, |row| time(row.read_at)))
+        })
+        .await
+    }
+
+    /// Removes the notes of what was read before the moment `before`: how many. These are few, so one step is enough.
+    pub(super) async fn forget_read(&self, before: i64) -> Result<u64, StoreError> {
+        self.transact(async |transaction| {
+            let old = Entity::delete_many().filter(Column::ReadAt.lt(before));
+            Ok(old.exec(transaction).await?.rows_affected)
+        })
+        .await
+    }
+}

@@ -1,0 +1,132 @@
+//! The billing ledger: what was charged, at the price of the time.
+//!
+//! Usage says how much was used, a plan says what it costs now, and neither says what is owed: prices and plans change.
+//! So each charge is kept with the tier and the price that stand in the call's own record.
+
+use super::rollup::Metrics;
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::plan::{Price, Tier};
+use std::fmt;
+use std::iter::Sum;
+
+/// What a project was charged in a UTC hour at one price.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Charge {
+    /// Number of the UTC hour of arrival, counted from the epoch.
+    pub hour: u64,
+    /// The project's tenant.
+    pub tenant: TenantId,
+    /// Which project.
+    pub project: ProjectId,
+    /// The tenant's tier at the time.
+    pub tier: Tier,
+    /// The price of a Compute Unit at the time.
+    pub price: Price,
+    /// Calls charged at least one Compute Unit.
+    pub calls: u64,
+    /// Compute Units charged.
+    pub units: u64,
+}
+
+/// The names of a [`Charge`], in the order in which charges are stored.
+pub(crate) type Account = (TenantId, u64, ProjectId, Tier, Price);
+
+impl Charge {
+    /// The charge of a number of calls; `None` if they were charged nothing.
+    pub(crate) fn of((tenant, hour, project, tier, price): Account, metrics: &Metrics) -> Option<Self> {
+        let Metrics { billed_requests: calls, billable_units: units, .. } = *metrics;
+        (calls > 0 || units > 0).then_some(Charge { hour, tenant, project, tier, price, calls, units })
+    }
+}
+
+/// What a tier pays for a Compute Unit. The free plan bills nothing (specification, "Compute Units"), whatever price is
+/// written beside it.
+pub(crate) const fn due(tier: Tier, price: Price) -> Price {
+    match tier {
+        Tier::Free => Price(0),
+        Tier::Standard | Tier::Premium | Tier::Enterprise => price,
+    }
+}
+
+/// What a project was charged at one price in some hours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Charged {
+    /// Which project. It may have been deleted since.
+    pub project: ProjectId,
+    /// The tenant's tier at the time.
+    pub tier: Tier,
+    /// The price of a Compute Unit at the time.
+    pub price: Price,
+    /// Calls charged at least one Compute Unit.
+    pub calls: u64,
+    /// Compute Units charged.
+    pub units: u64,
+}
+
+impl Charged {
+    /// What is owed for it.
+    pub const fn amount(&self) -> Amount {
+        Amount(self.units as u128 * self.price.0 as u128)
+    }
+}
+
+/// An amount of money in 10⁻¹² US dollars, as prices are, so that nothing is rounded.
+///
+/// ```
+/// use rpcgate_admin::usage::Amount;
+///
+/// assert_eq!(Amount(1_250_000_000_000).to_string(), "1.250000000000");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Amount(pub u128);
+
+impl Sum for Amount {
+    fn sum<I: Iterator<Item = Amount>>(amounts: I) -> Self {
+        Amount(amounts.fold(0, |sum, amount| sum.saturating_add(amount.0)))
+    }
+}
+
+impl fmt::Display for Amount {
+    /// In US dollars, all twelve decimals.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DOLLAR: u128 = 1_000_000_000_000;
+        write!(f, "{}.{:012}", self.0 / DOLLAR, self.0 % DOLLAR)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::plan::Plan;
+
+    fn charged(tier: Tier, units: u64) -> Charged {
+        let price = due(tier, Plan::of(tier).price);
+        Charged { project: ProjectId(1), tier, price, calls: 1, units }
+    }
+
+    #[test]
+    fn amounts_are_exact_however_many_they_are() {
+        let thirds = charged(Tier::Enterprise, 1);
+        let sum: Amount = std::iter::repeat_n(thirds.amount(), 3_333_333).sum();
+        assert_eq!(sum.to_string(), "666.666600000000");
+        let most = Charged { price: Price(u64::MAX), units: u64::MAX, ..thirds };
+        assert_eq!(most.amount(), Amount(u128::from(u64::MAX) * u128::from(u64::MAX)));
+        assert_eq!(Amount::default().to_string(), "0.000000000000");
+    }
+
+    #[test]
+    fn the_free_plan_bills_nothing_whatever_its_price() {
+        assert_eq!(charged(Tier::Free, 1_000).amount(), Amount(0));
+        assert_eq!(due(Tier::Free, Price(7)), Price(0));
+        assert_eq!(due(Tier::Standard, Price(7)), Price(7));
+    }
+
+    #[test]
+    fn what_cost_nothing_is_no_charge() {
+        let account = (TenantId(1), 5, ProjectId(2), Tier::Standard, Price(3));
+        assert_eq!(Charge::of(account, &Metrics { requests: 9, ..Metrics::default() }), None);
+        let metrics = Metrics { requests: 9, billed_requests: 2, billable_units: 10, ..Metrics::default() };
+        let charge = Charge::of(account, &metrics).unwrap();
+        assert_eq!((charge.hour, charge.calls, charge.units, charge.price), (5, 2, 10, Price(3)));
+    }
+}

@@ -1,0 +1,45 @@
+//! `[safeguard]`: keys that go on calling although they are refused.
+
+use super::fields::{Fields, Table};
+use super::units::{DAY, HOUR, SECOND};
+use crate::safeguard::Rule;
+use std::time::Duration;
+
+/// `[safeguard]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Safeguard {
+    /// Whether limits are ever scaled down.
+    pub enabled: bool,
+    /// Requests refused with 429 that make a UTC minute of a key a stormy one.
+    pub refusals: u64,
+    /// Stormy minutes in a row after which its limits are scaled down.
+    pub minutes: u64,
+    /// What is left of them, in percent.
+    pub percent: u64,
+    /// For how long.
+    pub cooldown: Duration,
+}
+
+impl Default for Safeguard {
+    fn default() -> Self {
+        Safeguard { enabled: false, refusals: 300, minutes: 5, percent: 25, cooldown: HOUR }
+    }
+}
+
+impl Safeguard {
+    /// When a key is cooled down, if ever.
+    pub fn rule(&self) -> Option<Rule> {
+        let Safeguard { enabled, refusals, minutes, percent, cooldown } = *self;
+        enabled.then_some(Rule { refusals, minutes, percent, cooldown })
+    }
+}
+
+impl Table for Safeguard {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("enabled", &mut self.enabled);
+        f.number("refusals", &mut self.refusals, 1..=1_000_000_000);
+        f.number("minutes", &mut self.minutes, 1..=1_440);
+        f.number("percent", &mut self.percent, 1..=99);
+        f.duration("cooldown", &mut self.cooldown, SECOND..=30 * DAY);
+    }
+}

@@ -1,0 +1,264 @@
+//! Two configurations for every key that differ in that key alone, and the table of `docs/operations.md` that says what
+//! becomes of such a change: for tests that hold a program against it.
+#![expect(clippy::panic, reason = "a suite fails by panicking")]
+
+use super::{Config, Input, Setting};
+
+/// What both have in common.
+const BASE: &str = r#"
+[gateway.tls]
+cert = "a.pem"
+key = "a.key"
+[tenants.t]
+[tenants.u]
+[projects.p]
+tenant = "t"
+[projects.q]
+tenant = "u"
+[keys.k]
+key = "rpcg_1234567abcdefgh"
+project = "p"
+"#;
+
+const NODE: &str = "url = \"http://a\"";
+
+/// What stands for the key in the other configuration, written as in a variable.
+const CHANGED: &[(&str, &str)] = &[
+    ("gateway.listen", "127.0.0.1:1"),
+    ("gateway.grpc_listen", "127.0.0.1:1"),
+    ("gateway.trusted_proxies", "10.0.0.0/8"),
+    ("gateway.key_secret", "sixteen-bytes-or-more"),
+    ("gateway.reply_buffer", "1MiB"),
+    ("gateway.reply_max", "32MiB"),
+    ("gateway.tls.cert", "b.pem"),
+    ("gateway.tls.key", "b.key"),
+    ("gateway.limits.body", "1MiB"),
+    ("gateway.limits.bodies_total", "128MiB"),
+    ("gateway.limits.headers", "8KiB"),
+    ("gateway.limits.header_count", "50"),
+    ("gateway.limits.uri", "4KiB"),
+    ("gateway.limits.header_timeout", "5s"),
+    ("gateway.limits.body_grace", "5s"),
+    ("gateway.limits.body_rate", "2KiB"),
+    ("gateway.limits.idle_timeout", "60s"),
+    ("gateway.ws.calls_per_second", "9"),
+    ("gateway.ws.ping", "10s"),
+    ("gateway.ws.message", "1MiB"),
+    ("admin.listen", "127.0.0.1:1"),
+    ("admin.api_url", "https://b.example.com"),
+    ("admin.dash_url", "https://b.example.com"),
+    ("admin.gateway_url", "https://b.example.com"),
+    ("admin.grpc_url", "https://b.example.com"),
+    ("admin.auth_per_minute", "99"),
+    ("admin.jwt.secret", "thirty-two-bytes-and-some-more-of-them"),
+    ("admin.jwt.access_ttl", "10m"),
+    ("admin.jwt.refresh_ttl", "10d"),
+    ("admin.mail.from", "b@example.com"),
+    ("admin.mail.smtp", "smtp://b.example.com"),
+    ("admin.mail.outbox", "b"),
+    ("admin.challenge.difficulty", "50000"),
+    ("admin.challenge.site_key", "b"),
+    ("admin.challenge.secret", "b"),
+    ("database.url", "sqlite://b.db"),
+    ("database.migrate", "false"),
+    ("redis.url", "redis://b"),
+    ("redis.prefix", "b"),
+    ("redis.timeout", "70ms"),
+    ("redis.prefix", "other:"),
+    ("redis.timeout", "1s"),
+    ("cache.bytes", "1MiB"),
+    ("journal.dir", "b"),
+    ("journal.on_full", "refuse"),
+    ("journal.memory", "32MiB"),
+    ("journal.sync_interval", "1s"),
+    ("retention.events", "10d"),
+    ("retention.ledger", "200d"),
+    ("webhooks.allow_private_targets", "true"),
+    ("webhooks.timeout", "5s"),
+    ("webhooks.attempts", "4"),
+    ("webhooks.waits", "2s,5s,30s,5m,30m"),
+    ("shutdown.grace", "5s"),
+    ("safeguard.enabled", "true"),
+    ("safeguard.refusals", "77"),
+    ("safeguard.minutes", "7"),
+    ("safeguard.percent", "33"),
+    ("safeguard.cooldown", "30m"),
+    ("telemetry.listen", "127.0.0.1:1"),
+    ("telemetry.log_filter", "warn"),
+    ("telemetry.log_format", "text"),
+    ("telemetry.otlp_url", "http://b:4318"),
+    ("plans.batch_counts", "items"),
+    ("plans.*.per_minute", "77"),
+    ("plans.*.per_hour", "777"),
+    ("plans.*.per_day", "7777"),
+    ("plans.*.heavy_per_minute", "7"),
+    ("plans.*.price_per_cu", "0.7"),
+    ("chains.*.enabled", "false"),
+    ("chains.*.timeout", "5s"),
+    ("chains.*.max_in_flight", "77"),
+    ("chains.*.probe_interval", "7s"),
+    ("chains.*.final_depth", "77"),
+    ("chains.*.max_lag", "7"),
+    ("chains.*.blocked_methods", "b"),
+    ("chains.*.open_methods", "b"),
+    ("chains.*.cu", "b=7"),
+    ("chains.*.ttl", "b=7s"),
+    ("chains.*.nodes.*.url", "url = \"http://b\""),
+    ("chains.*.nodes.*.ws", "ws = \"ws://b\""),
+    ("chains.*.nodes.*.grpc", "grpc = \"grpc://b\""),
+    ("chains.*.nodes.*.user", "user = \"b\""),
+    ("chains.*.nodes.*.password", "user = \"a\", password = \"b\""),
+    ("chains.*.nodes.*.headers", "headers = { x-b = \"b\" }"),
+    ("chains.*.nodes.*.max_batch", "max_batch = 7"),
+    ("chains.*.nodes.*.priority", "priority = 7"),
+    ("tenants.*.id", "3f1c0d8a-52e4-8c43-9a5e-5d0f0a3b7c11"),
+    ("tenants.*.plan", "premium"),
+    ("tenants.*.suspended", "true"),
+    ("projects.*.id", "3f1c0d8a-52e4-8c43-9a5e-5d0f0a3b7c12"),
+    ("projects.*.tenant", "u"),
+    ("projects.*.cu_per_day", "7"),
+    ("projects.*.cu_per_month", "7"),
+    ("projects.*.rps_limit", "7"),
+    ("projects.*.allowed_methods", "b"),
+    ("projects.*.blocked_methods", "b"),
+    ("keys.*.id", "3f1c0d8a-52e4-8c43-9a5e-5d0f0a3b7c13"),
+    ("keys.*.key", "rpcg_7654321abcdefgh"),
+    ("keys.*.project", "q"),
+    ("keys.*.chains", "eth"),
+    ("keys.*.expires_at", "2030-01-01T00:00:00Z"),
+    ("keys.*.revoked", "true"),
+];
+
+/// Keys for which the base is another.
+const OTHERWISE: &[(&str, &str, &str)] = &[
+    (
+        "admin.challenge.kind",
+        "[admin.challenge]\nsite_key = \"a\"\nsecret = \"a\"\n",
+        "[admin.challenge]\nkind = \"hcaptcha\"\nsite_key = \"a\"\nsecret = \"a\"\n",
+    ),
+    (
+        "keys.*.sha256",
+        "[keys.k]\nsha256 = \"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"\n",
+        "[keys.k]\nsha256 = \"ca7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"\n",
+    ),
+];
+
+fn read(text: &str, flags: &[Setting]) -> Config {
+    let input = Input { chains: &["eth"], file: Some(("f", text)), flags, ..Input::default() };
+    Config::read(&input).unwrap_or_else(|errors| panic!("{errors}\n{text}\n{flags:?}"))
+}
+
+fn with_node(more: &str) -> String {
+    format!("{BASE}[chains.eth]\nnodes = [{{ {more} }}]\n")
+}
+
+/// The key as one of its places is called.
+fn place(key: &str) -> String {
+    let names = [
+        ("chains.*", "chains.eth"),
+        ("tenants.*", "tenants.t"),
+        ("projects.*", "projects.p"),
+        ("keys.*", "keys.k"),
+    ];
+    names.iter().fold(key.to_owned(), |key, (any, one)| key.replace(any, one))
+}
+
+/// The key as it stands in the list above.
+fn listed(key: &str) -> String {
+    let tiers = ["plans.free.", "plans.standard.", "plans.premium.", "plans.enterprise."];
+    tiers.iter().fold(key.to_owned(), |key, tier| key.replace(tier, "plans.*."))
+}
+
+/// For each of [`Config::known_keys`]: the key, and two configurations that differ in it.
+///
+/// # Panics
+/// When there is a key that this file has no other value for.
+pub fn changes() -> Vec<(String, Config, Config)> {
+    let change = |key: String| {
+        if let Some((_, before, after)) = OTHERWISE.iter().find(|(other, ..)| *other == key) {
+            return (key, read(before, &[]), read(after, &[]));
+        }
+        let Some((_, value)) = CHANGED.iter().find(|(other, _)| *other == listed(&key)) else {
+            panic!("{key}: give it another value than its default in rpcgate-core/src/config/suite.rs");
+        };
+        let before = read(&with_node(NODE), &[]);
+        let after = if key.contains("nodes") {
+            let line =
+                if value.starts_with("url") { (*value).to_owned() } else { format!("{NODE}, {value}") };
+            read(&with_node(&line), &[])
+        } else {
+            read(&with_node(NODE), &[Setting::new("suite", place(&key), *value)])
+        };
+        (key, before, after)
+    };
+    Config::known_keys().into_iter().map(change).collect()
+}
+
+/// What a document says about keys: lines such as ``| `a`, `b.c` | live | restart |``. The longest name that a key begins
+/// with decides.
+#[derive(Debug)]
+pub struct ReloadTable {
+    rows: Vec<(String, Vec<String>)>,
+}
+
+impl ReloadTable {
+    /// The header of the table.
+    const HEADER: &str = "| keys | `rpcgate-server` | `rpcgate-admin` |";
+
+    /// Reads it out of a document.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub fn read(document: &str) -> Self {
+        let Some((_, table)) = document.split_once(Self::HEADER) else { panic!("no line {}", Self::HEADER) };
+        let lines = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+        let rows = lines.flat_map(|line| {
+            let mut cells = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned());
+            let keys = cells.next().unwrap_or_default();
+            let cells: Vec<_> = cells.collect();
+            let name = |key: &str| key.trim().trim_matches('`').to_owned();
+            keys.split(',').map(|key| (name(key), cells.clone())).collect::<Vec<_>>()
+        });
+        ReloadTable { rows: rows.collect() }
+    }
+
+    /// Whether the program of this column, from 0, needs a restart for a change of `key`.
+    ///
+    /// # Panics
+    /// When nothing is said about it, or something that is neither `live`, `restart` nor `–`.
+    pub fn needs_restart(&self, key: &str, column: usize) -> bool {
+        let says =
+            |name: &str| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let row = self.rows.iter().filter(|(name, _)| says(name)).max_by_key(|(name, _)| name.len());
+        let cell = row.and_then(|(_, cells)| cells.get(column)).map_or("", String::as_str);
+        match cell.split([' ', ':']).next() {
+            Some("restart") => true,
+            Some("live" | "–") => false,
+            _ => panic!("{key}: the table says {cell:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_name_decides() {
+        let table = ReloadTable::read(
+            "a\n| keys | `rpcgate-server` | `rpcgate-admin` |\n|---|---|---|\n| `a`, `b` | live: some | – |\n| `a.b` | restart | live |\n\n| `a.b.c` | live | live |\n",
+        );
+        let told = ["a.c", "a.b", "a.b.c", "a.bc", "b"]
+            .map(|key| (table.needs_restart(key, 0), table.needs_restart(key, 1)));
+        assert_eq!(told, [(false, false), (true, false), (true, false), (false, false), (false, false)]);
+    }
+
+    #[test]
+    fn every_key_has_two_configurations_that_differ() {
+        let changes = changes();
+        assert!(changes.len() > 100, "{}", changes.len());
+        for (key, before, after) in changes {
+            assert!(before != after, "{key}");
+        }
+    }
+}

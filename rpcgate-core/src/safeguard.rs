@@ -1,0 +1,224 @@
+//! The safeguard against storms of refusals: a key that goes on calling although it is answered 429 has its limits
+//! scaled down for a while (specification, "States and transitions": cooled down).
+
+use crate::caller::Caller;
+use crate::clock::Time;
+use crate::plan::Plan;
+use crate::refusal::Refusal;
+use crate::seam::ledger::Record;
+use http::StatusCode;
+use std::time::Duration;
+
+/// When a key is cooled down, how far, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Requests refused with 429 that make a UTC minute a stormy one.
+    pub refusals: u64,
+    /// Stormy minutes in a row that make a storm.
+    pub minutes: u64,
+    /// What is left of the limits, in percent.
+    pub percent: u64,
+    /// How long.
+    pub cooldown: Duration,
+}
+
+impl Rule {
+    /// What is left of a limit: at least 1, so that a key is never cut off, unless there was nothing.
+    pub const fn scale(&self, limit: u64) -> u64 {
+        let left = limit as u128 * self.percent as u128 / 100;
+        if left > 0 || limit == 0 { left as u64 } else { 1 }
+    }
+
+    /// The caller with what is left of its plan windows and of its project's requests per second.
+    pub fn cool(&self, caller: &Caller) -> Caller {
+        let mut cooled = caller.clone();
+        let Plan { per_minute, per_hour, per_day, .. } = &mut cooled.plan;
+        for limit in [per_minute, per_hour, per_day].into_iter().chain(&mut cooled.quota.rps_limit) {
+            *limit = self.scale(*limit);
+        }
+        cooled
+    }
+}
+
+/// Whether all that a request asked for was refused with 429: by the plan windows, the project's requests per second,
+/// the pace or the heavy budget.
+pub fn is_refused(record: &Record<'_>) -> bool {
+    const TOO_MANY: StatusCode = Refusal::Window { retry_after: 1 }.status();
+    // The first line of nearly every request settles it.
+    !record.lines.is_empty() && record.lines.iter().all(|line| line.status == TOO_MANY)
+}
+
+/// How one key stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Storm {
+    /// The newest minute that had a refusal, and how many.
+    minute: u64,
+    refused: u64,
+    /// Stormy minutes in a row right before it.
+    stormy: u64,
+    /// When it is over, if the key is cooled down.
+    end: Option<Time>,
+}
+
+impl Storm {
+    /// Notes a request that came at `now` and was refused. `true`: with this one the key is cooled down. While it is,
+    /// nothing is counted; afterwards counting starts anew.
+    pub fn note(&mut self, rule: &Rule, now: Time) -> bool {
+        if self.end.is_some() {
+            return false;
+        }
+        let minute = now.minute();
+        if minute > self.minute {
+            let goes_on = minute == self.minute + 1 && self.refused >= rule.refusals;
+            self.stormy = if goes_on { self.stormy + 1 } else { 0 };
+            (self.minute, self.refused) = (minute, 0);
+        } else if minute + 1 < self.minute {
+            // The clock stepped back.
+            *self = Storm { minute, ..Storm::default() };
+        }
+        self.refused += 1;
+        let is_storm = self.refused >= rule.refusals && self.stormy + 1 >= rule.minutes;
+        if is_storm {
+            *self = Storm { end: Some(now.plus(rule.cooldown)), ..Storm::default() };
+        }
+        is_storm
+    }
+
+    /// Until when the key is cooled down, if it is. A clock that steps back does not prolong it.
+    pub fn end(&self, rule: &Rule, now: Time) -> Option<Time> {
+        // Requests that came before the one that made it a storm may be looked at after it.
+        const LATE: Duration = Duration::from_secs(60);
+        self.end.filter(|end| *end > now && end.since(now) <= rule.cooldown + LATE)
+    }
+
+    /// Whether nothing of it matters any more at `now`.
+    pub fn is_over(&self, rule: &Rule, now: Time) -> bool {
+        match self.end {
+            Some(_) => self.end(rule, now).is_none(),
+            None => self.minute.abs_diff(now.minute()) > 1,
+        }
+    }
+
+    /// Whether the key was cooled down when it was last looked at.
+    pub const fn is_cooled(&self) -> bool {
+        self.end.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seam::ledger::{Line, Outcome};
+    use crate::seam::suite;
+    use proptest::prelude::*;
+
+    const RULE: Rule = Rule { refusals: 3, minutes: 2, percent: 25, cooldown: Duration::from_secs(3_600) };
+
+    /// Notes one refusal at each of these seconds; the ones that made it a storm.
+    fn storms(seconds: &[u64]) -> Vec<u64> {
+        let mut storm = Storm::default();
+        seconds.iter().copied().filter(|secs| storm.note(&RULE, Time::from_secs(*secs))).collect()
+    }
+
+    #[test]
+    fn a_key_is_cooled_down_by_the_refusal_that_makes_the_last_minute_stormy() {
+        assert_eq!(storms(&[600, 601, 602, 660, 661, 662, 663]), [662]);
+    }
+
+    #[test]
+    fn minutes_must_be_stormy_and_in_a_row() {
+        assert_eq!(storms(&[600, 601, 602, 603, 604, 605, 659]), [0; 0], "one minute is no storm");
+        assert_eq!(storms(&[600, 601, 660, 661, 662, 663]), [0; 0], "the first one was calm");
+        assert_eq!(storms(&[600, 601, 602, 720, 721, 722]), [0; 0], "a quiet minute lies between them");
+        assert_eq!(storms(&[600, 601, 602, 660, 720, 721, 722, 780, 781, 782]), [782]);
+    }
+
+    #[test]
+    fn a_request_that_came_before_its_neighbour_and_is_refused_after_it_counts_with_it() {
+        assert_eq!(storms(&[600, 601, 602, 660, 659, 659]), [659]);
+    }
+
+    #[test]
+    fn a_cool_down_ends_by_itself_and_the_next_storm_needs_all_its_minutes() {
+        let mut storm = Storm::default();
+        for secs in [600, 601, 602, 660, 661, 662] {
+            storm.note(&RULE, Time::from_secs(secs));
+        }
+        let end = Time::from_secs(662 + 3_600);
+        for secs in [659, 662, 4_261] {
+            assert_eq!(storm.end(&RULE, Time::from_secs(secs)), Some(end), "{secs}");
+            assert!(!storm.note(&RULE, Time::from_secs(secs)), "nothing is counted");
+        }
+        assert_eq!(storm.end(&RULE, end), None);
+        assert!(storm.is_over(&RULE, end));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_prolongs_nothing() {
+        let mut storm = Storm::default();
+        let day = 86_400;
+        for secs in [600, 601, 602, 660, 661, 662] {
+            storm.note(&RULE, Time::from_secs(day + secs));
+        }
+        assert_eq!(storm.end(&RULE, Time::from_secs(day - 3_600)), None);
+        assert_eq!(storms(&[9_600, 9_601, 9_602, 600, 601, 602, 660, 661, 662]), [662]);
+    }
+
+    #[test]
+    fn windows_and_requests_per_second_are_scaled_and_nothing_else() {
+        let mut caller = suite::caller(1);
+        caller.quota.rps_limit = Some(20);
+        let cooled = RULE.cool(&caller);
+        let plan = Plan { per_minute: 2, per_hour: 125, per_day: 2_500, ..caller.plan };
+        assert_eq!((cooled.plan, cooled.quota.rps_limit), (plan, Some(5)));
+        assert_eq!(Caller { plan: caller.plan, quota: caller.quota, ..cooled }, caller);
+        assert_eq!((RULE.scale(1), RULE.scale(0), RULE.scale(u64::MAX)), (1, 0, u64::MAX / 4));
+    }
+
+    #[test]
+    fn a_request_counts_when_all_of_it_was_refused_with_429() {
+        let line = |status| Line {
+            method: b"m",
+            cu: 0,
+            status,
+            outcome: Outcome::Refused,
+            cached: false,
+            calls: 1,
+            bytes_in: 0,
+            bytes_out: 0,
+        };
+        for (statuses, counts) in
+            [(&[429][..], true), (&[429, 429], true), (&[429, 200], false), (&[], false)]
+        {
+            let lines: Vec<_> = statuses.iter().copied().map(line).collect();
+            assert_eq!(is_refused(&suite::record(1, &lines)), counts, "{statuses:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_storm_is_what_a_list_of_all_refusals_says(steps in proptest::collection::vec(0u64..40, 1..300)) {
+            let mut storm = Storm::default();
+            let mut refused: Vec<u64> = Vec::new();
+            let (mut secs, mut end) = (1_000_000, 0);
+            for step in steps {
+                secs += step;
+                let now = Time::from_secs(secs);
+                if storm.end(&RULE, now).is_none() && storm.is_cooled() {
+                    storm = Storm::default();
+                }
+                prop_assert_eq!(storm.end(&RULE, now).is_some(), secs < end);
+                if secs >= end {
+                    refused.push(secs);
+                }
+                let stormy = |minute: u64| refused.iter().filter(|at| **at / 60 == minute).count() >= 3;
+                let is_storm = secs >= end && stormy(secs / 60) && stormy(secs / 60 - 1);
+                prop_assert_eq!(storm.note(&RULE, now), is_storm);
+                if is_storm {
+                    end = secs + 3_600;
+                    refused.clear();
+                }
+            }
+        }
+    }
+}

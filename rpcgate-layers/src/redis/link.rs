@@ -1,0 +1,283 @@
+//! The link to Redis: one task that owns the connection. What has been asked for while the last answers were on their
+//! way goes out together in one pipeline. It breaks the circuit: once an answer fails to come in time, nobody is made
+//! to wait for another until Redis has been tried again.
+
+use super::script::{Answered, BadAnswer, Code, Digests};
+use super::shared::{Ask, Item, Order, Shared};
+use super::{BadRedis, Seed, Standing};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Pipeline, Value};
+use std::collections::{VecDeque, hash_map::RandomState};
+use std::future::Future;
+use std::hash::{BuildHasher, Hasher};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+/// How often Redis is told what is owed, given back what is idle, and found out to be there.
+const TICK: Duration = Duration::from_millis(500);
+/// Time between two attempts to reach Redis.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(1);
+/// Commands in one pipeline.
+const TOGETHER: usize = 256;
+
+/// Why Redis is not asked any more.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error("does not answer")]
+    Silent,
+    #[error("{0}")]
+    Redis(#[from] redis::RedisError),
+    #[error(transparent)]
+    Answer(#[from] BadAnswer),
+    #[error("has lost its counters")]
+    OtherEra,
+    #[error("its counters are being seeded by another gateway")]
+    Seeding,
+    #[error("its counters are lost, and the database does not tell what they were")]
+    NoSeed,
+}
+
+pub(super) type Orders = mpsc::UnboundedReceiver<Order>;
+
+/// Something to tell Redis, once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Unsettled {
+    pub(super) number: u64,
+    pub(super) items: Vec<Item>,
+}
+
+/// The task at the other end of the orders.
+#[derive(Debug)]
+pub(super) struct Link {
+    client: Client,
+    pub(super) shared: Arc<Shared>,
+    pub(super) seed: Arc<dyn Seed>,
+    /// Of this gateway, for as long as it runs.
+    pub(super) gateway: u64,
+    pub(super) receipts: u64,
+    /// What may have been settled or not: it is told again under the same number.
+    pub(super) unsettled: VecDeque<Unsettled>,
+}
+
+/// The client for `url`.
+pub(super) fn client(url: &str) -> Result<Client, BadRedis> {
+    // What the library says of a bad URL may quote its password.
+    Client::open(url).map_err(|error| BadRedis(format!("not a Redis URL ({:?})", error.kind())))
+}
+
+impl Link {
+    pub(super) fn new(url: &str, shared: Arc<Shared>, seed: Arc<dyn Seed>) -> Result<Self, BadRedis> {
+        // Its keys are random.
+        let gateway = RandomState::new().build_hasher().finish();
+        let unsettled = VecDeque::new();
+        Ok(Link { client: client(url)?, shared, seed, gateway, receipts: 0, unsettled })
+    }
+
+    /// Reaches Redis again and again, until nobody can order anything any more.
+    pub(super) async fn run(mut self, mut orders: Orders) {
+        let mut told = String::new();
+        let seed = self.seed.clone();
+        if alone(&mut orders, seed.ready()).await.is_none() {
+            return;
+        }
+        loop {
+            let Some(broken) = self.life(&mut orders, &mut told).await else { return };
+            self.shared.stand(match broken {
+                Broken::Seeding | Broken::NoSeed => Standing::Seeding,
+                _ => Standing::Alone,
+            });
+            let why = broken.to_string();
+            if why != told {
+                tracing::error!("redis: {why}; this gateway counts alone");
+                told = why;
+            }
+            if alone(&mut orders, sleep(PAUSE)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// One connection, from its making to its break. `None`: it is closed.
+    async fn life(&mut self, orders: &mut Orders, told: &mut String) -> Option<Broken> {
+        let mut connection = match alone(orders, connect(self.client.clone())).await? {
+            Ok(connection) => connection,
+            Err(broken) => return Some(broken),
+        };
+        if let Err(broken) = alone(orders, self.join(&mut connection)).await? {
+            return Some(broken);
+        }
+        self.shared.stand(Standing::Together);
+        tracing::info!(gateways = self.shared.gateways.load(Relaxed), "redis: counting together");
+        told.clear();
+        let served = self.serve(&mut connection, orders).await;
+        self.shared.stand(Standing::Alone);
+        match served {
+            Ok(done) => {
+                if let Some(done) = done {
+                    // Whoever closes may have gone.
+                    let _ = done.send(());
+                }
+                None
+            }
+            Err(broken) => Some(broken),
+        }
+    }
+
+    /// Does what is ordered, until it is closed or the connection breaks.
+    async fn serve(
+        &mut self,
+        connection: &mut MultiplexedConnection,
+        orders: &mut Orders,
+    ) -> Result<Option<oneshot::Sender<()>>, Broken> {
+        // What was counted alone while this gateway joined.
+        self.settle(connection, false).await?;
+        let mut taken = Vec::with_capacity(TOGETHER);
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = tick.tick() => {
+                    self.settle(connection, false).await?;
+                    self.beat(connection).await?;
+                }
+                count = orders.recv_many(&mut taken, TOGETHER) => {
+                    if count == 0 {
+                        self.settle(connection, true).await?;
+                        return Ok(None);
+                    }
+                    if let Some(done) = self.together(connection, &mut taken).await? {
+                        // What is still asked for is decided without Redis, and told to it.
+                        self.shared.stand(Standing::Alone);
+                        orders.close();
+                        while let Ok(order) = orders.try_recv() {
+                            if let Order::Ask(ask) = order {
+                                (ask.then)(None);
+                            }
+                        }
+                        self.settle(connection, true).await?;
+                        return Ok(Some(done));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends what is asked for in one pipeline, and hands out the answers. Gives back who wants to close, if somebody
+    /// does.
+    async fn together(
+        &self,
+        connection: &mut MultiplexedConnection,
+        orders: &mut Vec<Order>,
+    ) -> Result<Option<oneshot::Sender<()>>, Broken> {
+        let (mut pipe, mut waiting, mut closing) = (Pipeline::with_capacity(orders.len()), Vec::new(), None);
+        for order in orders.drain(..) {
+            match order {
+                Order::Ask(Ask { command, then }) => {
+                    pipe.add_command(command);
+                    waiting.push(then);
+                }
+                Order::Close(done) => closing = Some(done),
+            }
+        }
+        if waiting.is_empty() {
+            return Ok(closing);
+        }
+        let answers = match self.send(connection, &pipe).await {
+            Ok(answers) => answers,
+            Err(broken) => {
+                // First of all: whoever learns now that he gets no answer must not ask again.
+                self.shared.stand(Standing::Alone);
+                waiting.into_iter().for_each(|then| then(None));
+                return Err(broken);
+            }
+        };
+        let mut broken = None;
+        for (then, answer) in waiting.into_iter().zip(answers) {
+            match Answered::read(answer) {
+                Ok(answered) => {
+                    self.shared.clock(answered.time);
+                    if answered.code == Code::OtherEra {
+                        self.shared.stand(Standing::Alone);
+                        broken = Some(Broken::OtherEra);
+                    }
+                    then(Some(answered));
+                }
+                Err(bad) => {
+                    self.shared.stand(Standing::Alone);
+                    broken = Some(bad.into());
+                    then(None);
+                }
+            }
+        }
+        broken.map_or(Ok(closing), Err)
+    }
+
+    /// Sends a pipeline and waits for its answers, but not for ever.
+    pub(super) async fn send(
+        &self,
+        connection: &mut MultiplexedConnection,
+        pipe: &Pipeline,
+    ) -> Result<Vec<Value>, Broken> {
+        let sending = connection.send_packed_commands(pipe, 0, pipe.len());
+        let answers = timeout(self.shared.patience, sending).await.map_err(|_| Broken::Silent)??;
+        if answers.len() == pipe.len() { Ok(answers) } else { Err(BadAnswer::Strange.into()) }
+    }
+
+    /// Runs one script of the link's own.
+    pub(super) async fn run_script(
+        &self,
+        connection: &mut MultiplexedConnection,
+        command: redis::Cmd,
+    ) -> Result<Answered, Broken> {
+        let mut pipe = Pipeline::with_capacity(1);
+        pipe.add_command(command);
+        let answer = self.send(connection, &pipe).await?.pop().ok_or(BadAnswer::Strange)?;
+        let answered = Answered::read(answer)?;
+        self.shared.clock(answered.time);
+        if answered.code == Code::OtherEra { Err(Broken::OtherEra) } else { Ok(answered) }
+    }
+}
+
+/// Waits for `what`, while nothing that is ordered can be done. `None`: it is closed.
+async fn alone<T>(orders: &mut Orders, what: impl Future<Output = T>) -> Option<T> {
+    let mut what = pin!(what);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut what => return Some(done),
+            order = orders.recv() => match order? {
+                Order::Ask(ask) => (ask.then)(None),
+                Order::Close(done) => {
+                    // Whoever closes may have gone.
+                    let _ = done.send(());
+                    return None;
+                }
+            },
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // However it ends, nobody may wait for it.
+        self.shared.stand(Standing::Alone);
+    }
+}
+
+async fn connect(client: Client) -> Result<MultiplexedConnection, Broken> {
+    // Deadlines are ours.
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    Ok(timeout(CONNECT, connecting).await.map_err(|_| Broken::Silent)??)
+}
+
+/// The scripts of `answers`.
+pub(super) fn digests(answers: Vec<Value>) -> Result<Digests, Broken> {
+    Digests::read(answers).ok_or_else(|| BadAnswer::Strange.into())
+}

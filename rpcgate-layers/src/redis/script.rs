@@ -1,0 +1,247 @@
+//! The scripts that count in Redis, the names of its keys, and how a script's answer is read.
+
+use redis::{Cmd, Pipeline, ServerError, Value, cmd};
+use rpcgate_core::caller::{KeyId, ProjectId};
+use std::fmt::Write;
+
+/// Seconds that the counters of a minute, an hour and a day are kept.
+pub(super) const KEPT: [u64; 3] = [120, 3_900, 90_000];
+/// Seconds that a project's units are kept.
+pub(super) const KEPT_UNITS: u64 = 100_000;
+
+const TEXTS: [&str; 5] = [
+    include_str!("lua/take.lua"),
+    include_str!("lua/reserve.lua"),
+    include_str!("lua/settle.lua"),
+    include_str!("lua/raise.lua"),
+    include_str!("lua/beat.lua"),
+];
+
+/// One of the scripts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Script {
+    Take,
+    Reserve,
+    Settle,
+    Raise,
+    Beat,
+}
+
+/// The digests by which Redis calls the scripts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Digests(Vec<String>);
+
+impl Digests {
+    /// Commands that load all scripts.
+    pub(super) fn load() -> Pipeline {
+        let mut pipe = Pipeline::with_capacity(TEXTS.len());
+        for text in TEXTS {
+            pipe.cmd("SCRIPT").arg("LOAD").arg(text);
+        }
+        pipe
+    }
+
+    /// What Redis answered to [`load`](Self::load).
+    pub(super) fn read(answers: Vec<Value>) -> Option<Self> {
+        let digests: Vec<String> = answers
+            .into_iter()
+            .filter_map(|answer| match answer {
+                Value::BulkString(digest) => String::from_utf8(digest).ok(),
+                Value::SimpleString(digest) => Some(digest),
+                _ => None,
+            })
+            .collect();
+        (digests.len() == TEXTS.len()).then_some(Digests(digests))
+    }
+
+    /// A command that runs `script` on so many keys. Keys and arguments are to follow.
+    pub(super) fn run(&self, script: Script, keys: usize) -> Cmd {
+        let digest = self.0.get(script as usize).map_or("", String::as_str);
+        let mut command = cmd("EVALSHA");
+        command.arg(digest).arg(keys);
+        command
+    }
+}
+
+/// The names of the keys in Redis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Names {
+    pub(super) prefix: String,
+}
+
+impl Names {
+    /// Holds the era: a number that whoever seeds the counters draws, so that all notice when they are lost.
+    pub(super) fn era(&self) -> String {
+        format!("{}era", self.prefix)
+    }
+
+    /// Held by whoever seeds the counters.
+    pub(super) fn seeding(&self) -> String {
+        format!("{}seeding", self.prefix)
+    }
+
+    /// The gateways that are there.
+    pub(super) fn gateways(&self) -> String {
+        format!("{}gateways", self.prefix)
+    }
+
+    /// A receipt.
+    pub(super) fn receipt(&self, gateway: u64, number: u64) -> String {
+        format!("{}r:{gateway:x}:{number:x}", self.prefix)
+    }
+
+    /// A key's window; 0: minute, 1: hour, 2: day.
+    pub(super) fn window(&self, key: KeyId, span: usize, number: u64) -> String {
+        let mut name = String::with_capacity(self.prefix.len() + 48);
+        // Writing to a text cannot fail.
+        let _ = write!(name, "{}w:{:x}:{}{number}", self.prefix, key.0, ["m", "h", "d"][span % 3]);
+        name
+    }
+
+    /// A project's second.
+    pub(super) fn second(&self, project: ProjectId, second: u64) -> String {
+        format!("{}s:{:x}:{second}", self.prefix, project.0)
+    }
+
+    /// A project's units, by the hour.
+    pub(super) fn units(&self, project: ProjectId) -> String {
+        format!("{}u:{:x}", self.prefix, project.0)
+    }
+}
+
+/// What a script's first number says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Code {
+    /// Done.
+    Done,
+    /// It came too late and did nothing: nobody waits for it any more.
+    Late,
+    /// It did nothing: the era is another one.
+    OtherEra,
+    /// The second is full.
+    Second,
+    /// A window is full.
+    Window,
+}
+
+/// A script's answer.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Answered {
+    pub(super) code: Code,
+    /// What time it was at Redis, in microseconds.
+    pub(super) time: i64,
+    /// The rest of it.
+    pub(super) more: Vec<Value>,
+}
+
+/// Why an answer is none.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum BadAnswer {
+    #[error("{0}")]
+    Refused(String),
+    #[error("answers what no script of ours does")]
+    Strange,
+}
+
+impl Answered {
+    /// Reads what a script answered.
+    pub(super) fn read(value: Value) -> Result<Self, BadAnswer> {
+        let mut more = match value {
+            Value::Array(more) => more,
+            Value::ServerError(error) => return Err(BadAnswer::Refused(told(&error))),
+            _ => return Err(BadAnswer::Strange),
+        };
+        if more.len() < 2 {
+            return Err(BadAnswer::Strange);
+        }
+        let rest = more.split_off(2);
+        let (Some(code), Some(time)) = (number(&more[0]), number(&more[1])) else {
+            return Err(BadAnswer::Strange);
+        };
+        let code = match code {
+            0 => Code::Done,
+            1 => Code::Late,
+            2 => Code::OtherEra,
+            3 => Code::Second,
+            4 => Code::Window,
+            _ => return Err(BadAnswer::Strange),
+        };
+        Ok(Answered { code, time, more: rest })
+    }
+
+    /// The numbers of the rest from `index` on; what is none counts as 0.
+    pub(super) fn numbers(&self, index: usize) -> impl Iterator<Item = u64> {
+        let values = self.more.get(index..).unwrap_or_default();
+        values.iter().map(|value| number(value).and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
+    }
+
+    /// The text in place `index` of the rest.
+    pub(super) fn text(&self, index: usize) -> &[u8] {
+        match self.more.get(index) {
+            Some(Value::BulkString(text)) => text,
+            _ => &[],
+        }
+    }
+}
+
+fn told(error: &ServerError) -> String {
+    let words = [error.code(), error.details().unwrap_or_default()];
+    words.join(" ").trim().to_owned()
+}
+
+/// A number, as a number or as a text.
+pub(super) fn number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(*number),
+        Value::BulkString(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_read_and_nonsense_is_none() {
+        let answer = Value::Array(vec![
+            Value::Int(4),
+            Value::Int(7),
+            Value::BulkString(b"101".to_vec()),
+            Value::BulkString(b"12".to_vec()),
+            Value::Int(-3),
+        ]);
+        let answered = Answered::read(answer).unwrap();
+        assert_eq!((answered.code, answered.time), (Code::Window, 7));
+        assert_eq!(answered.text(0), b"101");
+        assert_eq!(answered.numbers(1).collect::<Vec<_>>(), [12, 0]);
+        assert_eq!(answered.numbers(9).count(), 0);
+        for nonsense in [Value::Nil, Value::Array(vec![Value::Int(0)]), Value::Array(vec![Value::Nil; 2])] {
+            assert_eq!(Answered::read(nonsense), Err(BadAnswer::Strange));
+        }
+        assert_eq!(Answered::read(Value::Array(vec![Value::Int(99); 2])), Err(BadAnswer::Strange));
+    }
+
+    #[test]
+    fn keys_have_names_of_their_own() {
+        let names = Names { prefix: "p:".into() };
+        let mut all = vec![
+            names.era(),
+            names.seeding(),
+            names.gateways(),
+            names.receipt(1, 1),
+            names.window(KeyId(1), 0, 1),
+            names.window(KeyId(1), 1, 1),
+            names.window(KeyId(1), 2, 1),
+            names.window(KeyId(1), 2, 11),
+            names.window(KeyId(0x11), 2, 1),
+            names.second(ProjectId(1), 1),
+            names.units(ProjectId(1)),
+        ];
+        assert!(all.iter().all(|name| name.starts_with("p:")));
+        let count = all.len();
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+}

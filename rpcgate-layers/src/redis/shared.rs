@@ -1,0 +1,222 @@
+//! What callers and the link have in common: what is known, and how the link stands.
+
+use super::Standing;
+use super::known::{Known, Spot};
+use super::script::{Answered, Digests, KEPT, KEPT_UNITS, Names};
+use super::units::Units;
+use parking_lot::RwLock;
+use redis::Cmd;
+use rpcgate_core::caller::{Caller, KeyId, ProjectId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::quota::{Grant, Mask};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::seam::counters::Taken;
+use rpcgate_core::sharded::Sharded;
+use rpcgate_core::window::Fixed;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+/// A command on its way to Redis, and who waits for what it answers; `None`: it has not been done, or nobody knows.
+pub(super) struct Ask {
+    pub(super) command: Cmd,
+    pub(super) then: Box<dyn FnOnce(Option<Answered>) + Send>,
+}
+
+/// What the link is told to do.
+pub(super) enum Order {
+    Ask(Ask),
+    /// Give back what is not used, tell what is owed, and end.
+    Close(oneshot::Sender<()>),
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Order::Ask(_) => "Ask",
+            Order::Close(_) => "Close",
+        })
+    }
+}
+
+/// One counter in Redis and a number for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Item {
+    pub(super) name: String,
+    /// A project's units are kept by the hour.
+    pub(super) hour: Option<u64>,
+    pub(super) value: i64,
+    /// Seconds.
+    pub(super) kept: u64,
+}
+
+/// What is known, and how the link stands.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) names: Names,
+    /// How long Redis may take for an answer.
+    pub(super) patience: Duration,
+    pub(super) keys: Sharded<KeyId, Known>,
+    pub(super) seconds: Sharded<ProjectId, Fixed<1>>,
+    pub(super) units: Sharded<ProjectId, Units>,
+    /// Something was counted here alone and Redis is still to be told.
+    pub(super) owes: AtomicBool,
+    /// Gateways that count together.
+    pub(super) gateways: AtomicU64,
+    pub(super) era: AtomicU64,
+    pub(super) digests: RwLock<Option<Arc<Digests>>>,
+    standing: AtomicU8,
+    /// Told whenever the standing changes.
+    pub(super) changed: Notify,
+    origin: Instant,
+    /// Redis's clock minus ours, in microseconds; never more than it really is.
+    ahead: AtomicI64,
+}
+
+impl Shared {
+    pub(super) fn new(prefix: &str, patience: Duration) -> Self {
+        Shared {
+            names: Names { prefix: prefix.into() },
+            patience,
+            keys: Sharded::default(),
+            seconds: Sharded::default(),
+            units: Sharded::default(),
+            owes: AtomicBool::new(false),
+            gateways: AtomicU64::new(1),
+            era: AtomicU64::new(0),
+            digests: RwLock::default(),
+            standing: AtomicU8::new(Standing::Alone as u8),
+            changed: Notify::new(),
+            origin: Instant::now(),
+            ahead: AtomicI64::new(0),
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        match self.standing.load(Relaxed) {
+            0 => Standing::Together,
+            1 => Standing::Seeding,
+            _ => Standing::Alone,
+        }
+    }
+
+    pub(super) fn stand(&self, standing: Standing) {
+        if self.standing.swap(standing as u8, Relaxed) != standing as u8 {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// The scripts' digests, if Redis is to be asked.
+    pub(super) fn together(&self) -> Option<Arc<Digests>> {
+        if self.standing() != Standing::Together {
+            return None;
+        }
+        self.digests.read().clone()
+    }
+
+    /// Redis says what time it was when it answered.
+    pub(super) fn clock(&self, time: i64) {
+        self.ahead.store(time.saturating_sub(self.micros()), Relaxed);
+    }
+
+    /// From when on, by Redis's clock, an answer would come too late: nobody waits for it any more, and what was asked
+    /// is decided without it.
+    pub(super) fn not_after(&self) -> i64 {
+        let patience = i64::try_from(self.patience.as_micros()).unwrap_or(i64::MAX);
+        self.micros().saturating_add(self.ahead.load(Relaxed)).saturating_add(patience)
+    }
+
+    fn micros(&self) -> i64 {
+        i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX)
+    }
+
+    /// Counts without Redis, as far as is known.
+    pub(super) fn take_alone(&self, caller: &Caller, weight: u64, now: Time) -> Taken {
+        let fits = caller.quota.rps_limit.is_none_or(|limit| {
+            self.seconds.with(caller.project, |second| {
+                let fits = second.used(now).saturating_add(weight) <= limit;
+                if fits {
+                    second.add(weight, now);
+                }
+                fits
+            })
+        });
+        if !fits {
+            let windows = self.keys.with(caller.key, |known| known.peek(&caller.plan, now));
+            return Taken { windows, refused: Some(Refusal::Window { retry_after: 1 }) };
+        }
+        let (windows, taken) = self.keys.with(caller.key, |known| known.take(&caller.plan, weight, now));
+        match taken {
+            Ok(()) => self.owes.store(true, Relaxed),
+            Err(_) if caller.quota.rps_limit.is_some() => {
+                self.seconds.with(caller.project, |second| second.give_back(weight, now));
+            }
+            Err(_) => {}
+        }
+        Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
+    }
+
+    /// Reserves without Redis, as far as is known.
+    pub(super) fn reserve_alone(
+        &self,
+        project: ProjectId,
+        costs: &[u32],
+        ceiling: u64,
+        now: Time,
+    ) -> (Mask, Grant) {
+        self.units.with(project, |units| units.reserve(costs, ceiling, now))
+    }
+
+    /// What Redis is still to be told; it is not owed any more.
+    pub(super) fn pay(&self, all: bool) -> Vec<Item> {
+        let mut items = Vec::new();
+        if self.owes.swap(false, Relaxed) {
+            self.keys.each(|key, known| {
+                items.extend(known.pay().into_iter().map(|owed| Item {
+                    name: self.names.window(key, owed.span, owed.number),
+                    hour: None,
+                    value: i64::try_from(owed.count).unwrap_or(i64::MAX),
+                    kept: KEPT[owed.span % 3],
+                }));
+            });
+        }
+        self.units.each(|project, units| {
+            let owed = units.pay(all).into_iter();
+            items.extend(owed.map(|(hour, value)| self.units_item(project, hour, value)));
+        });
+        items
+    }
+
+    /// What Redis has counted as far as is known.
+    pub(super) fn known(&self) -> Vec<Item> {
+        let mut items = Vec::new();
+        self.keys.each(|key, known| {
+            let spots = known.told().into_iter().enumerate().filter(|(_, spot)| spot.count > 0);
+            items.extend(spots.map(|(span, spot)| self.window_item(key, span, spot)));
+        });
+        self.units.each(|project, units| {
+            units.forget_slice();
+            let hours = units.known().filter(|(_, units)| *units > 0);
+            items.extend(hours.map(|(hour, units)| {
+                self.units_item(project, hour, i64::try_from(units).unwrap_or(i64::MAX))
+            }));
+        });
+        items
+    }
+
+    pub(super) fn window_item(&self, key: KeyId, span: usize, spot: Spot) -> Item {
+        Item {
+            name: self.names.window(key, span, spot.number),
+            hour: None,
+            value: i64::try_from(spot.count).unwrap_or(i64::MAX),
+            kept: KEPT[span % 3],
+        }
+    }
+
+    pub(super) fn units_item(&self, project: ProjectId, hour: u64, value: i64) -> Item {
+        Item { name: self.names.units(project), hour: Some(hour), value, kept: KEPT_UNITS }
+    }
+}

@@ -1,0 +1,413 @@
+//! Gateways that count together in a real Redis.
+
+use super::*;
+use rpcgate_core::caller::KeyId;
+use rpcgate_core::seam::suite;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, sleep, timeout};
+
+#[path = "../../../tests/src/services/redis.rs"]
+mod service;
+
+use service::{Redis, prefix};
+
+const NOW: Time = Time::from_secs(400_000 * 3_600 + 90);
+/// Longer than any pause that a busy machine makes.
+const LONG: Duration = Duration::from_secs(20);
+const SHORT: Duration = Duration::from_millis(250);
+
+fn settings(redis: &Redis, prefix: &str, patience: Duration) -> RedisSettings {
+    RedisSettings { url: redis.url(), prefix: prefix.into(), patience }
+}
+
+async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let wait = async {
+        while !so() {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    assert!(timeout(Duration::from_secs(60), wait).await.is_ok(), "never happened: {what}");
+}
+
+async fn joined(settings: &RedisSettings, seed: Arc<dyn Seed>) -> Arc<RedisCounters> {
+    let counters = Arc::new(RedisCounters::new(settings, seed).unwrap());
+    until("counting together", || counters.standing() == Standing::Together).await;
+    counters
+}
+
+async fn gateways(count: u64, settings: &RedisSettings) -> Vec<Arc<RedisCounters>> {
+    let mut gateways = Vec::new();
+    for _ in 0..count {
+        gateways.push(joined(settings, Arc::new(NoSeed)).await);
+    }
+    until("knowing of each other", || gateways.iter().all(|gateway| gateway.gateways() == count)).await;
+    gateways
+}
+
+fn caller(per_minute: u64) -> Caller {
+    let mut caller = suite::caller(1);
+    (caller.plan.per_minute, caller.plan.per_hour, caller.plan.per_day) = (per_minute, 100_000, 1_000_000);
+    caller
+}
+
+/// Takes so many requests at once, evenly by all gateways, and tells how many were let through.
+async fn storm(gateways: &[Arc<RedisCounters>], caller: &Caller, requests: usize, now: Time) -> u64 {
+    let tasks: Vec<_> = (0..requests)
+        .map(|n| {
+            let (gateway, caller) = (gateways[n % gateways.len()].clone(), caller.clone());
+            tokio::spawn(async move { gateway.take(&caller, 1, now).wait().await.refused.is_none() })
+        })
+        .collect();
+    let mut admitted = 0;
+    for task in tasks {
+        admitted += u64::from(task.await.unwrap());
+    }
+    admitted
+}
+
+/// What is used of the minute, the hour and the day, as a gateway hears it from Redis.
+async fn used(settings: &RedisSettings, caller: &Caller, now: Time) -> [u64; 3] {
+    let fresh = joined(settings, Arc::new(NoSeed)).await;
+    let taken = fresh.take(caller, 1, now).wait().await;
+    let counted = u64::from(taken.refused.is_none());
+    [taken.windows.minute, taken.windows.hour, taken.windows.day].map(|w| w.limit - w.remaining - counted)
+}
+
+async fn units_in(redis: &Redis, settings: &RedisSettings, project: ProjectId, hour: u64) -> u64 {
+    let names = script::Names { prefix: settings.prefix.clone() };
+    let answer = redis.say(&format!("HGET {} {hour}", names.units(project)));
+    answer.lines().nth(1).and_then(|units| units.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+fn redis_keeps_the_counters_suite() {
+    let runtime = Runtime::new().unwrap();
+    suite::counters(|| {
+        runtime.block_on(joined(&settings(Redis::common(), &prefix(), LONG), Arc::new(NoSeed)))
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn gateways_together_admit_exactly_the_limit() {
+    for count in [2, 4] {
+        let settings = settings(Redis::common(), &prefix(), LONG);
+        let gateways = gateways(count, &settings).await;
+        for minute in 0..5 {
+            let (caller, now) = (caller(100), NOW.plus(Duration::from_secs(60 * minute)));
+            assert_eq!(storm(&gateways, &caller, 500, now).await, 100);
+            for gateway in &gateways {
+                let windows = gateway.take(&caller, 1, now).wait().await.windows;
+                assert_eq!(
+                    (windows.minute.remaining, windows.hour.remaining),
+                    (0, 100_000 - 100 * (minute + 1))
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn gateways_together_admit_exactly_the_requests_per_second() {
+    let settings = settings(Redis::common(), &prefix(), LONG);
+    let gateways = gateways(3, &settings).await;
+    let mut slow = caller(10_000);
+    slow.quota.rps_limit = Some(25);
+    let mut sibling = slow.clone();
+    sibling.key = KeyId(2);
+    let both = tokio::join!(storm(&gateways, &slow, 100, NOW), storm(&gateways, &sibling, 100, NOW));
+    assert_eq!(both.0 + both.1, 25, "the second is the project's");
+    let used = [used(&settings, &slow, NOW).await[0], used(&settings, &sibling, NOW).await[0]];
+    assert_eq!(used.iter().sum::<u64>(), 25, "what the second refuses no window counts");
+    let next = NOW.plus(Duration::from_secs(1));
+    assert_eq!(storm(&gateways, &slow, 100, next).await, 25);
+}
+
+/// Reserves calls at one gateway until one is refused; tells the units granted and how many calls had to wait.
+async fn spend(gateway: Arc<RedisCounters>, caller: Caller, costs: &'static [u32]) -> (u64, usize, usize) {
+    let (mut units, mut waited, mut calls) = (0, 0, 0);
+    for cost in costs.iter().cycle() {
+        let answer = gateway.reserve(&caller, &[*cost], NOW);
+        waited += usize::from(matches!(answer, Answer::Later(_)));
+        calls += 1;
+        let (mask, grant) = answer.wait().await;
+        if !mask.has(0) {
+            break;
+        }
+        units += grant.units;
+    }
+    (units, waited, calls)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn a_ceiling_is_overrun_by_one_call_at_most_and_costs_few_trips() {
+    for count in [2, 4] {
+        let settings = settings(Redis::common(), &prefix(), LONG);
+        let gateways = gateways(count, &settings).await;
+        let mut capped = caller(100);
+        capped.quota.cu_per_day = 100_000;
+        let mut total = 0;
+        // What one gateway holds back, idle, comes back within a second; then it can be spent by another.
+        for round in 0..10 {
+            let tasks: Vec<_> = (0..4 * count as usize)
+                .map(|n| gateways[n % gateways.len()].clone())
+                .map(|gateway| tokio::spawn(spend(gateway, capped.clone(), &[15, 75, 5, 20, 1])))
+                .collect();
+            let (mut waited, mut calls) = (0, 0);
+            for task in tasks {
+                let spent = task.await.unwrap();
+                total += spent.0;
+                waited += spent.1;
+                calls += spent.2;
+            }
+            assert!(total < 100_000 + 75, "{total}");
+            if round == 0 {
+                assert!(total > 90_000, "{total}");
+                assert!(waited * 4 < calls, "{waited} of {calls} calls asked Redis");
+            }
+            if total >= 100_000 {
+                break;
+            }
+            sleep(Duration::from_millis(600)).await;
+        }
+        assert!((100_000..100_075).contains(&total), "{total}");
+        assert_eq!(units_in(Redis::common(), &settings, capped.project, NOW.hour()).await, total);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn what_is_given_back_can_be_spent_elsewhere() {
+    let settings = settings(Redis::common(), &prefix(), LONG);
+    let gateways = gateways(2, &settings).await;
+    let mut capped = caller(100);
+    capped.quota.cu_per_day = 200;
+    let (mask, grant) = gateways[0].reserve(&capped, &[100, 100, 100], NOW).wait().await;
+    assert_eq!((mask.has(1), mask.has(2), grant.units), (true, false, 200));
+    assert!(!gateways[1].reserve(&capped, &[5], NOW).wait().await.0.has(0));
+    gateways[0].refund(capped.project, grant.hour, 100);
+    let next = async {
+        while !gateways[1].reserve(&capped, &[5], NOW).wait().await.0.has(0) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(LONG, next).await.unwrap();
+    assert_eq!(units_in(Redis::common(), &settings, capped.project, NOW.hour()).await, 105);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn a_gateway_that_ends_gives_its_slices_back() {
+    let settings = settings(Redis::common(), &prefix(), LONG);
+    let gateways = gateways(2, &settings).await;
+    let caller = caller(100);
+    let hour = NOW.hour();
+    for gateway in &gateways {
+        gateway.reserve(&caller, &[5], NOW).wait().await;
+        gateway.reserve(&caller, &[7], NOW).wait().await;
+    }
+    for gateway in &gateways {
+        gateway.close().await;
+        assert_eq!(gateway.standing(), Standing::Alone);
+    }
+    assert_eq!(units_in(Redis::common(), &settings, caller.project, hour).await, 24);
+    let (mask, _) = gateways[0].reserve(&caller, &[5], NOW).wait().await;
+    assert!(mask.has(0), "who is late is served all the same");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
+    let redis = Redis::start();
+    let settings = settings(&redis, &prefix(), SHORT);
+    let gateways = gateways(2, &settings).await;
+    let caller = caller(1_000);
+    assert_eq!(storm(&gateways, &caller, 100, NOW).await, 100);
+    let costs = [5_u32; 4];
+    for gateway in &gateways {
+        gateway.reserve(&caller, &costs, NOW).wait().await;
+    }
+    redis.freeze();
+    let start = Instant::now();
+    assert_eq!(storm(&gateways, &caller, 60, NOW).await, 60, "what is under way is decided alone");
+    until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == Standing::Alone)).await;
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    for gateway in &gateways {
+        assert!(matches!(gateway.take(&caller, 1, NOW), Answer::Now(Taken { refused: None, .. })));
+        assert!(matches!(gateway.reserve(&caller, &costs, NOW), Answer::Now((mask, _)) if mask.has(3)));
+    }
+    redis.thaw();
+    until("counting together", || gateways.iter().all(|gateway| gateway.standing() == Standing::Together))
+        .await;
+    let settled = async {
+        while used(&settings, &caller, NOW).await[0] < 162 {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    assert!(timeout(LONG, settled).await.is_ok());
+    for gateway in &gateways {
+        gateway.close().await;
+    }
+    assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()).await, 80);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn counted_alone_is_added_exactly() {
+    let redis = Redis::start();
+    let settings = settings(&redis, &prefix(), SHORT);
+    let gateways = gateways(2, &settings).await;
+    let caller = caller(100);
+    assert_eq!(storm(&gateways, &caller, 10, NOW).await, 10);
+    for round in 1..=3 {
+        redis.freeze();
+        until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == Standing::Alone))
+            .await;
+        assert_eq!(storm(&gateways, &caller, 20, NOW).await, 20);
+        redis.thaw();
+        until("counting together", || {
+            gateways.iter().all(|gateway| gateway.standing() == Standing::Together)
+        })
+        .await;
+        // The next tick tells what was counted between the last telling and the return.
+        sleep(Duration::from_millis(700)).await;
+        let names = script::Names { prefix: settings.prefix.clone() };
+        let counted = redis.say(&format!("GET {}", names.window(caller.key, 0, NOW.minute())));
+        assert_eq!(counted.lines().nth(1), Some((10 + 20 * round).to_string().as_str()));
+    }
+    assert_eq!(storm(&gateways, &caller, 200, NOW).await, 30, "exact again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn alone_each_gateway_admits_its_own_limit_at_most() {
+    let mut redis = Redis::start();
+    let settings = settings(&redis, &prefix(), SHORT);
+    let gateways = gateways(2, &settings).await;
+    let mut caller = caller(50);
+    caller.quota.cu_per_day = 1_000;
+    redis.kill();
+    until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == Standing::Alone)).await;
+    assert_eq!(storm(&gateways, &caller, 400, NOW).await, 100);
+    for gateway in &gateways {
+        let spent = spend(gateway.clone(), caller.clone(), &[75]).await;
+        assert_eq!((spent.0, spent.1), (1_050, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn a_redis_that_lost_everything_learns_it_from_the_gateways() {
+    let mut redis = Redis::start();
+    let settings = settings(&redis, &prefix(), SHORT);
+    let gateways = gateways(2, &settings).await;
+    let caller = caller(100);
+    assert_eq!(storm(&gateways, &caller, 40, NOW).await, 40);
+    // Both have heard of all forty.
+    for gateway in &gateways {
+        assert!(gateway.take(&caller, 1, NOW).wait().await.refused.is_none());
+    }
+    assert!(gateways[0].take(&caller, 1, NOW).wait().await.refused.is_none());
+    redis.revive();
+    until("noticing", || gateways.iter().all(|gateway| gateway.standing() != Standing::Together)).await;
+    until("counting together", || gateways.iter().all(|gateway| gateway.standing() == Standing::Together))
+        .await;
+    assert_eq!(storm(&gateways, &caller, 200, NOW).await, 57);
+    redis.say("FLUSHALL");
+    until("seeding again", || redis.say(&format!("GET {}era", settings.prefix)) != "$-1\r\n").await;
+    until("counting together", || gateways.iter().all(|gateway| gateway.standing() == Standing::Together))
+        .await;
+    assert_eq!(storm(&gateways, &caller, 50, NOW).await, 0);
+}
+
+#[derive(Debug)]
+struct Told {
+    restored: Restored,
+    is_there: AtomicBool,
+    asked: AtomicU64,
+}
+
+impl Seed for Told {
+    fn tell(&self) -> Later<'_, Result<Restored, Away>> {
+        self.asked.fetch_add(1, Relaxed);
+        let there = self.is_there.load(Relaxed);
+        Box::pin(async move { if there { Ok(self.restored.clone()) } else { Err(Away) } })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn an_empty_redis_is_seeded_once_with_what_the_database_tells() {
+    let settings = settings(Redis::common(), &prefix(), LONG);
+    let caller = caller(100);
+    let restored = Restored {
+        now: NOW,
+        windows: vec![(caller.key, [90, 190, 290])],
+        units: vec![(caller.project, NOW.hour(), 99_950), (caller.project, NOW.hour() - 3, 20)],
+    };
+    let seed = Arc::new(Told { restored, is_there: AtomicBool::new(false), asked: AtomicU64::new(0) });
+    let first = Arc::new(RedisCounters::new(&settings, seed.clone()).unwrap());
+    until("seeding", || first.standing() == Standing::Seeding && seed.asked.load(Relaxed) > 0).await;
+    assert!(matches!(first.take(&caller, 1, NOW), Answer::Now(Taken { refused: None, .. })), "no call waits");
+    seed.is_there.store(true, Relaxed);
+    let second = joined(&settings, seed.clone()).await;
+    until("counting together", || first.standing() == Standing::Together).await;
+    until("being told", || {
+        let names = script::Names { prefix: settings.prefix.clone() };
+        let day = Redis::common().say(&format!("GET {}", names.window(caller.key, 2, NOW.day())));
+        first.shared.keys.look(caller.key, |known| known.unwrap().owed(2, NOW.day()) == 0)
+            && day.lines().nth(1).is_some_and(|day| matches!(day, "290" | "291"))
+    })
+    .await;
+    let known = seed.asked.load(Relaxed);
+    let left = storm(&[first.clone(), second.clone()], &caller, 50, NOW).await;
+    assert!(left == 9 || left == 10, "{left}: what was counted alone may be among what was told, or not");
+    let mut other = caller.clone();
+    other.key = KeyId(77);
+    assert!(second.take(&other, 1, NOW).wait().await.refused.is_none());
+    let (mask, _) = second.reserve(&caller, &[25, 25, 25], NOW).wait().await;
+    let granted: HashSet<_> = (0..3).filter(|n| mask.has(*n)).collect();
+    assert_eq!(granted, HashSet::from([0, 1]), "99,970 were used, then 99,995, then 100,020");
+    drop(joined(&settings, seed.clone()).await);
+    assert_eq!(seed.asked.load(Relaxed), known, "who comes later need not ask");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn what_was_restored_before_redis_was_there_is_counted_on() {
+    let mut redis = Redis::start();
+    let settings = settings(&redis, &prefix(), SHORT);
+    redis.kill();
+    let caller = caller(100);
+    let restored = Restored {
+        now: NOW,
+        windows: vec![(caller.key, [90, 90, 90])],
+        units: vec![(caller.project, NOW.hour(), 7)],
+    };
+    let gateway = Arc::new(RedisCounters::new(&settings, Arc::new(NoSeed)).unwrap());
+    gateway.restore(&restored);
+    assert_eq!(gateway.used(caller.project, NOW), 7);
+    let gateways = [gateway];
+    assert_eq!(storm(&gateways, &caller, 4, NOW).await, 4);
+    redis.revive();
+    until("counting together", || gateways[0].standing() == Standing::Together).await;
+    assert_eq!(storm(&gateways, &caller, 50, NOW).await, 6);
+    let later = NOW.plus(Duration::from_secs(3 * 86_400));
+    sleep(Duration::from_millis(700)).await;
+    gateways[0].sweep(later);
+    assert!(gateways[0].shared.keys.is_empty() && gateways[0].shared.units.is_empty());
+}
+
+#[test]
+fn a_url_that_is_none_is_refused_without_its_password() {
+    let settings =
+        RedisSettings { url: "http://u:hunter2@h".into(), prefix: String::new(), patience: Duration::ZERO };
+    let error = RedisCounters::check(&settings).unwrap_err().to_string();
+    assert!(error.starts_with("redis.url: ") && !error.contains("hunter2"), "{error}");
+    assert!(!format!("{settings:?}").contains("hunter2"));
+}

@@ -1,0 +1,383 @@
+//! What a gateway knows of a project's Compute Units: by the hour as Redis told them last, the slice that it may spend
+//! without asking, and what Redis is still to be told.
+
+use rpcgate_core::clock::Time;
+use rpcgate_core::quota::{Grant, Mask};
+use smallvec::SmallVec;
+
+/// Units by the number of their hour; what is to be told may be negative.
+pub(super) type Owed = SmallVec<[(u64, i64); 2]>;
+
+/// One project's units.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Units {
+    /// As Redis told them, with what was counted here alone since.
+    hours: Vec<(u64, u64)>,
+    /// Counted in Redis in `hour`, and not used.
+    rest: u64,
+    hour: u64,
+    /// Whether the rest may be spent. Near the ceiling it may not: there it goes back to Redis.
+    spendable: bool,
+    /// A slice is on its way.
+    asked: bool,
+    /// It was spent from since this was last looked at.
+    touched: bool,
+    owed: Owed,
+}
+
+/// What to ask Redis for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Want {
+    /// The slice; 0: none.
+    pub(super) slice: u64,
+    /// Units of this hour that go back before anything else.
+    pub(super) back: u64,
+}
+
+/// How a reservation went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Spent {
+    /// From the slice, and there is enough left of it.
+    Yes,
+    /// From the slice, and it is time to ask for the next.
+    Low(Want),
+    /// The slice is too small: Redis must be asked.
+    No(Want),
+}
+
+impl Units {
+    /// Spends `units` of the slice, if it is that large. `slice` is what to ask Redis for.
+    pub(super) fn spend(&mut self, units: u64, slice: u64, now: Time) -> Spent {
+        self.roll(now.hour());
+        let is_slice = self.spendable && self.hour == now.hour();
+        if is_slice && self.rest >= units {
+            self.rest -= units;
+            self.touched = true;
+            return match self.rest < slice / 2 {
+                true if !self.asked => {
+                    self.asked = slice > 0;
+                    Spent::Low(Want { slice, back: 0 })
+                }
+                _ => Spent::Yes,
+            };
+        }
+        let slice = if self.asked { 0 } else { slice };
+        self.asked |= slice > 0;
+        let back = if self.hour == now.hour() { std::mem::take(&mut self.rest) } else { 0 };
+        self.spendable = false;
+        Spent::No(Want { slice, back })
+    }
+
+    /// What Redis answered to `want` in `hour`: a slice, and units by the hour, the slice among them.
+    pub(super) fn told(&mut self, want: Want, hour: u64, slice: u64, hours: Vec<(u64, u64)>) {
+        self.hours = hours;
+        for (hour, by) in self.owed.clone() {
+            self.shift(hour, by);
+        }
+        if want.slice == 0 {
+            return;
+        }
+        self.asked = false;
+        self.roll(hour);
+        if self.hour > hour {
+            // The hour is over that it was reserved in.
+            self.owe(hour, -signed(slice));
+            return;
+        }
+        self.hour = hour;
+        self.rest = self.rest.saturating_add(slice);
+        self.spendable = slice > 0;
+        self.touched = true;
+    }
+
+    /// Redis did not answer to `want` of `hour`.
+    pub(super) fn untold(&mut self, want: Want, hour: u64) {
+        self.asked &= want.slice == 0;
+        self.put_back(hour, want.back);
+    }
+
+    /// Reserves without Redis, as far as is known.
+    pub(super) fn reserve(&mut self, costs: &[u32], ceiling: u64, now: Time) -> (Mask, Grant) {
+        let hour = now.hour();
+        let total = costs.iter().map(|cost| u64::from(*cost)).sum();
+        let mut mask = Mask::default();
+        if self.spendable && self.hour == hour && self.rest >= total {
+            // Redis has counted it already.
+            self.rest -= total;
+            self.touched = true;
+            (0..costs.len()).for_each(|index| mask.set(index));
+            return (mask, Grant { hour, units: total });
+        }
+        let mut used = self.used(hour);
+        let mut units = 0_u64;
+        for (index, cost) in costs.iter().enumerate() {
+            if *cost == 0 || used < ceiling {
+                mask.set(index);
+                used = used.saturating_add(u64::from(*cost));
+                units = units.saturating_add(u64::from(*cost));
+            }
+        }
+        self.shift(hour, signed(units));
+        self.owe(hour, signed(units));
+        (mask, Grant { hour, units })
+    }
+
+    /// Gives `units` back to `hour`: to the slice if that is of this hour, otherwise to Redis.
+    pub(super) fn put_back(&mut self, hour: u64, units: u64) {
+        if units == 0 {
+            return;
+        }
+        if self.hour == hour || self.rest == 0 && self.hour < hour {
+            self.hour = hour;
+            self.rest = self.rest.saturating_add(units);
+        } else {
+            self.owe(hour, -signed(units));
+        }
+    }
+
+    /// Takes away what was counted here alone.
+    pub(super) fn refund(&mut self, hour: u64, units: u64) {
+        self.shift(hour, -signed(units));
+        self.owe(hour, -signed(units));
+    }
+
+    /// What was counted before a restart.
+    pub(super) fn raise(&mut self, hour: u64, units: u64) {
+        match self.hours.iter_mut().find(|(at, _)| *at == hour) {
+            Some((_, known)) => *known = (*known).max(units),
+            None => self.hours.push((hour, units)),
+        }
+    }
+
+    /// What Redis is to be told; it is not owed any more. A slice that nobody has spent from since the last time goes
+    /// back too, so that others may have it; with `all`, any slice does.
+    pub(super) fn pay(&mut self, all: bool) -> Owed {
+        let idle = !std::mem::take(&mut self.touched) || !self.spendable;
+        if self.rest > 0 && (all || idle) {
+            self.give_up();
+        }
+        std::mem::take(&mut self.owed)
+    }
+
+    /// The counters that held the slice are gone, so it is worth nothing.
+    pub(super) fn forget_slice(&mut self) {
+        let rest = std::mem::take(&mut self.rest);
+        self.shift(self.hour, -signed(rest));
+        self.spendable = false;
+    }
+
+    /// What Redis has counted as far as is known: without what is owed.
+    pub(super) fn known(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.hours
+            .iter()
+            .map(|(hour, units)| (*hour, units.saturating_add_signed(self.owed(*hour).saturating_neg())))
+    }
+
+    /// What is owed of one hour.
+    pub(super) fn owed(&self, hour: u64) -> i64 {
+        self.owed.iter().filter(|(at, _)| *at == hour).map(|(_, by)| *by).sum()
+    }
+
+    /// Units in the hour of `now` and the 23 before.
+    pub(super) fn used(&self, hour: u64) -> u64 {
+        self.hours
+            .iter()
+            .filter(|(at, _)| at + 23 >= hour)
+            .map(|(_, units)| *units)
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Whether nothing of it matters any more at `now`.
+    pub(super) fn is_over(&self, now: Time) -> bool {
+        self.owed.is_empty()
+            && self.rest == 0
+            && !self.asked
+            && self.hours.iter().all(|(at, _)| at + 23 < now.hour())
+    }
+
+    /// A new hour: what is left of the slice of another goes back to that one.
+    fn roll(&mut self, hour: u64) {
+        if self.hour < hour {
+            if self.rest > 0 {
+                self.give_up();
+            }
+            self.hour = hour;
+            self.spendable = false;
+            self.hours.retain(|(at, _)| at + 25 >= hour);
+        }
+    }
+
+    fn give_up(&mut self) {
+        let rest = std::mem::take(&mut self.rest);
+        self.shift(self.hour, -signed(rest));
+        self.owe(self.hour, -signed(rest));
+        self.spendable = false;
+    }
+
+    fn shift(&mut self, hour: u64, by: i64) {
+        match self.hours.iter_mut().find(|(at, _)| *at == hour) {
+            Some((_, units)) => *units = units.saturating_add_signed(by),
+            None if by > 0 => self.hours.push((hour, by.unsigned_abs())),
+            None => {}
+        }
+    }
+
+    fn owe(&mut self, hour: u64, by: i64) {
+        match self.owed.iter_mut().find(|(at, _)| *at == hour) {
+            Some((_, owed)) => *owed = owed.saturating_add(by),
+            None => self.owed.push((hour, by)),
+        }
+        self.owed.retain(|(_, owed)| *owed != 0);
+    }
+}
+
+fn signed(units: u64) -> i64 {
+    i64::try_from(units).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    const NOW: Time = Time::from_secs(400_000 * 3_600 + 90);
+    const HOUR: u64 = 400_000;
+    const LATER: Time = NOW.plus(Duration::from_secs(3_600));
+
+    fn with_slice(slice: u64) -> Units {
+        let mut units = Units::default();
+        let Spent::No(want) = units.spend(0, slice, NOW) else { panic!("there is nothing yet") };
+        assert_eq!(want, Want { slice, back: 0 });
+        units.told(want, HOUR, slice, vec![(HOUR, 1_000 + slice)]);
+        units
+    }
+
+    #[test]
+    fn a_slice_is_spent_without_asking_and_the_next_is_asked_for_in_time() {
+        let mut units = with_slice(100);
+        assert_eq!(units.spend(50, 100, NOW), Spent::Yes);
+        let low = Want { slice: 100, back: 0 };
+        assert_eq!(units.spend(1, 100, NOW), Spent::Low(low));
+        assert_eq!(units.spend(9, 100, NOW), Spent::Yes, "it is asked for once");
+        assert_eq!(units.spend(41, 100, NOW), Spent::No(Want { slice: 0, back: 40 }));
+        units.told(low, HOUR, 100, vec![(HOUR, 1_200)]);
+        assert_eq!(units.spend(100, 100, NOW), Spent::Low(low));
+    }
+
+    #[test]
+    fn what_redis_did_not_hear_of_is_still_here() {
+        let mut units = with_slice(100);
+        let Spent::No(want) = units.spend(101, 100, NOW) else { panic!("it is too small") };
+        assert_eq!(want, Want { slice: 100, back: 100 });
+        units.untold(want, HOUR);
+        assert_eq!(units.pay(false).as_slice(), [(HOUR, -100)]);
+        let Spent::No(want) = units.spend(1, 100, NOW) else { panic!("it was given back") };
+        assert_eq!(want, Want { slice: 100, back: 0 }, "and may be asked for again");
+    }
+
+    #[test]
+    fn what_is_left_of_an_hour_goes_back_to_it() {
+        let mut units = with_slice(100);
+        assert!(matches!(units.spend(30, 100, LATER), Spent::No(Want { slice: 100, back: 0 })));
+        assert_eq!(units.pay(false).as_slice(), [(HOUR, -100)]);
+        units.put_back(HOUR, 7);
+        units.told(Want { slice: 100, back: 0 }, HOUR, 100, vec![(HOUR, 1_100)]);
+        assert_eq!(units.pay(false).as_slice(), [(HOUR, -107)], "a slice that comes too late, too");
+    }
+
+    #[test]
+    fn an_idle_slice_goes_back_and_a_busy_one_stays() {
+        let mut units = with_slice(100);
+        assert!(units.pay(false).is_empty(), "it has only come");
+        assert_eq!(units.spend(10, 100, NOW), Spent::Yes);
+        assert!(units.pay(false).is_empty());
+        assert_eq!(units.pay(false).as_slice(), [(HOUR, -90)]);
+        let mut busy = with_slice(100);
+        assert_eq!(busy.pay(true).as_slice(), [(HOUR, -100)]);
+        assert_eq!(busy.used(HOUR), 1_000);
+    }
+
+    #[test]
+    fn alone_the_slice_is_spent_first_and_the_rest_is_owed() {
+        let mut units = with_slice(100);
+        let (mask, grant) = units.reserve(&[60, 40], 1_100, NOW);
+        assert!(mask.has(1) && grant.units == 100 && units.owed.is_empty());
+        let (mask, grant) = units.reserve(&[60, 0, 40], 1_101, NOW);
+        assert_eq!((mask.has(0), mask.has(1), mask.has(2), grant.units), (true, true, false, 60));
+        units.refund(HOUR, 20);
+        assert_eq!(units.pay(true).as_slice(), [(HOUR, 40)]);
+        assert_eq!((units.used(HOUR), units.used(HOUR + 23), units.used(HOUR + 24)), (1_140, 1_140, 0));
+    }
+
+    #[test]
+    fn lost_counters_make_a_slice_worthless() {
+        let mut units = with_slice(100);
+        assert!(matches!(units.spend(30, 100, NOW), Spent::Yes));
+        units.forget_slice();
+        assert_eq!(units.known().collect::<Vec<_>>(), [(HOUR, 1_030)]);
+        assert!(matches!(units.spend(1, 100, NOW), Spent::No(_)));
+    }
+
+    /// A project in a Redis that always answers.
+    #[derive(Default)]
+    struct Far {
+        counted: u64,
+    }
+
+    impl Far {
+        fn reserve(&mut self, want: Want, costs: &[u32], ceiling: u64) -> (u64, u64) {
+            self.counted -= want.back;
+            let mut units = 0;
+            for cost in costs.iter().map(|cost| u64::from(*cost)) {
+                if self.counted < ceiling {
+                    self.counted += cost;
+                    units += cost;
+                }
+            }
+            let slice = if self.counted + 2 * want.slice <= ceiling { want.slice } else { 0 };
+            self.counted += slice;
+            (units, slice)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn two_gateways_overrun_a_ceiling_by_one_call_at_most_and_lose_nothing(
+            steps in proptest::collection::vec((0..2_usize, 1..40_u32, 0..10_u32), 1..300),
+        ) {
+            const CEILING: u64 = 1_000;
+            let (mut far, mut near) = (Far::default(), [Units::default(), Units::default()]);
+            let mut spent = 0;
+            for (at, cost, chance) in steps {
+                let units = &mut near[at];
+                let granted = match units.spend(u64::from(cost), 50, NOW) {
+                    Spent::Yes => u64::from(cost),
+                    Spent::Low(want) => {
+                        let (_, slice) = far.reserve(want, &[], CEILING);
+                        units.told(want, HOUR, slice, vec![(HOUR, far.counted)]);
+                        u64::from(cost)
+                    }
+                    Spent::No(want) => {
+                        let (granted, slice) = far.reserve(want, &[cost], CEILING);
+                        units.told(want, HOUR, slice, vec![(HOUR, far.counted)]);
+                        granted
+                    }
+                };
+                spent += granted;
+                match chance {
+                    0 => {
+                        units.put_back(HOUR, granted);
+                        spent -= granted;
+                    }
+                    1 => far.counted = far.counted.saturating_add_signed(
+                        units.pay(false).iter().map(|(_, by)| *by).sum(),
+                    ),
+                    _ => {}
+                }
+                prop_assert!(spent < CEILING + 40);
+                prop_assert_eq!(far.counted, spent + near.iter().map(|units| units.rest).sum::<u64>());
+            }
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The safeguard: a key that goes on calling although it is answered 429 has its limits scaled down for a while, and
+//! has them back by itself (specification, "States and transitions": cooled down).
+//!
+//! Stands right behind authentication, so that every answer to the key tells the limits that are in force. It refuses
+//! nothing: the stations behind it meet a caller with smaller plan windows and fewer requests per second. What it
+//! decides by are the records of refused requests, which [`Safeguard::watch`] lets it see on their way to the ledger.
+//! A caller who was not refused is not looked up while no key at all is cooled down.
+//!
+//! It promises nothing beyond the process: each gateway counts for itself, and a restart forgets.
+//!
+//! ```
+//! use rpcgate_core::{clock::Time, safeguard::Rule, seam::suite};
+//! use rpcgate_layers::request::safeguard::Safeguard;
+//! use std::{sync::Arc, time::Duration};
+//!
+//! let hour = Duration::from_secs(3_600);
+//! let rule = Rule { refusals: 2, minutes: 1, percent: 25, cooldown: hour };
+//! let (safeguard, caller, now) = (Safeguard::by(Some(rule)), Arc::new(suite::caller(1)), Time::from_secs(60));
+//! assert!(safeguard.look(&caller, now).is_none());
+//! safeguard.note(caller.key, now);
+//! safeguard.note(caller.key, now);
+//! let (cooled, end) = safeguard.look(&caller, now).unwrap();
+//! assert_eq!((caller.plan.per_hour, cooled.plan.per_hour, end), (500, 125, now.plus(hour)));
+//! assert!(safeguard.look(&caller, end).is_none());
+//! ```
+
+use super::travel::{Departure, Known};
+use arc_swap::ArcSwap;
+use rpcgate_core::caller::{Caller, KeyId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::safeguard::{Rule, Storm, is_refused};
+use rpcgate_core::seam::ledger::{Ledger, Record, Ticket};
+use rpcgate_core::sharded::Sharded;
+use rpcgate_core::tally::Books;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Scales down the limits of keys in a storm.
+#[derive(Clone, Debug)]
+pub struct SafeguardLayer {
+    safeguard: Arc<Safeguard>,
+}
+
+impl SafeguardLayer {
+    /// A layer that decides by `safeguard`, which must [`watch`](Safeguard::watch) the records of what passes it.
+    pub fn by(safeguard: Arc<Safeguard>) -> Self {
+        SafeguardLayer { safeguard }
+    }
+}
+
+impl<S> Layer<S> for SafeguardLayer {
+    type Service = Safeguarded<S>;
+
+    fn layer(&self, inner: S) -> Safeguarded<S> {
+        Safeguarded { inner, safeguard: self.safeguard.clone() }
+    }
+}
+
+/// The safeguard in front of `inner`.
+#[derive(Clone, Debug)]
+pub struct Safeguarded<S> {
+    inner: S,
+    safeguard: Arc<Safeguard>,
+}
+
+impl<S, B> Service<Known<B>> for Safeguarded<S>
+where
+    S: Service<Known<B>, Response = Departure>,
+{
+    type Response = Departure;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut known: Known<B>) -> S::Future {
+        if let Some((caller, end)) = self.safeguard.look(&known.tally.caller, known.tally.arrival) {
+            (known.tally.caller, known.tally.cooled) = (caller, Some(end));
+        }
+        self.inner.call(known)
+    }
+}
+
+/// How the keys that were refused stand.
+#[derive(Debug, Default)]
+pub struct Safeguard {
+    rule: ArcSwap<Option<Rule>>,
+    keys: Sharded<KeyId, Standing>,
+    /// Keys that are cooled down.
+    cooled: AtomicU64,
+    /// How often a key was.
+    storms: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Standing {
+    key: KeyId,
+    storm: Storm,
+    /// The caller as the directory gave it, by which rule it was scaled down, and what came of it.
+    scaled: Option<(Arc<Caller>, Rule, Arc<Caller>)>,
+}
+
+impl Safeguard {
+    /// One that keeps to `rule`; without one it does nothing.
+    pub fn by(rule: Option<Rule>) -> Self {
+        Safeguard { rule: ArcSwap::from_pointee(rule), ..Safeguard::default() }
+    }
+
+    /// Keeps to `rule` from now on. Without one, every key has its limits back.
+    pub fn replace(&self, rule: Option<Rule>) {
+        self.rule.store(Arc::new(rule));
+        if rule.is_none() {
+            self.forget(|_| true);
+        }
+    }
+
+    /// Keys whose limits are scaled down.
+    pub fn cooled(&self) -> u64 {
+        self.cooled.load(Relaxed)
+    }
+
+    /// How many storms there have been.
+    pub fn storms(&self) -> u64 {
+        self.storms.load(Relaxed)
+    }
+
+    /// The caller with what is left of its limits, and until when it is so, if its key is cooled down.
+    pub fn look(&self, caller: &Arc<Caller>, now: Time) -> Option<(Arc<Caller>, Time)> {
+        if self.cooled() == 0 {
+            return None;
+        }
+        let rule = (**self.rule.load())?;
+        // Most keys are none that was refused: they make no place for themselves.
+        let is_cooled =
+            |standing: Option<&Standing>| standing.is_some_and(|standing| standing.storm.is_cooled());
+        if !self.keys.look(caller.key, is_cooled) {
+            return None;
+        }
+        self.keys.with(caller.key, |standing| self.standing(standing, caller, &rule, now))
+    }
+
+    fn standing(
+        &self,
+        standing: &mut Standing,
+        caller: &Arc<Caller>,
+        rule: &Rule,
+        now: Time,
+    ) -> Option<(Arc<Caller>, Time)> {
+        let Some(end) = standing.storm.end(rule, now) else {
+            self.restore(standing);
+            return None;
+        };
+        let known = standing.scaled.take().filter(|(own, by, _)| Arc::ptr_eq(own, caller) && by == rule);
+        let (.., scaled) = standing
+            .scaled
+            .insert(known.unwrap_or_else(|| (caller.clone(), *rule, Arc::new(rule.cool(caller)))));
+        Some((scaled.clone(), end))
+    }
+
+    /// Notes a request of `key` that came at `now` and was refused.
+    pub fn note(&self, key: KeyId, now: Time) {
+        let Some(rule) = **self.rule.load() else { return };
+        let is_storm = self.keys.with(key, |standing| {
+            if standing.storm.end(&rule, now).is_none() {
+                self.restore(standing);
+            }
+            standing.key = key;
+            let is_storm = standing.storm.note(&rule, now);
+            if is_storm {
+                self.cooled.fetch_add(1, Relaxed);
+            }
+            is_storm
+        });
+        if is_storm {
+            self.storms.fetch_add(1, Relaxed);
+            let (percent, seconds) = (rule.percent, rule.cooldown.as_secs());
+            tracing::warn!(%key, percent, seconds, "a storm of refused requests: the key's limits are scaled down");
+        }
+    }
+
+    /// The same books, with a ledger whose records the safeguard sees on their way.
+    pub fn watch(self: &Arc<Self>, books: &Books) -> Books {
+        let ledger = Arc::new(Watched { inner: books.ledger.clone(), safeguard: self.clone() });
+        Books { ledger, ..books.clone() }
+    }
+
+    /// Forgets what no longer matters at `now`. To be called now and then, so that keys long gone take no memory.
+    pub fn sweep(&self, now: Time) {
+        let rule = **self.rule.load();
+        self.forget(|storm| rule.is_none_or(|rule| storm.is_over(&rule, now)));
+    }
+
+    fn forget(&self, is_over: impl Fn(&Storm) -> bool) {
+        self.keys.retain(|standing| {
+            let is_over = is_over(&standing.storm);
+            if is_over && standing.storm.is_cooled() {
+                self.restored(standing.key);
+            }
+            !is_over
+        });
+    }
+
+    /// The key's cool-down is over, if it was in one.
+    fn restore(&self, standing: &mut Standing) {
+        if standing.storm.is_cooled() {
+            (standing.storm, standing.scaled) = (Storm::default(), None);
+            self.restored(standing.key);
+        }
+    }
+
+    fn restored(&self, key: KeyId) {
+        self.cooled.fetch_sub(1, Relaxed);
+        tracing::info!(%key, "the key's limits are restored");
+    }
+}
+
+/// A ledger whose records the safeguard sees.
+#[derive(Debug)]
+struct Watched {
+    inner: Arc<dyn Ledger>,
+    safeguard: Arc<Safeguard>,
+}
+
+impl Watched {
+    fn see(&self, record: &Record<'_>) {
+        if is_refused(record) {
+            self.safeguard.note(record.key, record.arrival);
+        }
+    }
+}
+
+impl Ledger for Watched {
+    fn append(&self, record: &Record<'_>) {
+        self.see(record);
+        self.inner.append(record);
+    }
+
+    fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
+        self.see(record);
+        self.inner.hold(record)
+    }
+
+    fn write(&self, ticket: Ticket) {
+        self.inner.write(ticket);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.inner.is_ready()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::travel::Aim;
+    use super::*;
+    use crate::testing::Desk;
+    use rpcgate_core::refusal::Refusal;
+    use rpcgate_core::seam::suite;
+    use std::convert::Infallible;
+    use std::time::Duration;
+    use tower::service_fn;
+
+    const RULE: Rule = Rule { refusals: 3, minutes: 2, percent: 25, cooldown: Duration::from_secs(3_600) };
+
+    /// Sends a request on behalf of the desk's caller, and refuses it behind the safeguard with `refusal`.
+    async fn send(desk: &Desk, safeguard: &Arc<Safeguard>, refusal: Refusal) -> (Arc<Caller>, Option<Time>) {
+        let mut seen = None;
+        let inner = service_fn(|known: Known<()>| {
+            seen = Some((known.tally.caller.clone(), known.tally.cooled));
+            std::future::ready(Ok::<_, Infallible>(known.refuse(refusal)))
+        });
+        let tally = desk.tally_in(Arc::new(safeguard.watch(&desk.books())));
+        let known = Known { request: Box::new(http::Request::new(())), aim: Aim::JsonRpc, tally };
+        let Ok(departure) = SafeguardLayer::by(safeguard.clone()).layer(inner).call(known).await;
+        drop(departure.tally.and_then(rpcgate_core::tally::Tally::close));
+        seen.unwrap()
+    }
+
+    const WINDOW: Refusal = Refusal::Window { retry_after: 1 };
+
+    async fn storm(desk: &Desk, safeguard: &Arc<Safeguard>) {
+        for _ in 0..2 {
+            desk.clock.advance(Duration::from_secs(60));
+            for _ in 0..3 {
+                assert_eq!(send(desk, safeguard, WINDOW).await, (desk.caller.clone(), None));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn behind_it_a_key_in_a_storm_is_a_caller_with_a_quarter_of_its_limits_until_the_hour_is_over() {
+        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
+        storm(&desk, &safeguard).await;
+        assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));
+        let end = desk.now().plus(RULE.cooldown);
+        let (first, told) = send(&desk, &safeguard, WINDOW).await;
+        assert_eq!((&*first, told), (&RULE.cool(&desk.caller), Some(end)));
+        desk.clock.advance(Duration::from_micros(3_599_999_999));
+        let (second, told) = send(&desk, &safeguard, WINDOW).await;
+        assert_eq!(told, Some(end));
+        assert!(Arc::ptr_eq(&first, &second), "it is made once");
+        desk.clock.advance(Duration::from_micros(1));
+        assert_eq!(send(&desk, &safeguard, WINDOW).await, (desk.caller.clone(), None));
+        assert_eq!((safeguard.cooled(), safeguard.storms()), (0, 1));
+        assert_eq!(desk.ledger.records().len(), 9, "every record reaches the ledger");
+    }
+
+    #[tokio::test]
+    async fn only_429_counts_and_only_for_the_key_that_got_it() {
+        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
+        for minute in 0..5 {
+            desk.clock.advance(Duration::from_secs(60));
+            for _ in 0..10 {
+                send(&desk, &safeguard, Refusal::OutOfScope).await;
+            }
+            assert_eq!(safeguard.storms(), 0, "{minute}");
+        }
+        storm(&desk, &safeguard).await;
+        let other = Desk { caller: Arc::new(suite::caller(2)), ..desk.clone() };
+        assert_eq!(send(&other, &safeguard, WINDOW).await, (other.caller.clone(), None));
+        assert!(send(&desk, &safeguard, WINDOW).await.1.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_changes_meanwhile_is_scaled_down_anew() {
+        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
+        storm(&desk, &safeguard).await;
+        assert_eq!(send(&desk, &safeguard, WINDOW).await.0.plan.per_day, 2_500);
+        let larger =
+            Caller { plan: rpcgate_core::plan::Plan { per_day: 8, ..desk.caller.plan }, ..suite::caller(1) };
+        let desk = Desk { caller: Arc::new(larger), ..desk };
+        assert_eq!(send(&desk, &safeguard, WINDOW).await.0.plan.per_day, 2);
+        safeguard.replace(Some(Rule { percent: 50, ..RULE }));
+        assert_eq!(send(&desk, &safeguard, WINDOW).await.0.plan.per_day, 4);
+    }
+
+    #[tokio::test]
+    async fn without_a_rule_nothing_is_counted_and_every_key_has_its_limits_back() {
+        let (desk, safeguard) = (Desk::new(), Arc::<Safeguard>::default());
+        storm(&desk, &safeguard).await;
+        assert!(safeguard.keys.is_empty());
+        safeguard.replace(Some(RULE));
+        storm(&desk, &safeguard).await;
+        safeguard.replace(None);
+        assert_eq!((safeguard.cooled(), safeguard.storms()), (0, 1));
+        safeguard.replace(Some(RULE));
+        assert_eq!(send(&desk, &safeguard, WINDOW).await, (desk.caller.clone(), None));
+    }
+
+    #[tokio::test]
+    async fn a_key_that_came_no_more_is_swept_and_counted_out() {
+        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
+        storm(&desk, &safeguard).await;
+        safeguard.sweep(desk.now().plus(RULE.cooldown - Duration::from_micros(1)));
+        assert_eq!(safeguard.cooled(), 1);
+        safeguard.sweep(desk.now().plus(RULE.cooldown));
+        assert_eq!(safeguard.cooled(), 0);
+        assert!(safeguard.keys.is_empty());
+        send(&desk, &safeguard, WINDOW).await;
+        safeguard.sweep(desk.now());
+        assert!(!safeguard.keys.is_empty(), "a storm may be coming");
+        safeguard.sweep(desk.now().plus(Duration::from_secs(120)));
+        assert!(safeguard.keys.is_empty());
+    }
+
+    #[test]
+    fn threads_that_are_refused_at_once_make_one_storm() {
+        let safeguard = Safeguard::by(Some(Rule { minutes: 1, refusals: 1_000, ..RULE }));
+        let (key, now) = (KeyId(1), Time::from_secs(90));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1_000).for_each(|_| safeguard.note(key, now)));
+            }
+        });
+        assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));
+    }
+}

@@ -1,0 +1,134 @@
+//! Where a gateway counts: in its process, or together with others in Redis.
+
+use crate::gateway::StartError;
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::{Config, Url};
+use rpcgate_core::seam::counters::{Counters, MemoryCounters, Restored};
+use rpcgate_layers::redis::{RedisCounters, RedisSettings, Seed, Standing};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a gateway that ends waits for Redis to take back what is not used.
+const CLOSE: Duration = Duration::from_secs(2);
+
+/// The counters of a gateway.
+#[derive(Clone, Debug)]
+pub(crate) enum Counting {
+    /// In the process.
+    Here(Arc<MemoryCounters>),
+    /// In Redis.
+    Together(Arc<RedisCounters>),
+}
+
+impl Counting {
+    /// Counters as `config` wants them. Runs inside a tokio runtime.
+    pub(crate) fn open(config: &Config, seed: Arc<dyn Seed>) -> Result<Self, StartError> {
+        Ok(match settings(config) {
+            None => Counting::Here(Arc::default()),
+            Some(settings) => Counting::Together(Arc::new(RedisCounters::new(&settings, seed)?)),
+        })
+    }
+
+    /// Looks at what [`open`](Self::open) would refuse.
+    pub(crate) fn check(config: &Config) -> Result<(), StartError> {
+        settings(config).map_or(Ok(()), |settings| Ok(RedisCounters::check(&settings)?))
+    }
+
+    /// The seam that stations count by.
+    pub(crate) fn seam(&self) -> Arc<dyn Counters> {
+        match self {
+            Counting::Here(counters) => counters.clone(),
+            Counting::Together(counters) => counters.clone(),
+        }
+    }
+
+    /// Counts on from what was counted before a restart.
+    pub(crate) fn restore(&self, restored: &Restored) {
+        match self {
+            Counting::Here(counters) => counters.restore(restored),
+            Counting::Together(counters) => counters.restore(restored),
+        }
+    }
+
+    /// Forgets what no longer matters at `now`.
+    pub(crate) fn sweep(&self, now: Time) {
+        match self {
+            Counting::Here(counters) => counters.sweep(now),
+            Counting::Together(counters) => counters.sweep(now),
+        }
+    }
+
+    /// Waits until it counts together with the others, but no longer than `limit`.
+    pub(crate) async fn joined(&self, limit: Duration) {
+        if let Counting::Together(counters) = self
+            && tokio::time::timeout(limit, counters.joined()).await.is_err()
+        {
+            tracing::warn!(
+                "starting without Redis: windows and quotas are counted by this gateway alone until it is back"
+            );
+        }
+    }
+
+    /// How the counters in Redis stand; `None`: there are none.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        match self {
+            Counting::Here(_) => None,
+            Counting::Together(counters) => Some(counters.standing()),
+        }
+    }
+
+    /// To be called after the last call: what is reserved and not used goes back.
+    pub(crate) async fn close(&self) {
+        if let Counting::Together(counters) = self
+            && tokio::time::timeout(CLOSE, counters.close()).await.is_err()
+        {
+            tracing::warn!("redis did not take back in time what was reserved and not used");
+        }
+    }
+}
+
+fn settings(config: &Config) -> Option<RedisSettings> {
+    let redis = &config.redis;
+    let url = redis.url.as_ref().map(Url::expose)?.to_owned();
+    Some(RedisSettings { url, prefix: redis.prefix.clone(), patience: redis.timeout })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::config::Input;
+    use rpcgate_layers::redis::NoSeed;
+
+    fn config(text: &str) -> Config {
+        Config::read(&Input { file: Some(("f", text)), ..Input::default() }).unwrap()
+    }
+
+    #[tokio::test]
+    async fn counters_are_in_the_process_unless_a_redis_is_named() {
+        let here = Counting::open(&Config::default(), Arc::new(NoSeed)).unwrap();
+        assert!(matches!(here, Counting::Here(_)) && here.standing().is_none());
+        let config = config("[redis]\nurl = \"redis://127.0.0.1:1\"\nprefix = \"p:\"\ntimeout = \"20ms\"\n");
+        let expected = RedisSettings {
+            url: "redis://127.0.0.1:1".into(),
+            prefix: "p:".into(),
+            patience: Duration::from_millis(20),
+        };
+        assert_eq!(settings(&config), Some(expected));
+        let together = Counting::open(&config, Arc::new(NoSeed)).unwrap();
+        together.joined(Duration::from_millis(1)).await;
+        assert_eq!(
+            together.standing(),
+            Some(Standing::Alone),
+            "nobody is there, and it goes on all the same"
+        );
+        together.close().await;
+    }
+
+    #[test]
+    fn a_redis_that_cannot_be_is_found_by_a_check() {
+        let error = Counting::check(&config("[redis]\nurl = \"redis://u:hunter2@h/seven\"\n")).unwrap_err();
+        assert!(error.is_configuration() && error.to_string().starts_with("redis.url: "), "{error}");
+        assert!(!error.to_string().contains("hunter2"));
+        assert!(Counting::check(&Config::default()).is_ok());
+    }
+}

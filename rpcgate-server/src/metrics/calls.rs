@@ -1,0 +1,139 @@
+//! What callers asked for, and what they got.
+
+use super::meter::{BOUNDS, Cell, Kind, Meter, Names, Sums};
+use super::page::{Histogram, Page};
+use crate::journal::{Journal, thread_number};
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Unit;
+use rpcgate_core::seam::ledger::{Ledger, Record, Ticket};
+use std::fmt;
+use std::sync::Arc;
+
+/// Where calls are counted.
+#[derive(Clone, Debug)]
+pub(crate) enum Calls {
+    /// In the journal's own places.
+    Journal(Arc<Journal>),
+    /// In front of somebody else's ledger.
+    Counted(Arc<Counted>),
+}
+
+impl Calls {
+    fn sums(&self) -> Sums {
+        match self {
+            Calls::Journal(journal) => journal.metered(),
+            Calls::Counted(counted) => counted.sums(),
+        }
+    }
+}
+
+impl Collector for Calls {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let (mut page, sums) = (Page::new(encoder), self.sums());
+        let labels = |(chain, method, kind): &(_, String, Kind)| {
+            [("chain", text(chain)), ("method", method.clone()), ("outcome", kind.name().to_owned())]
+        };
+        page.counters(
+            "calls",
+            "Calls by chain, method and what became of them.",
+            sums.calls.iter().map(|(key, cell)| (labels(key), cell.calls)),
+        )?;
+        // A refusal takes no time worth telling, and there may be very many of them.
+        let timed = sums.calls.iter().filter(|((_, _, kind), _)| *kind != Kind::Refused);
+        page.histograms(
+            "call_duration",
+            "Time from a call's arrival to its answer; a call of a batch has its batch's.",
+            &Unit::Seconds,
+            timed.map(|(key, cell)| (labels(key), histogram(cell))),
+        )?;
+        page.counters(
+            "refused_calls",
+            "Refused calls by the HTTP status that each would have had alone.",
+            sums.refused.iter().map(|((chain, status), calls)| {
+                ([("chain", text(chain)), ("status", status.to_string())], *calls)
+            }),
+        )?;
+        let traffic: Vec<_> =
+            sums.traffic.iter().map(|(chain, sum)| ([("chain", text(chain))], *sum)).collect();
+        page.counters(
+            "window_requests",
+            "Requests counted in plan windows.",
+            traffic.iter().map(|(labels, sum)| (labels.clone(), sum.windowed)),
+        )?;
+        page.counters(
+            "compute_units",
+            "Compute Units charged.",
+            traffic.iter().map(|(labels, sum)| (labels.clone(), sum.units)),
+        )?;
+        page.counters(
+            "request_bytes",
+            "Bytes of requests' bodies.",
+            traffic.iter().map(|(labels, sum)| (labels.clone(), sum.bytes_in)),
+        )?;
+        page.counters(
+            "response_bytes",
+            "Bytes of answers' bodies.",
+            traffic.iter().map(|(labels, sum)| (labels.clone(), sum.bytes_out)),
+        )
+    }
+}
+
+fn text(value: &impl ToString) -> String {
+    value.to_string()
+}
+
+fn histogram(cell: &Cell) -> Histogram {
+    let bounds = BOUNDS.iter().map(|micros| *micros as f64 / 1e6).chain([f64::INFINITY]);
+    Histogram { sum: cell.micros as f64 / 1e6, count: cell.calls, buckets: bounds.zip(cell.took).collect() }
+}
+
+/// Counts what is appended to a ledger that does not count itself.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    inner: Arc<dyn Ledger>,
+    meters: Box<[Mutex<Meter>]>,
+}
+
+impl Counted {
+    /// Counts what is appended to `inner`; as many threads as `places` do not wait for each other.
+    pub(crate) fn new(inner: Arc<dyn Ledger>, names: &Arc<Names>, places: usize) -> Self {
+        let meter = || {
+            let mut meter = Meter::default();
+            meter.start(names.clone());
+            Mutex::new(meter)
+        };
+        Counted { inner, meters: (0..places.max(1)).map(|_| meter()).collect() }
+    }
+
+    fn sums(&self) -> Sums {
+        let mut sums = Sums::default();
+        self.meters.iter().for_each(|meter| meter.lock().add_to(&mut sums));
+        sums
+    }
+
+    fn count(&self, record: &Record<'_>) {
+        self.meters[thread_number() % self.meters.len()].lock().count(record);
+    }
+}
+
+impl Ledger for Counted {
+    fn append(&self, record: &Record<'_>) {
+        self.count(record);
+        self.inner.append(record);
+    }
+
+    fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
+        self.count(record);
+        self.inner.hold(record)
+    }
+
+    fn write(&self, ticket: Ticket) {
+        self.inner.write(ticket);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.inner.is_ready()
+    }
+}

@@ -1,0 +1,232 @@
+//! How a gateway stands: its nodes, its cache, its journal, its databases.
+
+use super::page::Page;
+use crate::counting::Counting;
+use crate::listen::Hall;
+use crate::live::Live;
+use crate::state::State;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Unit;
+use rpcgate_admin::store::NodeState;
+use rpcgate_core::clock::Clock;
+use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::redis::Standing;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A management database whose changes were not read for longer does not answer.
+const FEED: Duration = Duration::from_secs(2);
+
+/// How often another configuration was put in force, or could not be.
+#[derive(Debug, Default)]
+pub(crate) struct Reloads {
+    done: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Reloads {
+    pub(crate) fn count(&self, is_done: bool) {
+        if is_done { &self.done } else { &self.refused }.fetch_add(1, Relaxed);
+    }
+}
+
+/// What is looked at when somebody asks.
+pub(crate) struct Watched {
+    pub(crate) live: Arc<Live>,
+    pub(crate) hall: Arc<Hall>,
+    pub(crate) state: Option<Arc<State>>,
+    pub(crate) replies: Arc<MokaReplies>,
+    pub(crate) counting: Counting,
+    pub(crate) reloads: Arc<Reloads>,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").finish_non_exhaustive()
+    }
+}
+
+impl Collector for Watched {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page::new(encoder);
+        self.gateway(&mut page)?;
+        self.chains(&mut page)?;
+        self.nodes(&mut page)?;
+        self.cache(&mut page)?;
+        match &self.state {
+            Some(state) => self.state(&mut page, state),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Watched {
+    fn gateway(&self, page: &mut Page<'_>) -> fmt::Result {
+        let version = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
+        page.gauges("build_info", "What is running; always 1.", None, version)?;
+        let ready = u64::from(self.hall.unready().is_none());
+        page.gauge("ready", "Whether it wants calls, as /readyz says.", None, ready)?;
+        page.gauge("connections", "Client connections that are open.", None, self.hall.open() as u64)?;
+        let safeguard = &self.live.safeguard;
+        page.gauge(
+            "cooled_keys",
+            "Keys whose limits are scaled down after a storm.",
+            None,
+            safeguard.cooled(),
+        )?;
+        page.counter(
+            "storms",
+            "Storms of refused requests that had a key's limits scaled down.",
+            safeguard.storms(),
+        )?;
+        if let Some(standing) = self.counting.standing() {
+            let all = [Standing::Together, Standing::Seeding, Standing::Alone];
+            page.gauges(
+                "counters",
+                "How counters in Redis stand; 1 for the standing in force.",
+                None,
+                all.map(|one| ([("standing", counted(one))], u64::from(one == standing))),
+            )?;
+        }
+        let Reloads { done, refused } = &*self.reloads;
+        let reloads = [("done", done), ("refused", refused)];
+        page.counters(
+            "config_reloads",
+            "Configurations that were put in force after the first, or refused.",
+            reloads.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
+        )
+    }
+
+    fn chains(&self, page: &mut Page<'_>) -> fmt::Result {
+        let chains = self.live.chains.load();
+        let mut all: Vec<_> = chains.iter().map(|chain| (chain.name().as_str(), chain)).collect();
+        all.sort_by_key(|(name, _)| *name);
+        page.gauges(
+            "chain_served",
+            "Whether a chain is on and has a node.",
+            None,
+            all.iter().map(|(name, chain)| ([("chain", *name)], u64::from(chain.is_served()))),
+        )?;
+        let heights =
+            all.iter().filter_map(|(name, chain)| Some(([("chain", *name)], chain.head().height()?)));
+        page.gauges("chain_height", "The newest block that a chain's nodes have shown.", None, heights)
+    }
+
+    fn nodes(&self, page: &mut Page<'_>) -> fmt::Result {
+        let nodes = named(self.live.nodes());
+        let rows = |number: fn(&NodeState) -> Option<f64>| {
+            nodes.iter().filter_map(move |(name, node)| {
+                Some(([("chain", node.chain.as_str()), ("node", name.as_str())], number(node)?))
+            })
+        };
+        let well = |node: &NodeState| Some(f64::from(u8::from(node.standing == "well")));
+        page.gauges("node_well", "Whether a node is asked like any other.", None, rows(well))?;
+        page.gauges(
+            "node_standing",
+            "How a node stands; 1 for the standing that it has.",
+            None,
+            nodes.iter().map(|(name, node)| {
+                let standing = ("standing", node.standing.as_str());
+                ([("chain", node.chain.as_str()), ("node", name.as_str()), standing], 1_u64)
+            }),
+        )?;
+        let height = |node: &NodeState| node.height.map(|height| height as f64);
+        page.gauges("node_height", "The newest block of a node.", None, rows(height))?;
+        let lag = |node: &NodeState| node.lag.map(|lag| lag as f64);
+        page.gauges("node_lag_blocks", "Blocks that a node is behind its chain.", None, rows(lag))?;
+        // Nothing was measured yet where it is 0.
+        let latency =
+            |node: &NodeState| Some(node.latency_micros as f64 / 1e6).filter(|seconds| *seconds > 0.0);
+        page.gauges("node_latency", "How long a node's answers take.", Some(&Unit::Seconds), rows(latency))?;
+        let in_flight = |node: &NodeState| Some(node.in_flight as f64);
+        page.gauges("node_requests_in_flight", "Requests that a node is working on.", None, rows(in_flight))
+    }
+
+    fn cache(&self, page: &mut Page<'_>) -> fmt::Result {
+        let looks = self.replies.looks();
+        page.counters(
+            "cache_lookups",
+            "How often an answer was looked for in the cache, and whether it was there.",
+            [("hit", looks.hits), ("miss", looks.misses)]
+                .map(|(result, count)| ([("result", result)], count)),
+        )?;
+        page.gauge("cache", "Memory that kept answers take up.", Some(&Unit::Bytes), self.replies.bytes())?;
+        page.gauge("cache_entries", "Answers that are kept.", None, self.replies.entries())
+    }
+
+    fn state(&self, page: &mut Page<'_>, state: &State) -> fmt::Result {
+        let journal = state.journal().status();
+        page.gauge("journal_segments", "Segments of the journal on the disk.", None, journal.segments)?;
+        page.gauge(
+            "journal",
+            "Bytes of the journal on the disk.",
+            Some(&Unit::Bytes),
+            journal.segment_bytes,
+        )?;
+        let help = "Bytes of records in memory, as the disk does not take them.";
+        page.gauge("journal_memory", help, Some(&Unit::Bytes), journal.queued_bytes)?;
+        let help = "Whether records go to memory.";
+        page.gauge("journal_stalled", help, None, u64::from(journal.stalled))?;
+        let help = "Whether there is hardly room for more records in memory.";
+        page.gauge("journal_full", help, None, u64::from(journal.full))?;
+        page.counter("journal_lost_records", "Records lost for want of room.", journal.lost_records)?;
+        page.counter("journal_lost_calls", "Calls in lost records.", journal.lost_calls)?;
+        page.counter("journal_lost_units", "Compute Units charged in lost records.", journal.lost_cu)?;
+        let now = self.clock.elapsed();
+        let shipping = state.shipping().read(now);
+        let help = "Bytes of the journal that are not in the usage database.";
+        page.gauge("journal_unshipped", help, Some(&Unit::Bytes), shipping.left)?;
+        let help = "Time since all of the journal was in the usage database.";
+        page.gauge("journal_lag", help, Some(&Unit::Seconds), shipping.lag.as_secs_f64())?;
+        page.counter("shipments", "Shipments that the usage database took.", shipping.shipments)?;
+        page.counter(
+            "failed_shipments",
+            "Shipments that the usage database did not take.",
+            shipping.failures,
+        )?;
+        let age = state.directory().age();
+        let feed_up = age.is_some_and(|age| age <= FEED);
+        page.gauges(
+            "database_up",
+            "Whether a database answered when it was last asked.",
+            None,
+            [("management", feed_up), ("usage", shipping.is_up)]
+                .map(|(database, is_up)| ([("database", database)], u64::from(is_up))),
+        )?;
+        if let Some(age) = age {
+            let help = "Time since the management database's changes were last read.";
+            page.gauge("change_feed_age", help, Some(&Unit::Seconds), age.as_secs_f64())?;
+        }
+        page.gauge(
+            "known_keys",
+            "Keys of the management database in memory.",
+            None,
+            state.directory().known(),
+        )
+    }
+}
+
+const fn counted(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Together => "together",
+        Standing::Seeding => "seeding",
+        Standing::Alone => "alone",
+    }
+}
+
+/// Nodes with names that no other node of their chain has.
+fn named(nodes: Vec<NodeState>) -> Vec<(String, NodeState)> {
+    let mut seen: HashMap<(String, String), u32> = HashMap::new();
+    let name = |node: NodeState| {
+        let count = seen.entry((node.chain.clone(), node.node.clone())).or_default();
+        *count += 1;
+        let name = if *count == 1 { node.node.clone() } else { format!("{} #{count}", node.node) };
+        (name, node)
+    };
+    nodes.into_iter().map(name).collect()
+}

@@ -1,0 +1,133 @@
+//! The listener that Prometheus asks.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Connections that may be open at a time: there is one Prometheus, or a few.
+const CONNECTIONS: usize = 16;
+/// Connections that the system may hold until they are accepted.
+const BACKLOG: u32 = 16;
+/// How long a connection may be idle, and a head may take: longer than scrapes are apart.
+const IDLE: Duration = Duration::from_secs(90);
+/// How long a connection may live, whatever happens on it.
+const LIFE: Duration = Duration::from_secs(600);
+/// How long one that is asked to end may take to.
+const FAREWELL: Duration = Duration::from_secs(10);
+/// How long accepting rests when the machine has no socket left to give.
+const REST: Duration = Duration::from_millis(50);
+
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// Writes the page.
+pub(crate) type Write = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// A bound address.
+#[derive(Debug)]
+pub(crate) struct MetricsListener {
+    socket: TcpListener,
+    addr: SocketAddr,
+}
+
+impl MetricsListener {
+    pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
+        let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // Else a restart would wait for the connections of the process before.
+        socket.set_reuseaddr(true)?;
+        socket.bind(addr)?;
+        let socket = socket.listen(BACKLOG)?;
+        let addr = socket.local_addr()?;
+        Ok(MetricsListener { socket, addr })
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Answers until it is dropped, its connections with it.
+    pub(crate) async fn serve(self, write: Write) {
+        let (room, mut connections) = (Arc::new(Semaphore::new(CONNECTIONS)), JoinSet::new());
+        loop {
+            let stream = tokio::select! {
+                accepted = self.socket.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        tracing::debug!(%error, "cannot accept a connection for metrics");
+                        tokio::time::sleep(REST).await;
+                        continue;
+                    }
+                },
+                Some(_) = connections.join_next() => continue,
+            };
+            // One too many is closed.
+            let Ok(place) = room.clone().try_acquire_owned() else { continue };
+            let write = write.clone();
+            connections.spawn(async move {
+                converse(stream, write).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, write: Write) {
+    let service = service_fn(move |request: Request<Incoming>| {
+        let write = write.clone();
+        async move { Ok::<_, Infallible>(answer(&request, write).await) }
+    });
+    let mut connection = std::pin::pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(IDLE)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    if tokio::time::timeout(LIFE, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        // Whoever does not read to the end is left to it.
+        let _ = tokio::time::timeout(FAREWELL, connection).await;
+    }
+}
+
+async fn answer(request: &Request<Incoming>, write: Write) -> Response<Full<Bytes>> {
+    if request.uri().path() != "/metrics" {
+        return plain(StatusCode::NOT_FOUND, "metrics are at /metrics\n");
+    }
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "ask with GET\n");
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return answer;
+    }
+    // A page takes as long as a hundred calls.
+    match tokio::task::spawn_blocking(move || write()).await {
+        Ok(page) => {
+            let mut answer = Response::new(Full::new(page.into()));
+            answer.headers_mut().insert(CONTENT_TYPE, OPEN_METRICS);
+            answer
+        }
+        Err(error) => {
+            tracing::error!("metrics could not be written: {error}");
+            plain(StatusCode::INTERNAL_SERVER_ERROR, "metrics could not be written\n")
+        }
+    }
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}

@@ -1,0 +1,98 @@
+//! How a family of metrics is written, whoever has its numbers.
+
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+use std::fmt;
+
+/// A page that is being written.
+pub(super) struct Page<'e>(DescriptorEncoder<'e>);
+
+/// A histogram's numbers.
+pub(super) struct Histogram {
+    pub(super) sum: f64,
+    pub(super) count: u64,
+    /// Upper bound, and how many lie between the one before and it; the last bound is infinite.
+    pub(super) buckets: Vec<(f64, u64)>,
+}
+
+impl<'e> Page<'e> {
+    pub(super) const fn new(encoder: DescriptorEncoder<'e>) -> Self {
+        Page(encoder)
+    }
+
+    /// A counter for each set of labels.
+    pub(super) fn counters<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, u64)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in rows {
+            ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    /// A counter alone.
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        ConstCounter::new(value).encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
+    }
+
+    /// Seconds that add up.
+    pub(super) fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let unit = Unit::Seconds;
+        ConstCounter::new(value).encode(self.0.encode_descriptor(
+            name,
+            help,
+            Some(&unit),
+            MetricType::Counter,
+        )?)
+    }
+
+    /// A gauge for each set of labels.
+    pub(super) fn gauges<L: EncodeLabelSet, V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        rows: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        for (labels, value) in rows {
+            ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    /// A gauge alone.
+    pub(super) fn gauge<V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        value: V,
+    ) -> fmt::Result {
+        ConstGauge::new(value).encode(self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?)
+    }
+
+    /// A histogram for each set of labels.
+    pub(super) fn histograms<L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: &Unit,
+        rows: impl IntoIterator<Item = (L, Histogram)>,
+    ) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, Some(unit), MetricType::Histogram)?;
+        for (labels, Histogram { sum, count, buckets }) in rows {
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! What the system says of this process, under the names that all programs use for it.
+
+use super::page::Page;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Unit;
+use std::fmt;
+use std::fs;
+
+/// Linux tells times of processes in hundredths of a second, whatever the kernel's own clock does.
+const TICKS: f64 = 100.0;
+
+/// This process; where there is no `/proc`, nothing is told.
+#[derive(Debug)]
+pub(super) struct Process;
+
+/// What is told.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Facts {
+    cpu_seconds: f64,
+    resident_bytes: u64,
+    threads: u64,
+}
+
+impl Facts {
+    fn read(stat: &str, status: &str) -> Option<Self> {
+        // The name comes second, and anything may stand in it.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
+        let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = kib.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(Facts {
+            cpu_seconds: (ticks(11)? + ticks(12)?) as f64 / TICKS,
+            resident_bytes: kib * 1024,
+            threads: ticks(17)?,
+        })
+    }
+}
+
+impl Collector for Process {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let text = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
+        let mut page = Page::new(encoder);
+        if let Some(facts) = Facts::read(&text("stat"), &text("status")) {
+            let help = "User and system CPU time spent.";
+            page.seconds("process_cpu", help, facts.cpu_seconds)?;
+            let help = "Memory that is in RAM.";
+            page.gauge("process_resident_memory", help, Some(&Unit::Bytes), facts.resident_bytes)?;
+            page.gauge("process_threads", "Threads.", None, facts.threads)?;
+        }
+        if let Ok(open) = fs::read_dir("/proc/self/fd") {
+            page.gauge("process_open_fds", "Open file descriptors.", None, open.count() as u64)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_files_are_read_whatever_the_process_is_called() {
+        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 50 0 0 20 0 9 0 11 12 13";
+        let status = "Name:\ta) b (c\nVmRSS:\t    2048 kB\nThreads:\t9\n";
+        let facts = Facts { cpu_seconds: 3.0, resident_bytes: 2 << 20, threads: 9 };
+        assert_eq!(Facts::read(stat, status), Some(facts));
+        assert_eq!(Facts::read("", ""), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_process_has_memory_and_threads() {
+        let text = |name: &str| fs::read_to_string(format!("/proc/self/{name}")).unwrap();
+        let facts = Facts::read(&text("stat"), &text("status")).unwrap();
+        assert!(facts.resident_bytes > 1 << 20 && facts.threads >= 1, "{facts:?}");
+    }
+}

@@ -1,0 +1,159 @@
+//! How many requests tenants may make in a day, for the notifications that shipments make due.
+//!
+//! What was used is the usage database's, plans and keys are the management database's, and on SQLite these are two
+//! files. So the shipper asks here before it ships. It does not wait for an answer that it cannot get now: usage is
+//! worth more than a notification, and that is made up for later.
+
+use super::directory::StoreDirectory;
+use rpcgate_admin::store::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::seam::Later;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long what was asked is good: as long as any change may take until it is in force.
+const FRESH: Duration = Duration::from_secs(1);
+/// Time until another attempt after one that failed.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Who knows.
+pub(super) trait Allowances: Send + Sync + fmt::Debug {
+    /// The requests that all keys of each of `tenants` may make in a UTC day, together. One that is not known is left
+    /// out.
+    fn daily(&self, tenants: BTreeSet<TenantId>) -> Later<'_, Result<BTreeMap<TenantId, u64>, StoreError>>;
+}
+
+/// The management database, with the plans that are in force here.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) store: Store,
+    pub(super) directory: Arc<StoreDirectory>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+impl Allowances for Stored {
+    fn daily(&self, tenants: BTreeSet<TenantId>) -> Later<'_, Result<BTreeMap<TenantId, u64>, StoreError>> {
+        Box::pin(async move {
+            let plans = self.directory.figures();
+            self.store.daily_allowances(&tenants, &plans, self.clock.now()).await
+        })
+    }
+}
+
+/// What was asked a moment ago.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    source: Option<Arc<dyn Allowances>>,
+    /// With the time when it was asked.
+    known: BTreeMap<TenantId, (u64, Duration)>,
+    again: Duration,
+}
+
+impl Asked {
+    /// Asks `source` from now on; before there is one, nothing is known.
+    pub(super) fn ask(&mut self, source: Arc<dyn Allowances>) {
+        self.source = Some(source);
+    }
+
+    /// Whether there is anybody to ask.
+    pub(super) const fn is_open(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// What can be told of `tenants` at `now`, which is elapsed time.
+    pub(super) async fn of(
+        &mut self,
+        tenants: impl IntoIterator<Item = TenantId>,
+        now: Duration,
+    ) -> BTreeMap<TenantId, u64> {
+        self.known.retain(|_, (_, asked)| now.saturating_sub(*asked) < FRESH);
+        let tenants: BTreeSet<TenantId> = tenants.into_iter().collect();
+        let unknown: BTreeSet<TenantId> =
+            tenants.iter().copied().filter(|tenant| !self.known.contains_key(tenant)).collect();
+        if let Some(source) = &self.source
+            && !unknown.is_empty()
+            && now >= self.again
+        {
+            match source.daily(unknown).await {
+                Ok(found) => {
+                    self.known.extend(found.into_iter().map(|(tenant, allowed)| (tenant, (allowed, now))));
+                }
+                Err(error) => {
+                    tracing::debug!("what tenants may do in a day is not known now: {error}");
+                    self.again = now.saturating_add(AGAIN);
+                }
+            }
+        }
+        let known = |tenant: TenantId| self.known.get(&tenant).map(|(allowed, _)| (tenant, *allowed));
+        tenants.into_iter().filter_map(known).collect()
+    }
+
+    /// The same as it is now, or why it cannot be told.
+    pub(super) async fn now(
+        &self,
+        tenants: BTreeSet<TenantId>,
+    ) -> Result<BTreeMap<TenantId, u64>, StoreError> {
+        match &self.source {
+            Some(source) if !tenants.is_empty() => source.daily(tenants).await,
+            _ => Ok(BTreeMap::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use parking_lot::Mutex;
+
+    /// A source that says what it is told to, and notes what it is asked.
+    #[derive(Debug, Default)]
+    pub(in super::super) struct Told {
+        pub(in super::super) allowed: Mutex<BTreeMap<TenantId, u64>>,
+        pub(in super::super) away: Mutex<bool>,
+        asked: Mutex<Vec<BTreeSet<TenantId>>>,
+    }
+
+    impl Allowances for Told {
+        fn daily(
+            &self,
+            tenants: BTreeSet<TenantId>,
+        ) -> Later<'_, Result<BTreeMap<TenantId, u64>, StoreError>> {
+            self.asked.lock().push(tenants.clone());
+            let mut allowed = self.allowed.lock().clone();
+            allowed.retain(|tenant, _| tenants.contains(tenant));
+            let away = *self.away.lock();
+            Box::pin(async move { if away { Err(StoreError::Away("away".into())) } else { Ok(allowed) } })
+        }
+    }
+
+    const fn secs(secs: u64) -> Duration {
+        Duration::from_secs(secs)
+    }
+
+    #[tokio::test]
+    async fn one_question_serves_for_a_second_and_a_failed_one_is_not_asked_again_at_once() {
+        let (a, b) = (TenantId(1), TenantId(2));
+        let told = Arc::new(Told::default());
+        *told.allowed.lock() = [(a, 10)].into();
+        let mut asked = Asked::default();
+        assert_eq!(asked.of([a], secs(1)).await, [].into());
+        assert!(!asked.is_open());
+        asked.ask(told.clone());
+        assert_eq!(asked.of([a, b, a], secs(1)).await, [(a, 10)].into());
+        *told.allowed.lock() = [(a, 20), (b, 5)].into();
+        assert_eq!(asked.of([a], secs(1)).await, [(a, 10)].into());
+        assert_eq!(asked.of([a, b], secs(1)).await, [(a, 10), (b, 5)].into());
+        assert_eq!(asked.of([a], secs(2)).await, [(a, 20)].into());
+        *told.away.lock() = true;
+        assert_eq!(asked.of([a], secs(3)).await, [].into());
+        *told.away.lock() = false;
+        assert_eq!(asked.of([a], secs(7)).await, [].into());
+        assert_eq!(asked.of([], secs(8)).await, [].into());
+        assert_eq!(asked.of([b], secs(8)).await, [(b, 5)].into());
+        let all: Vec<_> = told.asked.lock().iter().map(BTreeSet::len).collect();
+        assert_eq!(all, [2, 1, 1, 1, 1]);
+    }
+}

@@ -1,0 +1,87 @@
+//! How shipping fares, for whoever watches.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What the shipper shows.
+#[derive(Debug, Default)]
+pub(crate) struct Shipping {
+    left: AtomicU64,
+    /// Up to when all is shipped: microseconds of the clock's `elapsed`.
+    done: AtomicU64,
+    failing: AtomicBool,
+    shipments: AtomicU64,
+    failures: AtomicU64,
+}
+
+/// What it has shown last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shown {
+    /// Bytes of the journal that are not shipped.
+    pub(crate) left: u64,
+    /// The age that the oldest of them may have.
+    pub(crate) lag: Duration,
+    /// Whether the last attempt succeeded, if there was one.
+    pub(crate) is_up: bool,
+    pub(crate) shipments: u64,
+    pub(crate) failures: u64,
+}
+
+impl Shipping {
+    /// A shipment has arrived.
+    pub(super) fn arrived(&self) {
+        self.shipments.fetch_add(1, Relaxed);
+    }
+
+    /// An attempt that began at `begun` went well, and left so many bytes. Where there is no `more` of what was there
+    /// when it began, those have come meanwhile.
+    pub(super) fn went_well(&self, left: u64, more: bool, begun: Duration) {
+        self.left.store(left, Relaxed);
+        self.failing.store(false, Relaxed);
+        if !more {
+            self.done.store(micros(begun), Relaxed);
+        }
+    }
+
+    /// An attempt has failed, with `left` bytes to ship.
+    pub(super) fn failed(&self, left: u64) {
+        self.left.store(left, Relaxed);
+        self.failing.store(true, Relaxed);
+        self.failures.fetch_add(1, Relaxed);
+    }
+
+    /// How it fares at `now`.
+    pub(crate) fn read(&self, now: Duration) -> Shown {
+        Shown {
+            left: self.left.load(Relaxed),
+            lag: now.saturating_sub(Duration::from_micros(self.done.load(Relaxed))),
+            is_up: !self.failing.load(Relaxed),
+            shipments: self.shipments.load(Relaxed),
+            failures: self.failures.load(Relaxed),
+        }
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lag_grows_until_all_that_was_there_is_shipped() {
+        let (shipping, at) = (Shipping::default(), Duration::from_secs);
+        shipping.went_well(0, false, at(10));
+        assert_eq!(shipping.read(at(11)).lag, at(1));
+        shipping.arrived();
+        shipping.failed(70);
+        let shown = Shown { left: 70, lag: at(10), is_up: false, shipments: 1, failures: 1 };
+        assert_eq!(shipping.read(at(20)), shown);
+        shipping.went_well(5, true, at(25));
+        assert_eq!((shipping.read(at(30)).lag, shipping.read(at(30)).is_up), (at(20), true));
+        shipping.went_well(3, false, at(29));
+        assert_eq!((shipping.read(at(30)).lag, shipping.read(at(30)).left), (at(1), 3), "those are new");
+    }
+}

@@ -1,0 +1,41 @@
+//! Says which servers there are on this machine, so that tests that need one are reported as ignored where it is
+//! missing. With `RPCGATE_REQUIRE_SERVICES=1` they run all the same, and fail.
+
+use std::path::{Path, PathBuf};
+
+fn main() {
+    println!("cargo::rustc-check-cfg=cfg(have_postgres)");
+    println!("cargo::rustc-check-cfg=cfg(have_redis)");
+    println!("cargo::rerun-if-env-changed=RPCGATE_REQUIRE_SERVICES");
+    println!("cargo::rerun-if-env-changed=PATH");
+    println!("cargo::rerun-if-changed=build.rs");
+    let is_required = std::env::var("RPCGATE_REQUIRE_SERVICES").is_ok_and(|value| value == "1");
+    if is_required || has_postgres() {
+        println!("cargo::rustc-cfg=have_postgres");
+    }
+    if is_required || has_redis() {
+        println!("cargo::rustc-cfg=have_redis");
+    }
+}
+
+fn path() -> Vec<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect()
+}
+
+/// Whether the server and the programs that make its databases are in the path, or where Debian's packages have them.
+fn has_postgres() -> bool {
+    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let debian = debian.map(|found| found.path().join("bin"));
+    let folder = |server: PathBuf| Some(server.canonicalize().ok()?.parent()?.to_owned());
+    let has_all = |folder: &Path| ["initdb", "createdb"].iter().all(|name| folder.join(name).is_file());
+    path()
+        .into_iter()
+        .chain(debian)
+        .filter_map(|found| folder(found.join("postgres")))
+        .any(|folder| has_all(&folder))
+}
+
+fn has_redis() -> bool {
+    let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from);
+    path().into_iter().chain(folders).any(|folder| folder.join("redis-server").is_file())
+}

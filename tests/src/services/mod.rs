@@ -1,0 +1,4 @@
+//! Servers that gateways share, each a process of its own that ends with the tests.
+
+pub mod postgres;
+pub mod redis;

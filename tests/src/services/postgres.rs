@@ -1,0 +1,297 @@
+//! A PostgreSQL server of its own for each test process, from the binaries that are on the machine.
+//!
+//! It is plain std and knows nothing of rpcgate, so that unit tests of any crate may take this file in by its path.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// What to install where there is none.
+pub const MISSING: &str = "needs postgresql (apt install postgresql)";
+
+/// The folders of Debian's packages that are not in the path.
+const FOLDERS: &str = "/usr/lib/postgresql";
+const USER: &str = "rpcgate";
+const PASSWORD: &str = "not a secret";
+/// The same in a URL.
+const ENCODED: &str = "not%20a%20secret";
+/// Nobody: the server does not run as root.
+const NOBODY: u32 = 65_534;
+/// How often something is looked at that is bound to become so, and the time between: half a minute together.
+const LOOKS: u32 = 1_500;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Runs the server, and ends it when the pipe at its input ends or says a word: also where the test process is killed.
+/// All that the server has is removed then, unless the word is `keep`.
+const KEEPER: &str = r#"
+    trap '' INT TERM HUP
+    "$1/postgres" -D "$2/data" -p "$3" -c listen_addresses=127.0.0.1 -c unix_socket_directories='' \
+        -c fsync=off -c full_page_writes=off -c shared_buffers=32MB -c max_connections=200 &
+    server=$!
+    echo $server
+    read word
+    kill -QUIT $server
+    kill -CONT $server
+    wait $server
+    [ "$word" = keep ] || rm -rf "$2"
+"#;
+
+/// The folder with the server's binaries: of the path, or Debian's newest.
+pub fn binaries() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut debian: Vec<PathBuf> =
+        fs::read_dir(FOLDERS).into_iter().flatten().flatten().map(|found| found.path().join("bin")).collect();
+    debian.sort();
+    std::env::split_paths(&path).chain(debian.into_iter().rev()).find_map(|folder| {
+        let server = folder.join("postgres").canonicalize().ok()?;
+        let folder = server.parent()?;
+        ["initdb", "createdb"].iter().all(|name| folder.join(name).is_file()).then(|| folder.to_owned())
+    })
+}
+
+/// A server. It ends with its value, or with the process.
+#[derive(Debug)]
+pub struct Postgres {
+    binaries: PathBuf,
+    folder: PathBuf,
+    port: u16,
+    /// What runs it, and the server's process.
+    keeper: Option<(Child, u32)>,
+    databases: AtomicU32,
+}
+
+impl Postgres {
+    /// The server that all tests of a process share.
+    ///
+    /// # Panics
+    /// When there is none on the machine, or it does not start.
+    pub fn shared() -> &'static Self {
+        static SERVER: OnceLock<Postgres> = OnceLock::new();
+        SERVER.get_or_init(Self::launch)
+    }
+
+    /// A server of one's own: to be stopped or frozen.
+    ///
+    /// # Panics
+    /// When there is none on the machine, or it does not start.
+    pub fn launch() -> Self {
+        let Some(binaries) = binaries() else { panic!("{MISSING}") };
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("rpcgate-postgres-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&folder);
+        sound("make its folder", fs::create_dir(&folder));
+        if is_root(&folder) {
+            sound("give its folder away", chown(&folder, Some(NOBODY), Some(NOBODY)));
+        }
+        sound("close its folder", fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)));
+        let mut server = Postgres { binaries, folder, port: 0, keeper: None, databases: AtomicU32::new(0) };
+        let password = server.folder.join("password");
+        sound("write its password", fs::write(&password, PASSWORD));
+        if is_root(&password) {
+            sound("give its password away", chown(&password, Some(NOBODY), Some(NOBODY)));
+        }
+        let mut initdb = server.command("initdb");
+        initdb.args([
+            "--no-sync",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--username",
+            USER,
+        ]);
+        initdb.arg("--pwfile").arg(&password).arg("--pgdata").arg(server.folder.join("data"));
+        if let Err(why) = done(&mut initdb) {
+            panic!("initdb failed: {why}");
+        }
+        server.start();
+        server
+    }
+
+    /// Starts it where it was stopped, at the same address.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn start(&mut self) {
+        assert!(self.keeper.is_none(), "it runs");
+        let was = self.port;
+        for _ in 0..8 {
+            // Somebody else may take the port in between.
+            let port = if was == 0 { free_port() } else { was };
+            let mut keeper = self.nobody(Command::new("sh"));
+            let log = sound("make its log", fs::File::create(self.folder.join("log")));
+            keeper.arg("-c").arg(KEEPER).arg("keeper").arg(&self.binaries).arg(&self.folder);
+            keeper.arg(port.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+            // A Ctrl-C is meant for the tests, and the server has to outlive them.
+            let mut keeper = sound("start", keeper.process_group(0).spawn());
+            let mut line = String::new();
+            if let Some(stdout) = keeper.stdout.as_mut() {
+                sound("tell its process", BufReader::new(stdout).read_line(&mut line));
+            }
+            let process = sound("tell its process", line.trim().parse());
+            self.port = port;
+            self.keeper = Some((keeper, process));
+            if self.answers() {
+                return;
+            }
+            let said = fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            assert!(said.contains("Address already in use"), "the server does not start: {said}");
+            self.stop();
+        }
+        panic!("no free port for a server");
+    }
+
+    /// Stops it at once, as if it had crashed. What was committed is there when it is started again.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn stop(&mut self) {
+        self.end("keep\n");
+    }
+
+    /// Stops all its processes where they are: connections stay, and nothing is answered on them.
+    ///
+    /// # Panics
+    /// When that is not possible here.
+    pub fn freeze(&self) {
+        let Some((_, server)) = self.keeper else { panic!("it does not run") };
+        // The first of them makes the others, so that it is to be stopped before they are looked for.
+        signal("STOP", &[server]);
+        signal("STOP", &children(server));
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// When that is not possible here.
+    pub fn thaw(&self) {
+        let Some((_, server)) = self.keeper else { panic!("it does not run") };
+        signal("CONT", &children(server));
+        signal("CONT", &[server]);
+    }
+
+    /// Makes an empty database, and tells its URL.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn database(&self) -> String {
+        let name = format!("t{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        if let Err(why) = self.create(&name) {
+            panic!("createdb failed: {why}");
+        }
+        format!("postgres://{USER}:{ENCODED}@{}/{name}", self.address())
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Whether it answers before long.
+    fn answers(&self) -> bool {
+        for _ in 0..LOOKS {
+            match self.create("ready") {
+                Ok(()) => return true,
+                Err(why) if why.contains("already exists") => return true,
+                Err(_) if self.keeper.as_ref().is_none_or(|(_, server)| has_ended(*server)) => return false,
+                Err(_) => sleep(PAUSE),
+            }
+        }
+        false
+    }
+
+    fn create(&self, name: &str) -> Result<(), String> {
+        let mut createdb = self.command("createdb");
+        createdb.args(["--host", "127.0.0.1", "--port", &self.port.to_string(), "--username", USER]);
+        createdb.args(["--no-password", name]).env("PGPASSWORD", PASSWORD).env("PGCONNECT_TIMEOUT", "10");
+        done(&mut createdb)
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let mut path = OsString::from(&self.binaries);
+        path.push("/");
+        path.push(name);
+        self.nobody(Command::new(path))
+    }
+
+    /// A command that does not run as root, which a server refuses to, in the server's folder.
+    fn nobody(&self, mut command: Command) -> Command {
+        command.current_dir(&self.folder).env("LC_ALL", "C");
+        if is_root(Path::new("/proc/self")) {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    fn end(&mut self, word: &str) {
+        let Some((mut keeper, _)) = self.keeper.take() else { return };
+        if let Some(mut stdin) = keeper.stdin.take() {
+            let _ = stdin.write_all(word.as_bytes());
+        }
+        sound("end", keeper.wait());
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.end("");
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn is_root(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.uid() == 0)
+}
+
+fn free_port() -> u16 {
+    let listener = sound("find a port", TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+    sound("find a port", listener.local_addr()).port()
+}
+
+/// What the system tells of a process behind its name: its state first, then its parent. The name may hold anything.
+fn stat(process: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    Some(stat.rsplit_once(')')?.1.trim_start().to_owned())
+}
+
+/// Whether a process is gone, or waits for nothing but to be forgotten.
+fn has_ended(process: u32) -> bool {
+    stat(process).is_none_or(|stat| stat.starts_with('Z'))
+}
+
+/// The processes that `parent` has made.
+fn children(parent: u32) -> Vec<u32> {
+    let parent_of = |process: &u32| stat(*process)?.split_whitespace().nth(1)?.parse().ok();
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = all.filter_map(|found| found.file_name().to_str()?.parse().ok());
+    all.filter(|process| parent_of(process) == Some(parent)).collect()
+}
+
+fn signal(name: &str, processes: &[u32]) {
+    let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
+    let mut kill = Command::new("sh");
+    kill.arg("-c").arg(format!("kill -{name} {}", processes.join(" ")));
+    // One that has ended meanwhile is no fault.
+    let _ = done(&mut kill);
+}
+
+fn done(command: &mut Command) -> Result<(), String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(()) } else { Err(said) }
+}
+
+fn sound<T, E: Display>(what: &str, result: Result<T, E>) -> T {
+    result.unwrap_or_else(|error| panic!("the server cannot {what}: {error}"))
+}

@@ -1,0 +1,154 @@
+//! A Redis of a test's own: thrown away with the process that started it.
+
+#![allow(dead_code, reason = "included by several crates, none of which needs all of it")]
+#![allow(unreachable_pub, reason = "it is public where it is a module of the harness")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test without its server fails")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Where the server may be besides the folders of `PATH`.
+const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
+
+/// The server's binary, if the machine has it.
+pub fn binary() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(FOLDERS.iter().map(PathBuf::from));
+    folders.map(|folder| folder.join("redis-server")).find(|file| file.is_file())
+}
+
+/// A running server. It keeps nothing on a disk, and ends with this value, or with this process however that ends.
+#[derive(Debug)]
+pub struct Redis {
+    port: u16,
+    shell: Child,
+    /// Closed when this process ends, even if it is killed; then the shell kills the server.
+    leash: Option<ChildStdin>,
+    pid: u32,
+}
+
+impl Redis {
+    /// Starts a server.
+    ///
+    /// # Panics
+    /// When the machine has none, or it does not start.
+    pub fn start() -> Redis {
+        for _ in 0..10 {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            // Somebody else may have taken the port in the meantime.
+            if let Some(redis) = Redis::on(port) {
+                return redis;
+            }
+        }
+        panic!("redis-server does not start");
+    }
+
+    /// One server for all tests of this process that do it no harm. Each is to use keys of its own: [`prefix`].
+    pub fn common() -> &'static Redis {
+        static COMMON: OnceLock<Redis> = OnceLock::new();
+        COMMON.get_or_init(Redis::start)
+    }
+
+    fn on(port: u16) -> Option<Redis> {
+        let server = binary().expect("needs redis-server (apt install redis-server)");
+        let script = "\"$0\" --port \"$1\" --bind 127.0.0.1 --save '' --appendonly no --dir / >/dev/null 2>&1 & \
+                      pid=$!; echo $pid; read _; kill -9 $pid";
+        let mut shell = Command::new("sh")
+            .args([Path::new("-c"), Path::new(script), &server, Path::new(&port.to_string())])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let leash = shell.stdin.take();
+        let mut out = shell.stdout.take().unwrap();
+        let (mut text, mut byte) = (String::new(), [0]);
+        while out.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+            text.push(byte[0].into());
+        }
+        let redis = Redis { port, shell, leash, pid: text.parse().unwrap() };
+        redis.is_up().then_some(redis)
+    }
+
+    /// Waits until it answers; `false` if it has ended.
+    fn is_up(&self) -> bool {
+        for _ in 0..3_000 {
+            if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
+                let mut answer = [0; 5];
+                let asked = stream.write_all(b"PING\r\n").and_then(|()| stream.read_exact(&mut answer));
+                if asked.is_ok() && &answer == b"+PONG" {
+                    return true;
+                }
+            }
+            if !self.signal("0") {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+
+    /// It keeps its connections and answers nothing.
+    pub fn freeze(&self) {
+        assert!(self.signal("STOP"));
+    }
+
+    /// It goes on after [`freeze`](Self::freeze).
+    pub fn thaw(&self) {
+        assert!(self.signal("CONT"));
+    }
+
+    /// Kills it, with all that it held. The port stays its own.
+    pub fn kill(&mut self) {
+        self.leash = None;
+        let _ = self.shell.wait();
+    }
+
+    /// Starts it again after [`kill`](Self::kill), empty, at the same port.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn revive(&mut self) {
+        self.kill();
+        *self = Redis::on(self.port).expect("redis-server does not start again");
+    }
+
+    /// Says something to it as one line, and gives back what it answers first.
+    ///
+    /// # Panics
+    /// When it is not there.
+    pub fn say(&self, line: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let mut answer = vec![0; 1 << 16];
+        let read = stream.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..read]).into_owned()
+    }
+
+    fn signal(&self, signal: &str) -> bool {
+        let pid = self.pid.to_string();
+        let kill = Command::new("kill").args([&format!("-{signal}"), &pid]).stderr(Stdio::null()).status();
+        kill.is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What the names of a test's keys begin with: nobody else's do.
+pub fn prefix() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("t{}:", NEXT.fetch_add(1, Relaxed))
+}

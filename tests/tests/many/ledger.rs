@@ -1,0 +1,69 @@
+//! What was answered, compared with what was billed.
+
+use crate::*;
+use rpcgate_admin::usage::{StoredEvent, StoredLine};
+use rpcgate_core::caller::RequestId;
+use rpcgate_core::seam::ledger::Outcome;
+use rpcgate_tests::books::Books;
+use rpcgate_tests::load::{Wanted, Wish};
+use std::collections::{HashMap, HashSet};
+
+/// Waits until everything that the tenant called `default` was answered is billed, and compares it: each request once,
+/// with the calls it had to come to; what else is billed was under way when its gateway died.
+pub(crate) async fn agrees(books: &Books, told: &Told) {
+    let wanted: Vec<_> = told.answered.iter().filter(|(_, wanted)| !wanted.is_refused()).collect();
+    assert!(wanted.len() > 100, "something was called");
+    let look = async {
+        loop {
+            let events = served(books).await;
+            if missing(&events, &wanted) == 0 {
+                return events;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let Ok(events) = tokio::time::timeout(2 * PATIENCE, look).await else {
+        let events = served(books).await;
+        panic!("{} of {} that were answered are never billed", missing(&events, &wanted), wanted.len());
+    };
+    let mut by_id: HashMap<RequestId, &StoredEvent> = HashMap::new();
+    for event in &events {
+        let twice = by_id.insert(event.request, event);
+        assert!(twice.is_none(), "billed twice: {event:?} and {twice:?}");
+    }
+    for (id, wanted) in &wanted {
+        let event = by_id.remove(id).unwrap();
+        let billed = (event.chain.as_str(), lines(event), event.windowed);
+        assert_eq!(billed, (wanted.chain, wanted.lines.clone(), wanted.windowed), "{id}");
+    }
+    let mut under_way = told.unanswered.clone();
+    for event in by_id.values() {
+        let is_it = |wanted: &Wanted| wanted.chain == event.chain && wanted.lines == lines(event);
+        let Some(place) = under_way.iter().position(is_it) else {
+            panic!("billed, and nobody asked for it: {event:?}")
+        };
+        under_way.swap_remove(place);
+    }
+    // Refusals have no part in this sum: they cost nothing.
+    let rollups = books.by_method(now()).await;
+    let billed: u64 = rollups.values().map(|sum| sum.billable_units).sum();
+    let charged: u64 = events.iter().flat_map(|event| &event.lines).map(|line| u64::from(line.cu)).sum();
+    assert_eq!(billed, charged, "the hours' sums are those of the single requests");
+}
+
+/// How many of these requests are not among these events.
+fn missing(events: &[StoredEvent], wanted: &[&(RequestId, Wanted)]) -> usize {
+    let there: HashSet<RequestId> = events.iter().map(|event| event.request).collect();
+    wanted.iter().filter(|(id, _)| !there.contains(id)).count()
+}
+
+async fn served(books: &Books) -> Vec<StoredEvent> {
+    let is_served = |line: &StoredLine| line.outcome != Outcome::Refused;
+    let events = books.events().await.into_iter().filter(|event| event.tenant == books.tenant());
+    events.filter(|event| event.lines.iter().any(is_served)).collect()
+}
+
+fn lines(event: &StoredEvent) -> Vec<Wish> {
+    let line = |line: &StoredLine| Wish { method: line.method.clone(), cu: line.cu, outcome: line.outcome };
+    event.lines.iter().map(line).collect()
+}

@@ -1,0 +1,41 @@
+//! Several gateways with one PostgreSQL and one Redis: all of them processes of their own, and all of them may die or
+//! freeze. What is counted together is counted exactly, and nothing that was served is lost or billed twice.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
+
+mod changes;
+mod cluster;
+mod crash;
+mod ledger;
+mod outage;
+mod quota;
+mod windows;
+
+pub(crate) use cluster::{Cluster, PLENTY};
+pub(crate) use rpcgate_core::clock::{Clock, SystemClock, Time};
+pub(crate) use rpcgate_core::plan::Tier;
+pub(crate) use rpcgate_tests::client::{Client, Reply};
+pub(crate) use rpcgate_tests::gateway::Setup;
+pub(crate) use rpcgate_tests::load::{Load, Nodes, Seed, Told};
+pub(crate) use rpcgate_tests::node::Node;
+pub(crate) use rpcgate_tests::process::{Process, Site, manage, serve};
+pub(crate) use rpcgate_tests::{PATIENCE, until};
+pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::atomic::AtomicU64;
+pub(crate) use std::time::Duration;
+
+/// The gateways of this test binary: see [`Site`].
+#[test]
+fn serve_where_a_site_asks_for_it() {
+    serve();
+}
+
+/// Its management side.
+#[test]
+fn manage_where_a_site_asks_for_it() {
+    manage();
+}
+
+pub(crate) fn now() -> Time {
+    SystemClock::new().now()
+}

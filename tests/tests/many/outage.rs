@@ -1,0 +1,231 @@
+use crate::cluster::{Held, rush, together};
+use crate::*;
+use rpcgate_tests::services::postgres::Postgres;
+use rpcgate_tests::services::redis::Redis;
+use std::collections::HashMap;
+
+/// How long a database or a Redis is away.
+const AWAY: Duration = Duration::from_secs(4);
+
+/// No request waits longer for what is away.
+const WAIT: Duration = Duration::from_millis(1_000);
+
+/// What a machine that builds and tests at the same time may add to that.
+const SLACK: Duration = Duration::from_millis(1_000);
+
+/// Calls with a key at every gateway for some time; every answer must be `status`, and come in time.
+async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: Duration) {
+    let clock = SystemClock::new();
+    let clients: Vec<_> = processes.iter().map(|process| Client::new(process.addr(), Some(key))).collect();
+    while clock.elapsed() < how_long {
+        for client in &clients {
+            let from = clock.elapsed();
+            let reply = client.call("eth", "eth_chainId", "[]").await;
+            let took = clock.elapsed().saturating_sub(from);
+            assert_eq!(reply.status, status, "{reply:?}");
+            assert!(took < WAIT + SLACK, "{took:?}: {reply:?}");
+            if status == 503 {
+                assert!(reply.number("retry-after") >= 1);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Two gateways and a management side under load, whose database goes away and comes back.
+async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: impl AsyncFn(&mut Postgres)) {
+    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let setup = nodes
+        .setup()
+        .set("admin", "listen = \"127.0.0.1:0\"")
+        .set("admin", "auth_per_minute = 1000")
+        .set("admin.jwt", "secret = \"the same at every host, and long enough\"");
+    let mut cluster = Cluster::new(2, setup).await;
+    let processes = cluster.start().await;
+    let admin = cluster.sites[0].manage().await;
+    let (known, fresh) = (cluster.key(Tier::Enterprise).await, cluster.key(Tier::Enterprise).await);
+    // A key that was made is looked up once more when the gateways hear that it was.
+    keep_calling(&processes, &known.text, 200, Duration::from_secs(1)).await;
+    let loads: Vec<_> =
+        processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
+    until("some answers", || loads.iter().all(|load| load.answered() > 100)).await;
+    leave(&mut cluster.postgres).await;
+    let before: Vec<_> = loads.iter().map(Load::answered).collect();
+    tokio::join!(
+        keep_calling(&processes, &known.text, 200, AWAY),
+        keep_calling(&processes, &fresh.text, 503, AWAY),
+        management_says_so(&admin),
+    );
+    for (load, before) in loads.iter().zip(before) {
+        assert!(load.answered() > before + 100, "calls went on");
+    }
+    come_back(&mut cluster.postgres).await;
+    let look = async {
+        for process in &processes {
+            while fresh.client(process).call("eth", "eth_chainId", "[]").await.status != 200 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "what was made before is never known");
+    let mut told = Told::default();
+    for load in loads {
+        let heard = load.end().await;
+        assert!(heard.unanswered.is_empty(), "no call fails");
+        told.extend(heard);
+    }
+    ledger::agrees(&cluster.books().await, &told).await;
+    for process in processes {
+        assert_eq!(process.health().await, 200);
+        let (status, log) = process.stop().await;
+        assert!(status.success(), "{}", log.text());
+    }
+}
+
+/// Without its database the management side says 503, and does not take long for it.
+async fn management_says_so(admin: &Process) {
+    let clock = SystemClock::new();
+    for _ in 0..3 {
+        let (client, from) = (Client::new(admin.addr(), None), clock.elapsed());
+        let form = br#"{"email":"nobody@example.com","password":"correct horse battery staple"}"#;
+        let json = [("content-type", "application/json")];
+        let reply = client.send("POST", "/api/v1/auth/login", &json, form).await;
+        let took = clock.elapsed().saturating_sub(from);
+        assert_eq!(reply.status, 503, "{reply:?}");
+        assert!(took < 2 * WAIT + SLACK, "{took:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn with_postgresql_stopped_known_keys_are_served_and_all_of_it_is_billed_later() {
+    without_its_database(async |postgres| postgres.stop(), async |postgres| postgres.start()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn with_postgresql_frozen_known_keys_are_served_and_all_of_it_is_billed_later() {
+    without_its_database(async |postgres| postgres.freeze(), async |postgres| postgres.thaw()).await;
+}
+
+const LIMIT: usize = 300;
+
+/// Two gateways whose Redis goes away and comes back.
+async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis)) {
+    let node = Node::evm().await;
+    let figures = format!("per_minute = 1000000\nper_hour = 1000000\nper_day = {LIMIT}");
+    let setup = Setup::of("eth", &node.url()).set("plans.premium", &figures).set("plans.enterprise", PLENTY);
+    let mut cluster = Cluster::new(2, setup).await;
+    let processes = cluster.start().await;
+    let addrs: Vec<_> = processes.iter().map(Process::addr).collect();
+    let (spent, half, busy) = (
+        cluster.key(Tier::Premium).await,
+        cluster.key(Tier::Premium).await,
+        cluster.key(Tier::Enterprise).await,
+    );
+    let mut days: HashMap<(u128, u64), usize> = HashMap::new();
+    let mut call = async |key: &Held, each: usize| {
+        let heard = rush(&addrs, &key.text, 4, each, ("eth", "eth_chainId")).await;
+        for one in &heard {
+            assert!(matches!(one.reply.status, 200 | 429), "{one:?}");
+            assert!(one.took < WAIT + SLACK, "{one:?}");
+            if one.reply.status == 200 {
+                *days.entry((key.key.0, one.arrival.day())).or_default() += 1;
+            }
+        }
+        heard.iter().filter(|one| one.reply.status == 200).count()
+    };
+    let began = now().day();
+    // One has used up its day before, one has used a third.
+    assert_eq!(call(&spent, LIMIT / 8 + 20).await, LIMIT);
+    let before = call(&half, 13).await;
+    assert_eq!((before, call(&busy, 10).await), (104, 80));
+
+    leave(&mut cluster.redis);
+    assert_eq!(call(&busy, 50).await, 400, "no call fails");
+    for process in &processes {
+        until("it says that it counts alone", || !process.log().lines("counts alone").is_empty()).await;
+    }
+    assert_eq!(call(&spent, 10).await, 0, "what is used up stays used up");
+    // Each gateway lets the rest of the limit pass on its own.
+    let alone = call(&half, LIMIT).await;
+    assert!((LIMIT - before..=2 * LIMIT).contains(&alone), "{alone}");
+    let fresh = cluster.key(Tier::Premium).await;
+    let admitted = call(&fresh, LIMIT).await;
+    assert!((LIMIT..=2 * LIMIT).contains(&admitted), "{admitted}");
+
+    come_back(&mut cluster.redis);
+    for process in &processes {
+        together(process, 2).await;
+    }
+    // What was counted alone counts, and what is new is exact.
+    for key in [&spent, &half, &fresh] {
+        assert_eq!(call(key, 10).await, 0);
+    }
+    let new = cluster.key(Tier::Premium).await;
+    assert_eq!(call(&new, LIMIT / 8 + 20).await, LIMIT);
+    assert_eq!(call(&busy, 10).await, 80);
+    assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn with_redis_killed_each_gateway_counts_alone_and_then_together_again() {
+    without_redis(Redis::kill, Redis::revive).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn with_redis_frozen_each_gateway_counts_alone_and_then_together_again() {
+    without_redis(|redis| redis.freeze(), |redis| redis.thaw()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn with_redis_frozen_under_load_no_call_fails_and_every_unit_is_billed_once() {
+    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let cluster = Cluster::new(2, nodes.setup()).await;
+    let processes = cluster.start().await;
+    let loads: Vec<_> =
+        processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
+    for round in 0..3 {
+        let before: Vec<_> = loads.iter().map(Load::answered).collect();
+        until("calls go on", || {
+            loads.iter().zip(&before).all(|(load, before)| load.answered() > before + 100)
+        })
+        .await;
+        cluster.redis.freeze();
+        let before: Vec<_> = loads.iter().map(Load::answered).collect();
+        tokio::time::sleep(AWAY / 2).await;
+        until("calls go on", || {
+            loads.iter().zip(&before).all(|(load, before)| load.answered() > before + 100)
+        })
+        .await;
+        cluster.redis.thaw();
+        for process in &processes {
+            together(process, round + 2).await;
+        }
+    }
+    let mut told = Told::default();
+    for load in loads {
+        let heard = load.end().await;
+        assert!(heard.unanswered.is_empty(), "no call fails");
+        told.extend(heard);
+    }
+    ledger::agrees(&cluster.books().await, &told).await;
+}

@@ -1,0 +1,62 @@
+use crate::cluster::rush;
+use crate::*;
+use rpcgate_core::caller::Quota;
+
+/// The dearest call.
+const WEIGHT: u64 = 75;
+
+/// However many call at once, at however many gateways, a ceiling is overrun by one call at most, and used up.
+async fn holds(gateways: usize) {
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url()).node("bsc", &node.url()).set("plans.enterprise", PLENTY);
+    let cluster = Cluster::new(gateways, setup).await;
+    let keys = [6_000, 20_050, 1].map(async |ceiling| {
+        let key = cluster.key(Tier::Enterprise).await;
+        let quota = Quota { cu_per_day: ceiling, has_row: true, ..Quota::default() };
+        cluster.store.put_quota(key.project, &quota, now()).await.unwrap();
+        (ceiling, key)
+    });
+    let processes = cluster.start().await;
+    let addrs: Vec<_> = processes.iter().map(Process::addr).collect();
+    for key in keys {
+        let (ceiling, key) = key.await;
+        let each = (2 * ceiling / WEIGHT) as usize / 8 / gateways + 8;
+        let (dear, cheap) = tokio::join!(
+            rush(&addrs, &key.text, 8, each, ("bsc", "eth_getLogs")),
+            rush(&addrs, &key.text, 8, each, ("eth", "eth_call")),
+        );
+        let (mut charged, mut refused) = (0, 0);
+        for one in dear.iter().chain(&cheap) {
+            match (one.reply.status, one.reply.code()) {
+                (200, 0) => charged += one.reply.cu(),
+                (200, -32005) => refused += 1,
+                _ => panic!("{:?}", one.reply),
+            }
+        }
+        let what = format!("{charged} of {ceiling} at {gateways} gateways");
+        assert!((ceiling..ceiling + WEIGHT).contains(&charged), "{what}");
+        assert!(refused > 0, "{what}");
+        for process in &processes {
+            let reply = key.client(process).call("eth", "eth_call", "[\"late\"]").await;
+            assert_eq!(reply.code(), -32005, "{what}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn two_gateways_overrun_a_ceiling_by_one_call_at_most() {
+    holds(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn four_gateways_overrun_a_ceiling_by_one_call_at_most() {
+    holds(4).await;
+}

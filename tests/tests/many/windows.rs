@@ -1,0 +1,75 @@
+use crate::cluster::{Heard, rush};
+use crate::*;
+use std::collections::BTreeMap;
+
+/// A plan, the name of its span, its figures and the number of a moment's span.
+type Span = (Tier, &'static str, &'static str, fn(Time) -> u64);
+
+/// Each span is used up by one plan: its limit is 100, and the others are out of reach.
+const SPANS: [Span; 3] = [
+    (Tier::Premium, "minute", "per_minute = 100\nper_hour = 1000000\nper_day = 1000000", Time::minute),
+    (Tier::Standard, "hour", "per_minute = 1000000\nper_hour = 100\nper_day = 1000000", Time::hour),
+    (Tier::Free, "day", "per_minute = 1000000\nper_hour = 1000000\nper_day = 100", Time::day),
+];
+
+const LIMIT: usize = 100;
+
+async fn admit_exactly(gateways: usize) {
+    let node = Node::evm().await;
+    let setup = SPANS.iter().fold(Setup::of("eth", &node.url()), |setup, (tier, _, figures, _)| {
+        setup.set(&format!("plans.{}", tier.name()), figures)
+    });
+    let cluster = Cluster::new(gateways, setup).await;
+    let processes = cluster.start().await;
+    let addrs: Vec<_> = processes.iter().map(Process::addr).collect();
+    // Whoever starts second may find that the first one is still seeding the counters.
+    let alone = |process: &Process| process.log().lines("counts alone").len();
+    let before: Vec<_> = processes.iter().map(alone).collect();
+    for round in 0..3 {
+        for (tier, span, _, number) in SPANS {
+            let key = cluster.key(tier).await;
+            // Five times as many as there is room for.
+            let heard =
+                rush(&addrs, &key.text, 8, 5 * LIMIT / 8 / gateways + 1, ("eth", "eth_chainId")).await;
+            exact(&heard, span, number, &format!("round {round}, the {span}, {gateways} gateways"));
+        }
+    }
+    assert_eq!(processes.iter().map(alone).collect::<Vec<_>>(), before, "all of it was counted together");
+}
+
+/// Of all that came in one span, exactly as many were served as the limit says, and each was told another rest.
+fn exact(heard: &[Heard], span: &str, number: fn(Time) -> u64, what: &str) {
+    let mut spans: BTreeMap<u64, Vec<&Heard>> = BTreeMap::new();
+    for one in heard {
+        spans.entry(number(one.arrival)).or_default().push(one);
+    }
+    for came in spans.values() {
+        let served: Vec<_> = came.iter().filter(|one| one.reply.status == 200).collect();
+        let refused = came.iter().filter(|one| one.reply.status == 429).count();
+        assert_eq!(served.len() + refused, came.len(), "{what}: nothing else happens");
+        assert_eq!(served.len(), came.len().min(LIMIT), "{what}, of {}", came.len());
+        let mut rests: Vec<_> =
+            served.iter().map(|one| one.reply.number(&format!("x-ratelimit-remaining-{span}"))).collect();
+        rests.sort_unstable_by(|a, b| b.cmp(a));
+        let expected: Vec<u64> = (0..served.len()).map(|taken| (LIMIT - 1 - taken) as u64).collect();
+        assert_eq!(rests, expected, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn two_gateways_admit_what_one_would() {
+    admit_exactly(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn four_gateways_admit_what_one_would() {
+    admit_exactly(4).await;
+}
