@@ -38,7 +38,7 @@ use rpcgate_core::seam::ledger::MemoryLedger;
 use rpcgate_core::tally::Books;
 use rpcgate_examples::{Problem, key, node};
 use rpcgate_layers::call::body::BodyLimits;
-use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::stack::{Parts, road};
 use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits, watch_head};
@@ -206,7 +206,7 @@ async fn start(clock: Arc<dyn Clock>, changes: Changes) -> Result<Running, Probl
         pools: Arc::new(ArcSwap::from_pointee(pools.into_iter().collect())),
         directory,
         books: Arc::new(Books { clock, counters, ledger }),
-        replies: Arc::new(MokaReplies::new(64 << 20)),
+        replies: Arc::new(BoundedReplies::new(64 << 20)),
         room: Room::new(256 << 20),
         head: HeadLimits::default(),
         body: BodyLimits::default(),

@@ -27,7 +27,7 @@ use rpcgate_core::secret::{KeyForge, KeyHash};
 use rpcgate_core::tally::Books;
 use rpcgate_examples::{Problem, node};
 use rpcgate_layers::call::body::BodyLimits;
-use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::call::heavy::Heavy;
 use rpcgate_layers::call::pace::Pace;
 use rpcgate_layers::request::route::HeadLimits;
@@ -68,7 +68,7 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
         pools: Arc::new(ArcSwap::from_pointee([pool].into_iter().collect())),
         directory: Arc::new(directory),
         books: Arc::new(Books { clock: clock.clone(), counters: counters.clone(), ledger: ledger.clone() }),
-        replies: Arc::new(MokaReplies::new(64 << 20)),
+        replies: Arc::new(BoundedReplies::new(64 << 20)),
         room: Room::new(256 << 20),
         head: HeadLimits::default(),
         body: BodyLimits::default(),

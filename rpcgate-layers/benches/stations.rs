@@ -27,7 +27,7 @@ use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::{Books, Tally, Transport};
 use rpcgate_core::toy::Toy;
 use rpcgate_layers::call::batch::BatchLayer;
-use rpcgate_layers::call::cache::{CacheLayer, MokaReplies};
+use rpcgate_layers::call::cache::{BoundedReplies, CacheLayer};
 use rpcgate_layers::call::closed::ClosedLayer;
 use rpcgate_layers::call::each::{EachLayer, One};
 use rpcgate_layers::call::heavy::HeavyLayer;
@@ -212,7 +212,7 @@ fn stations_of_calls(criterion: &mut Criterion) {
         measure(&mut group, "closed", ClosedLayer::new().layer(Null), || make().at::<Budgeted>());
         let quota = QuotaLayer::new(desk.counters.clone()).layer(Null);
         measure(&mut group, "quota", quota, || make().at::<Opened>());
-        let store = Arc::new(MokaReplies::new(1 << 24));
+        let store = Arc::new(BoundedReplies::new(1 << 24));
         let mut cache = CacheLayer::new(store, desk.clock.clone()).layer(Null);
         let block = body("toy_block", calls, batch);
         let blocks = || desk.calls(&block).at::<Reserved>();
@@ -274,7 +274,7 @@ fn road(criterion: &mut Criterion) {
         HeavyLayer::new(),
         ClosedLayer::new(),
         QuotaLayer::new(desk.counters.clone()),
-        CacheLayer::new(Arc::new(MokaReplies::new(1 << 24)), desk.clock.clone()),
+        CacheLayer::new(Arc::new(BoundedReplies::new(1 << 24)), desk.clock.clone()),
     );
     let road = layers.layer(Null);
     let mut group = criterion.benchmark_group("the whole road");

@@ -16,7 +16,7 @@ use rpcgate_core::seam::ledger::Ledger;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Books;
 use rpcgate_layers::call::body::BodyLimits;
-use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::call::heavy::Heavy;
 use rpcgate_layers::call::pace::Pace;
 use rpcgate_layers::request::route::HeadLimits;
@@ -66,7 +66,7 @@ pub(crate) struct Seams {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) counters: Counting,
-    pub(crate) replies: Arc<MokaReplies>,
+    pub(crate) replies: Arc<BoundedReplies>,
 }
 
 /// Everything the road is built of.

@@ -18,7 +18,7 @@ use rpcgate_core::config::{Config, Overlay};
 use rpcgate_core::seam::counters::MemoryCounters;
 use rpcgate_core::seam::directory::Directory;
 use rpcgate_core::seam::ledger::{Ledger, MemoryLedger};
-use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::redis::{BadRedis, NoSeed, Standing};
 use rpcgate_layers::stack::road;
 use std::fmt;
@@ -233,7 +233,7 @@ impl Gateway {
             state.attach(move |overlay| live.upgrade().map_or(Ok(()), |live| live.overlay(overlay)));
             state.tell_nodes(move || told.upgrade().map(|live| live.nodes()).unwrap_or_default());
         }
-        let replies = Arc::new(MokaReplies::new(config.cache.bytes));
+        let replies = Arc::new(BoundedReplies::new(config.cache.bytes));
         let seams = Seams {
             clock: clock.clone(),
             ledger: ledger.clone(),

@@ -123,7 +123,7 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use crate::call::batch::BatchLayer;
-    use crate::call::cache::{CacheLayer, MokaReplies};
+    use crate::call::cache::{BoundedReplies, CacheLayer};
     use crate::request::travel::{Aim, Departure, Known};
     use crate::testing::Desk;
     use crate::upstream::script::{self, Script};
@@ -202,7 +202,7 @@ mod tests {
             let pools: Pools = [script::Desk::new(nodes).pool].into_iter().collect();
             let limits = ReplyLimits { buffer: 16 << 10, max: 64 << 10 };
             let upstream = Upstream::new(Arc::new(ArcSwap::from_pointee(pools))).with_limits(limits);
-            let cache = CacheLayer::new(Arc::new(MokaReplies::new(1 << 20)), desk.clock.clone());
+            let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), desk.clock.clone());
             Site { desk, upstream, cache }
         }
 

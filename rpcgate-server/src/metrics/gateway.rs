@@ -10,7 +10,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::Clock;
-use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::redis::Standing;
 use std::collections::HashMap;
 use std::fmt;
@@ -39,7 +39,7 @@ pub(crate) struct Watched {
     pub(crate) live: Arc<Live>,
     pub(crate) hall: Arc<Hall>,
     pub(crate) state: Option<Arc<State>>,
-    pub(crate) replies: Arc<MokaReplies>,
+    pub(crate) replies: Arc<BoundedReplies>,
     pub(crate) counting: Counting,
     pub(crate) reloads: Arc<Reloads>,
     pub(crate) clock: Arc<dyn Clock>,

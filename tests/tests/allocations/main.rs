@@ -23,7 +23,7 @@ use rpcgate_core::seam::ledger::{Ledger, Record};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Books;
 use rpcgate_layers::call::body::BodyLimits;
-use rpcgate_layers::call::cache::MokaReplies;
+use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::stack::{Parts, Road, road};
 use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits};
@@ -67,7 +67,7 @@ impl Desk {
             pools: Arc::new(ArcSwap::from_pointee([pool].into_iter().collect())),
             directory: Arc::new(directory),
             books: Arc::new(Books { clock, counters, ledger: Arc::new(NoLedger) }),
-            replies: Arc::new(MokaReplies::new(64 << 20)),
+            replies: Arc::new(BoundedReplies::new(64 << 20)),
             room: Room::new(256 << 20),
             head: HeadLimits::default(),
             body: BodyLimits::default(),

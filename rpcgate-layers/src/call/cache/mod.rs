@@ -15,9 +15,9 @@
 //! use rpcgate_core::chain::ChainName;
 //! use rpcgate_core::clock::Time;
 //! use rpcgate_core::seam::reply_store::{ReplyKey, ReplyStore};
-//! use rpcgate_layers::call::cache::MokaReplies;
+//! use rpcgate_layers::call::cache::BoundedReplies;
 //!
-//! let store = MokaReplies::new(1 << 20);
+//! let store = BoundedReplies::new(1 << 20);
 //! let key = ReplyKey::new(ChainName::new("toy"), b"toy_read", b"[1]");
 //! store.put(key.clone(), &Bytes::from_static(b"\"0x1\""), Some(Time::from_secs(2)));
 //! assert_eq!(store.get(&key, Time::from_secs(1)).as_deref(), Some(&b"\"0x1\""[..]));
@@ -29,7 +29,7 @@ mod journey;
 mod store;
 
 pub use flight::Flights;
-pub use store::{Looks, MokaReplies};
+pub use store::{BoundedReplies, Looks};
 
 use flight::Joined;
 use futures_util::future::Either;

@@ -1,16 +1,18 @@
-//! The store of one process: moka bounds it in bytes and chooses what to evict; whether an answer's time is over is
+//! The store of one process: quick_cache bounds it in bytes and chooses what to evict; whether an answer's time is over is
 //! decided here, by the clock that everything else goes by.
 
 use bytes::Bytes;
-use moka::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
 use rpcgate_core::clock::Time;
 use rpcgate_core::seam::reply_store::{ReplyHash, ReplyKey, ReplyStore};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Raw results in memory.
 #[derive(Debug)]
-pub struct MokaReplies {
-    kept: Cache<ReplyKey, Kept, ReplyHash>,
+pub struct BoundedReplies {
+    /// `None`: there is no room for anything.
+    kept: Option<Cache<ReplyKey, Kept, Weigh, ReplyHash>>,
     largest: usize,
     looks: Box<[Counts; PLACES]>,
 }
@@ -48,18 +50,38 @@ thread_local! {
     };
 }
 
-/// What an entry takes up beside its key and its result: moka's own nodes and the allocations' heads.
-const OVERHEAD: usize = 600;
+/// What an entry takes up beside its key and its result: its place in the table, and the allocations' heads.
+const OVERHEAD: usize = 300;
 
-impl MokaReplies {
-    /// A store of at most `bytes` bytes, keys and housekeeping included. A single answer takes an eighth at most.
+/// Parts of a store that each have a lock and a share of the room of their own.
+const SHARDS: usize = 8;
+
+#[derive(Clone, Debug)]
+struct Weigh;
+
+impl Weighter<ReplyKey, Kept> for Weigh {
+    fn weight(&self, key: &ReplyKey, kept: &Kept) -> u64 {
+        (key.len() + kept.result.len() + OVERHEAD) as u64
+    }
+}
+
+impl BoundedReplies {
+    /// A store of at most `bytes` bytes, keys and housekeeping included. A single answer takes a sixteenth at most.
     pub fn new(bytes: u64) -> Self {
-        let weigh = |key: &ReplyKey, kept: &Kept| {
-            u32::try_from(key.len() + kept.result.len() + OVERHEAD).unwrap_or(u32::MAX)
-        };
-        MokaReplies {
-            kept: Cache::builder().max_capacity(bytes).weigher(weigh).build_with_hasher(ReplyHash::default()),
-            largest: usize::try_from(bytes / 8).unwrap_or(usize::MAX),
+        // So many small answers; it need not be exact by far.
+        let items = usize::try_from(bytes / 1_024).unwrap_or(usize::MAX);
+        let options = OptionsBuilder::new()
+            .shards(SHARDS)
+            .estimated_items_capacity(items)
+            .weight_capacity(bytes)
+            .build()
+            .ok()
+            .filter(|_| bytes > 0);
+        BoundedReplies {
+            kept: options.map(|options| {
+                Cache::with_options(options, Weigh, ReplyHash::default(), DefaultLifecycle::default())
+            }),
+            largest: usize::try_from(bytes / 16).unwrap_or(usize::MAX),
             looks: Box::new(std::array::from_fn(|_| Counts::default())),
         }
     }
@@ -73,22 +95,22 @@ impl MokaReplies {
     }
 
     fn find(&self, key: &ReplyKey, now: Time) -> Option<Bytes> {
-        let kept = self.kept.get(key)?;
+        let kept = self.kept.as_ref()?.get(key)?;
         kept.expires_at.is_none_or(|end| now < end).then_some(kept.result)
     }
 
-    /// Bytes taken up, as far as housekeeping has come.
+    /// Bytes taken up.
     pub fn bytes(&self) -> u64 {
-        self.kept.weighted_size()
+        self.kept.as_ref().map_or(0, Cache::weight)
     }
 
-    /// Answers kept, as far as housekeeping has come.
+    /// Answers kept.
     pub fn entries(&self) -> u64 {
-        self.kept.entry_count()
+        self.kept.as_ref().map_or(0, |kept| kept.len() as u64)
     }
 }
 
-impl ReplyStore for MokaReplies {
+impl ReplyStore for BoundedReplies {
     fn get(&self, key: &ReplyKey, now: Time) -> Option<Bytes> {
         let found = self.find(key, now);
         // A thread that ends may have lost its place.
@@ -98,14 +120,10 @@ impl ReplyStore for MokaReplies {
     }
 
     fn put(&self, key: ReplyKey, result: &Bytes, expires_at: Option<Time>) {
-        if key.len() + result.len() <= self.largest {
+        if let Some(kept) = self.kept.as_ref().filter(|_| key.len() + result.len() <= self.largest) {
             // A copy, so that a small result does not hold the buffer it came in.
-            self.kept.insert(key, Kept { result: Bytes::copy_from_slice(result), expires_at });
+            kept.insert(key, Kept { result: Bytes::copy_from_slice(result), expires_at });
         }
-    }
-
-    fn settle(&self) {
-        self.kept.run_pending_tasks();
     }
 }
 
@@ -117,13 +135,13 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn moka_keeps_the_reply_store_suite() {
-        suite::reply_store(|bytes| Arc::new(MokaReplies::new(bytes as u64)));
+    fn it_keeps_the_reply_store_suite() {
+        suite::reply_store(|bytes| Arc::new(BoundedReplies::new(bytes as u64)));
     }
 
     #[test]
     fn a_flood_of_other_keys_does_not_wash_out_a_hot_one() {
-        let store = MokaReplies::new(1 << 20);
+        let store = BoundedReplies::new(1 << 20);
         let now = Time::from_secs(1);
         let key = |n: u32| ReplyKey::new(ChainName::new("toy"), b"toy_read", n.to_string().as_bytes());
         let hot = ReplyKey::new(ChainName::new("toy"), b"toy_id", b"");
@@ -137,7 +155,6 @@ mod tests {
             }
             store.put(key(n), &result, None);
         }
-        store.settle();
         assert!(store.bytes() <= 1 << 20, "{}", store.bytes());
         assert!(hits >= 18_000, "{hits} of 20,000");
         assert_eq!(store.looks(), Looks { hits, misses: 20_000 - hits });

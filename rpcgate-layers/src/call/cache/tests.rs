@@ -1,4 +1,4 @@
-use super::{Cache, CacheLayer, Flights, MokaReplies};
+use super::{BoundedReplies, Cache, CacheLayer, Flights};
 use crate::call::join::join;
 use crate::testing::Desk;
 use bytes::Bytes;
@@ -125,7 +125,7 @@ fn result(text: impl Into<String>) -> State {
 struct Site {
     desk: Desk,
     node: Node,
-    store: Arc<MokaReplies>,
+    store: Arc<BoundedReplies>,
     cache: Cache<Node>,
 }
 
@@ -152,7 +152,7 @@ impl Site {
             passes: Semaphore::new(0),
             say: Mutex::new(Box::new(say)),
         }));
-        let store = Arc::new(MokaReplies::new(ROOM));
+        let store = Arc::new(BoundedReplies::new(ROOM));
         let cache = CacheLayer::new(store.clone(), desk.clock.clone()).layer(node.clone());
         Site { desk, node, store, cache }
     }

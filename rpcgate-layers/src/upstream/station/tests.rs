@@ -4,7 +4,7 @@ use super::super::script::{self, Refusing, Script, Wire, answer};
 use super::super::{NodeConfig, PoolLimits};
 use super::{Pools, ReplyLimits, Upstream};
 use crate::call::batch::BatchLayer;
-use crate::call::cache::{CacheLayer, MokaReplies};
+use crate::call::cache::{BoundedReplies, CacheLayer};
 use crate::call::closed::ClosedLayer;
 use crate::call::join::join;
 use crate::request::travel::{Aim, Departure, Known};
@@ -834,7 +834,7 @@ fn every_item_of_a_batch_is_answered_in_its_place_with_what_belongs_to_it() {
         let (first, second, lines) = runtime.block_on(async {
             let config = NodeConfig { max_batch: most, ..NodeConfig::new(node.url().parse().unwrap()) };
             let site = Site::of(Desk::new(), script::Desk::of(vec![config], PoolLimits::default()));
-            let cache = CacheLayer::new(Arc::new(MokaReplies::new(1 << 20)), site.desk.clock.clone());
+            let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), site.desk.clock.clone());
             let mut road = BatchLayer::new().layer(ClosedLayer::new().layer(cache.layer(site.upstream.clone())));
             let mut send = async || {
                 let request = http::Request::new(http_body_util::Full::new(bytes::Bytes::from(body.clone())));
