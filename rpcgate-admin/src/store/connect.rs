@@ -17,6 +17,7 @@ use sea_orm_migration::MigratorTrait;
 use std::fs;
 use std::future::Future;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -196,7 +197,7 @@ impl Database {
         &self,
         work: impl AsyncFnOnce(&DatabaseConnection) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.bounded(async { work(&self.readers.sound(self.deadline).await?).await }).await
+        self.bounded(Box::pin(async { work(&self.readers.sound(self.deadline).await?).await })).await
     }
 
     /// Reads what stood there at one moment, within the deadline.
@@ -218,7 +219,7 @@ impl Database {
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.bounded(async { self.conclude(self.begin().await?, work).await }).await
+        self.bounded(Box::pin(async { self.conclude(self.begin().await?, work).await })).await
     }
 
     /// The same for what any of several programs may do and one is enough: nobody waits for it, and where another is at
@@ -228,7 +229,7 @@ impl Database {
         turn: Turn,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
-        self.bounded(async {
+        self.bounded(Box::pin(async {
             let transaction = self.begin_unlocked().await?;
             self.conclude(transaction, async |transaction| {
                 if self.server().is_some() && !turn.take(transaction).await.map_err(StoreError::from)? {
@@ -237,7 +238,7 @@ impl Database {
                 work(transaction).await.map(Some)
             })
             .await
-        })
+        }))
         .await
     }
 
@@ -264,10 +265,11 @@ impl Database {
     }
 
     /// `work`, which may take no longer than the deadline: a machine that is stuck answers nothing, not even its own
-    /// timeouts. What it has begun by then is rolled back.
+    /// timeouts. What it has begun by then is rolled back. It is to be in a box, for it is large, and would be a part of
+    /// everything that waits for a database.
     async fn bounded<T, E: From<StoreError>>(
         &self,
-        work: impl Future<Output = Result<T, E>>,
+        work: Pin<Box<impl Future<Output = Result<T, E>>>>,
     ) -> Result<T, E> {
         let Ok(done) = tokio::time::timeout(self.deadline, work).await else {
             if self.server().is_some() {

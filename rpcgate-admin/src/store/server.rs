@@ -135,6 +135,8 @@ impl Server {
             .connect_lazy_with(options);
         pool.into()
     }
+
+    /// A server that is of no use, and why.
     pub(super) fn wrong(&self, why: &str) -> StoreError {
         StoreError::Server { server: self.to_string(), why: why.to_owned() }
     }

@@ -85,6 +85,17 @@ impl Bounds {
     }
 }
 
+/// A socket that listens at `addr`, and where that is.
+pub(crate) fn bound(addr: SocketAddr, backlog: u32) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Else a restart would wait for the connections of the process before.
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    let socket = socket.listen(backlog)?;
+    let addr = socket.local_addr()?;
+    Ok((socket, addr))
+}
+
 /// A bound address.
 #[derive(Debug)]
 pub(crate) struct Listener {
@@ -94,12 +105,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
-        let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // Else a restart would wait for the connections of the process before.
-        socket.set_reuseaddr(true)?;
-        socket.bind(addr)?;
-        let socket = socket.listen(BACKLOG)?;
-        let addr = socket.local_addr()?;
+        let (socket, addr) = bound(addr, BACKLOG)?;
         Ok(Listener { socket, addr })
     }
 

@@ -1,5 +1,6 @@
 //! The listener that Prometheus asks.
 
+use crate::listen::http::bound;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -13,7 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -45,12 +46,7 @@ pub(crate) struct MetricsListener {
 
 impl MetricsListener {
     pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
-        let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // Else a restart would wait for the connections of the process before.
-        socket.set_reuseaddr(true)?;
-        socket.bind(addr)?;
-        let socket = socket.listen(BACKLOG)?;
-        let addr = socket.local_addr()?;
+        let (socket, addr) = bound(addr, BACKLOG)?;
         Ok(MetricsListener { socket, addr })
     }
 

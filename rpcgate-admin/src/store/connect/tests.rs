@@ -139,12 +139,12 @@ async fn a_write_that_must_wait_too_long_has_not_happened_and_harms_no_later_one
 async fn a_write_that_is_dropped_half_way_is_undone() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), Duration::from_millis(300)).await;
-    let stuck = database.bounded(async {
+    let stuck = database.bounded(Box::pin(async {
         let transaction = database.begin().await?;
         transaction.execute_unprepared("INSERT INTO chain_switches VALUES ('half', 1)").await?;
         std::future::pending::<()>().await;
         Ok(())
-    });
+    }));
     let error: StoreError = stuck.await.unwrap_err();
     assert_eq!(error.to_string(), "the database cannot be reached now: no answer within 300ms");
     switch(&database, "toy").await.unwrap();
