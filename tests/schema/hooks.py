@@ -136,6 +136,7 @@ VALUES = {
     "GET /projects/{project_id}/keys": [path(project_id=PROJECT)],
     "POST /projects/{project_id}/keys": [path(project_id=PROJECT), body(description="of the tests", chains=["eth"])],
     "POST /limit-requests": [body(reason="more calls")],
+    "POST /notifications/{id}/read": [path(id=lambda _: OWNER.notification())],
     "PUT /operator/chains/{chain}": [path(chain="doge")],
     "GET /operator/cu-weights/{chain}/{method}": [path(chain="eth", method="eth_call")],
     "PUT /operator/cu-weights/{chain}/{method}": [path(chain="eth", method="eth_call")],

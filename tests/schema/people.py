@@ -132,6 +132,22 @@ class Person:
                 raise Refused(f"of {2 * len(calls)} calls, usage tells of {told}")
             time.sleep(0.1)
 
+    def notification(self):
+        """The identifier of a notification, which a minute of refused calls brings about."""
+        if not (told := self.ask("GET", "/notifications")):
+            _, key = self.key(self.project())
+            gateway, deadline = self.site.sheet["gateway"].rstrip("/"), time.monotonic() + PATIENCE
+            while not (told := self.ask("GET", "/notifications")):
+                if time.monotonic() > deadline:
+                    raise Refused("nobody is notified of a burst of refusals")
+                for _ in range(70):
+                    body = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
+                    request = urllib.request.Request(f"{gateway}/eth", body, {"apikey": key})
+                    with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                        answer.read()
+                time.sleep(0.5)
+        return told[0]["id"]
+
     def limit_request(self):
         """The identifier of the pending request for another plan, which is made if there is none."""
         pending = [one["id"] for one in self.ask("GET", "/limit-requests") if one["status"] == "pending"]

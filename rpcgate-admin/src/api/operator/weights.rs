@@ -48,7 +48,8 @@ pub struct NewWeight {
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
         ("method" = String, Path, description = "The method, percent-encoded.")),
-    responses((status = 200, description = "The weight.", body = Weight)))]
+    responses((status = 200, description = "The weight.", body = Weight),
+        (status = 400, description = "No method can have this name.")))]
 pub async fn get(
     State(house): State<Arc<House>>,
     Words((chain, method)): Words<(String, String)>,
@@ -81,7 +82,8 @@ pub async fn put(
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
         ("method" = String, Path, description = "The method, percent-encoded.")),
-    responses((status = 204, description = "It costs what is deployed.")))]
+    responses((status = 204, description = "It costs what is deployed."),
+        (status = 400, description = "No method can have this name.")))]
 pub async fn delete(
     State(house): State<Arc<House>>,
     actor: Actor,
