@@ -15,6 +15,10 @@ const SECRET: &str = "what all of them know";
 pub(crate) const PLENTY: &str =
     "per_minute = 1000000\nper_hour = 2000000\nper_day = 3000000\nheavy_per_minute = 1000000";
 
+/// What a gateway says of how it counts.
+const TOGETHER: &str = "counting together";
+const ALONE: &str = "counts alone";
+
 /// Some gateways on one PostgreSQL and one Redis.
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -52,7 +56,7 @@ impl Cluster {
             running.push(process);
         }
         for process in &running {
-            together(process, 1).await;
+            together(process).await;
         }
         running
     }
@@ -110,11 +114,24 @@ impl Held {
     }
 }
 
-/// Waits until a gateway has come to count together with the others so many times.
-pub(crate) async fn together(process: &Process, times: usize) {
-    let words = "counting together";
+/// How often a gateway has said that it counts alone.
+pub(crate) fn times_alone(process: &Process) -> usize {
+    process.log().lines(ALONE).len()
+}
+
+/// Waits until a gateway counts together with the others, as far as it has said.
+pub(crate) async fn together(process: &Process) {
+    let is_together = || {
+        let standings = process.log().lines("redis: ");
+        standings.iter().rev().find_map(|line| {
+            let message = line["message"].as_str()?;
+            [(TOGETHER, true), (ALONE, false)]
+                .iter()
+                .find_map(|(words, is)| message.contains(words).then_some(*is))
+        })
+    };
     let look = async {
-        while process.log().lines(words).len() < times {
+        while is_together() != Some(true) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };

@@ -1,8 +1,7 @@
-use crate::cluster::{Held, rush, together};
+use crate::cluster::{Cluster, Held, rush, times_alone, together};
 use crate::*;
 use rpcgate_tests::services::postgres::Postgres;
 use rpcgate_tests::services::redis::Redis;
-use std::collections::HashMap;
 
 /// How long a database or a Redis is away.
 const AWAY: Duration = Duration::from_secs(4);
@@ -124,33 +123,42 @@ async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis
     let mut cluster = Cluster::new(2, setup).await;
     let processes = cluster.start().await;
     let addrs: Vec<_> = processes.iter().map(Process::addr).collect();
-    let (spent, half, busy) = (
-        cluster.key(Tier::Premium).await,
-        cluster.key(Tier::Premium).await,
-        cluster.key(Tier::Enterprise).await,
-    );
-    let mut days: HashMap<(u128, u64), usize> = HashMap::new();
-    let mut call = async |key: &Held, each: usize| {
+    let (half, busy) = (cluster.key(Tier::Premium).await, cluster.key(Tier::Enterprise).await);
+    let call = async |key: &Held, each: usize| {
         let heard = rush(&addrs, &key.text, 4, each, ("eth", "eth_chainId")).await;
         for one in &heard {
             assert!(matches!(one.reply.status, 200 | 429), "{one:?}");
             assert!(one.took < WAIT + SLACK, "{one:?}");
-            if one.reply.status == 200 {
-                *days.entry((key.key.0, one.arrival.day())).or_default() += 1;
-            }
         }
         heard.iter().filter(|one| one.reply.status == 200).count()
     };
+    let said_alone = || processes.iter().map(times_alone).sum::<usize>();
+    // A day used up at gateways that count together. A machine that does much else makes Redis late, and they say so.
+    let used_up = async |cluster: &Cluster| {
+        for _ in 0..10 {
+            let (key, before) = (cluster.key(Tier::Premium).await, said_alone());
+            let admitted = call(&key, LIMIT / 8 + 20).await;
+            if admitted == LIMIT {
+                return key;
+            }
+            until(&format!("who lets {admitted} pass counts alone"), || said_alone() > before).await;
+            for process in &processes {
+                together(process).await;
+            }
+        }
+        panic!("they do not stay together");
+    };
     let began = now().day();
     // One has used up its day before, one has used a third.
-    assert_eq!(call(&spent, LIMIT / 8 + 20).await, LIMIT);
+    let spent = used_up(&cluster).await;
     let before = call(&half, 13).await;
     assert_eq!((before, call(&busy, 10).await), (104, 80));
 
+    let before_it_left: Vec<_> = processes.iter().map(times_alone).collect();
     leave(&mut cluster.redis);
     assert_eq!(call(&busy, 50).await, 400, "no call fails");
-    for process in &processes {
-        until("it says that it counts alone", || !process.log().lines("counts alone").is_empty()).await;
+    for (process, before) in processes.iter().zip(before_it_left) {
+        until("it says that it counts alone", || times_alone(process) > before).await;
     }
     assert_eq!(call(&spent, 10).await, 0, "what is used up stays used up");
     // Each gateway lets the rest of the limit pass on its own.
@@ -162,14 +170,13 @@ async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis
 
     come_back(&mut cluster.redis);
     for process in &processes {
-        together(process, 2).await;
+        together(process).await;
     }
     // What was counted alone counts, and what is new is exact.
     for key in [&spent, &half, &fresh] {
         assert_eq!(call(key, 10).await, 0);
     }
-    let new = cluster.key(Tier::Premium).await;
-    assert_eq!(call(&new, LIMIT / 8 + 20).await, LIMIT);
+    used_up(&cluster).await;
     assert_eq!(call(&busy, 10).await, 80);
     assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
 }
@@ -203,7 +210,7 @@ async fn with_redis_frozen_under_load_no_call_fails_and_every_unit_is_billed_onc
     let processes = cluster.start().await;
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
-    for round in 0..3 {
+    for _ in 0..3 {
         let before: Vec<_> = loads.iter().map(Load::answered).collect();
         until("calls go on", || {
             loads.iter().zip(&before).all(|(load, before)| load.answered() > before + 100)
@@ -218,7 +225,7 @@ async fn with_redis_frozen_under_load_no_call_fails_and_every_unit_is_billed_onc
         .await;
         cluster.redis.thaw();
         for process in &processes {
-            together(process, round + 2).await;
+            together(process).await;
         }
     }
     let mut told = Told::default();
