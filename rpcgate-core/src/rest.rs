@@ -1,5 +1,6 @@
 //! A REST call: its path in the one form that a node may see, and what tells it apart from others.
 
+use bytes::Bytes;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
 use std::borrow::Cow;
@@ -32,6 +33,9 @@ impl Path {
         if path.is_empty() {
             return Some(Path(String::new()));
         }
+        if is_plainly_canonical(path) {
+            return Some(Path(path.to_owned()));
+        }
         let mut out = String::with_capacity(path.len());
         for segment in path.strip_prefix('/')?.split('/') {
             let bytes = decoded(segment)?;
@@ -41,7 +45,7 @@ impl Path {
             }
             out.push('/');
             for byte in text.bytes() {
-                if is_plain(byte) {
+                if PLAIN[usize::from(byte)] {
                     out.push(char::from(byte));
                 } else {
                     out.push('%');
@@ -64,15 +68,50 @@ impl Path {
     }
 }
 
+/// Whether `path` is its own canonical form since nothing in it calls for a second look: no escape, and no segment that
+/// is empty or begins with a dot. Most are.
+fn is_plainly_canonical(path: &str) -> bool {
+    let mut starts = false;
+    let are_fine = path.bytes().all(|byte| {
+        let is_fine = match (byte, starts) {
+            (b'/' | b'.', true) => false,
+            (b'/', false) => true,
+            (byte, _) => PLAIN[usize::from(byte)],
+        };
+        starts = byte == b'/';
+        is_fine
+    });
+    are_fine && !starts && path.starts_with('/')
+}
+
 /// What some reader takes for more than a character of a name.
 fn is_ambiguous(c: char) -> bool {
     matches!(c, '/' | '\\' | ';' | '%') || c.is_control()
 }
 
 /// What stands in a path without an escape: RFC 3986, `pchar`, without `;`.
-fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,=:@".contains(&byte)
+const fn is_plain(byte: u8) -> bool {
+    let marks = b"-._~!$&'()*+,=:@";
+    let mut at = 0;
+    while at < marks.len() {
+        if marks[at] == byte {
+            return true;
+        }
+        at += 1;
+    }
+    byte.is_ascii_alphanumeric()
 }
+
+/// [`is_plain`] for each byte.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        plain[byte] = is_plain(byte as u8);
+        byte += 1;
+    }
+    plain
+};
 
 fn hex_digit(nibble: u8) -> char {
     char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase()
@@ -113,7 +152,7 @@ pub fn query_without<'q>(query: &'q str, names: &[&str]) -> Cow<'q, str> {
         // A broken escape stands for itself.
         decoded(name).is_some_and(|name| names.iter().any(|wanted| wanted.as_bytes() == &*name))
     };
-    if !query.split('&').any(is_named) {
+    if query.is_empty() || !query.split('&').any(is_named) {
         return Cow::Borrowed(query);
     }
     let left: Vec<&str> = query.split('&').filter(|pair| !is_named(pair)).collect();
@@ -123,7 +162,7 @@ pub fn query_without<'q>(query: &'q str, names: &[&str]) -> Cow<'q, str> {
 /// A REST call on its way to a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RestCall {
-    line: Box<[u8]>,
+    line: Bytes,
     verb: Method,
     target: PathAndQuery,
     headers: HeaderMap,
@@ -137,19 +176,23 @@ impl RestCall {
     /// The call of `path`, which is not empty, with this query and these headers. `None` if they are too long for a
     /// target.
     pub fn new(verb: Method, path: &Path, query: &str, headers: HeaderMap) -> Option<Self> {
-        let mark = if query.is_empty() { "" } else { "?" };
-        let line = format!("{verb} {}{mark}{query}", path.as_str());
-        let start = verb.as_str().len() + 1;
-        let target = line.get(start..)?.parse().ok()?;
-        let end = start + path.as_str().len();
-        let name = line.get(..end)?.rfind('/').map(|slash| slash + 1..end)?;
-        Some(RestCall { line: line.into_bytes().into(), verb, target, headers, name })
+        let (verb_text, path, mark) = (verb.as_str(), path.as_str(), if query.is_empty() { "" } else { "?" });
+        let mut line = Vec::with_capacity(verb_text.len() + path.len() + query.len() + 2);
+        for part in [verb_text, " ", path, mark, query] {
+            line.extend_from_slice(part.as_bytes());
+        }
+        let line = Bytes::from(line);
+        let start = verb_text.len() + 1;
+        let target = PathAndQuery::from_maybe_shared(line.slice(start..)).ok()?;
+        let end = start + path.len();
+        let name = line.get(..end)?.iter().rposition(|byte| *byte == b'/').map(|slash| slash + 1..end)?;
+        Some(RestCall { line, verb, target, headers, name })
     }
 
     /// The same call, its [line](RestCall::line) holding all that a node is told: for calls whose answers are kept.
     #[must_use]
     pub fn in_full(mut self, body: &[u8]) -> Self {
-        let mut line = std::mem::take(&mut self.line).into_vec();
+        let mut line = self.line.to_vec();
         for (name, value) in &self.headers {
             line.push(b' ');
             line.extend_from_slice(name.as_str().as_bytes());

@@ -40,7 +40,8 @@ pub enum Replies {
 pub fn replies(body: &[u8], depth: usize) -> Result<Replies, SyntaxError> {
     let mut cursor = Cursor::new(body, depth);
     let replies = if cursor.peek() == Some(b'[') {
-        let mut many = Vec::new();
+        // A usual batch does not grow it.
+        let mut many = Vec::with_capacity(32);
         cursor.enter_array()?;
         while cursor.next_item()? {
             many.push(reply(&mut cursor, body)?);

@@ -3,6 +3,7 @@
 use crate::chain::ChainName;
 use crate::clock::Time;
 use bytes::Bytes;
+use equivalent::Equivalent;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -10,53 +11,83 @@ use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
-/// What an answer is kept under: chain, method as sent and the exact parameter bytes, compared in full. Never the id,
-/// never the caller. It is hashed once, when it is made, under a seed of this process's own; see [`ReplyHash`].
+/// What an answer is looked for under: chain, method as sent and the exact parameter bytes, compared in full. Never the
+/// id, never the caller. It is hashed once, when it is made, under a seed of this process's own; see [`ReplyHash`].
+#[derive(Clone, Copy, Debug)]
+pub struct ReplySought<'a> {
+    hash: u64,
+    chain: ChainName,
+    method: &'a [u8],
+    params: &'a [u8],
+}
+
+impl<'a> ReplySought<'a> {
+    /// What answers to such a call are found by.
+    pub fn new(chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
+        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+        let mut hasher = SEED.build_hasher();
+        hasher.write(chain.as_str().as_bytes());
+        hasher.write_usize(method.len());
+        hasher.write(method);
+        hasher.write(params);
+        ReplySought { hash: hasher.finish(), chain, method, params }
+    }
+
+    /// Its hash, in all bits of which keys differ. It is another in every process.
+    #[inline]
+    pub const fn hashed(&self) -> u64 {
+        self.hash
+    }
+
+    /// The key to keep an answer under.
+    pub fn to_key(&self) -> ReplyKey {
+        let ReplySought { hash, chain, method, params } = *self;
+        let mut call = Vec::with_capacity(method.len() + params.len());
+        call.extend_from_slice(method);
+        call.extend_from_slice(params);
+        ReplyKey { hash, chain, method: method.len(), call: call.into() }
+    }
+}
+
+impl Hash for ReplySought<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Equivalent<ReplyKey> for ReplySought<'_> {
+    #[inline]
+    fn equivalent(&self, key: &ReplyKey) -> bool {
+        self.hash == key.hash
+            && self.chain == key.chain
+            && key.call.split_at_checked(key.method) == Some((self.method, self.params))
+    }
+}
+
+/// What an answer is kept under: a [`ReplySought`] that owns what it holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplyKey {
     /// First, so that keys that differ are told apart by it.
     hash: u64,
     /// The chain.
     pub chain: ChainName,
-    /// The method's length, which settles where it ends whatever bytes it holds, seven bits a byte; method; parameters.
-    /// Clones share it.
+    /// Where in `call` the method ends.
+    method: usize,
+    /// Method and parameters. Clones share it.
     call: Arc<[u8]>,
 }
 
 impl ReplyKey {
     /// The key of a call.
     pub fn new(chain: ChainName, method: &[u8], params: &[u8]) -> Self {
-        // Nearly all calls are put together without an allocation beside the one that is kept.
-        let mut usual = [0; 256];
-        let size = 1 + method.len() + params.len();
-        if method.len() < 0x80
-            && let Some(call) = usual.get_mut(..size)
-            && let Some((first, rest)) = call.split_first_mut()
-            && let Some((first_part, second_part)) = rest.split_at_mut_checked(method.len())
-        {
-            *first = method.len() as u8;
-            first_part.copy_from_slice(method);
-            second_part.copy_from_slice(params);
-            return Self::of(chain, call);
-        }
-        let mut call = Vec::with_capacity(10 + size);
-        let mut length = method.len();
-        while length > 0x7f {
-            call.push(length as u8 | 0x80);
-            length >>= 7;
-        }
-        call.push(length as u8);
-        call.extend_from_slice(method);
-        call.extend_from_slice(params);
-        Self::of(chain, &call)
+        ReplySought::new(chain, method, params).to_key()
     }
 
-    fn of(chain: ChainName, call: &[u8]) -> Self {
-        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
-        let mut hasher = SEED.build_hasher();
-        hasher.write(chain.as_str().as_bytes());
-        hasher.write(call);
-        ReplyKey { hash: hasher.finish(), chain, call: Arc::from(call) }
+    /// To look for what is kept under it.
+    pub fn sought(&self) -> ReplySought<'_> {
+        let (method, params) = self.call.split_at_checked(self.method).unwrap_or_default();
+        ReplySought { hash: self.hash, chain: self.chain, method, params }
     }
 
     /// Its hash, in all bits of which keys differ. It is another in every process.
@@ -70,7 +101,7 @@ impl ReplyKey {
         size_of::<Self>() + self.call.len()
     }
 
-    /// Never true: a key holds at least a length.
+    /// Whether neither method nor parameters are in it.
     pub fn is_empty(&self) -> bool {
         self.call.is_empty()
     }
@@ -117,15 +148,12 @@ impl Hasher for ReplyHash {
 
 /// Keeps raw results, bounded in bytes.
 pub trait ReplyStore: Send + Sync + Debug {
-    /// The result kept under `key`, unless its time is over at `now`.
-    fn get(&self, key: &ReplyKey, now: Time) -> Option<Bytes>;
+    /// The result kept under the key that is `sought`, unless its time is over at `now`.
+    fn get(&self, sought: &ReplySought<'_>, now: Time) -> Option<Bytes>;
 
     /// Keeps `result` under `key` until `expires_at`; `None`: until it is evicted. The result is copied where it
     /// might otherwise hold a larger buffer in memory.
     fn put(&self, key: ReplyKey, result: &Bytes, expires_at: Option<Time>);
-
-    /// Does now what housekeeping the store puts off, such as evicting what is above its bound.
-    fn settle(&self) {}
 }
 
 /// A small store that evicts the oldest entry first.
@@ -158,9 +186,9 @@ impl Kept {
 }
 
 impl ReplyStore for MemoryReplyStore {
-    fn get(&self, key: &ReplyKey, now: Time) -> Option<Bytes> {
+    fn get(&self, sought: &ReplySought<'_>, now: Time) -> Option<Bytes> {
         let kept = self.kept.lock();
-        let (result, expires_at) = kept.entries.get(key)?;
+        let (result, expires_at) = kept.entries.get(&sought.to_key())?;
         expires_at.is_none_or(|end| now < end).then(|| result.clone())
     }
 
@@ -215,6 +243,8 @@ mod tests {
         };
         let one = key("toy", "toy_read", "[1]");
         assert_eq!(one.hashed(), key("toy", "toy_read", "[1]").hashed());
+        assert_eq!(one.hashed(), one.sought().hashed());
+        assert!(one.sought().equivalent(&one) && one.sought().to_key() == one);
         assert_eq!(ReplyHash::default().hash_one(&one), one.clone().hashed());
         for other in [
             key("toz", "toy_read", "[1]"),
@@ -224,6 +254,7 @@ mod tests {
         ] {
             assert_ne!(one.hashed(), other.hashed(), "{other:?}");
             assert_ne!(one, other);
+            assert!(!one.sought().equivalent(&other));
         }
     }
 
@@ -232,8 +263,9 @@ mod tests {
         let one = ReplyKey::new(ChainName::new("toy"), b"toy_read", b"[1]");
         let other = ReplyKey { hash: one.hash, ..ReplyKey::new(ChainName::new("toy"), b"toy_read", b"[2]") };
         assert_ne!(one, other);
+        assert!(!one.sought().equivalent(&other));
         let store = MemoryReplyStore::bounded(1 << 10);
         store.put(one, &Bytes::from_static(b"1"), None);
-        assert_eq!(store.get(&other, Time::default()), None);
+        assert_eq!(store.get(&other.sought(), Time::default()), None);
     }
 }

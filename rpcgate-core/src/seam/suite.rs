@@ -206,19 +206,22 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     let store = make(1 << 20);
     store.put(key(1), &Bytes::from_static(b"\"one\""), Some(now.plus(Duration::from_secs(2))));
     store.put(key(2), &Bytes::from_static(b"2"), None);
-    assert_eq!(store.get(&key(1), now).as_deref(), Some(&b"\"one\""[..]));
+    assert_eq!(store.get(&key(1).sought(), now).as_deref(), Some(&b"\"one\""[..]));
     assert_eq!(
-        store.get(&key(1), now.plus(Duration::from_micros(1_999_999))).as_deref(),
+        store.get(&key(1).sought(), now.plus(Duration::from_micros(1_999_999))).as_deref(),
         Some(&b"\"one\""[..])
     );
-    assert_eq!(store.get(&key(1), now.plus(Duration::from_secs(2))), None, "its time is over");
-    assert_eq!(store.get(&key(2), now.plus(Duration::from_secs(1 << 30))).as_deref(), Some(&b"2"[..]));
-    assert_eq!(store.get(&key(3), now), None);
+    assert_eq!(store.get(&key(1).sought(), now.plus(Duration::from_secs(2))), None, "its time is over");
+    assert_eq!(
+        store.get(&key(2).sought(), now.plus(Duration::from_secs(1 << 30))).as_deref(),
+        Some(&b"2"[..])
+    );
+    assert_eq!(store.get(&key(3).sought(), now), None);
     let other = ReplyKey::new(ChainName::new("toy2"), b"toy_read", b"[2]");
-    assert_eq!(store.get(&other, now), None, "another chain's answer is another answer");
+    assert_eq!(store.get(&other.sought(), now), None, "another chain's answer is another answer");
     store.put(key(2), &Bytes::from_static(b"3"), Some(now.plus(Duration::from_secs(1))));
-    assert_eq!(store.get(&key(2), now).as_deref(), Some(&b"3"[..]), "the newer answer counts");
-    assert_eq!(store.get(&key(2), now.plus(Duration::from_secs(1))), None, "and its time too");
+    assert_eq!(store.get(&key(2).sought(), now).as_deref(), Some(&b"3"[..]), "the newer answer counts");
+    assert_eq!(store.get(&key(2).sought(), now.plus(Duration::from_secs(1))), None, "and its time too");
 
     let bound = 256 * 1024;
     let store = make(bound);
@@ -226,13 +229,11 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     for n in 0..4_096 {
         store.put(key(n), &large, None);
     }
-    store.settle();
-    let held = (0..4_096).filter(|n| store.get(&key(*n), now).is_some()).count() * large.len();
+    let held = (0..4_096).filter(|n| store.get(&key(*n).sought(), now).is_some()).count() * large.len();
     assert!(held <= bound, "{held} bytes are held");
     let huge = Bytes::from(vec![b'x'; bound + 1]);
     store.put(key(9_999), &huge, None);
-    store.settle();
-    assert_eq!(store.get(&key(9_999), now), None, "what is larger than all the room is not kept");
+    assert_eq!(store.get(&key(9_999).sought(), now), None, "what is larger than all the room is not kept");
 }
 
 /// Makes a change feed and a way to publish in it.

@@ -123,6 +123,8 @@ pub(super) struct Node {
     pub(super) health: Health,
     pub(super) in_flight: Arc<AtomicUsize>,
     headers: HeaderMap,
+    /// Those of a request whose body, if it has one, is the caller's: of what type it is, the caller says.
+    untyped: HeaderMap,
     target: Uri,
 }
 
@@ -131,6 +133,7 @@ impl Node {
         Node {
             index: NodeIndex(index),
             dial: Dial::new(&config),
+            untyped: untyped(&config),
             headers: headers(&config),
             target: config.url.target(),
             config,
@@ -158,10 +161,7 @@ impl Node {
     }
 
     fn merged(&self, asked: &HeaderMap) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        if !self.config.headers.iter().any(|(name, _)| name == CONTENT_TYPE) {
-            headers.remove(CONTENT_TYPE);
-        }
+        let mut headers = self.untyped.clone();
         for (name, value) in asked {
             if !is_own(name) && !is_hop_by_hop(name) && !self.headers_set(name) {
                 headers.append(name, value.clone());
@@ -188,6 +188,14 @@ impl Node {
             latency: self.health.latency(),
         }
     }
+}
+
+fn untyped(config: &NodeConfig) -> HeaderMap {
+    let mut headers = headers(config);
+    if !config.headers.iter().any(|(name, _)| name == CONTENT_TYPE) {
+        headers.remove(CONTENT_TYPE);
+    }
+    headers
 }
 
 /// What every request to a node carries. Values are static or shared, so that a copy of the table copies no text.

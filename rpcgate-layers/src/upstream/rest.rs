@@ -110,12 +110,15 @@ enum Kind {
 impl Kind {
     fn of(headers: &HeaderMap) -> Self {
         let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match essence.as_str() {
-            "text/html" | "application/xhtml+xml" => Kind::Page,
-            "application/json" => Kind::Json,
-            other if other.ends_with("+json") => Kind::Json,
-            _ => Kind::Other,
+        let essence = value.split(';').next().unwrap_or_default().trim();
+        let is = |name: &str| essence.eq_ignore_ascii_case(name);
+        let ending = essence.len().checked_sub("+json".len()).and_then(|at| essence.get(at..));
+        if is("application/json") || ending.is_some_and(|ending| ending.eq_ignore_ascii_case("+json")) {
+            Kind::Json
+        } else if is("text/html") || is("application/xhtml+xml") {
+            Kind::Page
+        } else {
+            Kind::Other
         }
     }
 }

@@ -112,6 +112,9 @@ impl NodeUrl {
     /// The target of a request to `path` below the URL. Both queries are kept, the URL's own first. `None` if that
     /// is too long for a URI.
     pub(super) fn below(&self, path: &PathAndQuery) -> Option<Uri> {
+        if self.path == "/" {
+            return Some(Uri::from(path.clone()));
+        }
         let mut joined = String::with_capacity(self.path.as_str().len() + path.as_str().len() + 1);
         joined.push_str(self.path.path().trim_end_matches('/'));
         joined.push_str(path.path());

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use rpcgate_core::fault::Fault;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::Form;
-use rpcgate_core::seam::reply_store::{ReplyHash, ReplyKey};
+use rpcgate_core::seam::reply_store::{ReplyHash, ReplyKey, ReplySought};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -38,9 +38,9 @@ impl Default for Flights {
 }
 
 impl Map {
-    fn shard(&self, key: &ReplyKey) -> &Shard {
+    fn shard(&self, hash: u64) -> &Shard {
         // The maps inside go by the lowest and the highest bits.
-        &self.shards[(key.hashed() >> 32) as usize % SHARDS]
+        &self.shards[(hash >> 32) as usize % SHARDS]
     }
 }
 
@@ -79,14 +79,14 @@ pub(super) enum Joined {
 pub(super) struct Landed(u64);
 
 impl Flights {
-    /// How many flights have landed so far among those that `key` may be one of. To be read before a look at the
+    /// How many flights have landed so far among those that what is `sought` may be one of. To be read before a look at the
     /// store: whoever finds nothing there, and then leads without a landing in between, has missed nothing.
-    pub(super) fn landed(&self, key: &ReplyKey) -> Landed {
-        Landed(self.map.shard(key).landed.load(Ordering::Acquire))
+    pub(super) fn landed(&self, sought: &ReplySought<'_>) -> Landed {
+        Landed(self.map.shard(sought.hashed()).landed.load(Ordering::Acquire))
     }
 
     pub(super) fn join(&self, key: ReplyKey) -> Joined {
-        let shard = self.map.shard(&key);
+        let shard = self.map.shard(key.hashed());
         let mut flying = shard.flying.lock();
         match flying.entry(key) {
             Entry::Occupied(flying) => {
@@ -157,7 +157,7 @@ impl Lead {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
-        let shard = self.map.shard(&self.key);
+        let shard = self.map.shard(self.key.hashed());
         let mut flying = shard.flying.lock();
         flying.remove(&self.key);
         shard.landed.fetch_add(1, Ordering::Release);
@@ -221,14 +221,14 @@ mod tests {
     #[test]
     fn who_leads_after_a_landing_that_his_look_at_the_store_missed_is_told_so() {
         let flights = Flights::default();
-        let before = flights.landed(&key(b"[1]"));
+        let before = flights.landed(&key(b"[1]").sought());
         let first = lead(&flights);
         assert!(!first.is_later_than(before), "nobody has landed");
         first.land(Landing::Lost);
         let second = lead(&flights);
         assert!(second.is_later_than(before));
         drop(second);
-        let now = flights.landed(&key(b"[1]"));
+        let now = flights.landed(&key(b"[1]").sought());
         assert_ne!(now, before);
         assert!(!lead(&flights).is_later_than(now));
         assert!(flights.is_empty());

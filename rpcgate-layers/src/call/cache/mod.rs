@@ -20,8 +20,8 @@
 //! let store = BoundedReplies::new(1 << 20);
 //! let key = ReplyKey::new(ChainName::new("toy"), b"toy_read", b"[1]");
 //! store.put(key.clone(), &Bytes::from_static(b"\"0x1\""), Some(Time::from_secs(2)));
-//! assert_eq!(store.get(&key, Time::from_secs(1)).as_deref(), Some(&b"\"0x1\""[..]));
-//! assert_eq!(store.get(&key, Time::from_secs(2)), None);
+//! assert_eq!(store.get(&key.sought(), Time::from_secs(1)).as_deref(), Some(&b"\"0x1\""[..]));
+//! assert_eq!(store.get(&key.sought(), Time::from_secs(2)), None);
 //! ```
 
 mod flight;
@@ -38,7 +38,7 @@ use rpcgate_core::call::{Before, Cached, CallView, Calls, Settled, State};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::reply::{Form, Reply, Rest, Source};
-use rpcgate_core::seam::reply_store::{ReplyKey, ReplyStore};
+use rpcgate_core::seam::reply_store::{ReplySought, ReplyStore};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 use std::convert::Infallible;
@@ -129,8 +129,8 @@ impl Plan {
 
 impl Shelf {
     /// What is kept for this call.
-    fn look(&self, key: &ReplyKey, call: CallView<'_>, now: Time) -> Option<Form> {
-        let kept = self.replies.get(key, now)?;
+    fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Time) -> Option<Form> {
+        let kept = self.replies.get(sought, now)?;
         if call.is_rest {
             Rest::restored(kept).map(|rest| Form::Rest(Box::new(rest)))
         } else {
@@ -153,17 +153,17 @@ impl Shelf {
                 continue;
             }
             let view = entry.call.view(&tally.body, chain);
-            let key = ReplyKey::new(chain, view.sent, view.params);
-            let landed = self.flights.landed(&key);
-            if let Some(form) = self.look(&key, view, tally.arrival) {
+            let sought = ReplySought::new(chain, view.sent, view.params);
+            let landed = self.flights.landed(&sought);
+            if let Some(form) = self.look(&sought, view, tally.arrival) {
                 entry.state = State::Answered(Reply { form, from: Source::Stored });
                 continue;
             }
-            match self.flights.join(key) {
+            match self.flights.join(sought.to_key()) {
                 Joined::Lead(lead) => {
                     // Its flight may have landed between our look at the store and here.
                     if lead.is_later_than(landed)
-                        && let Some(form) = self.look(lead.key(), view, tally.arrival)
+                        && let Some(form) = self.look(&sought, view, tally.arrival)
                     {
                         entry.state = State::Answered(Reply { form: form.clone(), from: Source::Shared });
                         lead.land(flight::Landing::Answered(form));

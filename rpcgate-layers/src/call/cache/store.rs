@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use rpcgate_core::clock::Time;
-use rpcgate_core::seam::reply_store::{ReplyHash, ReplyKey, ReplyStore};
+use rpcgate_core::seam::reply_store::{ReplyHash, ReplyKey, ReplySought, ReplyStore};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Raw results in memory.
@@ -94,8 +94,8 @@ impl BoundedReplies {
         Looks { hits: sum(|counts| &counts.hits), misses: sum(|counts| &counts.misses) }
     }
 
-    fn find(&self, key: &ReplyKey, now: Time) -> Option<Bytes> {
-        let kept = self.kept.as_ref()?.get(key)?;
+    fn find(&self, sought: &ReplySought<'_>, now: Time) -> Option<Bytes> {
+        let kept = self.kept.as_ref()?.get(sought)?;
         kept.expires_at.is_none_or(|end| now < end).then_some(kept.result)
     }
 
@@ -111,8 +111,8 @@ impl BoundedReplies {
 }
 
 impl ReplyStore for BoundedReplies {
-    fn get(&self, key: &ReplyKey, now: Time) -> Option<Bytes> {
-        let found = self.find(key, now);
+    fn get(&self, sought: &ReplySought<'_>, now: Time) -> Option<Bytes> {
+        let found = self.find(sought, now);
         // A thread that ends may have lost its place.
         let counts = &self.looks[PLACE.try_with(|place| *place).unwrap_or_default()];
         if found.is_some() { &counts.hits } else { &counts.misses }.fetch_add(1, Relaxed);
@@ -148,7 +148,7 @@ mod tests {
         let result = Bytes::from(vec![b'1'; 500]);
         let mut hits = 0_u64;
         for n in 0..20_000 {
-            if store.get(&hot, now).is_some() {
+            if store.get(&hot.sought(), now).is_some() {
                 hits += 1;
             } else {
                 store.put(hot.clone(), &result, None);

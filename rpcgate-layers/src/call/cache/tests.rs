@@ -13,7 +13,7 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source, Whole};
 use rpcgate_core::seam::Later;
 use rpcgate_core::seam::ledger::Outcome;
-use rpcgate_core::seam::reply_store::{ReplyKey, ReplyStore};
+use rpcgate_core::seam::reply_store::ReplyKey;
 use rpcgate_core::seam::suite;
 use rpcgate_core::toy::Toy;
 use std::convert::Infallible;
@@ -415,7 +415,6 @@ async fn what_is_in_no_class_a_broadcast_or_a_notification_is_never_looked_up() 
         }
     }
     assert_eq!(site.node.calls(), 8);
-    site.store.settle();
     assert_eq!(site.store.entries(), 0);
     let two = site.under_way_pair(&calls);
     assert_eq!(two, 8, "nor does one wait for another");
@@ -759,7 +758,6 @@ async fn what_is_kept_is_bounded_in_bytes() {
     for n in 0..500 {
         site.send(one("1", "toy_block", &format!("[{n}]"))).await;
     }
-    site.store.settle();
     assert!(site.store.bytes() <= ROOM, "{} bytes", site.store.bytes());
     assert!(site.store.entries() > 50, "{} answers", site.store.entries());
     site.node.says(|_| result(format!("\"{}\"", "x".repeat(1 << 18))));
