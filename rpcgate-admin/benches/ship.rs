@@ -1,7 +1,8 @@
 //! How many events a second go from the journal's frames into the database, and how long a view of it takes.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use rpcgate_admin::store::{UsageStore, url_of};
 use rpcgate_admin::usage::{Blocks, Fold, Group, Mark, Period, Shipment, UsageAsk, Window};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
@@ -14,6 +15,12 @@ use rpcgate_core::tally::Transport;
 use std::hint::black_box;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+#[cfg(have_postgres)]
+#[expect(dead_code, unreachable_pub, reason = "it is the harness of the tests")]
+#[path = "../../tests/src/services/postgres.rs"]
+mod postgres;
 
 /// What is shipped at a time: 200 ms of 200,000 events a second.
 const EVENTS: u64 = 40_000;
@@ -113,9 +120,6 @@ fn shipment(frames: &[u8], blocks: &mut Blocks, segment: u128) -> Shipment {
 
 fn ship(c: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let folder = TempDir::new().unwrap();
-    let url = url_of(&folder.path().join("bench.db"));
-    let store = runtime.block_on(UsageStore::open(&url, true)).unwrap();
     let parts: Vec<Vec<u8>> = (0..8).map(|part| frames(part * EVENTS)).collect();
     let mut group = c.benchmark_group("ship");
     group.throughput(Throughput::Elements(EVENTS)).sample_size(20);
@@ -145,15 +149,33 @@ fn ship(c: &mut Criterion) {
             blocks.take()
         });
     });
+    let folder = TempDir::new().unwrap();
+    let file = url_of(&folder.path().join("bench.db"));
+    commit(&mut group, &runtime, "from frames to commit", &file, &parts);
+    #[cfg(have_postgres)]
+    {
+        let server = postgres::Postgres::launch();
+        commit(&mut group, &runtime, "from frames to commit on PostgreSQL", &server.database(), &parts);
+    }
+    group.finish();
+}
+
+fn commit(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    runtime: &Runtime,
+    name: &str,
+    url: &str,
+    parts: &[Vec<u8>],
+) {
+    let store = runtime.block_on(UsageStore::open(url, true)).unwrap();
     let (mut segment, mut blocks) = (0, Blocks::new());
-    group.bench_function("from frames to commit", |b| {
+    group.bench_function(name, |b| {
         b.iter(|| {
             segment += 1;
             let shipment = shipment(&parts[segment % parts.len()], &mut blocks, segment as u128);
             runtime.block_on(store.ship(&shipment)).unwrap();
         });
     });
-    group.finish();
     runtime.block_on(store.close());
 }
 

@@ -92,13 +92,14 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
 
 /// The pages for people.
 fn pages(house: &Arc<House>) -> Router<Arc<House>> {
-    use page::{accounts, home, invitations, sessions};
+    use page::{accounts, home, invitations, notifications, sessions};
     let pages = Router::new()
         .route("/", get(home::show))
         .route("/register", get(accounts::application).post(accounts::register))
         .route("/confirm", get(accounts::link).post(accounts::confirm))
         .route("/confirm-again", post(accounts::confirm_again))
         .route(MAIL_PATH, get(invitations::link).post(invitations::accept))
+        .route("/read-notification", post(notifications::read))
         .route("/login", get(sessions::form).post(sessions::login))
         .route("/logout", post(sessions::logout));
     page::around(pages, house).route("/static/{name}", get(page::assets::get))

@@ -1,7 +1,7 @@
 //! The safeguard against storms of refusals: a key that goes on calling although it is answered 429 has its limits
 //! scaled down for a while (specification, "States and transitions": cooled down).
 
-use crate::caller::Caller;
+use crate::caller::{Caller, KeyId, ProjectId, TenantId};
 use crate::clock::Time;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
@@ -22,11 +22,37 @@ pub struct Rule {
     pub cooldown: Duration,
 }
 
+/// A key whose limits are scaled down.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cooled {
+    /// The key.
+    pub key: KeyId,
+    /// Its project.
+    pub project: ProjectId,
+    /// Its project's tenant.
+    pub tenant: TenantId,
+    /// What is left of the limits, in percent.
+    pub percent: u64,
+    /// Until when.
+    pub end: Time,
+}
+
+impl Cooled {
+    /// What is left of a limit: as by the rule, see [`Rule::scale`].
+    pub const fn scale(&self, limit: u64) -> u64 {
+        scaled(limit, self.percent)
+    }
+}
+
+const fn scaled(limit: u64, percent: u64) -> u64 {
+    let left = limit as u128 * percent as u128 / 100;
+    if left > 0 || limit == 0 { left as u64 } else { 1 }
+}
+
 impl Rule {
     /// What is left of a limit: at least 1, so that a key is never cut off, unless there was nothing.
     pub const fn scale(&self, limit: u64) -> u64 {
-        let left = limit as u128 * self.percent as u128 / 100;
-        if left > 0 || limit == 0 { left as u64 } else { 1 }
+        scaled(limit, self.percent)
     }
 
     /// The caller with what is left of its plan windows and of its project's requests per second.

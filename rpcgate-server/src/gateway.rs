@@ -18,6 +18,7 @@ use rpcgate_core::config::{Config, Overlay};
 use rpcgate_core::seam::counters::MemoryCounters;
 use rpcgate_core::seam::directory::Directory;
 use rpcgate_core::seam::ledger::{Ledger, MemoryLedger};
+use rpcgate_core::seam::witness::Witnessed;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::redis::{BadRedis, NoSeed, Standing};
 use rpcgate_layers::stack::road;
@@ -217,7 +218,7 @@ impl Gateway {
                 (ledger, Some((listener, calls)))
             }
         };
-        let ledger: Arc<dyn Ledger> = Arc::new(AccessLog::new(ledger));
+        let ledger: Arc<dyn Ledger> = Arc::new(Witnessed::new(ledger, Arc::new(AccessLog)));
         for setting in without_effect(&config, state.is_some()) {
             tracing::warn!(setting, "this setting has no effect in this version");
         }
@@ -231,7 +232,7 @@ impl Gateway {
             let live = Arc::downgrade(&live);
             let told = live.clone();
             state.attach(move |overlay| live.upgrade().map_or(Ok(()), |live| live.overlay(overlay)));
-            state.tell_nodes(move || told.upgrade().map(|live| live.nodes()).unwrap_or_default());
+            state.tell_standing(move || told.upgrade().map(|live| live.standing()).unwrap_or_default());
         }
         let replies = Arc::new(BoundedReplies::new(config.cache.bytes));
         let seams = Seams {

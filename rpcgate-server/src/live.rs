@@ -4,7 +4,7 @@ use crate::assemble::{self, PoolMap};
 use crate::gateway::StartError;
 use crate::listen::tls::{self, Certificate};
 use crate::nodes;
-use crate::state::{Keys, State};
+use crate::state::{Keys, Standing, State};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_admin::store::NodeState;
@@ -190,6 +190,11 @@ impl Live {
         // Pools stand in no order, and nodes of one in that of the configuration.
         states.sort_by(|a, b| a.chain.cmp(&b.chain));
         states
+    }
+
+    /// What the management side is told.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing { nodes: self.nodes(), cooled: self.safeguard.cooled_keys(self.clock.now()) }
     }
 
     /// Ends what runs beside the calls.

@@ -2,10 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a database of the tests that cannot be read fails its test")]
 
+use crate::PATIENCE;
 use crate::process::Site;
 use rpcgate_admin::store::{UsageStore, url_of};
 use rpcgate_admin::usage::{Block, Cell, Group, Metrics, Period, StoredEvent, UsageAsk, UsageView, Window};
-use rpcgate_core::caller::TenantId;
+use rpcgate_core::caller::{RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::{ConnectOptions, ConnectionTrait, DatabaseConnection, Statement};
 use std::collections::BTreeMap;
@@ -62,6 +63,19 @@ impl Books {
         let rows = self.raw.query_all_raw(all).await.unwrap();
         let blocks = rows.into_iter().map(|row| row.try_get::<Vec<u8>>("", "bytes").unwrap());
         blocks.flat_map(|bytes| Block::events(&bytes, |_, _| true).unwrap()).collect()
+    }
+
+    /// Waits until a request of this tenant is in them.
+    ///
+    /// # Panics
+    /// When it never is.
+    pub async fn hold(&self, request: RequestId) {
+        let look = async {
+            while self.usage.event(self.tenant, request).await.unwrap().is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "never shipped: {request}");
     }
 
     /// The sums of the 24 hours up to `now`, by chain and method. That they add up to the totals is looked at.

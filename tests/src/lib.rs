@@ -16,6 +16,7 @@ pub mod load;
 pub mod node;
 pub mod process;
 pub mod services;
+pub mod stored;
 
 use std::time::Duration;
 

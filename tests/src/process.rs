@@ -10,8 +10,12 @@ use crate::PATIENCE;
 use crate::client::Client;
 use crate::gateway::{Setup, key};
 use rpcgate_admin::store::url_of;
+use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
 use rpcgate_server::command::run;
+use rpcgate_server::journal::JournalError;
+use rpcgate_server::state::State;
+use rpcgate_server::{Gateway, StartError, StartOptions};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::fs;
@@ -152,6 +156,43 @@ impl Site {
             paths.filter(|path| path.extension() == Some(OsStr::new("segment"))).collect();
         segments.sort();
         segments
+    }
+
+    /// Copies the journal to another site, as a copy of its disk would.
+    ///
+    /// # Panics
+    /// When it cannot be copied.
+    pub fn copy_journal(&self, to: &Site) {
+        fs::create_dir_all(to.journal()).unwrap();
+        for entry in fs::read_dir(self.journal()).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), to.journal().join(entry.file_name())).unwrap();
+        }
+    }
+
+    /// A gateway in this process instead of one of its own, where it is what `clock` says. It admits calls.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn within(&self, clock: Arc<dyn Clock>) -> Gateway {
+        fs::create_dir_all(&self.databases).unwrap();
+        let look = async {
+            loop {
+                // Other tests start processes meanwhile, and until such a one runs its own program it has this one's
+                // files, the lock of the journal among them.
+                match State::open(&self.config(), clock.clone()) {
+                    Err(StartError::Journal(JournalError::InUse { .. })) => {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    state => return Arc::new(state.unwrap()),
+                }
+            }
+        };
+        let Ok(state) = timeout(PATIENCE, look).await else { panic!("the journal is in use") };
+        let options = StartOptions { clock, state: Some(state.clone()), ..StartOptions::default() };
+        let gateway = Gateway::start(self.config(), options).await.unwrap();
+        assert_eq!(timeout(PATIENCE, state.ready()).await, Ok(true), "the gateway is not ready");
+        gateway
     }
 
     /// The configuration of its processes.
@@ -310,6 +351,22 @@ impl Process {
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Stops it where it is: its connections stay, and it does nothing.
+    ///
+    /// # Panics
+    /// When it cannot be stopped.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Panics
+    /// When it cannot be told.
+    pub fn thaw(&self) {
+        self.signal("CONT");
     }
 
     /// Asks it to read its configuration again.

@@ -33,10 +33,16 @@ impl From<Time> for Moment {
     }
 }
 
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Beyond the year 9999 there is no RFC 3339 text.
+        f.write_str(self.text().as_deref().unwrap_or("9999-12-31T23:59:59Z"))
+    }
+}
+
 impl Serialize for Moment {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Beyond the year 9999 there is no RFC 3339 text.
-        serializer.serialize_str(self.text().as_deref().unwrap_or("9999-12-31T23:59:59Z"))
+        serializer.collect_str(self)
     }
 }
 

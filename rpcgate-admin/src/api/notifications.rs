@@ -117,4 +117,4 @@ pub async fn read(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

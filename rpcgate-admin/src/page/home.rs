@@ -1,5 +1,6 @@
 //! One's own page: who one is, and where to go on.
 
+use super::notifications::Unread;
 use super::view::{refusal, refused, shown};
 use super::visit::Visitor;
 use crate::access::Session;
@@ -22,6 +23,7 @@ struct HomePage {
     email: String,
     role: &'static str,
     organisation: Option<String>,
+    unread: Unread,
     is_confirmed: bool,
     is_sent: bool,
     problem: Option<String>,
@@ -45,9 +47,9 @@ pub(super) async fn page(
 ) -> Response {
     let is_operator = user.is_operator();
     let actor = Actor { user, address: client.address };
-    let tenants = if is_operator { Ok(Vec::new()) } else { tenants::list(house, &actor).await };
-    let organisation = match tenants {
-        Ok(tenants) => tenants.into_iter().next().map(|tenant| tenant.name),
+    let of_tenant = if is_operator { Ok((None, Unread::default())) } else { of_tenant(house, &actor).await };
+    let (organisation, unread) = match of_tenant {
+        Ok(found) => found,
         Err(error) => return refusal(error),
     };
     let user = actor.user;
@@ -56,6 +58,7 @@ pub(super) async fn page(
         email: user.email.clone(),
         role: if is_operator { "operator" } else { Role::from(user.role).as_str() },
         organisation,
+        unread,
         is_confirmed: user.confirmed_at.is_some(),
         is_sent: matches!(sent, Some(Ok(()))),
         problem: None,
@@ -64,4 +67,11 @@ pub(super) async fn page(
         Some(Err(error)) => refused(error, |problem| HomePage { problem: Some(problem), ..home }),
         _ => shown(StatusCode::OK, &home),
     }
+}
+
+/// What a member sees of its tenant: the name, and what it has not read yet.
+async fn of_tenant(house: &House, actor: &Actor) -> Result<(Option<String>, Unread), ActionError> {
+    let tenants = tenants::list(house, actor).await?;
+    let name = tenants.into_iter().next().map(|tenant| tenant.name);
+    Ok((name, Unread::of(house, actor).await?))
 }

@@ -10,6 +10,7 @@ mod form;
 mod guard;
 pub(crate) mod home;
 pub(crate) mod invitations;
+pub(crate) mod notifications;
 pub(crate) mod sessions;
 mod view;
 mod visit;

@@ -3,15 +3,18 @@
 use crate::access::Session;
 use crate::action::actor::Actor;
 use crate::action::invitations::invite;
-use crate::house::tests::{Site, Visitor};
+use crate::api::notifications::tests::use_up;
+use crate::house::tests::{NOON, Site, Visitor};
 use crate::identity::challenge::solve;
 use crate::store::Role;
+use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use axum::body::Body;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, ETAG, IF_NONE_MATCH, LOCATION, ORIGIN,
     REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Method, StatusCode};
+use rpcgate_core::seam::ledger::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -264,6 +267,83 @@ async fn what_people_write_is_text_and_never_markup() {
     assert!(!page.text.contains("<script"));
 }
 
+/// The identifiers of the notifications that a page shows, in its order.
+fn unread(page: &Page) -> Vec<String> {
+    let fields = page.text.split("name=\"id\" value=\"").skip(1);
+    fields.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_was_not_read_is_on_ones_own_page_until_it_is_marked() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let viewer = site.visitor(Some(tenant), Role::Viewer).await;
+    let stranger = site.member(Role::Owner).await;
+    let own = async |visitor: &Visitor| get(&site, "/", &cookie(visitor)).await;
+    assert!(!own(&owner).await.text.contains("Notifications"));
+    use_up(&site, tenant).await;
+    let page = own(&owner).await;
+    let [spike, used] = &unread(&page)[..] else { panic!("{}", page.text) };
+    for text in [
+        "<h2 id=\"notifications\">Notifications</h2>",
+        "60 calls were refused with 429 within a minute",
+        "80 percent of the day&#39;s requests are used: 90 of 100",
+        "<time datetime=\"2026-12-31T12:00:05Z\">2026-12-31 12:00 UTC</time>",
+    ] {
+        assert!(page.text.contains(text), "{text}: {}", page.text);
+    }
+    for name in attributes(&page.text, "aria-describedby") {
+        assert!(attributes(&page.text, "id").contains(&name), "{name}");
+    }
+    for nobody in [&stranger, &site.operator().await] {
+        assert_eq!(unread(&own(nobody).await), [""; 0]);
+    }
+
+    let read = async |visitor: &Visitor, id: &str| {
+        post(&site, "/read-notification", &cookie(visitor), &[("id", id)]).await
+    };
+    assert_eq!(read(&owner, spike).await.leads_to(), (StatusCode::SEE_OTHER, "./"));
+    assert_eq!(unread(&own(&owner).await), [used.as_str()]);
+    assert_eq!(unread(&own(&viewer).await), [spike.as_str(), used], "others have not read it");
+    assert_eq!(read(&owner, spike).await.leads_to(), (StatusCode::SEE_OTHER, "./"), "twice is once");
+    assert_eq!(read(&owner, used).await.leads_to(), (StatusCode::SEE_OTHER, "./"));
+    assert!(!own(&owner).await.text.contains("Notifications"));
+
+    for id in ["", "1", "00000000-0000-7000-8000-000000000000"] {
+        let page = read(&owner, id).await;
+        assert_eq!(page.status, StatusCode::NOT_FOUND, "{id}");
+        assert!(page.text.contains("Notification not found."), "{}", page.text);
+    }
+    assert_eq!(read(&stranger, spike).await.status, StatusCode::NOT_FOUND);
+    let nobody = post(&site, "/read-notification", "", &[("id", spike)]).await;
+    assert_eq!(nobody.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let request = http::Request::post("/read-notification").header(COOKIE, cookie(&viewer));
+    let foreign = request.header("sec-fetch-site", "cross-site");
+    let page = answered(&site, foreign, format!("id={spike}")).await;
+    assert_eq!(page.status, StatusCode::FORBIDDEN);
+    assert_eq!(unread(&own(&viewer).await), [spike.as_str(), used], "a form of another site marks nothing");
+}
+
+#[tokio::test]
+async fn of_many_that_were_not_read_the_newest_are_shown() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let storm = |hour: u32| {
+        let refused = Item { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60 + hour, ..item("a") };
+        let at = NOON.plus(Duration::from_secs(u64::from(hour) * 3_600));
+        Deed { tenant, windowed: 0, ..deed(1, at, vec![refused]) }
+    };
+    let storms: Vec<_> = (0..12).map(storm).collect();
+    site.house.usage.ship(&Sender::new(1).pack(&storms)).await.unwrap();
+    let page = get(&site, "/", &cookie(&owner)).await;
+    assert_eq!(unread(&page).len(), 10);
+    let told: Vec<_> = (0..12).filter(|n| page.text.contains(&format!("{} calls", 60 + n))).collect();
+    assert_eq!(told, Vec::from_iter(2..12));
+    assert!(page.text.contains("2 older ones not read"), "{}", page.text);
+}
+
 #[tokio::test]
 async fn a_form_of_another_site_changes_nothing() {
     let site = site().await;
@@ -276,7 +356,15 @@ async fn a_form_of_another_site_changes_nothing() {
         &[],
     ];
     for headers in foreign {
-        for path in ["/logout", "/confirm-again", "/login", "/register", "/confirm", "/invitation"] {
+        for path in [
+            "/logout",
+            "/confirm-again",
+            "/read-notification",
+            "/login",
+            "/register",
+            "/confirm",
+            "/invitation",
+        ] {
             let mut request = http::Request::post(path).header(COOKIE, &cookie);
             for (name, value) in headers {
                 request = request.header(*name, *value);

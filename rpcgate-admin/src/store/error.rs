@@ -75,6 +75,31 @@ impl StoreError {
     }
 }
 
+/// Why removing what is old ends before all of it is removed.
+#[derive(Debug)]
+pub(super) enum Leave {
+    /// Another program is at it, and does the rest.
+    Another,
+    /// The database did not do it.
+    Failed(StoreError),
+}
+
+impl Leave {
+    /// What of it is an error.
+    pub(super) fn failed(ended: Result<(), Leave>) -> Result<(), StoreError> {
+        match ended {
+            Ok(()) | Err(Leave::Another) => Ok(()),
+            Err(Leave::Failed(error)) => Err(error),
+        }
+    }
+}
+
+impl From<StoreError> for Leave {
+    fn from(error: StoreError) -> Self {
+        Leave::Failed(error)
+    }
+}
+
 impl From<DbErr> for StoreError {
     fn from(error: DbErr) -> Self {
         if is_away(&error) { StoreError::Away(error.to_string()) } else { StoreError::Sql(Box::new(error)) }
@@ -111,7 +136,11 @@ pub(super) fn is_busy(error: &DbErr) -> bool {
 pub(super) fn is_away(error: &DbErr) -> bool {
     let Some(cause) = cause(error) else { return matches!(error, DbErr::ConnectionAcquire(_)) };
     match cause {
-        SqlxError::Io(_) | SqlxError::PoolTimedOut | SqlxError::PoolClosed | SqlxError::WorkerCrashed => true,
+        SqlxError::Io(_)
+        | SqlxError::Tls(_)
+        | SqlxError::PoolTimedOut
+        | SqlxError::PoolClosed
+        | SqlxError::WorkerCrashed => true,
         other => match code(other) {
             Some(Code::Sqlite(code)) => matches!(code, BUSY | LOCKED | READ_ONLY | IO | FULL | NO_OPEN),
             Some(Code::Postgres(code)) => AWAY.iter().any(|away| code.starts_with(away)),

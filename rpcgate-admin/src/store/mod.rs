@@ -9,11 +9,13 @@ mod connect;
 mod entity;
 mod error;
 mod migration;
+mod nudge;
 mod place;
 mod query;
 mod server;
 #[cfg(test)]
 pub(crate) mod site;
+mod tls;
 mod usage;
 
 pub use crate::usage::{Block, Mark, Restored, Shipment};
@@ -28,6 +30,7 @@ pub use query::{
 pub use usage::{Removed, ShipError, UsageStore};
 
 use connect::{DEADLINE, Database, SERVER_DEADLINE};
+use error::Leave;
 use place::Place;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
@@ -105,6 +108,22 @@ impl Store {
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.database.transact(work).await
+    }
+
+    /// The same for removing what has expired, which one program at a time does: where another is at it, this one has
+    /// to leave.
+    async fn retire<T>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, Leave> {
+        let work = async |transaction: &DatabaseTransaction| {
+            if self.database.server().is_some() {
+                // It is a write like any other, whose turn comes.
+                Turn::Management.wait(transaction).await?;
+            }
+            work(transaction).await
+        };
+        self.database.transact_alone(Turn::Sweep, work).await?.ok_or(Leave::Another)
     }
 }
 

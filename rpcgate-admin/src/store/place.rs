@@ -18,7 +18,8 @@ pub(super) enum Place {
 
 impl Place {
     /// Reads `database.url`: `sqlite://` and the name of a file, relative to the working directory unless it begins
-    /// with a slash, or `postgres://user:password@host:port/name`; `%XX` for characters that a URL cannot have.
+    /// with a slash, or `postgres://user:password@host:port/name?sslmode=…`; `%XX` for characters that a URL cannot
+    /// have.
     ///
     /// # Errors
     /// [`StoreError::Url`].
@@ -28,8 +29,7 @@ impl Place {
         match scheme {
             "sqlite" => {}
             "postgres" | "postgresql" => {
-                let server = Server::parse(url)
-                    .ok_or_else(|| wrong("cannot be read: write postgres://user:password@host:5432/name"))?;
+                let server = Server::parse(url).map_err(wrong)?;
                 return Ok(Place::Server(Box::new(server)));
             }
             _ => {
@@ -191,6 +191,10 @@ mod tests {
         for (url, why) in [
             ("postgres://u:secret@h:port/db", server),
             ("postgresql://u:secret@h/db?sslmode=secret", server),
+            (
+                "postgres://u:secret@h/db?sslmode=require&sslrootcert=/secret",
+                "has an sslrootcert, but an sslmode that looks at no certificate: write sslmode=verify-full",
+            ),
             ("mysql://u:secret@h/db", begin),
             ("secret.db", begin),
             ("sqlite://secret.db?mode=ro", "takes no parameters (?…)"),

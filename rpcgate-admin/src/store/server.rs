@@ -6,12 +6,14 @@
 //! is frozen itself, before everybody else has waited for the locks of it in vain.
 
 use super::error::{StoreError, is_away};
-use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use super::tls::Wish;
+use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sea_orm::sqlx::{ConnectOptions as _, Connection as _, Error as SqlxError};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, RuntimeErr, Statement,
 };
 use std::fmt;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// Connections for reading, of each store.
@@ -32,8 +34,10 @@ pub(super) enum Turn {
     Management,
     /// Shipments: sums are added to in one order, and each sees what those before it have added.
     Usage,
-    /// Removing what is old.
+    /// Removing usage that is old.
     Retention,
+    /// Removing what has expired from the management database.
+    Sweep,
 }
 
 impl Turn {
@@ -44,6 +48,7 @@ impl Turn {
                 Turn::Management => 1,
                 Turn::Usage => 2,
                 Turn::Retention => 3,
+                Turn::Sweep => 4,
             }
     }
 
@@ -66,6 +71,7 @@ impl Turn {
 #[derive(Clone)]
 pub(super) struct Server {
     options: PgConnectOptions,
+    tls: Wish,
 }
 
 impl fmt::Debug for Server {
@@ -87,21 +93,37 @@ impl fmt::Display for Server {
 }
 
 impl Server {
-    /// Reads a URL. There is no reason why not: it might repeat what it is about, which may be the password.
-    pub(super) fn parse(url: &str) -> Option<Self> {
-        let options: PgConnectOptions = url.parse().ok()?;
-        Some(Server { options: options.application_name("rpcgate").disable_statement_logging() })
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// The end of a sentence that begins with the key. What the driver says of a URL is not told: it might repeat what
+    /// it is about, which may be the password.
+    pub(super) fn parse(url: &str) -> Result<Self, &'static str> {
+        let options: PgConnectOptions = Wish::plain(url)
+            .parse()
+            .map_err(|_| "cannot be read: write postgres://user:password@host:5432/name")?;
+        let tls = Wish::read(url, options.get_ssl_mode())?;
+        Ok(Server { options: options.application_name("rpcgate").disable_statement_logging(), tls })
     }
 
     /// Connects to it once, to find out why not.
     pub(super) async fn try_out(&self) -> Result<(), StoreError> {
+        self.tls.check().map_err(|why| self.wrong(&why))?;
         match PgConnection::connect_with(&self.options).await {
             Ok(connection) => {
+                if let Some(doubt) = self.tls.doubt() {
+                    tracing::warn!("{self}: {doubt}");
+                }
                 // It was good for an answer, and that is there.
                 let _ = connection.close().await;
                 Ok(())
             }
             Err(SqlxError::Configuration(error)) => Err(self.wrong(&format!("cannot be used: {error}"))),
+            Err(SqlxError::Tls(error)) => Err(self.wrong(&format!("no TLS with it: {error}"))),
+            // So the TLS library says that it does not like what it hears. To wait does not help.
+            Err(SqlxError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+                Err(self.wrong(&format!("no TLS with it: {error}")))
+            }
             Err(error) => {
                 let error = DbErr::Conn(RuntimeErr::SqlxError(error.into()));
                 let why = error.to_string();
@@ -134,6 +156,12 @@ impl Server {
             .max_lifetime(LIFE)
             .connect_lazy_with(options);
         pool.into()
+    }
+
+    /// One connection that is made when it is needed, and has no deadlines.
+    pub(super) fn single(&self) -> PgPool {
+        let pool = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
+        pool.connect_lazy_with(self.options.clone())
     }
 
     /// A server that is of no use, and why.

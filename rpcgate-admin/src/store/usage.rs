@@ -6,6 +6,7 @@ use super::server::Turn;
 use super::{StoreError, migration};
 use crate::usage::method::Known;
 use sea_orm::{DatabaseConnection, DatabaseTransaction, DbErr};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub struct UsageStore {
     pub(super) database: Database,
     /// Methods that are known to be there: see [`UsageStore::ship`].
     known: Arc<Mutex<Known>>,
+    /// When, in the time of what is shipped, sums are to be tried again that failed: see `query::summed`.
+    pub(super) sums_rest_until: Arc<AtomicU64>,
 }
 
 /// Why a shipment was not taken. None of it was.
@@ -68,7 +71,7 @@ impl UsageStore {
         deadline: Duration,
     ) -> Result<Self, StoreError> {
         let database = Database::open::<migration::Usage>(place, migrate, Turn::Usage, deadline).await?;
-        Ok(UsageStore { database, known: Arc::default() })
+        Ok(UsageStore { database, known: Arc::default(), sums_rest_until: Arc::default() })
     }
 
     /// Ends all connections of this store and its clones, which folds SQLite's log into the file.

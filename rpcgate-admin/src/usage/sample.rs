@@ -1,12 +1,12 @@
 //! Records for tests, and what they come to, counted one by one.
 
 use super::ask::{Group, Only};
-use super::{Blocks, Cell, Fold, Metrics, Stream};
+use super::{Blocks, Cell, Fold, Mark, Metrics, Shipment, Stream};
 use proptest::prelude::*;
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Time;
-use rpcgate_core::journal::{Reader, Writer};
+use rpcgate_core::journal::{GatewayId, Reader, SegmentId, Writer};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::seam::ledger::{Line, Outcome, Phase, Record};
 use rpcgate_core::tally::Transport;
@@ -126,6 +126,39 @@ pub(crate) fn take_in(frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) {
         rest = &rest[length..];
     }
     assert!(rest.is_empty());
+}
+
+/// A gateway that ships what it has recorded, all of it in one segment.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    gateway: GatewayId,
+    position: u64,
+}
+
+impl Sender {
+    pub(crate) fn new(gateway: u128) -> Self {
+        Sender { gateway: GatewayId(gateway), position: 0 }
+    }
+
+    /// What it ships when it has recorded `deeds` behind what it shipped before.
+    pub(crate) fn pack(&mut self, deeds: &[Deed]) -> Shipment {
+        let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
+        let frames = frames(deeds);
+        take_in(&frames, &mut fold, &mut blocks);
+        let from = self.position;
+        self.position += frames.len() as u64;
+        Shipment {
+            gateway: self.gateway,
+            marks: vec![Mark { segment: SegmentId(5), from, to: self.position }],
+            folded: fold.take(),
+            blocks: blocks.take(),
+        }
+    }
+
+    /// What was not taken is shipped again, from the same place on.
+    pub(crate) fn take_back(&mut self, shipment: &Shipment) {
+        self.position = shipment.marks.first().map_or(self.position, |mark| mark.from);
+    }
 }
 
 /// Names that clients may think of. All are shown differently but the last two.

@@ -8,6 +8,7 @@ pub mod ledger;
 pub mod reply_store;
 #[cfg(any(test, feature = "suite"))]
 pub mod suite;
+pub mod witness;
 
 use std::fmt;
 use std::future::Future;

@@ -4,6 +4,7 @@
 
 use super::script::{Answered, BadAnswer, Code, Digests};
 use super::shared::{Ask, Item, Order, Shared};
+use super::tls::client;
 use super::{BadRedis, Seed, Standing};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Pipeline, Value};
@@ -63,12 +64,6 @@ pub(super) struct Link {
     pub(super) receipts: u64,
     /// What may have been settled or not: it is told again under the same number.
     pub(super) unsettled: VecDeque<Unsettled>,
-}
-
-/// The client for `url`.
-pub(super) fn client(url: &str) -> Result<Client, BadRedis> {
-    // What the library says of a bad URL may quote its password.
-    Client::open(url).map_err(|error| BadRedis(format!("not a Redis URL ({:?})", error.kind())))
 }
 
 impl Link {

@@ -20,6 +20,7 @@ mod script;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod units;
 
 use known::numbers;
@@ -52,7 +53,8 @@ const MOST_SLICE: u64 = 100_000;
 /// Where the counters are.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisSettings {
-    /// `redis://…` or `rediss://…`.
+    /// `redis://…`, or `rediss://…` for TLS. With that, `?sslrootcert=/file` names the authorities that are trusted in
+    /// place of the web's, `sslcert=/file` and `sslkey=/file` a certificate to be shown to the server.
     pub url: String,
     /// What the names of all keys begin with.
     pub prefix: String,
@@ -70,7 +72,7 @@ impl fmt::Debug for RedisSettings {
     }
 }
 
-/// No Redis can be at this URL.
+/// No Redis can be at this URL, or a file that it names cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("redis.url: {0}")]
 pub struct BadRedis(String);
@@ -120,7 +122,7 @@ impl RedisCounters {
     /// runtime, and ends with the last of its handles.
     ///
     /// # Errors
-    /// [`BadRedis`] when the URL names no Redis.
+    /// [`BadRedis`] when the URL names no Redis, or a file that it names cannot be used.
     pub fn new(settings: &RedisSettings, seed: Arc<dyn Seed>) -> Result<Self, BadRedis> {
         let shared = Arc::new(Shared::new(&settings.prefix, settings.patience));
         let (orders, taken) = mpsc::unbounded_channel();
@@ -132,9 +134,9 @@ impl RedisCounters {
     /// Looks at what [`new`](Self::new) would refuse.
     ///
     /// # Errors
-    /// [`BadRedis`] when the URL names no Redis.
+    /// [`BadRedis`] when the URL names no Redis, or a file that it names cannot be used.
     pub fn check(settings: &RedisSettings) -> Result<(), BadRedis> {
-        link::client(&settings.url).map(drop)
+        tls::client(&settings.url).map(drop)
     }
 
     /// How they stand.

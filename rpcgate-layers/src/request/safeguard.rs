@@ -9,7 +9,7 @@
 //! It promises nothing beyond the process: each gateway counts for itself, and a restart forgets.
 //!
 //! ```
-//! use rpcgate_core::{clock::Time, safeguard::Rule, seam::suite};
+//! use rpcgate_core::{clock::Time, safeguard::Rule, seam::ledger::Record, seam::suite};
 //! use rpcgate_layers::request::safeguard::Safeguard;
 //! use std::{sync::Arc, time::Duration};
 //!
@@ -17,19 +17,22 @@
 //! let rule = Rule { refusals: 2, minutes: 1, percent: 25, cooldown: hour };
 //! let (safeguard, caller, now) = (Safeguard::by(Some(rule)), Arc::new(suite::caller(1)), Time::from_secs(60));
 //! assert!(safeguard.look(&caller, now).is_none());
-//! safeguard.note(caller.key, now);
-//! safeguard.note(caller.key, now);
+//! let refused = Record { arrival: now, ..suite::record(1, &[]) };
+//! safeguard.note(&refused);
+//! safeguard.note(&refused);
 //! let (cooled, end) = safeguard.look(&caller, now).unwrap();
 //! assert_eq!((caller.plan.per_hour, cooled.plan.per_hour, end), (500, 125, now.plus(hour)));
+//! assert_eq!(safeguard.cooled_keys(now)[0].key, caller.key);
 //! assert!(safeguard.look(&caller, end).is_none());
 //! ```
 
 use super::travel::{Departure, Known};
 use arc_swap::ArcSwap;
-use rpcgate_core::caller::{Caller, KeyId};
+use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::safeguard::{Rule, Storm, is_refused};
-use rpcgate_core::seam::ledger::{Ledger, Record, Ticket};
+use rpcgate_core::safeguard::{Cooled, Rule, Storm, is_refused};
+use rpcgate_core::seam::ledger::Record;
+use rpcgate_core::seam::witness::{Witness, Witnessed};
 use rpcgate_core::sharded::Sharded;
 use rpcgate_core::tally::Books;
 use std::sync::Arc;
@@ -100,6 +103,8 @@ pub struct Safeguard {
 #[derive(Debug, Default)]
 struct Standing {
     key: KeyId,
+    project: ProjectId,
+    tenant: TenantId,
     storm: Storm,
     /// The caller as the directory gave it, by which rule it was scaled down, and what came of it.
     scaled: Option<(Arc<Caller>, Rule, Arc<Caller>)>,
@@ -122,6 +127,17 @@ impl Safeguard {
     /// Keys whose limits are scaled down.
     pub fn cooled(&self) -> u64 {
         self.cooled.load(Relaxed)
+    }
+
+    /// The keys whose limits are scaled down at `now`, and until when.
+    pub fn cooled_keys(&self, now: Time) -> Vec<Cooled> {
+        let mut all = Vec::new();
+        let Some(rule) = (**self.rule.load()).filter(|_| self.cooled() > 0) else { return all };
+        self.keys.each(|key, &mut Standing { project, tenant, ref storm, .. }| {
+            let end = storm.end(&rule, now);
+            all.extend(end.map(|end| Cooled { key, project, tenant, percent: rule.percent, end }));
+        });
+        all
     }
 
     /// How many storms there have been.
@@ -162,14 +178,15 @@ impl Safeguard {
         Some((scaled.clone(), end))
     }
 
-    /// Notes a request of `key` that came at `now` and was refused.
-    pub fn note(&self, key: KeyId, now: Time) {
+    /// Notes a request that was refused.
+    pub fn note(&self, refused: &Record<'_>) {
         let Some(rule) = **self.rule.load() else { return };
+        let Record { key, project, tenant, arrival: now, .. } = *refused;
         let is_storm = self.keys.with(key, |standing| {
             if standing.storm.end(&rule, now).is_none() {
                 self.restore(standing);
             }
-            standing.key = key;
+            (standing.key, standing.project, standing.tenant) = (key, project, tenant);
             let is_storm = standing.storm.note(&rule, now);
             if is_storm {
                 self.cooled.fetch_add(1, Relaxed);
@@ -185,7 +202,7 @@ impl Safeguard {
 
     /// The same books, with a ledger whose records the safeguard sees on their way.
     pub fn watch(self: &Arc<Self>, books: &Books) -> Books {
-        let ledger = Arc::new(Watched { inner: books.ledger.clone(), safeguard: self.clone() });
+        let ledger = Arc::new(Witnessed::new(books.ledger.clone(), self.clone()));
         Books { ledger, ..books.clone() }
     }
 
@@ -219,38 +236,11 @@ impl Safeguard {
     }
 }
 
-/// A ledger whose records the safeguard sees.
-#[derive(Debug)]
-struct Watched {
-    inner: Arc<dyn Ledger>,
-    safeguard: Arc<Safeguard>,
-}
-
-impl Watched {
+impl Witness for Safeguard {
     fn see(&self, record: &Record<'_>) {
         if is_refused(record) {
-            self.safeguard.note(record.key, record.arrival);
+            self.note(record);
         }
-    }
-}
-
-impl Ledger for Watched {
-    fn append(&self, record: &Record<'_>) {
-        self.see(record);
-        self.inner.append(record);
-    }
-
-    fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
-        self.see(record);
-        self.inner.hold(record)
-    }
-
-    fn write(&self, ticket: Ticket) {
-        self.inner.write(ticket);
-    }
-
-    fn is_ready(&self) -> bool {
-        self.inner.is_ready()
     }
 }
 
@@ -368,13 +358,36 @@ mod tests {
         assert!(safeguard.keys.is_empty());
     }
 
+    #[tokio::test]
+    async fn it_tells_whose_keys_are_cooled_down_how_far_and_until_when() {
+        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
+        assert_eq!(safeguard.cooled_keys(desk.now()), []);
+        let other = Desk { caller: Arc::new(suite::caller(2)), ..desk.clone() };
+        send(&other, &safeguard, WINDOW).await;
+        storm(&desk, &safeguard).await;
+        let Caller { key, project, tenant, .. } = *desk.caller;
+        let end = desk.now().plus(RULE.cooldown);
+        let cooled = Cooled { key, project, tenant, percent: 25, end };
+        assert_eq!(safeguard.cooled_keys(desk.now()), [cooled], "who was merely refused is not among them");
+        let last = Time::from_micros(end.micros() - 1);
+        assert_eq!((safeguard.cooled_keys(last), safeguard.cooled_keys(end)), (vec![cooled], vec![]));
+        safeguard.replace(Some(Rule { percent: 50, ..RULE }));
+        assert_eq!(
+            safeguard.cooled_keys(desk.now()),
+            [Cooled { percent: 50, ..cooled }],
+            "as it is in force"
+        );
+        safeguard.replace(None);
+        assert_eq!(safeguard.cooled_keys(desk.now()), []);
+    }
+
     #[test]
     fn threads_that_are_refused_at_once_make_one_storm() {
         let safeguard = Safeguard::by(Some(Rule { minutes: 1, refusals: 1_000, ..RULE }));
-        let (key, now) = (KeyId(1), Time::from_secs(90));
+        let refused = suite::record(1, &[]);
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..1_000).for_each(|_| safeguard.note(key, now)));
+                scope.spawn(|| (0..1_000).for_each(|_| safeguard.note(&refused)));
             }
         });
         assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));

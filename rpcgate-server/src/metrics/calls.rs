@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
-use rpcgate_core::seam::ledger::{Ledger, Record, Ticket};
+use rpcgate_core::seam::ledger::Record;
+use rpcgate_core::seam::witness::Witness;
 use std::fmt;
 use std::sync::Arc;
 
@@ -89,22 +90,21 @@ fn histogram(cell: &Cell) -> Histogram {
     Histogram { sum: cell.micros as f64 / 1e6, count: cell.calls, buckets: bounds.zip(cell.took).collect() }
 }
 
-/// Counts what is appended to a ledger that does not count itself.
+/// Counts what goes to a ledger that does not count itself.
 #[derive(Debug)]
 pub(crate) struct Counted {
-    inner: Arc<dyn Ledger>,
     meters: Box<[Mutex<Meter>]>,
 }
 
 impl Counted {
-    /// Counts what is appended to `inner`; as many threads as `places` do not wait for each other.
-    pub(crate) fn new(inner: Arc<dyn Ledger>, names: &Arc<Names>, places: usize) -> Self {
+    /// One that has as many threads as `places` not wait for each other.
+    pub(crate) fn new(names: &Arc<Names>, places: usize) -> Self {
         let meter = || {
             let mut meter = Meter::default();
             meter.start(names.clone());
             Mutex::new(meter)
         };
-        Counted { inner, meters: (0..places.max(1)).map(|_| meter()).collect() }
+        Counted { meters: (0..places.max(1)).map(|_| meter()).collect() }
     }
 
     fn sums(&self) -> Sums {
@@ -112,28 +112,10 @@ impl Counted {
         self.meters.iter().for_each(|meter| meter.lock().add_to(&mut sums));
         sums
     }
-
-    fn count(&self, record: &Record<'_>) {
-        self.meters[thread_number() % self.meters.len()].lock().count(record);
-    }
 }
 
-impl Ledger for Counted {
-    fn append(&self, record: &Record<'_>) {
-        self.count(record);
-        self.inner.append(record);
-    }
-
-    fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
-        self.count(record);
-        self.inner.hold(record)
-    }
-
-    fn write(&self, ticket: Ticket) {
-        self.inner.write(ticket);
-    }
-
-    fn is_ready(&self) -> bool {
-        self.inner.is_ready()
+impl Witness for Counted {
+    fn see(&self, record: &Record<'_>) {
+        self.meters[thread_number() % self.meters.len()].lock().count(record);
     }
 }

@@ -21,6 +21,7 @@ use meter::Names;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use rpcgate_core::seam::ledger::Ledger;
+use rpcgate_core::seam::witness::Witnessed;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -32,8 +33,8 @@ pub(crate) fn counted(ledger: Arc<dyn Ledger>, journal: Option<&Arc<Journal>>) -
         return (ledger, Calls::Journal(journal.clone()));
     }
     let places = Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers());
-    let counted = Arc::new(Counted::new(ledger, &names, places));
-    (counted.clone(), Calls::Counted(counted))
+    let counted = Arc::new(Counted::new(&names, places));
+    (Arc::new(Witnessed::new(ledger, counted.clone())), Calls::Counted(counted))
 }
 
 /// Everything that is told of a gateway, as Prometheus reads it (OpenMetrics 1.0).

@@ -1,4 +1,5 @@
-//! The change feed, followed: what the management side changes is in force here within a second.
+//! The change feed, followed: what the management side changes is in force here within a second. It is looked at several
+//! times a second, and at once when a database that can tell of a change has told.
 
 use super::directory::StoreDirectory;
 use super::force::Force;
@@ -9,11 +10,14 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 /// Time between two looks at the feed.
 const EVERY: Duration = Duration::from_millis(200);
+/// Time to the next look after one that was asked for: many changes at once are one look.
+const APART: Duration = Duration::from_millis(20);
 /// How long a look may take before the database counts as away.
 const DEADLINE: Duration = Duration::from_secs(1);
 
@@ -40,6 +44,10 @@ pub(super) struct Feed {
     /// Whether what operators set must be read again.
     stale: bool,
     away: bool,
+    /// Time between two looks that nobody asks for.
+    every: Duration,
+    /// Asks for a look now.
+    nudge: Arc<Notify>,
 }
 
 impl fmt::Debug for Feed {
@@ -60,20 +68,30 @@ impl Feed {
         let number = within(management.newest()).await?;
         force.put(within(management.overlay()).await?);
         directory.reached();
-        Ok(Feed { management, directory, force, number, stale: false, away: false })
+        let (every, nudge) = (EVERY, Arc::default());
+        Ok(Feed { management, directory, force, number, stale: false, away: false, every, nudge })
+    }
+
+    /// Who rings this has the feed looked at now. It is looked at from time to time all the same.
+    pub(super) fn nudge(&self) -> Arc<Notify> {
+        self.nudge.clone()
     }
 
     /// Follows the feed until `closing`.
     pub(super) async fn run(mut self, closing: CancellationToken) {
-        let mut ticks = tokio::time::interval(EVERY);
+        let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            tokio::select! {
-                _ = ticks.tick() => {}
+            let asked = tokio::select! {
+                _ = ticks.tick() => false,
+                () = self.nudge.notified() => true,
                 () = closing.cancelled() => return,
-            }
+            };
             let read = self.read().await;
             self.tell(read.is_err());
+            if asked {
+                tokio::time::sleep(APART).await;
+            }
         }
     }
 

@@ -22,6 +22,7 @@ mod shipping;
 mod tests;
 
 pub(crate) use keys::Keys;
+pub(crate) use report::Standing;
 
 use crate::counting::Counting;
 use crate::gateway::StartError;
@@ -29,10 +30,10 @@ use crate::journal::{Journal, JournalOptions};
 use directory::StoreDirectory;
 use force::Force;
 use parking_lot::Mutex;
-use report::Nodes;
+use report::Witness;
 use restore::{Left, Work};
 use retain::Kept;
-use rpcgate_admin::store::{NodeState, check_url};
+use rpcgate_admin::store::check_url;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, Overlay, Retention};
 use rpcgate_core::seam::ledger::Ledger;
@@ -54,7 +55,7 @@ pub struct State {
     counters: Counting,
     force: Arc<Force>,
     kept: Arc<Kept>,
-    nodes: Arc<Nodes>,
+    witness: Arc<Witness>,
     shipping: Arc<Shipping>,
     stage: watch::Receiver<Stage>,
     closing: CancellationToken,
@@ -96,7 +97,7 @@ impl State {
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
         let (seed, force) = (Arc::new(UsageSeed::new(clock.clone())), Arc::<Force>::default());
         let counters = Counting::open(config, seed.clone())?;
-        let (kept, nodes) = (Arc::new(Kept::new(&config.retention)), Arc::<Nodes>::default());
+        let (kept, witness) = (Arc::new(Kept::new(&config.retention)), Arc::<Witness>::default());
         let shipping = Arc::<Shipping>::default();
         let (told, stage) = watch::channel(Stage::Starting);
         let closing = CancellationToken::new();
@@ -110,13 +111,13 @@ impl State {
             seed,
             force: force.clone(),
             kept: kept.clone(),
-            nodes: nodes.clone(),
+            witness: witness.clone(),
             shipping: shipping.clone(),
             stage: told,
             closing: closing.clone(),
         };
         let work = Mutex::new(Some(tokio::spawn(work.run())));
-        Ok(State { journal, directory, counters, force, kept, nodes, shipping, stage, closing, work })
+        Ok(State { journal, directory, counters, force, kept, witness, shipping, stage, closing, work })
     }
 
     /// Looks at what [`open`](State::open) would refuse, without opening anything.
@@ -183,9 +184,9 @@ impl State {
         }));
     }
 
-    /// Tells operators how the nodes stand, which `source` knows.
-    pub(crate) fn tell_nodes(&self, source: impl Fn() -> Vec<NodeState> + Send + Sync + 'static) {
-        self.nodes.ask(source);
+    /// Tells the management side how the gateway stands, which `source` knows.
+    pub(crate) fn tell_standing(&self, source: impl Fn() -> Standing + Send + Sync + 'static) {
+        self.witness.ask(source);
     }
 
     /// Keeps usage for as long as `retention` says from now on.

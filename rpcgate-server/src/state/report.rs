@@ -1,9 +1,11 @@
-//! What operators are to see of this gateway: how its nodes stand, told to the management database.
+//! What is to be seen of this gateway on the management side: how its nodes stand, and which keys' limits it has scaled
+//! down, told to the management database.
 
 use parking_lot::Mutex;
 use rpcgate_admin::store::{GatewayReport, NodeState, Store};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::journal::GatewayId;
+use rpcgate_core::safeguard::Cooled;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +14,33 @@ use tokio_util::sync::CancellationToken;
 /// Time between two reports.
 const EVERY: Duration = Duration::from_secs(5);
 
-type Source = Box<dyn Fn() -> Vec<NodeState> + Send + Sync>;
+/// How a gateway stands.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// Its nodes.
+    pub(crate) nodes: Vec<NodeState>,
+    /// The keys whose limits are scaled down.
+    pub(crate) cooled: Vec<Cooled>,
+}
 
-/// Who knows how the nodes stand; nobody does before the gateway has started.
+type Source = Box<dyn Fn() -> Standing + Send + Sync>;
+
+/// Who knows how the gateway stands; nobody does before it has started.
 #[derive(Default)]
-pub(super) struct Nodes(Mutex<Option<Source>>);
+pub(super) struct Witness(Mutex<Option<Source>>);
 
-impl fmt::Debug for Nodes {
+impl fmt::Debug for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Nodes")
+        f.write_str("Witness")
     }
 }
 
-impl Nodes {
-    pub(super) fn ask(&self, source: impl Fn() -> Vec<NodeState> + Send + Sync + 'static) {
+impl Witness {
+    pub(super) fn ask(&self, source: impl Fn() -> Standing + Send + Sync + 'static) {
         *self.0.lock() = Some(Box::new(source));
     }
 
-    fn now(&self) -> Option<Vec<NodeState>> {
+    fn now(&self) -> Option<Standing> {
         self.0.lock().as_ref().map(|source| source())
     }
 }
@@ -38,16 +49,16 @@ impl Nodes {
 pub(super) async fn run(
     store: Store,
     gateway: GatewayId,
-    nodes: Arc<Nodes>,
+    witness: Arc<Witness>,
     clock: Arc<dyn Clock>,
     closing: CancellationToken,
 ) {
     let mut told = true;
     loop {
-        if let Some(nodes) = nodes.now() {
+        if let Some(Standing { nodes, cooled }) = witness.now() {
             let report = GatewayReport { id: gateway.0, at: clock.now(), nodes };
             let done = tokio::select! {
-                done = store.put_report(&report) => done,
+                done = store.put_report(&report, &cooled) => done,
                 () = closing.cancelled() => return,
             };
             match done {

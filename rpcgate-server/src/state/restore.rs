@@ -6,7 +6,7 @@ use super::allowances::Stored;
 use super::directory::{KeySource, StoreDirectory};
 use super::feed::{Feed, Management};
 use super::force::Force;
-use super::report::{self, Nodes};
+use super::report::{self, Witness};
 use super::retain::{self, Kept};
 use super::seed::UsageSeed;
 use super::ship::{Harbour, Shipper};
@@ -42,7 +42,7 @@ pub(super) struct Work {
     pub(super) seed: Arc<UsageSeed>,
     pub(super) force: Arc<Force>,
     pub(super) kept: Arc<Kept>,
-    pub(super) nodes: Arc<Nodes>,
+    pub(super) witness: Arc<Witness>,
     pub(super) shipping: Arc<Shipping>,
     pub(super) stage: watch::Sender<Stage>,
     pub(super) closing: CancellationToken,
@@ -66,18 +66,25 @@ impl Work {
         self.journal.admit();
         self.stage.send_replace(Stage::Ready);
         tracing::info!("ready: what was recorded before is shipped, and counted again");
+        let (nudge, closing, telling) = (feed.nudge(), self.closing.clone(), store.clone());
+        let nudges = tokio::spawn(async move {
+            tokio::select! {
+                () = telling.nudges(|| nudge.notify_one()) => {}
+                () = closing.cancelled() => {}
+            }
+        });
         let feed = tokio::spawn(feed.run(self.closing.clone()));
         let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
         let retention = tokio::spawn(retention);
-        let (gateway, nodes) = (self.journal.gateway(), self.nodes.clone());
-        let report = report::run(store, gateway, nodes, self.clock.clone(), self.closing.clone());
+        let (gateway, witness) = (self.journal.gateway(), self.witness.clone());
+        let report = report::run(store, gateway, witness, self.clock.clone(), self.closing.clone());
         let report = tokio::spawn(report);
         let shipping = tokio::spawn(shipper.run(self.closing.clone()));
         match shipping.await {
             Ok(shipper) => left.shipper = Some(shipper),
             Err(error) => tracing::error!("shipping has ended: {error}"),
         }
-        for task in [feed, retention, report] {
+        for task in [feed, nudges, retention, report] {
             if let Err(error) = task.await {
                 tracing::error!("a task of the state has ended: {error}");
             }

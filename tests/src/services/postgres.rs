@@ -85,6 +85,19 @@ impl Postgres {
     /// # Panics
     /// When there is none on the machine, or it does not start.
     pub fn launch() -> Self {
+        Self::launch_with(None)
+    }
+
+    /// A server of one's own that takes connections by TLS alone, and shows this certificate with this key: PEM text.
+    ///
+    /// # Panics
+    /// When there is none on the machine, or it does not start.
+    #[allow(dead_code, reason = "not every crate that takes this file in needs it")]
+    pub fn secure(certificate: &str, key: &str) -> Self {
+        Self::launch_with(Some((certificate, key)))
+    }
+
+    fn launch_with(tls: Option<(&str, &str)>) -> Self {
         let Some(binaries) = binaries() else { panic!("{MISSING}") };
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -98,10 +111,7 @@ impl Postgres {
         sound("close its folder", fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)));
         let mut server = Postgres { binaries, folder, port: 0, keeper: None, databases: AtomicU32::new(0) };
         let password = server.folder.join("password");
-        sound("write its password", fs::write(&password, PASSWORD));
-        if is_root(&password) {
-            sound("give its password away", chown(&password, Some(NOBODY), Some(NOBODY)));
-        }
+        hand_over(&password, PASSWORD);
         let mut initdb = server.command("initdb");
         initdb.args([
             "--no-sync",
@@ -114,6 +124,13 @@ impl Postgres {
         initdb.arg("--pwfile").arg(&password).arg("--pgdata").arg(server.folder.join("data"));
         if let Err(why) = done(&mut initdb) {
             panic!("initdb failed: {why}");
+        }
+        if let Some((certificate, key)) = tls {
+            let data = server.folder.join("data");
+            hand_over(&data.join("server.crt"), certificate);
+            hand_over(&data.join("server.key"), key);
+            hand_over(&data.join("postgresql.auto.conf"), "ssl = on\n");
+            hand_over(&data.join("pg_hba.conf"), "hostssl all all 127.0.0.1/32 scram-sha-256\n");
         }
         server.start();
         server
@@ -227,7 +244,8 @@ impl Postgres {
 
     /// A command that does not run as root, which a server refuses to, in the server's folder.
     fn nobody(&self, mut command: Command) -> Command {
-        command.current_dir(&self.folder).env("LC_ALL", "C");
+        // Certificates of whoever runs the tests are none of its business, and may be closed to it.
+        command.current_dir(&self.folder).env("LC_ALL", "C").env("HOME", &self.folder);
         if is_root(Path::new("/proc/self")) {
             command.uid(NOBODY).gid(NOBODY);
         }
@@ -247,6 +265,15 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.end("");
         let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Writes a file that is for the server alone.
+fn hand_over(file: &Path, text: &str) {
+    sound("write its files", fs::write(file, text));
+    sound("close its files", fs::set_permissions(file, fs::Permissions::from_mode(0o600)));
+    if is_root(file) {
+        sound("give its files away", chown(file, Some(NOBODY), Some(NOBODY)));
     }
 }
 

@@ -26,10 +26,20 @@ pub fn binary() -> Option<PathBuf> {
 #[derive(Debug)]
 pub struct Redis {
     port: u16,
+    tls: Option<Tls>,
     shell: Child,
     /// Closed when this process ends, even if it is killed; then the shell kills the server.
     leash: Option<ChildStdin>,
     pid: u32,
+}
+
+/// How a server is reached by TLS.
+#[derive(Clone, Debug)]
+struct Tls {
+    port: u16,
+    /// Files: the server's certificate, its key, and whose certificates others have to show if they have to.
+    files: [PathBuf; 3],
+    asks_who_comes: bool,
 }
 
 impl Redis {
@@ -38,10 +48,24 @@ impl Redis {
     /// # Panics
     /// When the machine has none, or it does not start.
     pub fn start() -> Redis {
+        Redis::somewhere(&|_| None)
+    }
+
+    /// Starts a server that is reached by TLS at [`secure_port`](Self::secure_port), and shows the certificate in the
+    /// first file with the key in the second. If it asks who comes, that is somebody whose certificate is from the
+    /// authority in the third. What the harness itself asks goes another way.
+    ///
+    /// # Panics
+    /// When the machine has none, or it does not start.
+    pub fn secure(files: &[PathBuf; 3], asks_who_comes: bool) -> Redis {
+        Redis::somewhere(&|port| Some(Tls { port, files: files.clone(), asks_who_comes }))
+    }
+
+    fn somewhere(tls: &dyn Fn(u16) -> Option<Tls>) -> Redis {
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         for _ in 0..10 {
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            // Somebody else may have taken the port in the meantime.
-            if let Some(redis) = Redis::on(port) {
+            // Somebody else may have taken a port in the meantime.
+            if let Some(redis) = Redis::on(free(), tls(free())) {
                 return redis;
             }
         }
@@ -54,23 +78,26 @@ impl Redis {
         COMMON.get_or_init(Redis::start)
     }
 
-    fn on(port: u16) -> Option<Redis> {
+    fn on(port: u16, tls: Option<Tls>) -> Option<Redis> {
         let server = binary().expect("needs redis-server (apt install redis-server)");
-        let script = "\"$0\" --port \"$1\" --bind 127.0.0.1 --save '' --appendonly no --dir / >/dev/null 2>&1 & \
+        let script = "\"$0\" --bind 127.0.0.1 --save '' --appendonly no --dir / --port \"$@\" >/dev/null 2>&1 & \
                       pid=$!; echo $pid; read _; kill -9 $pid";
-        let mut shell = Command::new("sh")
-            .args([Path::new("-c"), Path::new(script), &server, Path::new(&port.to_string())])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut shell = Command::new("sh");
+        shell.args([Path::new("-c"), Path::new(script), &server, Path::new(&port.to_string())]);
+        if let Some(Tls { port, files: [certificate, key, authority], asks_who_comes }) = &tls {
+            shell.args(["--tls-port", &port.to_string()]);
+            shell.arg("--tls-cert-file").arg(certificate).arg("--tls-key-file").arg(key);
+            shell.arg("--tls-ca-cert-file").arg(authority);
+            shell.args(["--tls-auth-clients", if *asks_who_comes { "yes" } else { "no" }]);
+        }
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let leash = shell.stdin.take();
         let mut out = shell.stdout.take().unwrap();
         let (mut text, mut byte) = (String::new(), [0]);
         while out.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
             text.push(byte[0].into());
         }
-        let redis = Redis { port, shell, leash, pid: text.parse().unwrap() };
+        let redis = Redis { port, tls, shell, leash, pid: text.parse().unwrap() };
         redis.is_up().then_some(redis)
     }
 
@@ -97,6 +124,14 @@ impl Redis {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
+    /// The port at which it speaks TLS.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn secure_port(&self) -> u16 {
+        self.tls.as_ref().expect("it has no certificate").port
+    }
+
     /// It keeps its connections and answers nothing.
     pub fn freeze(&self) {
         assert!(self.signal("STOP"));
@@ -119,7 +154,7 @@ impl Redis {
     /// When it does not start.
     pub fn revive(&mut self) {
         self.kill();
-        *self = Redis::on(self.port).expect("redis-server does not start again");
+        *self = Redis::on(self.port, self.tls.clone()).expect("redis-server does not start again");
     }
 
     /// Says something to it as one line, and gives back what it answers first.

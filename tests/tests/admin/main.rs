@@ -11,6 +11,7 @@ mod notifications;
 mod operator;
 mod pages;
 mod projects;
+mod safeguard;
 mod sessions;
 mod usage;
 mod watch;

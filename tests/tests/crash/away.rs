@@ -1,18 +1,15 @@
 use crate::*;
-use rpcgate_admin::store::{Key, Project, Store, Tenant, url_of};
-use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
+use rpcgate_admin::store::{Store, url_of};
 use rpcgate_core::plan::Tier;
-use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use rpcgate_tests::books::connect;
 use rpcgate_tests::client::Client;
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::load::Wanted;
 use rpcgate_tests::node::Node;
+use rpcgate_tests::stored::{self, SECRET, forged};
 use sea_orm::ConnectionTrait;
 use std::fs;
 use std::sync::atomic::AtomicU64;
-
-const SECRET: &str = "what both binaries know";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_somebody_holds_the_usage_database_no_call_fails_and_all_of_them_come_in_later() {
@@ -127,7 +124,7 @@ async fn a_gateway_whose_database_has_no_folder_yet_waits_for_it() {
     let process = site.begin().await;
     let client = process.client();
     assert_eq!(process.health().await, 503);
-    for key in [&client, &Client::new(process.addr(), Some(&forge().make().unwrap()))] {
+    for key in [&client, &Client::new(process.addr(), Some(&forged()))] {
         let reply = key.call("eth", "eth_chainId", "[]").await;
         assert_eq!(reply.status, 503, "{}", reply.text());
         assert!(reply.number("retry-after") >= 1);
@@ -142,39 +139,8 @@ async fn a_gateway_whose_database_has_no_folder_yet_waits_for_it() {
     assert_eq!(client.call("eth", "eth_call", "[]").await.cu(), 15);
 }
 
-fn forge() -> KeyForge {
-    KeyForge::new(SECRET.as_bytes())
-}
-
-/// A tenant of the management database, and a key of it.
-async fn stored_key(store: &Store, number: u128) -> String {
-    let (tenant, project) = (TenantId(number), ProjectId(number));
-    let made =
-        Tenant { id: tenant, name: "t".into(), tier: Tier::Enterprise, suspended: false, created_at: now() };
-    store.create_tenant(&made).await.unwrap();
-    let made = Project {
-        id: project,
-        tenant,
-        name: "p".into(),
-        allowed_methods: Vec::new(),
-        blocked_methods: Vec::new(),
-        created_at: now(),
-    };
-    store.create_project(&made).await.unwrap();
-    let text = forge().make().unwrap();
-    let key = Key {
-        id: KeyId(number),
-        project,
-        description: String::new(),
-        prefix: shown(&text).into(),
-        hash: KeyHash::of(&text),
-        scope: Scope::All,
-        expires_at: None,
-        revoked_at: None,
-        created_at: now(),
-    };
-    store.create_key(&key, now()).await.unwrap();
-    text
+async fn stored_key(store: &Store) -> stored::Held {
+    stored::Held::new(store, Tier::Enterprise).await
 }
 
 #[tokio::test]
@@ -184,8 +150,8 @@ async fn while_the_management_database_cannot_be_read_known_keys_go_on_and_no_ke
     let site = Site::new(setup);
     let process = site.start().await;
     let store = Store::open(&url_of(&site.database()), false).await.unwrap();
-    let (known, fresh) = (stored_key(&store, 1).await, stored_key(&store, 2).await);
-    let nobodys = forge().make().unwrap();
+    let [known, fresh] = [stored_key(&store).await.text, stored_key(&store).await.text];
+    let nobodys = forged();
     let ask = async |key: &str| {
         let reply = Client::new(process.addr(), Some(key)).call("eth", "eth_chainId", "[]").await;
         if reply.status == 503 {
@@ -197,15 +163,15 @@ async fn while_the_management_database_cannot_be_read_known_keys_go_on_and_no_ke
 
     // Another writer is in nobody's way.
     let held = Held::take(&site.database()).await;
-    let stranger = forge().make().unwrap();
+    let stranger = forged();
     assert_eq!((ask(&known).await, ask(&stranger).await), (200, 401));
     held.release().await;
 
     // Once a revocation is in force the feed has been read beyond the making of the keys, which drops them once more.
-    let passing = stored_key(&store, 3).await;
-    assert_eq!(ask(&passing).await, 200);
-    store.revoke_key(TenantId(3), KeyId(3), now()).await.unwrap();
-    let refused = async { while ask(&passing).await != 401 {} };
+    let passing = stored_key(&store).await;
+    assert_eq!(ask(&passing.text).await, 200);
+    store.revoke_key(passing.tenant, passing.key, now()).await.unwrap();
+    let refused = async { while ask(&passing.text).await != 401 {} };
     assert!(tokio::time::timeout(rpcgate_tests::PATIENCE, refused).await.is_ok(), "it is never refused");
     assert_eq!(ask(&known).await, 200);
 

@@ -190,15 +190,5 @@ async fn windows_go_on(process: &Process, books: &Books, events: &[StoredEvent])
     let [(_, limit, used), ..] = windows;
     assert_eq!((reply.number("ratelimit-limit"), reply.number("ratelimit-remaining")), (limit, limit - used));
     assert_eq!(reply.number("ratelimit-reset"), 60 - arrival.secs() % 60);
-    shipped(books, id).await;
-}
-
-/// Waits until a request is in the database.
-pub(crate) async fn shipped(books: &Books, id: RequestId) {
-    let look = async {
-        while books.store().event(books.tenant(), id).await.unwrap().is_none() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    assert!(tokio::time::timeout(rpcgate_tests::PATIENCE, look).await.is_ok(), "never shipped: {id}");
+    books.hold(id).await;
 }

@@ -1,12 +1,10 @@
 use crate::*;
 use rpcgate_core::clock::ManualClock;
-use rpcgate_server::state::State;
-use rpcgate_server::{Gateway, StartError, StartOptions};
 use rpcgate_tests::client::Client;
 use rpcgate_tests::gateway::{START, Setup, key};
 use rpcgate_tests::node::Node;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 /// Files and what is in them.
@@ -59,7 +57,7 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     let (site, _) = killed(&nodes, &seed).await;
     // Both have the same gateway's journal, as after a copy of its disk, and the same database.
     let twin = Site::beside(&site);
-    copy_folder(&site.journal(), &twin.journal());
+    site.copy_journal(&twin);
     let (one, other) = (site.spawn(), twin.spawn());
     let (one, other) = tokio::join!(one.listening(), other.listening());
     tokio::join!(one.ready(), other.ready());
@@ -72,47 +70,18 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     for (process, method) in [(&one, "of_one"), (&other, "of_other")] {
         let reply = process.client().call("eth", method, "[]").await;
         assert_eq!(reply.cu(), 1);
-        kill::shipped(&books, reply.header("x-request-id").unwrap().parse().unwrap()).await;
+        books.hold(reply.header("x-request-id").unwrap().parse().unwrap()).await;
         own += 1;
     }
     assert_eq!(charged(&books.events().await), charged(&events) + own, "and both go on");
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
-}
-
-/// The state in a site's folder. As to its lock, see [`open`].
-async fn state(site: &Site, clock: Arc<ManualClock>) -> State {
-    for _ in 0..10_000 {
-        match State::open(&site.config(), clock.clone()) {
-            Err(StartError::Journal(JournalError::InUse { .. })) => {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-            state => return state.unwrap(),
-        }
-    }
-    panic!("the journal is in use")
 }
 
 #[tokio::test]
 async fn a_segment_that_comes_back_after_it_was_removed_is_not_billed_again() {
     let node = Node::evm().await;
     let site = Site::new(Setup::of("eth", &node.url()));
-    fs::create_dir_all(site.database().parent().unwrap()).unwrap();
     let clock = Arc::new(ManualClock::at(START));
-    let start = async || {
-        let state = Arc::new(state(&site, clock.clone()).await);
-        let options =
-            StartOptions { clock: clock.clone(), state: Some(state.clone()), ..StartOptions::default() };
-        let gateway = Gateway::start(site.config(), options).await.unwrap();
-        assert!(state.ready().await);
-        gateway
-    };
+    let start = async || site.within(clock.clone()).await;
     let gateway = start().await;
     let client = Client::new(gateway.addr(), Some(&key("default")));
     assert_eq!(client.call("eth", "eth_call", "[]").await.cu(), 15);

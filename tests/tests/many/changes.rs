@@ -1,4 +1,3 @@
-use crate::cluster::Held;
 use crate::*;
 
 /// What is promised of a change.
@@ -8,7 +7,7 @@ const SOON: Duration = Duration::from_secs(1);
 async fn all_answer(processes: &[Process], key: &Held, status: u16) -> Duration {
     let clock = SystemClock::new();
     let mut longest = Duration::ZERO;
-    let clients: Vec<_> = processes.iter().map(|process| key.client(process)).collect();
+    let clients: Vec<_> = processes.iter().map(|process| key.client(process.addr())).collect();
     let look = async {
         for client in &clients {
             while client.call("eth", "eth_chainId", "[]").await.status != status {
@@ -63,7 +62,7 @@ async fn a_gateway_that_was_away_knows_what_happened_before_it_is_ready() {
     cluster.store.suspend(suspended.tenant, now()).await.unwrap();
     let back = cluster.sites[1].start().await;
     for (key, status) in [(&revoked, 401), (&suspended, 402)] {
-        assert_eq!(key.client(&back).call("eth", "eth_chainId", "[]").await.status, status, "at once");
+        assert_eq!(key.client(back.addr()).call("eth", "eth_chainId", "[]").await.status, status, "at once");
         all_answer(&processes, key, status).await;
     }
 }

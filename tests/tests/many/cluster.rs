@@ -1,15 +1,13 @@
 //! Gateways side by side, and what they share.
 
 use crate::*;
-use rpcgate_admin::store::{Key, Project, Store, Tenant};
-use rpcgate_core::caller::{KeyId, ProjectId, RequestId, Scope, TenantId};
-use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use rpcgate_admin::store::Store;
+use rpcgate_core::caller::RequestId;
 use rpcgate_tests::books::Books;
 use rpcgate_tests::services::postgres::Postgres;
 use rpcgate_tests::services::redis::Redis;
+use rpcgate_tests::stored::SECRET;
 use std::net::SocketAddr;
-
-const SECRET: &str = "what all of them know";
 
 /// Limits that nobody reaches.
 pub(crate) const PLENTY: &str =
@@ -27,20 +25,32 @@ pub(crate) struct Cluster {
     pub(crate) store: Store,
     pub(crate) url: String,
     pub(crate) sites: Vec<Site>,
+    setup: Setup,
 }
 
 impl Cluster {
     /// So many gateways of `setup`, none of which runs.
     pub(crate) async fn new(gateways: usize, setup: Setup) -> Self {
         let (postgres, redis) = (Postgres::launch(), Redis::start());
-        let url = postgres.database();
+        let urls = (postgres.database(), redis.url());
+        Self::on(postgres, redis, urls, gateways, setup).await
+    }
+
+    /// The same on these servers, which are reached by these URLs.
+    pub(crate) async fn on(
+        postgres: Postgres,
+        redis: Redis,
+        (url, redis_url): (String, String),
+        gateways: usize,
+        setup: Setup,
+    ) -> Self {
         let setup = setup
             .set("gateway", &format!("key_secret = \"{SECRET}\""))
-            .set("redis", &format!("url = \"{}\"", redis.url()));
+            .set("redis", &format!("url = \"{redis_url}\""));
         // Several programs may open a new database at once; the first of them is this one.
         let store = Store::open(&url, true).await.unwrap();
         let sites = (0..gateways).map(|_| Site::on(&url, setup.clone())).collect();
-        Cluster { postgres, redis, store, url, sites }
+        Cluster { postgres, redis, store, url, sites, setup }
     }
 
     /// Starts all its gateways, and waits until they want calls and count together.
@@ -68,50 +78,33 @@ impl Cluster {
 
     /// A key of a new tenant on this plan.
     pub(crate) async fn key(&self, tier: Tier) -> Held {
-        let number = RequestId::new(now()).0;
-        let (tenant, project, key) = (TenantId(number), ProjectId(number), KeyId(number));
-        let made = Tenant { id: tenant, name: "t".into(), tier, suspended: false, created_at: now() };
-        self.store.create_tenant(&made).await.unwrap();
-        let made = Project {
-            id: project,
-            tenant,
-            name: "p".into(),
-            allowed_methods: Vec::new(),
-            blocked_methods: Vec::new(),
-            created_at: now(),
-        };
-        self.store.create_project(&made).await.unwrap();
-        let text = KeyForge::new(SECRET.as_bytes()).make().unwrap();
-        let made = Key {
-            id: key,
-            project,
-            description: String::new(),
-            prefix: shown(&text).into(),
-            hash: KeyHash::of(&text),
-            scope: Scope::All,
-            expires_at: None,
-            revoked_at: None,
-            created_at: now(),
-        };
-        self.store.create_key(&made, now()).await.unwrap();
-        Held { tenant, project, key, text }
+        Held::new(&self.store, tier).await
+    }
+
+    /// The next configuration of one gateway: what all of them have, and this.
+    pub(crate) fn change(&mut self, site: usize, more: impl FnOnce(Setup) -> Setup) {
+        let setup = more(self.setup.clone());
+        self.sites[site].change(setup);
+        self.sites[site].write();
     }
 }
 
-/// A key, and whose it is.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) tenant: TenantId,
-    pub(crate) project: ProjectId,
-    pub(crate) key: KeyId,
-    pub(crate) text: String,
+/// Waits until each of these loads has so many answers more.
+pub(crate) async fn go_on(loads: &[Load], answers: u64) {
+    let before: Vec<_> = loads.iter().map(Load::answered).collect();
+    let counts = || loads.iter().map(Load::answered).zip(&before);
+    until("calls go on", || counts().all(|(now, before)| now > before + answers)).await;
 }
 
-impl Held {
-    /// One who calls with it.
-    pub(crate) fn client(&self, process: &Process) -> Client {
-        Client::new(process.addr(), Some(&self.text))
+/// Ends these loads. Nobody of them was left without an answer.
+pub(crate) async fn all_told(loads: Vec<Load>) -> Told {
+    let mut told = Told::default();
+    for load in loads {
+        let heard = load.end().await;
+        assert!(heard.unanswered.is_empty(), "no call fails");
+        told.extend(heard);
     }
+    told
 }
 
 /// How often a gateway has said that it counts alone.
@@ -119,31 +112,52 @@ pub(crate) fn times_alone(process: &Process) -> usize {
     process.log().lines(ALONE).len()
 }
 
-/// Waits until a gateway counts together with the others, as far as it has said.
+/// Whether a gateway counts together with the others, as far as it has said.
+pub(crate) fn is_together(process: &Process) -> bool {
+    let standings = process.log().lines("redis: ");
+    let last = standings.iter().rev().find_map(|line| {
+        let message = line["message"].as_str()?;
+        [(TOGETHER, true), (ALONE, false)]
+            .iter()
+            .find_map(|(words, is)| message.contains(words).then_some(*is))
+    });
+    last == Some(true)
+}
+
+/// Waits until it does.
 pub(crate) async fn together(process: &Process) {
-    let is_together = || {
-        let standings = process.log().lines("redis: ");
-        standings.iter().rev().find_map(|line| {
-            let message = line["message"].as_str()?;
-            [(TOGETHER, true), (ALONE, false)]
-                .iter()
-                .find_map(|(words, is)| message.contains(words).then_some(*is))
-        })
-    };
     let look = async {
-        while is_together() != Some(true) {
+        while !is_together(process) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
     assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "it counts alone:\n{}", process.log().text());
 }
 
-/// An answer, when its request came, and how long it took.
+/// Waits until what one gateway counts is counted at the other.
+pub(crate) async fn in_step(cluster: &Cluster, addrs: &[SocketAddr]) {
+    let key = cluster.key(Tier::Enterprise).await;
+    let left = async |at: usize| {
+        let reply = key.client(addrs[at]).call("eth", "eth_chainId", "[]").await;
+        reply.number("x-ratelimit-remaining-day")
+    };
+    let look = async {
+        loop {
+            let told = [left(0).await, left(1).await, left(0).await];
+            if told[0] == told[1] + 1 && told[1] == told[2] + 1 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "they count alone");
+}
+
+/// An answer, and when its request came.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
     pub(crate) reply: Reply,
     pub(crate) arrival: Time,
-    pub(crate) took: Duration,
 }
 
 /// Calls `method` with a key, `each` times on each of `callers` connections to each of these addresses, all at once.
@@ -159,13 +173,11 @@ pub(crate) async fn rush(
     for addr in addrs.iter().flat_map(|addr| std::iter::repeat_n(*addr, callers)) {
         let client = Client::new(addr, Some(key));
         tasks.push(tokio::spawn(async move {
-            let (clock, mut heard) = (SystemClock::new(), Vec::new());
+            let mut heard = Vec::new();
             for _ in 0..each {
                 let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                let from = clock.elapsed();
                 let reply = client.call(chain, method, &format!("[{number}]")).await;
-                let took = clock.elapsed().saturating_sub(from);
-                heard.push(Heard { arrival: arrival(&reply), reply, took });
+                heard.push(Heard { arrival: arrival(&reply), reply });
             }
             heard
         }));

@@ -2,7 +2,6 @@ use crate::*;
 use rpcgate_tests::admin::{Account, PASSWORD};
 use serde_json::json;
 use std::fs;
-use std::path::Path;
 
 const CALLERS: usize = 8;
 
@@ -60,7 +59,7 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     process.kill();
     let told = load.end().await;
     let twin = Site::beside(&cluster.sites[0]);
-    copy_folder(&cluster.sites[0].journal(), &twin.journal());
+    cluster.sites[0].copy_journal(&twin);
     cluster.sites.push(twin);
     cluster.postgres.start();
     for _ in 0..3 {
@@ -69,14 +68,6 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
         for process in processes {
             process.kill();
         }
-    }
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }
 }
 

@@ -45,10 +45,18 @@ pub(crate) async fn agrees(books: &Books, told: &Told) {
         under_way.swap_remove(place);
     }
     // Refusals have no part in this sum: they cost nothing.
-    let rollups = books.by_method(now()).await;
+    let newest = events.iter().map(|event| event.arrival).max().unwrap();
+    let rollups = books.by_method(newest).await;
     let billed: u64 = rollups.values().map(|sum| sum.billable_units).sum();
     let charged: u64 = events.iter().flat_map(|event| &event.lines).map(|line| u64::from(line.cu)).sum();
     assert_eq!(billed, charged, "the hours' sums are those of the single requests");
+}
+
+/// What an answer to a single call must come to.
+pub(crate) fn single(reply: &Reply, chain: &'static str, method: &str) -> (RequestId, Wanted) {
+    let id = reply.header("x-request-id").unwrap().parse().unwrap();
+    let line = Wish { method: method.into(), cu: reply.cu() as u32, outcome: Outcome::Answered };
+    (id, Wanted { chain, lines: vec![line], windowed: 1 })
 }
 
 /// How many of these requests are not among these events.

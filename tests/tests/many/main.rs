@@ -4,11 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
 mod changes;
+mod clock;
 mod cluster;
 mod crash;
+mod frozen;
 mod ledger;
+mod nudge;
 mod outage;
 mod quota;
+mod reload;
+mod tls;
 mod windows;
 
 pub(crate) use cluster::{Cluster, PLENTY};
@@ -19,6 +24,7 @@ pub(crate) use rpcgate_tests::gateway::Setup;
 pub(crate) use rpcgate_tests::load::{Load, Nodes, Seed, Told};
 pub(crate) use rpcgate_tests::node::Node;
 pub(crate) use rpcgate_tests::process::{Process, Site, manage, serve};
+pub(crate) use rpcgate_tests::stored::Held;
 pub(crate) use rpcgate_tests::{PATIENCE, until};
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::AtomicU64;

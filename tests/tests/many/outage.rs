@@ -1,4 +1,4 @@
-use crate::cluster::{Cluster, Held, rush, times_alone, together};
+use crate::cluster::{all_told, go_on, is_together, rush, times_alone, together};
 use crate::*;
 use rpcgate_tests::services::postgres::Postgres;
 use rpcgate_tests::services::redis::Redis;
@@ -6,23 +6,20 @@ use rpcgate_tests::services::redis::Redis;
 /// How long a database or a Redis is away.
 const AWAY: Duration = Duration::from_secs(4);
 
-/// No request waits longer for what is away.
-const WAIT: Duration = Duration::from_millis(1_000);
+/// Answers of each load while something is away. One after the other on four connections, these are not to be had
+/// within a test's patience by callers who wait a quarter of a second each.
+const MANY: u64 = 800;
 
-/// What a machine that builds and tests at the same time may add to that.
-const SLACK: Duration = Duration::from_millis(1_000);
-
-/// Calls with a key at every gateway for some time; every answer must be `status`, and come in time.
+/// Calls with a key at every gateway for some time; every answer must be `status`, and come while the database is
+/// away: it is the gateway that gave up waiting. That it does within a second is shown where no clock runs beside
+/// (`a_look_up_that_stalls_is_away_within_a_second`).
 async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: Duration) {
     let clock = SystemClock::new();
     let clients: Vec<_> = processes.iter().map(|process| Client::new(process.addr(), Some(key))).collect();
     while clock.elapsed() < how_long {
         for client in &clients {
-            let from = clock.elapsed();
             let reply = client.call("eth", "eth_chainId", "[]").await;
-            let took = clock.elapsed().saturating_sub(from);
             assert_eq!(reply.status, status, "{reply:?}");
-            assert!(took < WAIT + SLACK, "{took:?}: {reply:?}");
             if status == 503 {
                 assert!(reply.number("retry-after") >= 1);
             }
@@ -49,30 +46,25 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
     until("some answers", || loads.iter().all(|load| load.answered() > 100)).await;
     leave(&mut cluster.postgres).await;
-    let before: Vec<_> = loads.iter().map(Load::answered).collect();
-    tokio::join!(
-        keep_calling(&processes, &known.text, 200, AWAY),
-        keep_calling(&processes, &fresh.text, 503, AWAY),
-        management_says_so(&admin),
-    );
-    for (load, before) in loads.iter().zip(before) {
-        assert!(load.answered() > before + 100, "calls went on");
-    }
+    let away = async {
+        tokio::join!(
+            keep_calling(&processes, &known.text, 200, AWAY),
+            keep_calling(&processes, &fresh.text, 503, AWAY),
+            management_says_so(&admin),
+            go_on(&loads, MANY),
+        )
+    };
+    assert!(tokio::time::timeout(PATIENCE, away).await.is_ok(), "somebody waits for what is away");
     come_back(&mut cluster.postgres).await;
     let look = async {
         for process in &processes {
-            while fresh.client(process).call("eth", "eth_chainId", "[]").await.status != 200 {
+            while fresh.client(process.addr()).call("eth", "eth_chainId", "[]").await.status != 200 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
     };
     assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "what was made before is never known");
-    let mut told = Told::default();
-    for load in loads {
-        let heard = load.end().await;
-        assert!(heard.unanswered.is_empty(), "no call fails");
-        told.extend(heard);
-    }
+    let told = all_told(loads).await;
     ledger::agrees(&cluster.books().await, &told).await;
     for process in processes {
         assert_eq!(process.health().await, 200);
@@ -81,17 +73,14 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
     }
 }
 
-/// Without its database the management side says 503, and does not take long for it.
+/// Without its database the management side says 503, and does not wait for its return with that.
 async fn management_says_so(admin: &Process) {
-    let clock = SystemClock::new();
     for _ in 0..3 {
-        let (client, from) = (Client::new(admin.addr(), None), clock.elapsed());
+        let client = Client::new(admin.addr(), None);
         let form = br#"{"email":"nobody@example.com","password":"correct horse battery staple"}"#;
         let json = [("content-type", "application/json")];
         let reply = client.send("POST", "/api/v1/auth/login", &json, form).await;
-        let took = clock.elapsed().saturating_sub(from);
         assert_eq!(reply.status, 503, "{reply:?}");
-        assert!(took < 2 * WAIT + SLACK, "{took:?}");
     }
 }
 
@@ -125,10 +114,11 @@ async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis
     let addrs: Vec<_> = processes.iter().map(Process::addr).collect();
     let (half, busy) = (cluster.key(Tier::Premium).await, cluster.key(Tier::Enterprise).await);
     let call = async |key: &Held, each: usize| {
-        let heard = rush(&addrs, &key.text, 4, each, ("eth", "eth_chainId")).await;
+        let calls = rush(&addrs, &key.text, 4, each, ("eth", "eth_chainId"));
+        let heard =
+            tokio::time::timeout(PATIENCE, calls).await.unwrap_or_else(|_| panic!("they wait for Redis"));
         for one in &heard {
             assert!(matches!(one.reply.status, 200 | 429), "{one:?}");
-            assert!(one.took < WAIT + SLACK, "{one:?}");
         }
         heard.iter().filter(|one| one.reply.status == 200).count()
     };
@@ -156,7 +146,8 @@ async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis
 
     let before_it_left: Vec<_> = processes.iter().map(times_alone).collect();
     leave(&mut cluster.redis);
-    assert_eq!(call(&busy, 50).await, 400, "no call fails");
+    // So many on a connection take longer than patience lasts, if each waits as long as Redis may take for an answer.
+    assert_eq!(call(&busy, 200).await, 1_600, "no call fails");
     for (process, before) in processes.iter().zip(before_it_left) {
         until("it says that it counts alone", || times_alone(process) > before).await;
     }
@@ -211,28 +202,18 @@ async fn with_redis_frozen_under_load_no_call_fails_and_every_unit_is_billed_onc
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
     for _ in 0..3 {
-        let before: Vec<_> = loads.iter().map(Load::answered).collect();
-        until("calls go on", || {
-            loads.iter().zip(&before).all(|(load, before)| load.answered() > before + 100)
-        })
-        .await;
+        go_on(&loads, 100).await;
         cluster.redis.freeze();
-        let before: Vec<_> = loads.iter().map(Load::answered).collect();
-        tokio::time::sleep(AWAY / 2).await;
-        until("calls go on", || {
-            loads.iter().zip(&before).all(|(load, before)| load.answered() > before + 100)
-        })
-        .await;
+        go_on(&loads, MANY / 2).await;
+        for process in &processes {
+            until("it says that it counts alone", || !is_together(process)).await;
+        }
+        go_on(&loads, 100).await;
         cluster.redis.thaw();
         for process in &processes {
             together(process).await;
         }
     }
-    let mut told = Told::default();
-    for load in loads {
-        let heard = load.end().await;
-        assert!(heard.unanswered.is_empty(), "no call fails");
-        told.extend(heard);
-    }
+    let told = all_told(loads).await;
     ledger::agrees(&cluster.books().await, &told).await;
 }

@@ -38,7 +38,7 @@ async fn holds(gateways: usize) {
         assert!((ceiling..ceiling + WEIGHT).contains(&charged), "{what}");
         assert!(refused > 0, "{what}");
         for process in &processes {
-            let reply = key.client(process).call("eth", "eth_call", "[\"late\"]").await;
+            let reply = key.client(process.addr()).call("eth", "eth_call", "[\"late\"]").await;
             assert_eq!(reply.code(), -32005, "{what}");
         }
     }

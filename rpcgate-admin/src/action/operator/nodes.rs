@@ -6,7 +6,7 @@ use crate::store::GatewayReport;
 use rpcgate_core::clock::Time;
 use std::time::Duration;
 
-/// A gateway tells how its nodes stand every few seconds; one that has not for so long is not at work.
+/// A gateway tells how it stands every few seconds; one that has not for so long is not at work.
 const FRESH: Duration = Duration::from_secs(60);
 
 /// What the gateways at work tell of their nodes.
@@ -14,6 +14,10 @@ const FRESH: Duration = Duration::from_secs(60);
 /// # Errors
 /// [`ActionError::Away`].
 pub async fn list(house: &House) -> Result<Vec<GatewayReport>, ActionError> {
-    let since = house.now().micros().saturating_sub(FRESH.as_micros() as u64);
-    Ok(house.store.reports(Time::from_micros(since)).await?)
+    Ok(house.store.reports(at_work(house.now())).await?)
+}
+
+/// After which moment a gateway that is at work has told something.
+pub(crate) fn at_work(now: Time) -> Time {
+    Time::from_micros(now.micros().saturating_sub(FRESH.as_micros() as u64))
 }

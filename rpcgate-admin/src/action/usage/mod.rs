@@ -1,5 +1,6 @@
 //! Usage, and what it is measured against.
 
+pub mod cooled;
 pub mod current;
 pub mod project;
 
@@ -9,6 +10,7 @@ use crate::house::House;
 use crate::identity::role::Permission;
 use crate::store::{Project, Tenant, User};
 use crate::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, Window};
+use cooled::CooledKey;
 use current::{Budget, Current, Used};
 use rpcgate_core::caller::{ProjectId, Quota, TenantId};
 use rpcgate_core::plan::Plan;
@@ -58,6 +60,8 @@ pub struct Limits {
     pub projects_with_quota: u64,
     /// The methods that never pass, where it is only one project.
     pub blocked_methods: Option<Vec<String>>,
+    /// The keys of which less is left for a while.
+    pub cooled: Vec<CooledKey>,
 }
 
 impl From<AskError> for ActionError {
@@ -94,7 +98,7 @@ impl Scope {
         Ok(Scope { tenant: found, asked: project, only, quotas })
     }
 
-    fn limits(&self, plan: Plan) -> Limits {
+    fn limits(&self, plan: Plan, cooled: Vec<CooledKey>) -> Limits {
         let single = match self.quotas[..] {
             [(_, quota)] => Some(quota),
             _ => None,
@@ -106,6 +110,7 @@ impl Scope {
             cu_per_month: self.cu_per_month(),
             projects_with_quota: self.quotas.iter().filter(|(_, quota)| quota.has_row).count() as u64,
             blocked_methods: self.only.as_ref().map(|project| project.blocked_methods.clone()),
+            cooled,
         }
     }
 
@@ -134,6 +139,7 @@ pub async fn usage(house: &House, tenant: TenantId, params: &Params<'_>) -> Resu
     let plan = plan(house, &scope.tenant).await?;
     let view = house.usage.usage(&ask).await?;
     let rolling = Used::of(house, &scope, Period::Day, now).await?;
+    let cooled = cooled::cooled(house, &scope, &plan, now).await?;
     let quotas = scope.quotas.iter().map(|(id, quota)| {
         let used = rolling.by(*id).billable_units;
         UsedQuota { project: *id, quota: *quota, used, budget: Budget::of(used, Some(quota.cu_per_day)) }
@@ -144,7 +150,7 @@ pub async fn usage(house: &House, tenant: TenantId, params: &Params<'_>) -> Resu
         project: project.or(scope.only.as_ref().map(|project| project.id)),
         current: current::current(house, &scope, &plan, &rolling, now).await?,
         quotas: quotas.collect(),
-        limits: scope.limits(plan),
+        limits: scope.limits(plan, cooled),
     })
 }
 

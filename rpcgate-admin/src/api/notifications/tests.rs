@@ -1,15 +1,12 @@
 //! Notifications, as a client meets them.
 
 use crate::house::tests::{NOON, Site, Visitor};
-use crate::store::{Mark, Role, Shipment};
-use crate::usage::Blocks;
-use crate::usage::Fold;
-use crate::usage::sample::{self, Item, deed, item};
+use crate::store::Role;
+use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use axum::body::Body;
 use http::Method;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::seam::ledger::Outcome;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -20,26 +17,15 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str) -> (u16
 }
 
 /// A tenant makes 90 of the 100 requests of its day, and then 60 calls more are refused.
-async fn use_up(site: &Site, tenant: TenantId) {
+pub(crate) async fn use_up(site: &Site, tenant: TenantId) {
     let later = Time::from_secs(NOON.secs() + 5);
     let refused = Item { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60, ..item("eth_call") };
-    for (number, deed) in [
-        sample::Deed { tenant, windowed: 90, ..deed(1, NOON, vec![item("eth_call")]) },
-        sample::Deed { tenant, windowed: 0, ..deed(1, later, vec![refused]) },
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
-        let frames = sample::frames(&[deed]);
-        sample::take_in(&frames, &mut fold, &mut blocks);
-        let shipment = Shipment {
-            gateway: GatewayId(tenant.0),
-            marks: vec![Mark { segment: SegmentId(number as u128 + 1), from: 0, to: frames.len() as u64 }],
-            folded: fold.take(),
-            blocks: blocks.take(),
-        };
-        site.house.usage.ship_noting(&shipment, &[(tenant, 100)].into()).await.unwrap();
+    let mut sender = Sender::new(tenant.0);
+    for deed in [
+        Deed { tenant, windowed: 90, ..deed(1, NOON, vec![item("eth_call")]) },
+        Deed { tenant, windowed: 0, ..deed(1, later, vec![refused]) },
+    ] {
+        site.house.usage.ship_noting(&sender.pack(&[deed]), &[(tenant, 100)].into()).await.unwrap();
     }
 }
 

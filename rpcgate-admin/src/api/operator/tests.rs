@@ -274,10 +274,10 @@ async fn nodes_are_listed_as_the_gateways_at_work_see_them() {
         in_flight: 2,
     };
     let report = |id, nodes| GatewayReport { id, at: site.house.now(), nodes };
-    site.house.store.put_report(&report(1, vec![node])).await.unwrap();
+    site.house.store.put_report(&report(1, vec![node]), &[]).await.unwrap();
     site.clock.advance(Duration::from_secs(30));
     let silent = NodeState { chain: "btc".into(), standing: "silent".into(), ..NodeState::default() };
-    site.house.store.put_report(&report(2, vec![silent])).await.unwrap();
+    site.house.store.put_report(&report(2, vec![silent]), &[]).await.unwrap();
     let (_, nodes) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
     assert_eq!(nodes[0]["gateway"], "00000000-0000-0000-0000-000000000001");
     for (field, value) in [

@@ -7,7 +7,9 @@ mod shape;
 pub use project::{
     CallMetrics, ChainUsage, ChartPoint, MethodMetrics, ProjectMetrics, ProjectUsage, UsageChart,
 };
-pub use shape::{CurrentPeriod, QuotaProject, Row, RunningWindow, Sums, UsageLimits, UsageSource, View};
+pub use shape::{
+    CooledLimits, CurrentPeriod, QuotaProject, Row, RunningWindow, Sums, UsageLimits, UsageSource, View,
+};
 
 use crate::access::{Member, Session};
 use crate::action;
@@ -25,7 +27,6 @@ use http::{HeaderMap, HeaderValue};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use serde::Deserialize;
-use serde_json::Value;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
@@ -280,10 +281,7 @@ fn table(usage: &Usage) -> Response {
 
 /// A moment as it is shown.
 fn moment(time: Time) -> String {
-    match serde_json::to_value(Moment(time)) {
-        Ok(Value::String(text)) => text,
-        _ => String::new(),
-    }
+    Moment(time).to_string()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Usage as JSON (specification, "Usage view", and "Resources").
 
 use super::moment;
+use crate::action::usage::cooled::CooledKey;
 use crate::action::usage::current::{Budget, Current, ENFORCED_BY, Running};
 use crate::action::usage::{Limits, Usage, UsedQuota};
 use crate::usage::{Cell, Metrics, Period};
@@ -221,6 +222,35 @@ pub struct UsageLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub blocked_methods: Option<Vec<String>>,
+    /// The keys whose limits gateways have scaled down for a while after a storm of refusals with 429; left out where
+    /// there are none. Gateways tell it every 5 seconds, and one that has ended is left out after a minute.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub cooled_keys: Vec<CooledLimits>,
+}
+
+/// What is left of the limits of a key that was refused too often. Each gateway counts for itself: where several have
+/// scaled the key's limits down, these are the smallest, and others may let it make as many requests as before.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = UsageCooledKey)]
+pub struct CooledLimits {
+    /// The API key's id.
+    #[schema(format = "uuid")]
+    pub key: String,
+    /// Its project.
+    #[schema(format = "uuid")]
+    pub project_id: String,
+    /// When all limits are back.
+    #[schema(format = "date-time")]
+    pub until: String,
+    /// Requests it may make in a UTC minute.
+    pub requests_per_minute: u64,
+    /// Requests it may make in a UTC hour.
+    pub requests_per_hour: u64,
+    /// Requests it may make in a UTC day.
+    pub requests_per_day: u64,
+    /// Requests it may make in a second, where its project has such a bound.
+    pub rps_limit: Option<u64>,
 }
 
 /// Where figures come from.
@@ -348,8 +378,15 @@ impl From<&UsedQuota> for QuotaProject {
 
 impl From<Limits> for UsageLimits {
     fn from(limits: Limits) -> Self {
-        let Limits { plan, rps_limit, cu_per_day, cu_per_month, projects_with_quota, blocked_methods } =
-            limits;
+        let Limits {
+            plan,
+            rps_limit,
+            cu_per_day,
+            cu_per_month,
+            projects_with_quota,
+            blocked_methods,
+            cooled,
+        } = limits;
         UsageLimits {
             tier: plan.tier.name(),
             requests_per_second: None,
@@ -362,6 +399,21 @@ impl From<Limits> for UsageLimits {
             cu_per_month,
             projects_with_quota,
             blocked_methods,
+            cooled_keys: cooled.iter().map(CooledLimits::from).collect(),
+        }
+    }
+}
+
+impl From<&CooledKey> for CooledLimits {
+    fn from(cooled: &CooledKey) -> Self {
+        CooledLimits {
+            key: cooled.key.to_string(),
+            project_id: cooled.project.to_string(),
+            until: moment(cooled.until),
+            requests_per_minute: cooled.per_minute,
+            requests_per_hour: cooled.per_hour,
+            requests_per_day: cooled.per_day,
+            rps_limit: cooled.rps_limit,
         }
     }
 }

@@ -2,17 +2,16 @@
 
 use super::*;
 use crate::house::tests::{Answer, NOON, Site, Visitor};
-use crate::store::{Key, Project, Role, fresh_id};
-use crate::usage::sample::{self, Deed, Item, deed, item};
-use crate::usage::{Blocks, Fold, Mark, Shipment};
+use crate::store::{GatewayReport, Key, Project, Role, fresh_id};
+use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use rpcgate_core::caller::{KeyId, Quota, Scope};
-use rpcgate_core::journal::{GatewayId, SegmentId};
+use rpcgate_core::safeguard::Cooled;
 use rpcgate_core::seam::ledger::Outcome;
 use rpcgate_core::secret::KeyHash;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -23,14 +22,14 @@ const HOUR: u64 = 3_600;
 struct Office {
     site: Site,
     visitor: Visitor,
-    shipped: u64,
+    sender: Sender,
 }
 
 impl Office {
     async fn of(text: &str) -> Self {
         let site = Site::of(text).await;
         let visitor = site.member(Role::Viewer).await;
-        Office { site, visitor, shipped: 0 }
+        Office { site, visitor, sender: Sender::new(1) }
     }
 
     async fn new() -> Self {
@@ -86,18 +85,7 @@ impl Office {
     }
 
     async fn ship(&mut self, deeds: &[Deed]) {
-        let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
-        let frames = sample::frames(deeds);
-        sample::take_in(&frames, &mut fold, &mut blocks);
-        let (from, to) = (self.shipped, self.shipped + frames.len() as u64);
-        self.shipped = to;
-        let shipment = Shipment {
-            gateway: GatewayId(1),
-            marks: vec![Mark { segment: SegmentId(1), from, to }],
-            folded: fold.take(),
-            blocks: blocks.take(),
-        };
-        self.site.house.usage.ship(&shipment).await.unwrap();
+        self.site.house.usage.ship(&self.sender.pack(deeds)).await.unwrap();
     }
 
     async fn ask(&self, path: &str) -> Answer {
@@ -264,6 +252,62 @@ async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
     assert_eq!((&month["cu_limit"], &month["cu_percent"]), (&json!(1_000), &json!(5.7)));
     assert_eq!(month["enforced"], false);
     assert_eq!((&body["limits"]["rps_limit"], &body["limits"]["cu_per_month"]), (&json!(3), &json!(1_000)));
+}
+
+#[tokio::test]
+async fn limits_tell_which_keys_are_cooled_down_at_a_gateway_to_what_and_until_when() {
+    let office = Office::new().await;
+    let (first, key) = office.one().await;
+    let (second, other) = office.one().await;
+    let deleted = office.project(office.tenant()).await;
+    let lost = office.key(deleted).await;
+    let store = &office.site.house.store;
+    store.delete_project(office.tenant(), deleted, NOON).await.unwrap();
+    let quota = Quota { cu_per_day: 50, cu_per_month: None, rps_limit: Some(3), has_row: true };
+    store.put_quota(second, &quota, NOON).await.unwrap();
+    let stranger = office.site.member(Role::Viewer).await;
+    let tell = async |id, cooled: &[(TenantId, ProjectId, KeyId, u64, u64)]| {
+        let cooled = cooled.iter().map(|&(tenant, project, key, percent, secs)| {
+            let end = NOON.plus(Duration::from_secs(secs));
+            Cooled { tenant, project, key, percent, end }
+        });
+        let report = GatewayReport { id, at: office.site.house.now(), nodes: Vec::new() };
+        store.put_report(&report, &cooled.collect::<Vec<_>>()).await.unwrap();
+    };
+    let cooled = async |query: &str| {
+        let limits = office.get(&format!("/usage{query}")).await["limits"].clone();
+        assert_eq!(limits["requests_per_minute"], 10, "the plan's own figures stand as they are");
+        limits.get("cooled_keys").cloned()
+    };
+    let ours = office.tenant();
+    tell(1, &[]).await;
+    assert_eq!(cooled("").await, None, "without a storm the view is the specification's");
+    tell(1, &[(ours, first, key, 25, 600), (ours, second, other, 25, 300), (ours, deleted, lost, 25, 900)])
+        .await;
+    tell(2, &[(ours, first, key, 50, 900), (stranger.user.tenant.unwrap(), first, lost, 25, 900)]).await;
+    let left = json!({"key": key.to_string(), "project_id": first.to_string(),
+        "until": "2026-12-31T12:15:00Z", "requests_per_minute": 2, "requests_per_hour": 125,
+        "requests_per_day": 2_500, "rps_limit": null});
+    let others = json!({"key": other.to_string(), "project_id": second.to_string(),
+        "until": "2026-12-31T12:05:00Z", "requests_per_minute": 2, "requests_per_hour": 125,
+        "requests_per_day": 2_500, "rps_limit": 1});
+    let mut both = [left, others.clone()];
+    both.sort_by_key(|one| one["key"].to_string());
+    assert_eq!(cooled("").await, Some(json!(both)));
+    assert_eq!(cooled(&format!("?project_id={second}")).await, Some(json!([others])));
+    let theirs = office.ask_as(&stranger, "/usage").await.body;
+    assert_eq!((theirs["projects"].as_u64(), theirs["limits"].get("cooled_keys")), (Some(0), None));
+
+    office.site.clock.advance(Duration::from_secs(59));
+    assert_eq!(cooled("").await, Some(json!(both)));
+    office.site.clock.advance(Duration::from_secs(1));
+    assert_eq!(cooled("").await, None, "gateways that tell nothing any more have ended");
+    office.site.clock.set(NOON.plus(Duration::from_secs(300)));
+    tell(1, &[(ours, first, key, 25, 600), (ours, second, other, 25, 300)]).await;
+    let left = json!([{"key": key.to_string(), "project_id": first.to_string(),
+        "until": "2026-12-31T12:10:00Z", "requests_per_minute": 2, "requests_per_hour": 125,
+        "requests_per_day": 2_500, "rps_limit": null}]);
+    assert_eq!(cooled("").await, Some(left), "what is over is not told, however late the gateway notices");
 }
 
 #[tokio::test]

@@ -58,6 +58,24 @@ pub(crate) const METRICS: [Column; crate::usage::Metrics::COUNT] = [
     Column::LatencyCount,
 ];
 
+/// The columns of the names, in the order of the key.
+pub(crate) const NAMES: [Column; 9] = [
+    Column::Hour,
+    Column::Tenant,
+    Column::Project,
+    Column::Key,
+    Column::Chain,
+    Column::Method,
+    Column::Transport,
+    Column::Status,
+    Column::Stream,
+];
+
+/// The columns that are added to.
+pub(crate) fn counts() -> impl Iterator<Item = Column> {
+    METRICS.into_iter().chain([Column::WindowRequests])
+}
+
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
 pub(crate) enum Relation {}
 

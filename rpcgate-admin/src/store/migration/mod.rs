@@ -2,10 +2,12 @@
 //! own, at the end of the list.
 
 mod accounts;
+mod cooled_keys;
 mod gateways;
 mod identity;
 mod ledger;
 mod notifications;
+mod sums;
 mod usage;
 
 use sea_orm::DynIden;
@@ -22,6 +24,7 @@ impl MigratorTrait for Management {
             Box::new(identity::Identity),
             Box::new(gateways::Gateways),
             Box::new(notifications::Notifications),
+            Box::new(cooled_keys::CooledKeys),
         ]
     }
 
@@ -36,7 +39,7 @@ pub(super) struct Usage;
 
 impl MigratorTrait for Usage {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(usage::Usage), Box::new(ledger::Ledger)]
+        vec![Box::new(usage::Usage), Box::new(ledger::Ledger), Box::new(sums::Sums)]
     }
 
     fn migration_table_name() -> DynIden {

@@ -14,6 +14,24 @@ impl MigrationName for Usage {
     }
 }
 
+/// What rollups count.
+pub(super) const METRICS: [&str; 14] = [
+    "requests",
+    "billed_requests",
+    "billable_units",
+    "errors",
+    "rejected",
+    "cache_hits",
+    "request_bytes",
+    "response_bytes",
+    "ws_connections",
+    "ws_refused",
+    "ws_messages",
+    "latency_us",
+    "latency_count",
+    "window_requests",
+];
+
 #[async_trait]
 impl MigrationTrait for Usage {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
@@ -35,22 +53,7 @@ impl MigrationTrait for Usage {
             .col(small_integer("stream"))
             .primary_key(&mut names)
             .take();
-        for metric in [
-            "requests",
-            "billed_requests",
-            "billable_units",
-            "errors",
-            "rejected",
-            "cache_hits",
-            "request_bytes",
-            "response_bytes",
-            "ws_connections",
-            "ws_refused",
-            "ws_messages",
-            "latency_us",
-            "latency_count",
-            "window_requests",
-        ] {
+        for metric in METRICS {
             rollups.col(big_integer(metric));
         }
         let blocks = Table::create()
@@ -106,7 +109,7 @@ impl MigrationTrait for Usage {
 }
 
 /// A column of names, which every database sorts by their bytes.
-fn word(name: &'static str, backend: DbBackend) -> ColumnDef {
+pub(super) fn word(name: &'static str, backend: DbBackend) -> ColumnDef {
     let mut column = text(name);
     if backend == DbBackend::Postgres {
         column.extra("COLLATE \"C\"");

@@ -2,7 +2,7 @@
 
 use super::value::{moment, unreadable};
 use crate::store::entity::changes::{ActiveModel, Column, Entity, Model};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, nudge};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
@@ -49,6 +49,7 @@ pub(super) async fn tell(
     let row =
         ActiveModel { number: NotSet, kind: Set(kind.into()), subject: Set(subject), at: Set(moment(now)) };
     Entity::insert(row).exec_without_returning(transaction).await?;
+    nudge::send(transaction).await?;
     Ok(())
 }
 

@@ -1,13 +1,16 @@
-//! What gateways tell of their nodes, for operators to see.
+//! What gateways tell of their nodes, for operators to see, and of keys whose limits they have scaled down, for tenants.
 
 use super::sweep::remove;
-use super::value::{moment, time, unreadable};
+use super::value::{count, moment, number, time, unreadable};
+use crate::store::entity::cooled_keys;
 use crate::store::entity::gateways::{ActiveModel, Column, Entity};
 use crate::store::{Store, StoreError};
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::safeguard::Cooled;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, OnConflict};
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use uuid::Uuid;
@@ -49,18 +52,24 @@ pub struct GatewayReport {
 /// Gateways that have told nothing for so long are forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(86_400);
 
+/// Rows of one statement: six values each, of which SQLite takes 32,766.
+const ROWS: usize = 1_000;
+
 impl Store {
-    /// Puts what a gateway tells in the place of what it told before, and forgets gateways that are long gone.
+    /// Puts what a gateway tells, with the keys whose limits it has scaled down, in the place of what it told before, and
+    /// forgets gateways that are long gone.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
-    pub async fn put_report(&self, report: &GatewayReport) -> Result<(), StoreError> {
+    /// [`StoreError::TooLarge`], [`StoreError::Away`].
+    pub async fn put_report(&self, report: &GatewayReport, cooled: &[Cooled]) -> Result<(), StoreError> {
         let nodes = serde_json::to_string(&report.nodes).unwrap_or_else(|_| "[]".into());
         let row = ActiveModel {
             id: Set(Uuid::from_u128(report.id)),
             seen_at: Set(moment(report.at)),
             nodes: Set(nodes),
         };
+        let cooled =
+            cooled.iter().map(|cooled| cooled_row(report.id, cooled)).collect::<Result<Vec<_>, _>>()?;
         let long_ago = moment(report.at) - i64::try_from(FORGOTTEN.as_micros()).unwrap_or(i64::MAX);
         self.write(async |transaction| {
             let gone = Condition::all().add(Column::SeenAt.lte(long_ago));
@@ -68,6 +77,12 @@ impl Store {
             let there =
                 OnConflict::column(Column::Id).update_columns([Column::SeenAt, Column::Nodes]).to_owned();
             Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
+            let before = cooled_keys::Column::Gateway.eq(Uuid::from_u128(report.id));
+            cooled_keys::Entity::delete_many().filter(before).exec(transaction).await?;
+            for rows in cooled.chunks(ROWS) {
+                let rows = cooled_keys::Entity::insert_many(rows.iter().cloned());
+                rows.exec_without_returning(transaction).await?;
+            }
             Ok(())
         })
         .await
@@ -90,6 +105,53 @@ impl Store {
         })
         .await
     }
+
+    /// The keys of a tenant whose limits gateways have scaled down beyond `now`, as they have told after `since`: a key
+    /// once for each gateway, in the order of the keys.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn cooled_keys(
+        &self,
+        tenant: TenantId,
+        since: Time,
+        now: Time,
+    ) -> Result<Vec<Cooled>, StoreError> {
+        use cooled_keys::Column as Cooling;
+        self.read(async |database| {
+            let at_work = Entity::find().select_only().column(Column::Id);
+            let at_work = at_work.filter(Column::SeenAt.gt(moment(since))).into_query();
+            let rows = cooled_keys::Entity::find()
+                .filter(Cooling::Tenant.eq(Uuid::from_u128(tenant.0)))
+                .filter(Cooling::EndsAt.gt(moment(now)))
+                .filter(Cooling::Gateway.in_subquery(at_work))
+                .order_by_asc(Cooling::Key)
+                .order_by_asc(Cooling::Gateway);
+            rows.all(database).await?.iter().map(cooled).collect()
+        })
+        .await
+    }
+}
+
+fn cooled_row(gateway: u128, cooled: &Cooled) -> Result<cooled_keys::ActiveModel, StoreError> {
+    Ok(cooled_keys::ActiveModel {
+        tenant: Set(Uuid::from_u128(cooled.tenant.0)),
+        key: Set(Uuid::from_u128(cooled.key.0)),
+        gateway: Set(Uuid::from_u128(gateway)),
+        project: Set(Uuid::from_u128(cooled.project.0)),
+        percent: Set(number("percent", cooled.percent)?),
+        ends_at: Set(moment(cooled.end)),
+    })
+}
+
+fn cooled(row: &cooled_keys::Model) -> Result<Cooled, StoreError> {
+    Ok(Cooled {
+        key: KeyId(row.key.as_u128()),
+        project: ProjectId(row.project.as_u128()),
+        tenant: TenantId(row.tenant.as_u128()),
+        percent: count("percent", row.percent)?,
+        end: time(row.ends_at),
+    })
 }
 
 #[cfg(test)]

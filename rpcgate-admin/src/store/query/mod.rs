@@ -34,7 +34,10 @@ mod restore;
 mod retention;
 mod sessions;
 mod shipment;
+mod source;
 mod spent;
+mod summed;
+mod sums;
 mod sweep;
 mod tenants;
 #[cfg(test)]

@@ -55,13 +55,4 @@ impl Store {
         })
         .await
     }
-
-    /// Removes the notes of what was read before the moment `before`: how many. These are few, so one step is enough.
-    pub(super) async fn forget_read(&self, before: i64) -> Result<u64, StoreError> {
-        self.transact(async |transaction| {
-            let old = Entity::delete_many().filter(Column::ReadAt.lt(before));
-            Ok(old.exec(transaction).await?.rows_affected)
-        })
-        .await
-    }
 }

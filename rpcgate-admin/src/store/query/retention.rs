@@ -2,12 +2,16 @@
 
 use super::days;
 use super::shipment::stored;
+use super::sums::LEVELS;
 use super::value::moment;
-use crate::store::entity::{block_keys, blocks, marks, rollups};
+use crate::store::entity::rollups::{self, Column, NAMES};
+use crate::store::entity::{block_keys, blocks, marks, sums};
 use crate::store::{Removed, StoreError, UsageStore};
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::{Condition, Expr, ExprTrait};
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, IntoIden, Order, Query};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
 use uuid::Uuid;
 
 /// Blocks of one step. Each may have a megabyte.
@@ -39,12 +43,11 @@ impl UsageStore {
         removed.marks = self.remove_marks(events_before).await?;
         removed.notifications = self.remove_notifications(events_before).await?;
         removed.charges = self.remove_charges(rollups_before).await?;
-        loop {
-            let (step, more) = self.remove_rollups(rollups_before).await?;
-            removed.rollups += step;
-            if !more {
-                break;
-            }
+        // First of all nobody looks at sums of what will not be there.
+        self.keep_sums(rollups_before.hour()).await?;
+        removed.rollups = self.remove_sums(None, rollups_before).await?;
+        for level in &LEVELS {
+            self.remove_sums(Some(level.code), rollups_before).await?;
         }
         Ok(removed)
     }
@@ -100,55 +103,55 @@ impl UsageStore {
         .await
     }
 
-    /// Removes some old rollups: how many, and whether there are more.
-    async fn remove_rollups(&self, before: Time) -> Result<(u64, bool), StoreError> {
-        use rollups::{Column, Entity, Model};
-        let is_old = Column::Hour.lt(stored(before.hour()));
-        self.retire(async |transaction| {
-            // Up to the row that is so many rows away: a table that is kept in the order of its key has no shorter
-            // name for its rows.
-            let end = Entity::find()
-                .filter(is_old.clone())
-                .order_by_asc(Column::Hour)
-                .order_by_asc(Column::Tenant)
-                .order_by_asc(Column::Project)
-                .order_by_asc(Column::Key)
-                .order_by_asc(Column::Chain)
-                .order_by_asc(Column::Method)
-                .order_by_asc(Column::Transport)
-                .order_by_asc(Column::Status)
-                .order_by_asc(Column::Stream)
-                .offset(ROLLUPS)
-                .limit(1);
-            let end: Option<Model> = end.one(transaction).await?;
-            let up_to = end.as_ref().map(|end| {
-                let row = Expr::tuple([
-                    Expr::col(Column::Hour),
-                    Expr::col(Column::Tenant),
-                    Expr::col(Column::Project),
-                    Expr::col(Column::Key),
-                    Expr::col(Column::Chain),
-                    Expr::col(Column::Method),
-                    Expr::col(Column::Transport),
-                    Expr::col(Column::Status),
-                    Expr::col(Column::Stream),
-                ]);
-                row.lt(Expr::tuple([
-                    end.hour.into(),
-                    end.tenant.into(),
-                    end.project.into(),
-                    end.key.into(),
-                    end.chain.as_str().into(),
-                    end.method.as_str().into(),
-                    end.transport.into(),
-                    end.status.into(),
-                    end.stream.into(),
-                ]))
-            });
-            let old = Condition::all().add(is_old.clone()).add_option(up_to);
-            let deleted = Entity::delete_many().filter(old).exec(transaction).await?;
-            Ok((deleted.rows_affected, end.is_some()))
-        })
-        .await
+    /// Removes old rollups, or old sums of a level: how many.
+    async fn remove_sums(&self, level: Option<i16>, before: Time) -> Result<u64, StoreError> {
+        let mut old = Condition::all().add(Expr::col(Column::Hour).lt(stored(before.hour())));
+        if let Some(level) = level {
+            old = old.add(Expr::col(sums::Column::Level).eq(level));
+        }
+        let mut removed = 0;
+        loop {
+            let step =
+                self.retire(async |transaction| remove(transaction, level.is_some(), &old).await).await?;
+            match step {
+                None => return Ok(removed),
+                Some(rows) => removed += rows,
+            }
+        }
     }
+}
+
+/// Removes some of the rows that are `old` from rollups, or from sums: how many. None: there were none.
+async fn remove(
+    transaction: &DatabaseTransaction,
+    from_sums: bool,
+    old: &Condition,
+) -> Result<Option<u64>, StoreError> {
+    let table = || if from_sums { sums::Entity.into_iden() } else { rollups::Entity.into_iden() };
+    // Up to the row that is so many rows away: a table that is kept in the order of its key has no shorter name for its
+    // rows.
+    let mut end = Query::select();
+    end.columns(NAMES).from(table()).cond_where(old.clone()).offset(ROLLUPS).limit(1);
+    for name in NAMES {
+        end.order_by(name, Order::Asc);
+    }
+    let end = transaction.query_one(&end).await?;
+    let up_to = end.map(|row| {
+        let place: [Expr; 9] = [
+            row.try_get_by_index::<i64>(0)?.into(),
+            row.try_get_by_index::<Uuid>(1)?.into(),
+            row.try_get_by_index::<Uuid>(2)?.into(),
+            row.try_get_by_index::<Uuid>(3)?.into(),
+            row.try_get_by_index::<String>(4)?.into(),
+            row.try_get_by_index::<String>(5)?.into(),
+            row.try_get_by_index::<i16>(6)?.into(),
+            row.try_get_by_index::<i32>(7)?.into(),
+            row.try_get_by_index::<i16>(8)?.into(),
+        ];
+        Ok::<_, StoreError>(Expr::tuple(NAMES.map(Expr::col)).lt(Expr::tuple(place)))
+    });
+    let mut delete = Query::delete();
+    delete.from_table(table()).cond_where(old.clone().add_option(up_to.transpose()?));
+    let rows = transaction.execute(&delete).await?.rows_affected();
+    Ok((rows > 0).then_some(rows))
 }

@@ -1,5 +1,6 @@
 //! Shipments: rollups, charges, notifications, blocks and marks, in one transaction.
 
+use super::summed::Summed;
 use super::value::{count, moment};
 use super::{days, ledger, notifications};
 use crate::store::entity::{block_keys, blocks, marks, rollups};
@@ -67,7 +68,7 @@ impl UsageStore {
         allowances: &BTreeMap<TenantId, u64>,
     ) -> Result<(), ShipError> {
         let mut strangers = self.known().strangers(&shipment.folded.rollups);
-        let settled = self
+        let (settled, summed) = self
             .write(async |transaction| {
                 for mark in &shipment.marks {
                     advance(transaction, shipment.gateway, mark).await?;
@@ -77,21 +78,28 @@ impl UsageStore {
                 for chunk in rollups.chunks(ROWS) {
                     transaction.execute(&add(chunk)?).await?;
                 }
+                let summed = Summed::read(transaction).await?;
+                summed.add(transaction, &rollups).await?;
                 ledger::charge(transaction, &shipment.folded.charges).await?;
                 notifications::note(transaction, &shipment.folded, allowances).await?;
                 days::prepare(transaction, &days::of(&shipment.blocks)).await?;
                 for block in &shipment.blocks {
                     keep(transaction, block).await?;
                 }
-                Ok::<_, ShipError>(settled)
+                Ok::<_, ShipError>((settled, summed))
             })
             .await?;
         // Only now: what was rolled back is not there.
+        self.learn(settled);
+        self.sum_after(&summed, shipment.folded.newest).await;
+        Ok(())
+    }
+
+    fn learn(&self, settled: Vec<(Room, BTreeSet<String>)>) {
         let mut known = self.known();
         for (room, names) in settled {
             known.learn(room, names.iter().map(String::as_str));
         }
-        Ok(())
     }
 
     /// The methods of a project that the database tells apart in an hour.
@@ -184,43 +192,35 @@ async fn advance(
 
 /// The statement that adds rollups, no two of which have the same names.
 fn add(rollups: &[Rollup]) -> Result<InsertStatement, StoreError> {
-    use rollups::{Column, Entity, METRICS};
-    const NAMES: [Column; 9] = [
-        Column::Hour,
-        Column::Tenant,
-        Column::Project,
-        Column::Key,
-        Column::Chain,
-        Column::Method,
-        Column::Transport,
-        Column::Status,
-        Column::Stream,
-    ];
-    let sums = || METRICS.into_iter().chain([Column::WindowRequests]);
+    use rollups::{Entity, NAMES, counts};
     let mut insert = Query::insert();
-    insert.into_table(Entity).columns(NAMES.into_iter().chain(sums()));
+    insert.into_table(Entity).columns(NAMES.into_iter().chain(counts()));
     for rollup in rollups {
-        let names: [Expr; 9] = [
-            stored(rollup.hour).into(),
-            Uuid::from_u128(rollup.tenant.0).into(),
-            Uuid::from_u128(rollup.project.0).into(),
-            Uuid::from_u128(rollup.key.0).into(),
-            rollup.chain.as_str().into(),
-            rollup.method.as_str().into(),
-            transport_code(rollup.transport).into(),
-            i32::from(rollup.status).into(),
-            i16::from(rollup.stream.code()).into(),
-        ];
-        let values = rollup.metrics.values().into_iter().chain([rollup.window_requests]);
-        let values = names.into_iter().chain(values.map(|value| stored(value).into()));
-        insert.values(values).map_err(misshapen)?;
+        insert.values(values(rollup)).map_err(misshapen)?;
     }
     let there = OnConflict::columns(NAMES)
         .values(
-            sums().map(|sum| (sum, Expr::col((Entity, sum)).add(Expr::col((Alias::new("excluded"), sum))))),
+            counts().map(|sum| (sum, Expr::col((Entity, sum)).add(Expr::col((Alias::new("excluded"), sum))))),
         )
         .to_owned();
     Ok(insert.on_conflict(there).to_owned())
+}
+
+/// The values of a row, in the order of its names and of what is counted.
+pub(super) fn values(rollup: &Rollup) -> impl Iterator<Item = Expr> {
+    let names: [Expr; 9] = [
+        stored(rollup.hour).into(),
+        Uuid::from_u128(rollup.tenant.0).into(),
+        Uuid::from_u128(rollup.project.0).into(),
+        Uuid::from_u128(rollup.key.0).into(),
+        rollup.chain.as_str().into(),
+        rollup.method.as_str().into(),
+        transport_code(rollup.transport).into(),
+        i32::from(rollup.status).into(),
+        i16::from(rollup.stream.code()).into(),
+    ];
+    let counts = rollup.metrics.values().into_iter().chain([rollup.window_requests]);
+    names.into_iter().chain(counts.map(|value| stored(value).into()))
 }
 
 /// Stores a block in place of one with the same id.

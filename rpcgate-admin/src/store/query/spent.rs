@@ -1,12 +1,14 @@
 //! What was used in a window, by project.
 
-use super::shipment::stored;
-use crate::store::entity::rollups::{Column, Entity};
+use super::source::{Source, over};
+use super::summed::Summed;
+use super::sums::Names;
+use crate::store::entity::rollups::Column;
 use crate::store::{StoreError, UsageStore};
 use crate::usage::Window;
 use rpcgate_core::caller::{ProjectId, TenantId};
-use sea_orm::sea_query::ExprTrait;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::sea_query::{Expr, ExprTrait, SelectStatement};
+use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -45,34 +47,40 @@ impl UsageStore {
         project: Option<ProjectId>,
         window: &Window,
     ) -> Result<BTreeMap<ProjectId, Spent>, StoreError> {
-        self.read(async |database| {
-            let mut sums = Entity::find()
-                .select_only()
-                .column(Column::Project)
-                // PostgreSQL's sum of bigints is no bigint.
-                .column_as(Column::Requests.sum().cast_as("bigint"), "calls")
-                .column_as(Column::WindowRequests.sum().cast_as("bigint"), "admitted")
-                .column_as(Column::BillableUnits.sum().cast_as("bigint"), "units")
-                // The hours one by one: see `part` of a usage view.
-                .filter(Column::Hour.is_in(window.hours().map(stored)))
-                .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
-                .group_by(Column::Project);
-            if let Some(project) = project {
-                sums = sums.filter(Column::Project.eq(Uuid::from_u128(project.0)));
-            }
-            let rows: Vec<(Uuid, i64, i64, i64)> = sums.into_tuple().all(database).await?;
-            let read = |(project, requests, admitted, units): (Uuid, i64, i64, i64)| {
-                let spent = Spent {
-                    requests: requests.unsigned_abs(),
-                    admitted: admitted.unsigned_abs(),
-                    billable_units: units.unsigned_abs(),
-                };
-                (ProjectId(project.as_u128()), spent)
+        self.look(async |database| {
+            let summed = Summed::read(database).await?;
+            let names = Names { project: true, ..Names::default() };
+            let sources = Source::all(&summed, tenant, &window.hours(), names, false);
+            let parts = sources.iter().map(|source| {
+                let mut part = sums(source.select());
+                part.and_where_option(
+                    project.map(|project| Expr::col(Column::Project).eq(Uuid::from_u128(project.0))),
+                );
+                part
+            });
+            let rows = database.query_all(&sums(over(parts))).await?;
+            let read = |row: QueryResult| {
+                let count = |at| Ok::<_, DbErr>(row.try_get_by_index::<i64>(at)?.unsigned_abs());
+                let spent = Spent { requests: count(1)?, admitted: count(2)?, billable_units: count(3)? };
+                Ok((ProjectId(row.try_get_by_index::<Uuid>(0)?.as_u128()), spent))
             };
-            Ok(rows.into_iter().map(read).collect())
+            rows.into_iter().map(read).collect()
         })
         .await
     }
+}
+
+/// What is counted, in the order of [`Spent`].
+const COUNTS: [Column; 3] = [Column::Requests, Column::WindowRequests, Column::BillableUnits];
+
+/// The same for each project: its identifier, and sums that are called as their columns are.
+fn sums(mut select: SelectStatement) -> SelectStatement {
+    select.column(Column::Project).group_by_col(Column::Project);
+    for count in COUNTS {
+        // PostgreSQL's sum of bigints is no bigint.
+        select.expr_as(Expr::col(count).sum().cast_as("bigint"), count);
+    }
+    select
 }
 
 #[cfg(test)]

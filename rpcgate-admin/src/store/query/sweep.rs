@@ -3,10 +3,13 @@
 use super::value::moment;
 use super::{attempts, invitations, registrations};
 use crate::store::entity::invitations as invited;
-use crate::store::entity::{attempts as tries, audit, changes, confirmations, refreshes, sessions, solved};
+use crate::store::entity::{
+    attempts as tries, audit, changes, confirmations, notification_reads, refreshes, sessions, solved,
+};
+use crate::store::error::Leave;
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait};
 use std::time::Duration;
 
@@ -52,60 +55,130 @@ pub(super) async fn remove<E: EntityTrait>(
     Ok(E::delete_many().filter(id.in_subquery(some)).exec(transaction).await?.rows_affected)
 }
 
+/// The same where two columns name a row.
+pub(super) async fn remove_pairs<E: EntityTrait>(
+    transaction: &DatabaseTransaction,
+    [first, second]: [E::Column; 2],
+    old: Condition,
+    limit: u64,
+) -> Result<u64, StoreError> {
+    let some = E::find().select_only().columns([first, second]).filter(old).limit(limit).into_query();
+    let row = Expr::tuple([Expr::col(first), Expr::col(second)]);
+    Ok(E::delete_many().filter(row.in_subquery(some)).exec(transaction).await?.rows_affected)
+}
+
 impl Store {
     /// Removes what has expired: sessions and tokens, what was counted for a lock that is over, solutions that nobody
     /// can use again, accounts that were not confirmed within 7 days, entries of the audit and notes of who has read
     /// what after 400 days, changes after an hour. It goes in small steps, each a transaction of its own, so that other
     /// writes hardly wait; what is done when it fails stays done.
     ///
+    /// Any program may do this at any time: where another is at it, this one leaves it to that.
+    ///
     /// # Errors
     /// [`StoreError::Away`].
     pub async fn sweep(&self, now: Time) -> Result<Swept, StoreError> {
+        let mut swept = Swept::default();
+        Leave::failed(self.go_through(&mut swept, now).await)?;
+        Ok(swept)
+    }
+
+    async fn go_through(&self, swept: &mut Swept, now: Time) -> Result<(), Leave> {
         let over = |expires_at: &dyn Fn(i64) -> Expr| Condition::all().add(expires_at(moment(now)));
         let ended = over(&|now| sessions::Column::ExpiresAt.lte(now));
         let unused = over(&|now| confirmations::Column::ExpiresAt.lte(now));
         let expired = over(&|now| refreshes::Column::ExpiresAt.lte(now));
         let kept = i64::try_from(AUDIT.as_micros()).unwrap_or(i64::MAX);
         let past = over(&|now| audit::Column::At.lte(now - kept));
+        let forgotten = over(&|now| notification_reads::Column::ReadAt.lt(now.saturating_sub(kept)));
         let told = self.old_changes(now).await?;
-        Ok(Swept {
-            confirmations: self.all::<confirmations::Entity>(confirmations::Column::UserId, unused).await?,
-            invitations: self.all::<invited::Entity>(invited::Column::Id, invitations::is_over(now)).await?,
-            sessions: self.all::<sessions::Entity>(sessions::Column::Id, ended).await?,
-            refreshes: self.all::<refreshes::Entity>(refreshes::Column::Hash, expired).await?,
-            attempts: self.all::<tries::Entity>(tries::Column::Id, attempts::is_old(now)).await?,
-            solved: self.all::<solved::Entity>(solved::Column::Digest, registrations::is_stale(now)).await?,
-            accounts: self.unconfirmed(now).await?,
-            audit: self.all::<audit::Entity>(audit::Column::Number, past).await?,
-            changes: self.all::<changes::Entity>(changes::Column::Number, told).await?,
-            reads: self.forget_read(moment(now).saturating_sub(kept)).await?,
-        })
+        let gone = invitations::is_over(now);
+        self.all::<confirmations::Entity>(&mut swept.confirmations, confirmations::Column::UserId, unused)
+            .await?;
+        self.all::<invited::Entity>(&mut swept.invitations, invited::Column::Id, gone).await?;
+        self.all::<sessions::Entity>(&mut swept.sessions, sessions::Column::Id, ended).await?;
+        self.all::<refreshes::Entity>(&mut swept.refreshes, refreshes::Column::Hash, expired).await?;
+        self.all::<tries::Entity>(&mut swept.attempts, tries::Column::Id, attempts::is_old(now)).await?;
+        let stale = registrations::is_stale(now);
+        self.all::<solved::Entity>(&mut swept.solved, solved::Column::Digest, stale).await?;
+        self.unconfirmed(&mut swept.accounts, now).await?;
+        self.all::<audit::Entity>(&mut swept.audit, audit::Column::Number, past).await?;
+        self.all::<changes::Entity>(&mut swept.changes, changes::Column::Number, told).await?;
+        self.forgotten(&mut swept.reads, forgotten).await
     }
 
-    /// Removes all rows that are `old`: how many.
-    async fn all<E: EntityTrait>(&self, id: E::Column, old: Condition) -> Result<u64, StoreError> {
-        let mut removed = 0;
+    /// Removes all rows that are `old`.
+    async fn all<E: EntityTrait>(
+        &self,
+        removed: &mut u64,
+        id: E::Column,
+        old: Condition,
+    ) -> Result<(), Leave> {
         loop {
             let step = self
-                .transact(async |transaction| remove::<E>(transaction, id, old.clone(), STEP).await)
+                .retire(async |transaction| remove::<E>(transaction, id, old.clone(), STEP).await)
                 .await?;
-            removed += step;
+            *removed += step;
             if step < STEP {
-                return Ok(removed);
+                return Ok(());
             }
         }
     }
 
-    async fn unconfirmed(&self, now: Time) -> Result<u64, StoreError> {
-        let mut removed = 0;
+    async fn unconfirmed(&self, removed: &mut u64, now: Time) -> Result<(), Leave> {
         loop {
             let step = self
-                .transact(async |transaction| registrations::remove_unconfirmed(transaction, now, STEP).await)
+                .retire(async |transaction| registrations::remove_unconfirmed(transaction, now, STEP).await)
                 .await?;
-            removed += step;
+            *removed += step;
             if step < STEP {
-                return Ok(removed);
+                return Ok(());
             }
         }
+    }
+
+    async fn forgotten(&self, removed: &mut u64, old: Condition) -> Result<(), Leave> {
+        use notification_reads::Column::{Notification, UserId};
+        loop {
+            let step = self
+                .retire(async |transaction| {
+                    let names = [UserId, Notification];
+                    remove_pairs::<notification_reads::Entity>(transaction, names, old.clone(), STEP).await
+                })
+                .await?;
+            *removed += step;
+            if step < STEP {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(have_postgres)]
+mod tests {
+    use super::*;
+    use crate::store::server::Turn;
+    use crate::store::site::Site;
+
+    /// Enough for a server that answers, on a loaded machine too.
+    const ENOUGH: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn where_another_sweeps_this_one_leaves_it_to_that_and_writes_go_on() {
+        let site = Site::server();
+        let (one, other) =
+            (site.store_within(ENOUGH).await.unwrap(), site.store_within(ENOUGH).await.unwrap());
+        for second in 0..3 {
+            one.switch_chain("toy", true, Time::from_secs(second)).await.unwrap();
+        }
+        let later = Time::from_secs(9 * 3_600);
+        let swept = one.database.transact_alone(Turn::Sweep, async |_| {
+            let swept = other.sweep(later).await?;
+            other.switch_chain("toy", false, Time::from_secs(3)).await?;
+            Ok::<_, StoreError>(swept)
+        });
+        assert_eq!(swept.await.unwrap(), Some(Swept::default()));
+        assert_eq!(other.sweep(later).await.unwrap().changes, 3, "all but the newest");
     }
 }

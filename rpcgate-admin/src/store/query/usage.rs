@@ -1,19 +1,23 @@
 //! The usage view.
 
 use super::shipment::{TRANSPORTS, stored, transport_code};
+use super::source::{Source, over};
+use super::summed::Summed;
+use super::sums::{DAY, Names};
 use super::value::{moment, time, unreadable};
 use crate::store::entity::block_keys;
-use crate::store::entity::rollups::{Column, Entity, METRICS};
+use crate::store::entity::rollups::{Column, METRICS};
 use crate::store::{StoreError, UsageStore};
 use crate::usage::{Cell, Group, Metrics, Stream, UsageAsk, UsageRow, UsageView};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::{Alias, Condition, Expr, ExprTrait, Func, Order, Query, SelectStatement};
+use sea_orm::sea_query::{
+    Condition, DynIden, Expr, ExprTrait, Func, IntoIden, Order, Query, SelectStatement,
+};
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, QueryResult};
 use uuid::Uuid;
 
 const HOUR: u64 = 3_600;
-const DAY: u64 = 24;
 
 /// What the number of the day is selected as, which no column is called.
 const DAY_NUMBER: &str = "day_number";
@@ -25,14 +29,15 @@ impl UsageStore {
     /// [`StoreError::Away`].
     pub async fn usage(&self, ask: &UsageAsk) -> Result<UsageView, StoreError> {
         self.look(async |database| {
-            let found = database.query_all(&rows(ask)).await?;
+            let summed = Summed::read(database).await?;
+            let found = database.query_all(&Plan::rows(ask, &summed).first()).await?;
             let limit = ask.limit() as usize;
             let truncated = found.len() > limit;
             let rows: Vec<UsageRow> =
                 found.iter().take(limit).map(|row| read(ask, row)).collect::<Result<_, _>>()?;
             let mut totals = Metrics::default();
             if truncated {
-                if let Some(row) = database.query_one(&sums(ask, false)).await? {
+                if let Some(row) = database.query_one(&Plan::totals(ask, &summed).all()).await? {
                     totals = metrics(&row, 0)?;
                 }
             } else {
@@ -56,74 +61,149 @@ impl UsageStore {
     }
 }
 
-/// The sums of what is asked for, in one row. `by_method`: each row will be of one method, so that the bytes of ended
-/// streams are in rows of their own and may be shown; elsewhere they are left out, for they repeat what other rows
-/// have (specification, "Meaning of counters").
-fn sums(ask: &UsageAsk, by_method: bool) -> SelectStatement {
-    let mut select = Query::select();
-    select.from(Entity).cond_where(part(ask));
-    for column in METRICS {
-        // PostgreSQL's sum of bigints is no bigint.
-        select.expr(value(column, by_method).sum().cast_as("bigint"));
-    }
-    select
+/// A name by which rows are grouped.
+#[derive(Clone, Copy)]
+enum Name {
+    Column(Column),
+    Day,
 }
 
-/// One more row than may be shown, to see whether there are more.
-fn rows(ask: &UsageAsk) -> SelectStatement {
-    let by_method = ask.group_by().contains(&Group::Method);
-    let mut select = sums(ask, by_method);
-    for group in ask.group_by() {
-        match group {
-            Group::Hour => by(&mut select, Column::Hour),
-            Group::Day => {
-                // Grouped by its name: PostgreSQL takes two parameters for two different numbers.
-                let day = Alias::new(DAY_NUMBER);
-                select.expr_as(Expr::col(Column::Hour).div(stored(DAY)), day.clone());
-                select.group_by_col(day.clone()).order_by(day, Order::Asc)
+impl Name {
+    /// Those of a question, in the order of its groups.
+    fn all(ask: &UsageAsk) -> Vec<Name> {
+        let mut names = Vec::new();
+        for group in ask.group_by() {
+            names.push(match group {
+                Group::Hour => Name::Column(Column::Hour),
+                Group::Day => Name::Day,
+                Group::Chain => Name::Column(Column::Chain),
+                Group::Method => Name::Column(Column::Method),
+                Group::Key => Name::Column(Column::Key),
+                Group::Project => Name::Column(Column::Project),
+                Group::Transport => Name::Column(Column::Transport),
+                Group::Status => Name::Column(Column::Status),
+            });
+            if *group == Group::Method {
+                names.push(Name::Column(Column::Stream));
             }
-            Group::Chain => by(&mut select, Column::Chain),
-            Group::Method => by(by(&mut select, Column::Method), Column::Stream),
-            Group::Key => by(&mut select, Column::Key),
-            Group::Project => by(&mut select, Column::Project),
-            Group::Transport => by(&mut select, Column::Transport),
-            Group::Status => by(&mut select, Column::Status),
-        };
+        }
+        names
     }
-    let all = METRICS.into_iter().map(|column| value(column, by_method)).reduce(ExprTrait::add);
-    if let Some(all) = all {
-        select.and_having(Func::sum(all).gt(0));
+
+    /// What it is selected as.
+    fn iden(self) -> DynIden {
+        match self {
+            Name::Column(column) => column.into_iden(),
+            Name::Day => DAY_NUMBER.into_iden(),
+        }
     }
-    select.limit(u64::from(ask.limit()) + 1);
-    select
 }
 
-fn by(select: &mut SelectStatement, column: Column) -> &mut SelectStatement {
-    select.column(column).group_by_col(column).order_by(column, Order::Asc)
+/// Where an answer comes from, and what stands in its rows: the metrics, and then the names.
+struct Plan<'a> {
+    ask: &'a UsageAsk,
+    sources: Vec<Source>,
+    names: Vec<Name>,
+    /// Each row will be of one method, so that the bytes of ended streams are in rows of their own and may be shown;
+    /// elsewhere they are left out, for they repeat what other rows have (specification, "Meaning of counters").
+    by_method: bool,
 }
 
-fn value(column: Column, by_method: bool) -> Expr {
-    let is_bytes = matches!(column, Column::RequestBytes | Column::ResponseBytes);
-    if by_method || !is_bytes {
-        return Expr::col(column);
+impl<'a> Plan<'a> {
+    /// One row of the sums of what is asked for.
+    fn totals(ask: &'a UsageAsk, summed: &Summed) -> Self {
+        let names = Names::of(ask.part(), &[]);
+        let sources = Source::all(summed, ask.tenant(), &ask.window().hours(), names, false);
+        Plan { ask, sources, names: Vec::new(), by_method: false }
     }
-    let ended = Column::Stream.eq(i16::from(Stream::Disconnect.code()));
-    Expr::case(ended, 0i64).finally(Expr::col(column)).into()
+
+    fn rows(ask: &'a UsageAsk, summed: &Summed) -> Self {
+        let names = Names::of(ask.part(), ask.group_by());
+        let by_hour = ask.group_by().contains(&Group::Hour);
+        let sources = Source::all(summed, ask.tenant(), &ask.window().hours(), names, by_hour);
+        let by_method = ask.group_by().contains(&Group::Method);
+        Plan { ask, sources, names: Name::all(ask), by_method }
+    }
+
+    /// The rows in any order, and all of them. What several sources have is summed in each first, for that is where the
+    /// many rows are.
+    fn all(&self) -> SelectStatement {
+        if let [only] = &self.sources[..] {
+            return self.of(only, false);
+        }
+        let mut select = over(self.sources.iter().map(|source| self.of(source, true)));
+        for column in METRICS {
+            select.expr(sum(Expr::col(column)));
+        }
+        for name in &self.names {
+            select.column(name.iden()).group_by_col(name.iden());
+        }
+        select
+    }
+
+    /// One more row than may be shown, to see whether there are more.
+    fn first(&self) -> SelectStatement {
+        let mut select = self.all();
+        for name in &self.names {
+            select.order_by(name.iden(), Order::Asc);
+        }
+        let is_one = self.sources.len() == 1;
+        let value = |column| if is_one { self.value(column) } else { Expr::col(column) };
+        if let Some(all) = METRICS.into_iter().map(value).reduce(ExprTrait::add) {
+            select.and_having(Func::sum(all).gt(0));
+        }
+        select.limit(u64::from(self.ask.limit()) + 1);
+        select
+    }
+
+    /// What one source has, the metrics under their own names if they are `named`.
+    fn of(&self, source: &Source, named: bool) -> SelectStatement {
+        let mut select = source.select();
+        select.cond_where(part(self.ask));
+        for column in METRICS {
+            let metric = sum(self.value(column));
+            if named {
+                select.expr_as(metric, column)
+            } else {
+                select.expr(metric)
+            };
+        }
+        for name in &self.names {
+            match name {
+                Name::Column(column) => select.column(*column),
+                Name::Day => select.expr_as(Expr::col(Column::Hour).div(stored(DAY)), DAY_NUMBER),
+            };
+            // By what it is selected as: PostgreSQL takes two parameters for two different numbers.
+            select.group_by_col(name.iden());
+        }
+        select
+    }
+
+    fn value(&self, column: Column) -> Expr {
+        let is_bytes = matches!(column, Column::RequestBytes | Column::ResponseBytes);
+        if self.by_method || !is_bytes {
+            return Expr::col(column);
+        }
+        let ended = Expr::col(Column::Stream).eq(i16::from(Stream::Disconnect.code()));
+        Expr::case(ended, 0i64).finally(Expr::col(column)).into()
+    }
 }
 
-/// The rollups that are asked about.
+/// PostgreSQL's sum of bigints is no bigint.
+fn sum(value: Expr) -> Expr {
+    value.sum().cast_as("bigint")
+}
+
+/// Which rows of a tenant are asked about.
 fn part(ask: &UsageAsk) -> Condition {
     let only = ask.part();
-    // The hours one by one: together with the tenant each is one place in the table, while a range of hours is the
-    // rows of all tenants.
+    let is = |column: Column| Expr::col(column);
     Condition::all()
-        .add(Column::Hour.is_in(ask.window().hours().map(stored)))
-        .add(Column::Tenant.eq(Uuid::from_u128(ask.tenant().0)))
-        .add_option(only.project.map(|project| Column::Project.eq(Uuid::from_u128(project.0))))
-        .add_option(only.chain.as_deref().map(|chain| Column::Chain.eq(chain)))
-        .add_option(only.method.as_deref().map(|method| Column::Method.eq(method)))
-        .add_option(only.key.map(|key| Column::Key.eq(Uuid::from_u128(key.0))))
-        .add_option(only.transport.map(|transport| Column::Transport.eq(transport_code(transport))))
+        .add_option(only.project.map(|project| is(Column::Project).eq(Uuid::from_u128(project.0))))
+        .add_option(only.chain.as_deref().map(|chain| is(Column::Chain).eq(chain)))
+        .add_option(only.method.as_deref().map(|method| is(Column::Method).eq(method)))
+        .add_option(only.key.map(|key| is(Column::Key).eq(Uuid::from_u128(key.0))))
+        .add_option(only.transport.map(|transport| is(Column::Transport).eq(transport_code(transport))))
 }
 
 /// The metrics that stand in a row from the column `at` on.
@@ -221,12 +301,21 @@ mod tests {
     async fn a_view_goes_straight_to_the_hours_of_its_tenant() {
         let dir = TempDir::new().unwrap();
         let store = UsageStore::open(&url_of(&dir.path().join("rpcgate.db")), true).await.unwrap();
-        let all = UsageAsk::new(TenantId(1), Window::of(Period::Month, Time::from_secs(1_800_000_000)));
+        let now = Time::from_secs(1_800_000_000);
+        let all = UsageAsk::new(TenantId(1), Window::of(Period::Month, now));
         let all = all.grouped(&[Group::Day, Group::Method]).unwrap();
         let key = "SEARCH rollups USING PRIMARY KEY (hour=? AND tenant=?";
-        assert_eq!(plan(&store, &sums(&all, false)).await, format!("{key})"));
-        assert_eq!(plan(&store, &rows(&all)).await, format!("{key})"));
         let project = Only { project: Some(ProjectId(1)), ..Only::default() };
-        assert_eq!(plan(&store, &rows(&all.only(project))).await, format!("{key} AND project=?)"));
+        let one = all.clone().only(project);
+        let nothing = Summed::default();
+        assert_eq!(plan(&store, &Plan::totals(&all, &nothing).all()).await, format!("{key})"));
+        assert_eq!(plan(&store, &Plan::rows(&all, &nothing).first()).await, format!("{key})"));
+        assert_eq!(plan(&store, &Plan::rows(&one, &nothing).first()).await, format!("{key} AND project=?)"));
+
+        let all_days = Summed::at(now.hour() + 1, TenantId(0), 0);
+        let key = "SEARCH sums USING PRIMARY KEY (level=? AND hour=? AND tenant=?";
+        assert_eq!(plan(&store, &Plan::totals(&all, &all_days).all()).await, format!("{key})"));
+        assert_eq!(plan(&store, &Plan::rows(&all, &all_days).first()).await, format!("{key})"));
+        assert_eq!(plan(&store, &Plan::rows(&one, &all_days).first()).await, format!("{key} AND project=?)"));
     }
 }

@@ -174,6 +174,49 @@ async fn a_revoked_key_is_refused_within_a_second() {
     running.await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_nudges_has_the_feed_looked_at_at_once_however_seldom_that_is_done_otherwise() {
+    let house = House::new();
+    let closing = CancellationToken::new();
+    let mut feed = house.feed().await.unwrap();
+    feed.every = Duration::from_secs(3_600);
+    let nudge = feed.nudge();
+    let running = tokio::spawn(feed.run(closing.clone()));
+    assert!(matches!(house.ask().await, Peek::Known(_)));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    house.revoke();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(matches!(house.peek(), Peek::Known(_)), "nobody has said anything");
+    nudge.notify_one();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(matches!(house.ask().await, Peek::Revoked(_)));
+    closing.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nudge_that_comes_while_the_feed_is_looked_at_is_not_lost_and_many_are_one() {
+    let house = House::new();
+    let closing = CancellationToken::new();
+    let mut feed = house.feed().await.unwrap();
+    feed.every = Duration::from_secs(3_600);
+    let nudge = feed.nudge();
+    let running = tokio::spawn(feed.run(closing.clone()));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let read = || house.office.inner.lock().overlays_read;
+    let before = read();
+    for number in 0..100 {
+        house.put(number % 2 == 0, Change::Chain("eth".into()));
+        nudge.notify_one();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!house.told.lock().last().unwrap().chains["eth"], "the last change is in force");
+    assert!((2..=10).contains(&(read() - before)), "{} looks", read() - before);
+    closing.cancel();
+    running.await.unwrap();
+}
+
 #[tokio::test]
 async fn a_change_of_plans_or_chains_has_the_overlay_read_and_no_other_has() {
     let house = House::new();

@@ -1,12 +1,11 @@
 use super::*;
+use crate::store::ShipError;
 use crate::store::site::Site;
-use crate::store::{Mark, ShipError, Shipment};
 use crate::usage::ask::Only;
-use crate::usage::sample::{self, Deed, HOUR, deed, item, recount};
-use crate::usage::{Amount, Blocks, Fold, UsageAsk, Window};
+use crate::usage::sample::{self, Deed, HOUR, Sender, deed, item, recount};
+use crate::usage::{Amount, UsageAsk, Window};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::seam::ledger::Phase;
 use rpcgate_core::tally::Transport;
@@ -21,32 +20,18 @@ const THEIRS: TenantId = TenantId(2);
 struct Desk {
     _site: Site,
     store: UsageStore,
-    position: u64,
+    sender: Sender,
 }
 
 impl Desk {
     async fn new() -> Self {
         let site = Site::of(module_path!());
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        Desk { _site: site, store, position: 0 }
-    }
-
-    fn pack(&mut self, deeds: &[Deed]) -> Shipment {
-        let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
-        let frames = sample::frames(deeds);
-        sample::take_in(&frames, &mut fold, &mut blocks);
-        let from = self.position;
-        self.position += frames.len() as u64;
-        Shipment {
-            gateway: GatewayId(7),
-            marks: vec![Mark { segment: SegmentId(5), from, to: self.position }],
-            folded: fold.take(),
-            blocks: blocks.take(),
-        }
+        Desk { _site: site, store, sender: Sender::new(7) }
     }
 
     async fn ship(&mut self, deeds: &[Deed]) {
-        let shipment = self.pack(deeds);
+        let shipment = self.sender.pack(deeds);
         self.store.ship(&shipment).await.unwrap();
         // A second time it is known to be there, and nothing is charged again.
         assert!(

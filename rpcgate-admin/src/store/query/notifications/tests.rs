@@ -1,10 +1,8 @@
 use super::*;
+use crate::store::ShipError;
 use crate::store::site::Site;
-use crate::store::{Mark, ShipError, Shipment};
 use crate::usage::notice::Notice::{DailyRequests80, DailyRequests95, DailyRequests100, RateLimitedSpike};
-use crate::usage::sample::{self, Deed, Item, deed, item};
-use crate::usage::{Blocks, Fold};
-use rpcgate_core::journal::{GatewayId, SegmentId};
+use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use rpcgate_core::seam::ledger::Outcome;
 use std::time::Duration;
 
@@ -19,9 +17,8 @@ fn at(secs: u64) -> Time {
 
 /// A gateway, and the usage database that it ships to.
 struct Desk {
-    gateway: u128,
+    sender: Sender,
     store: UsageStore,
-    position: u64,
 }
 
 async fn desks<const MANY: usize>() -> (Site, [Desk; MANY]) {
@@ -29,36 +26,22 @@ async fn desks<const MANY: usize>() -> (Site, [Desk; MANY]) {
     let mut desks = Vec::new();
     for gateway in 0..MANY as u128 {
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        desks.push(Desk { gateway, store, position: 0 });
+        desks.push(Desk { sender: Sender::new(gateway), store });
     }
     let Ok(desks) = desks.try_into() else { panic!("as many as were made") };
     (site, desks)
 }
 
 impl Desk {
-    fn pack(&mut self, deeds: &[Deed]) -> Shipment {
-        let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
-        let frames = sample::frames(deeds);
-        sample::take_in(&frames, &mut fold, &mut blocks);
-        let from = self.position;
-        self.position += frames.len() as u64;
-        Shipment {
-            gateway: GatewayId(self.gateway),
-            marks: vec![Mark { segment: SegmentId(5), from, to: self.position }],
-            folded: fold.take(),
-            blocks: blocks.take(),
-        }
-    }
-
     /// Ships, when each of our tenants may make so many requests in a day.
     async fn ship(&mut self, deeds: &[Deed], allowed: u64) {
-        let shipment = self.pack(deeds);
+        let shipment = self.sender.pack(deeds);
         self.store.ship_noting(&shipment, &each(allowed)).await.unwrap();
     }
 
     /// Ships what nobody's allowance is known of.
     async fn ship_blindly(&mut self, deeds: &[Deed]) {
-        let shipment = self.pack(deeds);
+        let shipment = self.sender.pack(deeds);
         self.store.ship(&shipment).await.unwrap();
     }
 
@@ -117,7 +100,7 @@ async fn parts_of_the_days_requests_are_told_once_each() {
 async fn what_is_used_up_at_once_is_told_at_once_of_the_day_that_it_was_in() {
     let (_site, [mut desk]) = desks().await;
     let last = Time::from_micros(Time::from_secs(20_001 * DAY).micros() - 1);
-    let shipment = desk.pack(&[requests(last, 200), requests(at(DAY), 1)]);
+    let shipment = desk.sender.pack(&[requests(last, 200), requests(at(DAY), 1)]);
     desk.store.ship_noting(&shipment, &each(100)).await.unwrap();
     let all = desk.store.notifications(OURS).await.unwrap();
     let told: Vec<_> = all.iter().map(|one| (one.notice, one.at)).collect();
@@ -157,12 +140,12 @@ async fn of_many_gateways_one_tells_and_none_forgets() {
             for number in 0..10 {
                 let deeds = [requests(at(number), 4), refused(at(number), 2)];
                 loop {
-                    let shipment = desk.pack(&deeds);
+                    let shipment = desk.sender.pack(&deeds);
                     match desk.store.ship_noting(&shipment, &each(120)).await {
                         Ok(()) => break,
                         // The others were in the way for too long: nothing of it was taken.
                         Err(ShipError::Store(StoreError::Away(_))) => {
-                            desk.position = shipment.marks[0].from;
+                            desk.sender.take_back(&shipment);
                         }
                         Err(error) => panic!("{error}"),
                     }

@@ -1,12 +1,11 @@
 use super::*;
 use crate::store::site::Site;
 use crate::usage::ask::Only;
-use crate::usage::sample::{self, Deed, HOUR, Item, deed, item};
-use crate::usage::{Blocks, Cell, Fold, Group, Mark, Metrics, Period, Shipment};
+use crate::usage::sample::{self, Deed, HOUR, Item, Sender, deed, item};
+use crate::usage::{Cell, Group, Metrics, Period};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rpcgate_core::clock::Time;
-use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::seam::ledger::Outcome;
 use std::time::Duration;
 
@@ -16,16 +15,7 @@ const MIDNIGHT: u64 = 500_016;
 async fn shipped(deeds: &[Deed]) -> (Site, UsageStore) {
     let dir = Site::of(module_path!());
     let store = dir.usage_within(Duration::from_secs(60)).await.unwrap();
-    let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
-    let frames = sample::frames(deeds);
-    sample::take_in(&frames, &mut fold, &mut blocks);
-    let shipment = Shipment {
-        gateway: GatewayId(1),
-        marks: vec![Mark { segment: SegmentId(1), from: 0, to: frames.len() as u64 }],
-        folded: fold.take(),
-        blocks: blocks.take(),
-    };
-    store.ship(&shipment).await.unwrap();
+    store.ship(&Sender::new(1).pack(deeds)).await.unwrap();
     (dir, store)
 }
 

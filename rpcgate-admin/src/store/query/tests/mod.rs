@@ -10,6 +10,7 @@ mod members;
 mod notifications;
 mod projects;
 mod sessions;
+mod sweep;
 
 use crate::store::site::Site;
 use crate::store::{

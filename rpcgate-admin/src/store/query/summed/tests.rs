@@ -1,0 +1,287 @@
+use super::*;
+use crate::store::site::Site;
+use crate::store::{Mark, ShipError, Shipment, Spent};
+use crate::usage::ask::{MOST_ROWS, Only};
+use crate::usage::sample::{self, Deed, HOUR, deed, item, recount};
+use crate::usage::{Blocks, Cell, Fold, Group, Metrics, Stream, UsageAsk, Window};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use rpcgate_core::caller::{KeyId, ProjectId};
+use rpcgate_core::journal::{GatewayId, SegmentId};
+use rpcgate_core::tally::Transport;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Four hours before a midnight, so that two whole days are in the hours after it.
+const START: u64 = 500_012;
+const HOURS: Range<u64> = START..START + 60;
+const OURS: TenantId = TenantId(1);
+const THEIRS: TenantId = TenantId(2);
+
+/// A usage database, and a gateway that ships to it.
+struct Desk {
+    site: Site,
+    store: UsageStore,
+    position: u64,
+    /// What was shipped and not removed.
+    deeds: Vec<Deed>,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let site = Site::of(module_path!());
+        let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
+        Desk { site, store, position: 0, deeds: Vec::new() }
+    }
+
+    async fn ship(&mut self, deeds: &[Deed]) {
+        let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
+        let frames = sample::frames(deeds);
+        sample::take_in(&frames, &mut fold, &mut blocks);
+        let from = self.position;
+        self.position += frames.len() as u64;
+        let shipment = Shipment {
+            gateway: GatewayId(7),
+            marks: vec![Mark { segment: SegmentId(5), from, to: self.position }],
+            folded: fold.take(),
+            blocks: blocks.take(),
+        };
+        self.store.ship(&shipment).await.unwrap();
+        let state = self.sums().await;
+        if !deeds.is_empty() {
+            assert!(matches!(self.store.ship(&shipment).await, Err(ShipError::Moved)));
+        }
+        assert_eq!(self.sums().await, state, "a second time it changes nothing");
+        self.deeds.extend_from_slice(deeds);
+    }
+
+    async fn retain(&mut self, hour: u64) {
+        self.store.retain(Time::from_secs(0), Time::from_secs(hour * HOUR)).await.unwrap();
+        self.deeds.retain(|deed| deed.arrival.hour() >= hour);
+        let old = format!("hour < {hour}");
+        assert_eq!(self.number(&format!("SELECT count(*) FROM sums WHERE {old}")).await, 0);
+        assert_eq!(self.number(&format!("SELECT count(*) FROM rollups WHERE {old}")).await, 0);
+    }
+
+    async fn number(&self, sql: &str) -> i64 {
+        let sql = format!("SELECT CAST(({sql}) AS bigint)");
+        let row = self.store.read(async |database| {
+            let ask = sea_orm::Statement::from_string(database.get_database_backend(), sql);
+            Ok(database.query_one_raw(ask).await?)
+        });
+        row.await.unwrap().unwrap().try_get_by_index(0).unwrap()
+    }
+
+    async fn execute(&self, sql: &str) {
+        let transaction = self.store.database.begin().await.unwrap();
+        transaction.execute_unprepared(sql).await.unwrap();
+        transaction.commit().await.unwrap();
+    }
+
+    /// Numbers that change with the sums.
+    async fn sums(&self) -> (i64, i64) {
+        let all =
+            "SELECT coalesce(sum(requests + ws_messages + request_bytes + window_requests), 0) FROM sums";
+        (self.number("SELECT count(*) FROM sums").await, self.number(all).await)
+    }
+
+    async fn finish(&self, rows: u64) {
+        while self.store.sum(HOURS.end, rows).await.unwrap() {}
+    }
+
+    async fn check(&self, tenant: TenantId, hours: &Range<u64>, only: &Only, groups: &[Group]) {
+        let window = Window::between(Time::from_secs(hours.start * HOUR), Time::from_secs(hours.end * HOUR));
+        let ask = UsageAsk::new(tenant, window.unwrap()).only(only.clone()).grouped(groups).unwrap();
+        let context = format!("{tenant} {hours:?} {only:?} {groups:?}");
+        let rows = recount(&self.deeds, tenant, hours, only, groups);
+        let totals = recount(&self.deeds, tenant, hours, only, &[]);
+        let totals = totals.into_values().next().unwrap_or_default();
+        for limit in [MOST_ROWS, 1] {
+            let view = self.store.usage(&ask.clone().limited(limit).unwrap()).await.unwrap();
+            let seen: Vec<_> = view.rows.into_iter().map(|row| (row.cells, row.metrics)).collect();
+            let counted: Vec<_> =
+                rows.iter().take(limit as usize).map(|(cells, row)| (cells.clone(), *row)).collect();
+            assert_eq!(seen, counted, "{context}");
+            assert_eq!(view.truncated, rows.len() > limit as usize, "{context}");
+            assert_eq!(view.totals, totals, "{context}");
+        }
+    }
+
+    async fn check_spent(&self, tenant: TenantId, hours: &Range<u64>) {
+        let mut expected: BTreeMap<ProjectId, Spent> = BTreeMap::new();
+        for (cells, row) in recount(&self.deeds, tenant, hours, &Only::default(), &[Group::Project]) {
+            let [Cell::Project(project)] = cells[..] else { panic!("{cells:?}") };
+            let Metrics { requests, billable_units, .. } = row;
+            expected.insert(project, Spent { requests, billable_units, admitted: 0 });
+        }
+        for deed in self.deeds.iter().filter(|deed| deed.tenant == tenant) {
+            if hours.contains(&deed.arrival.hour()) && (deed.windowed > 0 || !deed.items.is_empty()) {
+                expected.entry(deed.project).or_default().admitted += u64::from(deed.windowed);
+            }
+        }
+        let window = Window::between(Time::from_secs(hours.start * HOUR), Time::from_secs(hours.end * HOUR));
+        let found = self.store.spent(tenant, None, &window.unwrap()).await.unwrap();
+        assert_eq!(found, expected, "{tenant} {hours:?}");
+    }
+
+    /// Compares all kinds of views of some hours with a count.
+    async fn check_all(&self, some: &Range<u64>) {
+        let parts = [
+            Only::default(),
+            Only { project: Some(ProjectId(11)), ..Only::default() },
+            Only { chain: Some("toy".into()), ..Only::default() },
+            Only { key: Some(KeyId(110)), ..Only::default() },
+            Only { transport: Some(Transport::Ws), ..Only::default() },
+        ];
+        let groupings = [
+            &[][..],
+            &[Group::Chain, Group::Method],
+            &[Group::Project, Group::Day],
+            &[Group::Day, Group::Status],
+            &[Group::Key, Group::Transport],
+            &[Group::Hour, Group::Project],
+            &[Group::Hour, Group::Method],
+        ];
+        for (n, groups) in groupings.into_iter().enumerate() {
+            self.check(OURS, &HOURS, &Only::default(), groups).await;
+            self.check(OURS, some, &parts[n % parts.len()], groups).await;
+            self.check(THEIRS, some, &parts[(n + 2) % parts.len()], groups).await;
+        }
+        for hours in [&HOURS, some] {
+            self.check_spent(OURS, hours).await;
+            self.check_spent(THEIRS, hours).await;
+        }
+    }
+}
+
+#[test]
+fn views_are_what_a_count_gives_however_far_sums_have_come_and_whatever_comes_late() {
+    let step = (0usize..120, any::<bool>(), (0u64..66, 1u64..40));
+    let given = (
+        sample::deeds(HOURS, 1..240),
+        any::<bool>(),
+        prop::collection::vec(step, 1..5),
+        (0u64..62, 1u64..62),
+        prop::option::of(0u64..62),
+    );
+    let config = Config { cases: 10, failure_persistence: None, max_shrink_iters: 64, ..Config::default() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    TestRunner::new(config)
+        .run(&given, |(mut deeds, in_order, steps, (first, length), kept)| {
+            runtime.block_on(async {
+                if in_order {
+                    deeds.sort_by_key(|deed| deed.arrival);
+                }
+                let some = START + first..START + first + length;
+                let mut desk = Desk::new().await;
+                let mut rest = deeds.as_slice();
+                for (many, sums, (over, rows)) in steps {
+                    let (part, after) = rest.split_at(many.min(rest.len()));
+                    rest = after;
+                    desk.ship(part).await;
+                    if sums {
+                        desk.store.sum(START + over, rows).await.unwrap();
+                    }
+                    desk.check_all(&some).await;
+                }
+                if let Some(kept) = kept {
+                    desk.retain(START + kept).await;
+                    desk.check_all(&some).await;
+                }
+                // A gateway that was away for long: some of it is older than what was removed.
+                desk.ship(rest).await;
+                desk.check_all(&some).await;
+                desk.finish(9).await;
+                desk.check_all(&some).await;
+            });
+            Ok(())
+        })
+        .unwrap();
+}
+
+/// A call of each of two tenants' keys in every hour.
+fn every_hour() -> Vec<Deed> {
+    let calls = HOURS.flat_map(|hour| {
+        [110, 111, 120, 210]
+            .map(|key| deed(key, Time::from_secs(hour * HOUR + 7), vec![item("a"), item("b")]))
+    });
+    calls.collect()
+}
+
+#[tokio::test]
+async fn whole_days_and_summed_hours_need_no_rollups() {
+    let mut desk = Desk::new().await;
+    desk.ship(&every_hour()).await;
+    desk.finish(50).await;
+    let groups = [Group::Chain, Group::Method];
+    desk.check(OURS, &HOURS, &Only::default(), &groups).await;
+    desk.execute("DELETE FROM rollups").await;
+    desk.check(OURS, &HOURS, &Only::default(), &groups).await;
+    desk.check(OURS, &HOURS, &Only::default(), &[Group::Hour, Group::Project]).await;
+    desk.check_spent(THEIRS, &HOURS).await;
+    // Keys are told apart only in whole days.
+    let midnight = START.next_multiple_of(24);
+    desk.check(OURS, &(midnight..midnight + 48), &Only::default(), &[Group::Key]).await;
+}
+
+#[tokio::test]
+async fn a_database_from_before_there_were_sums_is_right_at_once_and_summed_by_shipments() {
+    let mut desk = Desk::new().await;
+    desk.ship(&every_hour()).await;
+    desk.execute("DROP TABLE sums").await;
+    desk.execute("DROP TABLE summed").await;
+    desk.execute("DELETE FROM usage_migrations WHERE version = '0003_sums'").await;
+    desk.store.close().await;
+    desk.store = desk.site.usage_within(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(desk.sums().await, (0, 0));
+    desk.check_all(&(START + 3..START + 50)).await;
+    desk.ship(&[deed(110, Time::from_secs((HOURS.end - 1) * HOUR + 600), vec![item("a")])]).await;
+    assert_eq!(desk.number("SELECT hour FROM summed").await as u64, HOURS.end - 1);
+    desk.check_all(&(START + 3..START + 50)).await;
+    let sums = "SELECT sum(requests) FROM sums WHERE level = 5";
+    let rollups = format!("SELECT sum(requests) FROM rollups WHERE hour < {}", HOURS.end - 1);
+    assert_eq!(desk.number(sums).await, desk.number(&rollups).await);
+}
+
+#[tokio::test]
+async fn a_step_takes_so_many_rollups_and_no_tenant_apart() {
+    let mut desk = Desk::new().await;
+    // The last minutes of an hour are left alone, for others who still ship them.
+    let early = Time::from_secs(START * HOUR + 200);
+    let calls = [110, 111, 120, 210].map(|key| deed(key, early, vec![item("a"), item("b")]));
+    desk.ship(&calls).await;
+    desk.ship(&[deed(110, Time::from_secs((START + 1) * HOUR + 299), vec![item("a")])]).await;
+    let reached = async |desk: &Desk| {
+        let hour = desk.number("SELECT hour FROM summed").await as u64;
+        (hour, desk.number("SELECT count(*) FROM sums WHERE level = 5").await)
+    };
+    assert_eq!(reached(&desk).await, (START, 0));
+    // Six rows of the first tenant, then two of the second.
+    assert!(desk.store.sum(START + 1, 4).await.unwrap());
+    assert_eq!(reached(&desk).await, (START, 0), "nothing lies before the first tenant");
+    assert!(desk.store.sum(START + 1, 4).await.unwrap());
+    assert_eq!(reached(&desk).await, (START, 6));
+    desk.check_all(&(START..START + 2)).await;
+    assert!(!desk.store.sum(START + 1, 4).await.unwrap());
+    assert_eq!(reached(&desk).await, (START + 1, 8));
+    assert!(!desk.store.sum(START + 1, 4).await.unwrap());
+    desk.check_all(&(START..START + 2)).await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_stream_counts_its_bytes_only_by_method_also_in_sums() {
+    let mut desk = Desk::new().await;
+    let end = Deed {
+        phase: rpcgate_core::seam::ledger::Phase::End,
+        transport: Transport::Ws,
+        ..deed(110, Time::from_secs(START * HOUR), vec![item("x")])
+    };
+    desk.ship(&[end, deed(110, Time::from_secs(START * HOUR), vec![item("a")])]).await;
+    desk.finish(10).await;
+    desk.check_all(&(START..START + 4)).await;
+    let window = Window::between(Time::from_secs(START * HOUR), Time::from_secs((START + 1) * HOUR)).unwrap();
+    let ask = UsageAsk::new(OURS, window).grouped(&[Group::Method]).unwrap();
+    let rows = desk.store.usage(&ask).await.unwrap().rows;
+    assert_eq!(rows[0].cells, [Cell::Method("WS:disconnect".into(), Stream::Disconnect)]);
+    assert_eq!(rows[0].metrics.request_bytes, 100);
+}

@@ -1,0 +1,154 @@
+//! TLS on the way to Redis: `rediss://`, and the files that parameters of the URL may name.
+//!
+//! A server is trusted if its certificate is for the name in the URL and comes from one of the web's authorities, which
+//! are compiled in, or, with `?sslrootcert=/file`, from one of those in that file and nobody else. `sslcert` and
+//! `sslkey` name what this gateway shows if the server wants to know who comes.
+
+use super::BadRedis;
+use redis::{Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, TlsCertificates};
+use rustls::crypto::{CryptoProvider, ring};
+use std::borrow::Cow;
+use std::fs;
+
+const ROOTS: &str = "sslrootcert";
+const CERTIFICATE: &str = "sslcert";
+const KEY: &str = "sslkey";
+
+/// What stands for a file where the web's authorities will do.
+const SYSTEM: &str = "system";
+
+/// What every file of certificates has in it.
+const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
+/// The client for `url`. Files are read here, and not again.
+pub(super) fn client(url: &str) -> Result<Client, BadRedis> {
+    let (url, files) = Files::take(url);
+    // What the library says of a bad URL may quote its password.
+    let bad = |error: redis::RedisError| BadRedis(format!("not a Redis URL ({:?})", error.kind()));
+    let info = url.into_connection_info().map_err(bad)?;
+    match info.addr() {
+        ConnectionAddr::TcpTls { .. } => {
+            if CryptoProvider::get_default().is_none() {
+                // Another may have been put there in between, which is as good.
+                let _ = ring::default_provider().install_default();
+            }
+            let certificates = files.read()?;
+            let unusable = |error| BadRedis(format!("has certificates that cannot be used: {error}"));
+            Client::build_with_tls(info, certificates).map_err(unusable)
+        }
+        _ if files == Files::default() => Client::open(info).map_err(bad),
+        _ => Err(BadRedis("names certificates, but asks for no TLS: write rediss://".into())),
+    }
+}
+
+/// The files that a URL names.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Files {
+    roots: Option<String>,
+    certificate: Option<String>,
+    key: Option<String>,
+}
+
+impl Files {
+    /// Takes them out of a URL.
+    fn take(url: &str) -> (Cow<'_, str>, Self) {
+        let mut files = Files::default();
+        let Some((head, query)) = url.split_once('?') else { return (url.into(), files) };
+        let mut kept = Vec::new();
+        for pair in query.split('&') {
+            let place = match pair.split('=').next() {
+                Some(ROOTS) => &mut files.roots,
+                Some(CERTIFICATE) => &mut files.certificate,
+                Some(KEY) => &mut files.key,
+                _ => {
+                    kept.push(pair);
+                    continue;
+                }
+            };
+            *place = form_urlencoded::parse(pair.as_bytes()).next().map(|(_, file)| file.into_owned());
+        }
+        let head = if kept.is_empty() { head.to_owned() } else { format!("{head}?{}", kept.join("&")) };
+        (head.into(), files)
+    }
+
+    fn read(self) -> Result<TlsCertificates, BadRedis> {
+        let roots = self.roots.filter(|file| file != SYSTEM);
+        let root_cert = roots.map(|file| certificates(ROOTS, &file)).transpose()?;
+        let client_tls = match (self.certificate, self.key) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some(ClientTlsConfig {
+                client_cert: certificates(CERTIFICATE, &certificate)?,
+                client_key: bytes(KEY, &key)?,
+            }),
+            _ => return Err(BadRedis(format!("has only one of {CERTIFICATE} and {KEY}"))),
+        };
+        Ok(TlsCertificates { client_tls, root_cert })
+    }
+}
+
+fn bytes(name: &str, file: &str) -> Result<Vec<u8>, BadRedis> {
+    fs::read(file).map_err(|error| BadRedis(format!("{name}={file}: {error}")))
+}
+
+/// An empty file would be taken for one that trusts nobody.
+fn certificates(name: &str, file: &str) -> Result<Vec<u8>, BadRedis> {
+    let bytes = bytes(name, file)?;
+    let has_any = bytes.windows(BEGIN.len()).any(|part| part == BEGIN);
+    if has_any { Ok(bytes) } else { Err(BadRedis(format!("{name}={file}: holds no certificate"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(query: &str) -> (String, Files) {
+        let url = format!("rediss://u:secret@h:6380/1{query}");
+        let (plain, files) = Files::take(&url);
+        (plain.trim_start_matches("rediss://u:secret@h:6380/1").to_owned(), files)
+    }
+
+    #[test]
+    fn files_are_taken_out_of_a_url_and_the_rest_stays_as_it_is() {
+        let some = |file: &str| Some(file.to_owned());
+        assert_eq!(files(""), (String::new(), Files::default()));
+        assert_eq!(files("?protocol=resp3").0, "?protocol=resp3");
+        let (rest, found) = files("?sslrootcert=/a%20b.pem&protocol=resp3&sslcert=/c&sslkey=/k");
+        assert_eq!(rest, "?protocol=resp3");
+        assert_eq!(found, Files { roots: some("/a b.pem"), certificate: some("/c"), key: some("/k") });
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_and_the_password_is_not() {
+        let folder = std::env::temp_dir().join(format!("rpcgate-redis-tls-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (empty, bad) = (folder.join("empty.pem"), folder.join("bad.pem"));
+        fs::write(&empty, "nothing").unwrap();
+        fs::write(&bad, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").unwrap();
+        let (empty, bad) = (empty.display(), bad.display());
+        for (url, why) in [
+            ("redis://u:secret@h?sslrootcert=/ca.pem".to_owned(), "names certificates, but asks for no TLS"),
+            ("rediss://u:secret@h?sslcert=/c.pem".to_owned(), "has only one of sslcert and sslkey"),
+            (
+                "rediss://u:secret@h?sslrootcert=/nowhere/ca.pem".to_owned(),
+                "sslrootcert=/nowhere/ca.pem: No such",
+            ),
+            (format!("rediss://u:secret@h?sslrootcert={empty}"), "holds no certificate"),
+            (format!("rediss://u:secret@h?sslrootcert={bad}"), "has certificates that cannot be used: "),
+            ("rediss://u:secret@h/seven".to_owned(), "not a Redis URL"),
+            ("rediss://u:secret@h/#secret".to_owned(), "not a Redis URL"),
+        ] {
+            let error = client(&url).unwrap_err().to_string();
+            assert!(error.starts_with("redis.url: ") && error.contains(why), "{error}");
+            assert!(!error.contains("secret"), "{error}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn without_a_file_the_webs_authorities_are_trusted() {
+        for query in ["", "?sslrootcert=system"] {
+            assert!(client(&format!("rediss://h{query}")).is_ok());
+        }
+        assert!(client("redis://h").is_ok());
+    }
+}

@@ -1,0 +1,97 @@
+"""Passwords."""
+
+import asyncio
+import collections
+import math
+import random
+import statistics
+
+from .client import PASSWORD, Visitor, timed
+from .gateway import Admin
+
+
+async def promise_33(run):
+    """Guessing passwords is stopped, however many are tried at once."""
+    async with Admin(run, "") as admin:
+        email, stranger = "known@example.com", "nobody@example.com"
+        visitors = [Visitor(admin.port) for _ in range(200)]
+        status, _, answer = await visitors[0].register(email)
+        run.must(33, status == 201, f"registering got {status} {answer}")
+        status, _, _ = await visitors[0].login(email, PASSWORD)
+        run.must(33, status == 200, f"the right password got {status}")
+        seen = {}
+        for address in (email, stranger):
+            asking = [visitor.login(address, f"{PASSWORD} {number}") for number, visitor in enumerate(visitors)]
+            answers = await asyncio.gather(*asking)
+            statuses = collections.Counter(status for status, _, _ in answers)
+            run.must(33, set(statuses) <= {401, 403, 429}, f"200 at once got {dict(statuses)}")
+            run.must(33, statuses[403] > 0, f"an address is locked: {dict(statuses)}")
+            run.say(33, f"guesses of 200 at once that were looked at, {address} ({dict(statuses)})", statuses[401], 5, "")
+            seen[address] = {(status, tuple(sorted(headers.items())), text) for status, headers, text in answers}
+        run.must(33, seen[email] == seen[stranger], f"an address that nobody has looks the same: {seen}")
+        # The store notes of each guess that was looked at, whatever its caller was told.
+        noted = 0
+        for _ in range(40):
+            ((noted,),) = admin.database.rows("select count(*) from audit where action = 'login.failed'", of_usage=False)
+            await asyncio.sleep(0.05)
+        run.say(33, "guesses that the audit tells of", noted, 5, "")
+        refused = [await visitors[0].login(email, PASSWORD) for _ in range(5)]
+        run.must(33, {status for status, _, _ in refused} == {403}, f"the right password while it is locked: {refused}")
+        # Sixteen minutes later, as far as the store can tell.
+        admin.database.change("update attempts set at = at - 16 * 60 * 1000000")
+        status, _, answer = await visitors[0].login(email, PASSWORD)
+        run.must(33, status == 200, f"the right password after the lock: {status} {answer}")
+        for visitor in visitors:
+            visitor.close()
+
+
+async def promise_34(run):
+    """Whether an address has an account shows in no answer and in no time. Wants a machine that does nothing else."""
+    pairs = max(40, int(300 * run.scale))
+    dice = random.Random(run.seed)
+    async with Admin(run, "") as admin:
+        visitor = Visitor(admin.port)
+        # No address is tried so often that it is locked.
+        known = [f"known{number}@example.com" for number in range(-(-pairs // 4))]
+        for email in known:
+            await visitor.register(email)
+
+        async def login(email):
+            return await timed(visitor.login(email, "not the password"))
+
+        async def register(email):
+            application = await visitor.application(email)
+            return await timed(visitor.post("register", application))
+
+        async def compare(what, ask, taken, free):
+            times, answers = ([], []), (set(), set())
+            for number in range(pairs):
+                kinds = [(0, taken(number)), (1, free(number))]
+                dice.shuffle(kinds)
+                for kind, email in kinds:
+                    (status, headers, text), took = await ask(email)
+                    times[kind].append(took)
+                    # The address itself is said again, and is of another length.
+                    shown = text.replace(email.encode(), b"it")
+                    answers[kind].add((status, tuple(sorted(set(headers.items()) - {("content-length", str(len(text)))})), shown))
+            run.must(34, answers[0] == answers[1] and len(answers[0]) == 1, f"{what}: answers differ: {answers}")
+            there, not_there = (statistics.median(kind) for kind in times)
+            # What else the machine does meets both of a pair, so it is they that are compared.
+            gap = statistics.median(a - b for a, b in zip(*times)) / statistics.median(times[0] + times[1])
+            shown = f"{there * 1000:.2f} ms for an address that is taken, {not_there * 1000:.2f} ms for another"
+            run.say(34, f"{what}, {pairs} pairs ({shown}): median gap", abs(gap) * 100, 5, "%")
+            p = mann_whitney(*times)
+            run.say(34, f"{what}: how sure it is that the times differ (Mann-Whitney, p = {p:.3f})", 1 - p, 0.99, "")
+
+        await compare("log-in", login, lambda n: known[n % len(known)], lambda n: f"other{n % len(known)}@example.com")
+        await compare("registration", register, lambda n: known[n % len(known)], lambda n: f"fresh{n}@example.com")
+        visitor.close()
+
+
+def mann_whitney(a, b):
+    """The chance that two samples of one thing differ by as much in rank, two-sided, by the normal distribution."""
+    ordered = sorted([(value, 0) for value in a] + [(value, 1) for value in b])
+    ranks = sum(rank for rank, (_, kind) in enumerate(ordered, 1) if kind == 0)
+    m, n = len(a), len(b)
+    expected, deviation = m * (m + n + 1) / 2, math.sqrt(m * n * (m + n + 1) / 12)
+    return math.erfc(abs(ranks - expected) / deviation / math.sqrt(2))

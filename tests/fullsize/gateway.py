@@ -1,0 +1,175 @@
+"""The programs under test."""
+
+import asyncio
+import atexit
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+from .client import KEYS
+from .servers import free_port
+
+TOGETHER, ALONE = "counting together", "counts alone"
+
+
+class NotStarted(Exception):
+    """The gateway has ended, or was not ready in time."""
+
+
+class Gateway:
+    """The program under test, with a configuration of its own, in a folder of its own."""
+
+    def __init__(self, run, lines, log="warn", ceiling=10**12, journal="", folder=None, env=None, database=None, redis="", secret=""):
+        self.program, self.lines, self.level, self.env = run.program, lines, log, env or {}
+        self.ceiling, self.journal, self.redis, self.secret = ceiling, journal, redis, secret
+        self.dir = None if folder else tempfile.TemporaryDirectory()
+        self.folder = pathlib.Path(folder or self.dir.name)
+        self.database = database or run.new_database(self.folder)
+
+    async def __aenter__(self):
+        return await self.start()
+
+    async def start(self):
+        """A process in the folder, once it wants calls."""
+        self.port = free_port()
+        return await self.launch(self.program, self.text())
+
+    def text(self):
+        """Its configuration."""
+        plan = "per_minute = 1000000000\nper_hour = 1000000000\nper_day = 1000000000\nheavy_per_minute = 1000000000"
+        keys = "".join(f'[keys.{name}]\nkey = "{key}"\n' for name, key in KEYS.items())
+        secret = f'key_secret = "{self.secret}"\n' if self.secret else ""
+        redis = f"[redis]\n{self.redis}\n" if self.redis else ""
+        return (
+            f'[gateway]\nlisten = "127.0.0.1:{self.port}"\n{secret}[telemetry]\nlog_filter = "{self.level}"\n[plans.enterprise]\n{plan}\n'
+            f'[database]\nurl = "{self.database.url}"\n{redis}[journal]\n{self.journal}\n'
+            f'[tenants.default]\nplan = "enterprise"\n[projects.default]\ncu_per_day = {self.ceiling}\n{keys}{self.lines}'
+        )
+
+    def write(self, text):
+        path = self.folder / "rpcgate.toml"
+        path.write_text(text)
+        return path
+
+    async def launch(self, program, text):
+        """A process with this configuration, once it is ready."""
+        path = self.write(text)
+        self.log = open(self.folder / "log", "a+b")
+        self.process = subprocess.Popen(
+            [program, "run", "--config", str(path)], stdout=self.log, stderr=self.log, cwd=self.folder, env=os.environ | self.env
+        )
+        # It does not outlive this program, however that ends.
+        atexit.register(self.process.kill)
+        for _ in range(3_000):
+            if self.process.poll() is not None:
+                break
+            if await self.ready():
+                return self
+            await asyncio.sleep(0.01)
+        state = "it runs" if self.process.poll() is None else f"it ended with {self.process.returncode}"
+        raise NotStarted(f"it is not ready, {state}:\n{self.heard()}")
+
+    async def ready(self):
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            writer.write(b"GET /readyz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            return answer.startswith(b"HTTP/1.1 200 ")
+        except ConnectionError:
+            return False
+
+    async def reload(self, text):
+        """Has it read this configuration, and waits until it says what came of it: whether that is in force."""
+        done, refused = "configuration reloaded", "configuration not reloaded"
+        before = [self.heard().count(words) for words in (done, refused)]
+        self.write(text)
+        self.process.send_signal(signal.SIGHUP)
+        for _ in range(3_000):
+            now = [self.heard().count(words) for words in (done, refused)]
+            if now != before:
+                return now[0] > before[0]
+            await asyncio.sleep(0.01)
+        raise TimeoutError(f"it says nothing of its reload:\n{self.heard()}")
+
+    def is_together(self):
+        """Whether it counts together with others, as far as it has said."""
+        heard = self.heard()
+        return heard.rfind(TOGETHER) > heard.rfind(ALONE)
+
+    async def until_together(self, is_so=True):
+        for _ in range(6_000):
+            if self.is_together() == is_so:
+                return
+            await asyncio.sleep(0.01)
+        raise TimeoutError(f"it never says how it counts:\n{self.heard()}")
+
+    def freeze(self):
+        """It keeps its connections and does nothing."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+    async def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.to_thread(self.process.wait, 35)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+    async def __aexit__(self, *_):
+        if self.process.poll() is None:
+            await self.stop()
+        if "panicked" in self.heard():
+            sys.exit(f"the gateway panicked:\n{self.heard()}")
+        if self.dir:
+            self.dir.cleanup()
+
+    def heard(self):
+        """All of its log."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def segments(self):
+        return sorted((self.folder / "journal").glob("*.segment"))
+
+    def rss(self):
+        """Resident memory in MiB."""
+        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        return 0.0
+
+
+SECRET = "k" * 32
+
+
+class Admin(Gateway):
+    """The management side alone, whose binary stands beside the gateway's."""
+
+    async def start(self):
+        self.port = free_port()
+        return await self.launch(
+            pathlib.Path(self.program).with_name("rpcgate-admin"),
+            f'[gateway]\nkey_secret = "{SECRET}"\n[admin]\nlisten = "127.0.0.1:{self.port}"\nauth_per_minute = 1000000\n'
+            f'[admin.jwt]\nsecret = "{"s" * 32}"\n[admin.mail]\noutbox = "{self.folder / "outbox"}"\n[admin.challenge]\ndifficulty = 1000\n'
+            f'[telemetry]\nlog_filter = "{self.level}"\n[database]\nurl = "{self.database.url}"\n',
+        )
+
+
+def chains(**nodes):
+    lines = ""
+    for chain, (urls, extra) in nodes.items():
+        urls = ", ".join(f'"{node.url()}"' for node in urls)
+        lines += f"[chains.{chain}]\nnodes = [{urls}]\n{extra}\n"
+    return lines

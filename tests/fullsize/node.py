@@ -1,0 +1,102 @@
+"""Nodes that break as they are told."""
+
+import asyncio
+import json
+import socket
+import struct
+
+
+class Node:
+    """A JSON-RPC node on a socket. `mode` says how it answers."""
+
+    def __init__(self, utxo=False):
+        self.utxo = utxo
+        self.mode = "pass"
+        self.errors = {}
+        self.calls = 0
+        self.bytes = 0
+        self.counts = {}
+        self.results = {}
+        self.height = 1_000_000
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def start(self):
+        self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0, backlog=4096)
+        self.port = self.server.sockets[0].getsockname()[1]
+        return self
+
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    async def serve(self, reader, writer):
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = 0
+                for line in head.split(b"\r\n"):
+                    if line.lower().startswith(b"content-length:"):
+                        length = int(line.split(b":")[1])
+                body = await reader.readexactly(length)
+                if not await self.answer(body, reader, writer):
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    async def answer(self, body, reader, writer):
+        request = json.loads(body)
+        items = request if isinstance(request, list) else [request]
+        probe = len(items) == 1 and items[0].get("id") == 1 and items[0]["method"] in ("eth_blockNumber", "getblockcount")
+        probe = probe and items[0].get("params") == []
+        if not probe:
+            self.bytes += len(body)
+            for item in items:
+                self.calls += 1
+                name = (item["method"], json.dumps(item.get("params")))
+                self.counts[name] = self.counts.get(name, 0) + 1
+            await self.gate.wait()
+        replies = []
+        for item in items:
+            height = self.height if self.utxo else hex(self.height)
+            result = height if probe else self.results.get(item["method"], "ok")
+            error = self.errors.get(item["method"])
+            if self.utxo:
+                replies.append({"result": None if error else result, "error": error, "id": item.get("id")})
+            else:
+                outcome = {"error": error} if error else {"result": result}
+                replies.append({"jsonrpc": "2.0", "id": item.get("id")} | outcome)
+        text = json.dumps(replies if isinstance(request, list) else replies[0]).encode()
+        mode = "pass" if probe else self.mode
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        if mode == "pass":
+            writer.write(head % len(text) + text)
+        elif mode == "cut head":
+            writer.write((head % len(text))[:20])
+            return False
+        elif mode == "cut body":
+            writer.write(head % len(text) + text[: len(text) // 2])
+            return False
+        elif mode == "reset":
+            writer.write(head % len(text) + text[: len(text) // 2])
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            return False
+        elif mode == "bad length":
+            writer.write(head % (len(text) + 100) + text)
+            return False
+        elif mode == "garbage":
+            writer.write(b"\x00\xff\x16\x03 this is no answer\r\n\r\n")
+            return False
+        elif mode == "garbage body":
+            writer.write(head % 9 + b"\xff\xfe<html>x")
+        elif mode == "html 502":
+            writer.write(b"HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>")
+        elif mode == "closed":
+            return False
+        elif mode == "hang":
+            await reader.read(1)  # until the gateway gives up
+            return False
+        await writer.drain()
+        return True

@@ -1,0 +1,77 @@
+//! Keys that stand in the management database.
+
+#![expect(clippy::unwrap_used, reason = "a key of the tests that cannot be made fails its test")]
+
+use crate::client::Client;
+use rpcgate_admin::store::{Key, Project, Store, Tenant};
+use rpcgate_core::caller::{KeyId, ProjectId, RequestId, Scope, TenantId};
+use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_core::plan::Tier;
+use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use std::net::SocketAddr;
+
+/// What keys are made with: `gateway.key_secret` of the gateways that are to know them.
+pub const SECRET: &str = "what all of them know";
+
+/// The text of a key that nobody has.
+///
+/// # Panics
+/// When there is no chance to be had.
+pub fn forged() -> String {
+    KeyForge::new(SECRET.as_bytes()).make().unwrap()
+}
+
+/// A key, and whose it is.
+#[derive(Debug)]
+pub struct Held {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Its project.
+    pub project: ProjectId,
+    /// The key of that.
+    pub key: KeyId,
+    /// Its text.
+    pub text: String,
+}
+
+impl Held {
+    /// A key of a new tenant on this plan.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub async fn new(store: &Store, tier: Tier) -> Self {
+        let now = SystemClock::new().now();
+        let number = RequestId::new(now).0;
+        let (tenant, project, key) = (TenantId(number), ProjectId(number), KeyId(number));
+        let made = Tenant { id: tenant, name: "t".into(), tier, suspended: false, created_at: now };
+        store.create_tenant(&made).await.unwrap();
+        let made = Project {
+            id: project,
+            tenant,
+            name: "p".into(),
+            allowed_methods: Vec::new(),
+            blocked_methods: Vec::new(),
+            created_at: now,
+        };
+        store.create_project(&made).await.unwrap();
+        let text = forged();
+        let made = Key {
+            id: key,
+            project,
+            description: String::new(),
+            prefix: shown(&text).into(),
+            hash: KeyHash::of(&text),
+            scope: Scope::All,
+            expires_at: None,
+            revoked_at: None,
+            created_at: now,
+        };
+        store.create_key(&made, now).await.unwrap();
+        Held { tenant, project, key, text }
+    }
+
+    /// One who calls a gateway with it.
+    pub fn client(&self, gateway: SocketAddr) -> Client {
+        Client::new(gateway, Some(&self.text))
+    }
+}

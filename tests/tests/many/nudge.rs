@@ -1,0 +1,49 @@
+//! PostgreSQL tells gateways of changes; they are looked for all the same.
+
+use crate::*;
+use sea_orm::{ConnectionTrait, Database, DatabaseConnection};
+
+/// Those connections on which gateways wait to be told.
+const EARS: &str = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'";
+
+/// Ends them: how many there were.
+async fn deafen(server: &DatabaseConnection) -> u64 {
+    let end = format!("SELECT pg_terminate_backend(pid) {EARS}");
+    server.execute_unprepared(&end).await.unwrap().rows_affected()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn what_is_revoked_is_refused_also_where_nobody_is_told_of_it() {
+    let node = Node::evm().await;
+    let cluster = Cluster::new(2, Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY)).await;
+    let processes = cluster.start().await;
+    let server = Database::connect(&cluster.url).await.unwrap();
+    for _ in 0..3 {
+        let look = async {
+            // They are made anew when they were ended.
+            while server.execute_unprepared(&format!("SELECT 1 {EARS}")).await.unwrap().rows_affected() < 2 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "gateways do not wait to be told");
+        let key = cluster.key(Tier::Enterprise).await;
+        let clients: Vec<_> = processes.iter().map(|process| key.client(process.addr())).collect();
+        for client in &clients {
+            assert_eq!(client.call("eth", "eth_chainId", "[]").await.status, 200);
+        }
+        assert_eq!(deafen(&server).await, 2);
+        cluster.store.revoke_key(key.tenant, key.key, now()).await.unwrap();
+        for client in &clients {
+            let look = async {
+                while client.call("eth", "eth_chainId", "[]").await.status != 401 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "never refused");
+        }
+    }
+}

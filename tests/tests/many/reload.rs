@@ -1,0 +1,83 @@
+use crate::cluster::{all_told, go_on};
+use crate::*;
+use rpcgate_core::caller::RequestId;
+use rpcgate_tests::load::Wanted;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tokio::task::JoinHandle;
+
+const WEIGHTS: [u64; 2] = [5, 7];
+
+fn weighed(setup: Setup, node: &Node, weight: u64) -> Setup {
+    setup.node("avax", &node.url()).set("chains.avax", &format!("cu = {{ weighed = {weight} }}"))
+}
+
+/// Asks one method again and again; what each answer was charged.
+fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<(RequestId, Wanted)>> {
+    let (client, stop) = (process.client(), stop.clone());
+    tokio::spawn(async move {
+        let mut charged = Vec::new();
+        while !stop.load(Relaxed) {
+            let reply = client.call("avax", "weighed", "[]").await;
+            assert_eq!((reply.status, reply.code()), (200, 0), "{}", reply.text());
+            charged.push(ledger::single(&reply, "avax", "weighed"));
+        }
+        charged
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn reloads_of_several_gateways_fail_no_call_and_each_call_is_charged_by_the_weights_of_its_arrival() {
+    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let mut cluster = Cluster::new(2, nodes.setup()).await;
+    for site in 0..2 {
+        cluster.change(site, |setup| weighed(setup, &nodes.evm, WEIGHTS[0]));
+    }
+    let processes = cluster.start().await;
+    let loads: Vec<_> =
+        processes.iter().map(|process| Load::start(process.addr(), 3, &seed, &numbers)).collect();
+    let stop = Arc::<AtomicBool>::default();
+    let weighing: Vec<_> = processes.iter().map(|process| weigh(process, &stop)).collect();
+    let mut charged = Vec::new();
+    for round in 1..=4 {
+        go_on(&loads, 50).await;
+        // One after the other, as a change comes to several machines: meanwhile they weigh differently.
+        for (site, process) in processes.iter().enumerate() {
+            let mut charge = async |weight| {
+                let reply = process.client().call("avax", "weighed", "[]").await;
+                assert_eq!(reply.cu(), weight, "round {round}");
+                charged.push(ledger::single(&reply, "avax", "weighed"));
+            };
+            let weight = WEIGHTS[round % 2];
+            cluster.change(site, |setup| weighed(setup, &nodes.evm, weight));
+            process.hang_up();
+            let log = process.log();
+            until("it is in force", || log.lines("configuration reloaded").len() == round).await;
+            charge(weight).await;
+            cluster.change(site, |setup| weighed(setup, &nodes.evm, 1).set("chains.avax", "nonsense = 1"));
+            process.hang_up();
+            until("it is refused", || log.lines("configuration not reloaded").len() == round).await;
+            assert!(log.text().contains("nonsense"), "it says why");
+            charge(weight).await;
+            cluster.change(site, |setup| weighed(setup, &nodes.evm, weight));
+        }
+    }
+    stop.store(true, Relaxed);
+    for weighing in weighing {
+        charged.extend(weighing.await.unwrap());
+    }
+    for weight in WEIGHTS {
+        assert!(charged.iter().any(|(_, wanted)| wanted.cu() == weight), "{weight} is never charged");
+    }
+    let mut told = all_told(loads).await;
+    told.answered.extend(charged);
+    // Each by what it was told.
+    ledger::agrees(&cluster.books().await, &told).await;
+    for process in processes {
+        let (status, log) = process.stop().await;
+        assert!(status.success(), "{}", log.text());
+    }
+}
