@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 /// How often Redis is told what is owed, given back what is idle, and found out to be there.
 const TICK: Duration = Duration::from_millis(500);
@@ -183,7 +183,7 @@ impl Link {
         if waiting.is_empty() {
             return Ok(closing);
         }
-        let answers = match self.send(connection, &pipe).await {
+        let (answers, in_time) = match self.send_timed(connection, &pipe).await {
             Ok(answers) => answers,
             Err(broken) => {
                 // First of all: whoever learns now that he gets no answer must not ask again.
@@ -196,7 +196,9 @@ impl Link {
         for (then, answer) in waiting.into_iter().zip(answers) {
             match Answered::read(answer) {
                 Ok(answered) => {
-                    self.shared.clock(answered.time);
+                    if in_time {
+                        self.shared.clock(answered.time);
+                    }
                     if answered.code == Code::OtherEra {
                         self.shared.stand(Standing::Alone);
                         broken = Some(Broken::OtherEra);
@@ -219,9 +221,26 @@ impl Link {
         connection: &mut MultiplexedConnection,
         pipe: &Pipeline,
     ) -> Result<Vec<Value>, Broken> {
-        let sending = connection.send_packed_commands(pipe, 0, pipe.len());
-        let answers = timeout(self.shared.patience, sending).await.map_err(|_| Broken::Silent)??;
-        if answers.len() == pipe.len() { Ok(answers) } else { Err(BadAnswer::Strange.into()) }
+        Ok(self.send_timed(connection, pipe).await?.0)
+    }
+
+    /// The same, and whether they were read as soon as they were there: only then do they tell what time it is.
+    async fn send_timed(
+        &self,
+        connection: &mut MultiplexedConnection,
+        pipe: &Pipeline,
+    ) -> Result<(Vec<Value>, bool), Broken> {
+        let (patience, asked) = (self.shared.patience, Instant::now());
+        let mut sending = pin!(connection.send_packed_commands(pipe, 0, pipe.len()));
+        let mut answers = timeout(patience, &mut sending).await;
+        let stood_still = asked.elapsed() > patience.saturating_mul(2);
+        if answers.is_err() && stood_still {
+            // This process did, which says nothing of Redis: its answers may have been here for long.
+            answers = timeout(patience, &mut sending).await;
+        }
+        let answers = answers.map_err(|_| Broken::Silent)??;
+        let is_whole = answers.len() == pipe.len();
+        if is_whole { Ok((answers, asked.elapsed() <= patience)) } else { Err(BadAnswer::Strange.into()) }
     }
 
     /// Runs one script of the link's own.
@@ -232,9 +251,11 @@ impl Link {
     ) -> Result<Answered, Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.add_command(command);
-        let answer = self.send(connection, &pipe).await?.pop().ok_or(BadAnswer::Strange)?;
-        let answered = Answered::read(answer)?;
-        self.shared.clock(answered.time);
+        let (mut answers, in_time) = self.send_timed(connection, &pipe).await?;
+        let answered = Answered::read(answers.pop().ok_or(BadAnswer::Strange)?)?;
+        if in_time {
+            self.shared.clock(answered.time);
+        }
         if answered.code == Code::OtherEra { Err(Broken::OtherEra) } else { Ok(answered) }
     }
 }

@@ -270,6 +270,45 @@ async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
     assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()).await, 80);
 }
 
+#[test]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+fn a_gateway_that_stood_still_does_not_take_it_for_silence() {
+    let redis = Redis::start();
+    let caller = caller(100);
+    let prefix = prefix();
+    let others = Runtime::new().unwrap();
+    let other = others.block_on(joined(&settings(&redis, &prefix, LONG), Arc::new(NoSeed)));
+    // All that one does runs on this thread: what stops it stops all of it.
+    let stopped = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let one = stopped.block_on(joined(&settings(&redis, &prefix, SHORT), Arc::new(NoSeed)));
+    stopped.block_on(async {
+        for _ in 0..10 {
+            assert!(one.take(&caller, 1, NOW).wait().await.refused.is_none());
+        }
+        redis.freeze();
+        let asked = tokio::spawn({
+            let (one, caller) = (one.clone(), caller.clone());
+            async move { one.take(&caller, 1, NOW).wait().await }
+        });
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        redis.thaw();
+        // Longer than it has patience, and until the other one has used up the minute.
+        let admitted = std::thread::scope(|scope| {
+            let elsewhere = scope.spawn(|| others.block_on(storm(&[other.clone()], &caller, 200, NOW)));
+            elsewhere.join().unwrap()
+        });
+        std::thread::sleep(3 * SHORT);
+        assert!(asked.await.unwrap().refused.is_none());
+        assert_eq!(admitted, 100 - 11);
+        for _ in 0..20 {
+            assert!(one.take(&caller, 1, NOW).wait().await.refused.is_some(), "used up by both");
+            assert_eq!(one.standing(), Standing::Together);
+        }
+    });
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn counted_alone_is_added_exactly() {
