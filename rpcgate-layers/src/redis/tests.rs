@@ -296,7 +296,8 @@ fn a_gateway_that_stood_still_does_not_take_it_for_silence() {
         redis.thaw();
         // Longer than it has patience, and until the other one has used up the minute.
         let admitted = std::thread::scope(|scope| {
-            let elsewhere = scope.spawn(|| others.block_on(storm(&[other.clone()], &caller, 200, NOW)));
+            let elsewhere =
+                scope.spawn(|| others.block_on(storm(std::slice::from_ref(&other), &caller, 200, NOW)));
             elsewhere.join().unwrap()
         });
         std::thread::sleep(3 * SHORT);
