@@ -55,10 +55,15 @@ async fn start_at(options: &DemoOptions, clock: Arc<ManualClock>) -> Demo {
     let mut started = None;
     until("it starts", async || {
         let start = StartOptions { clock: clock.clone(), ..StartOptions::default() };
-        started = match Prepared::new(options).await.unwrap().start(start).await {
+        let demo = async { Prepared::new(options).await?.start(start).await };
+        started = match demo.await {
             Ok(demo) => Some(demo),
-            // One that was dropped a moment ago is about to let go of it.
-            Err(DemoError::Start(StartError::Journal(JournalError::InUse { .. }))) => None,
+            // One that was dropped a moment ago is about to let go of it; and a lock is also held for a moment by a
+            // process that another test is starting.
+            Err(
+                DemoError::Start(StartError::Journal(JournalError::InUse { .. }))
+                | DemoError::Dir(DirError::InUse { .. }),
+            ) => None,
             Err(error) => panic!("{error}"),
         };
         started.is_some()
