@@ -116,4 +116,4 @@ fn a_call_asks_for_memory_so_often_and_no_more() {
 /// A call that a node answers.
 const SINGLE: u64 = 22;
 /// A call that is answered from the cache.
-const CACHED: u64 = 12;
+const CACHED: u64 = 11;
