@@ -6,6 +6,7 @@ use bytes::Bytes;
 use equivalent::Equivalent;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -42,10 +43,10 @@ impl<'a> ReplySought<'a> {
     /// The key to keep an answer under.
     pub fn to_key(&self) -> ReplyKey {
         let ReplySought { hash, chain, method, params } = *self;
-        let mut call = Vec::with_capacity(method.len() + params.len());
-        call.extend_from_slice(method);
+        // Nearly all calls are put together without an allocation beside the one that is kept.
+        let mut call: SmallVec<[u8; 256]> = SmallVec::from_slice(method);
         call.extend_from_slice(params);
-        ReplyKey { hash, chain, method: method.len(), call: call.into() }
+        ReplyKey { hash, chain, method: method.len(), call: Arc::from(call.as_slice()) }
     }
 }
 
