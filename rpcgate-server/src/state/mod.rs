@@ -30,7 +30,7 @@ use crate::journal::{Journal, JournalOptions};
 use directory::StoreDirectory;
 use force::Force;
 use parking_lot::Mutex;
-use report::Witness;
+use report::Informant;
 use restore::{Left, Work};
 use retain::Kept;
 use rpcgate_admin::store::check_url;
@@ -55,7 +55,7 @@ pub struct State {
     counters: Counting,
     force: Arc<Force>,
     kept: Arc<Kept>,
-    witness: Arc<Witness>,
+    informant: Arc<Informant>,
     shipping: Arc<Shipping>,
     stage: watch::Receiver<Stage>,
     closing: CancellationToken,
@@ -97,7 +97,7 @@ impl State {
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
         let (seed, force) = (Arc::new(UsageSeed::new(clock.clone())), Arc::<Force>::default());
         let counters = Counting::open(config, seed.clone())?;
-        let (kept, witness) = (Arc::new(Kept::new(&config.retention)), Arc::<Witness>::default());
+        let (kept, informant) = (Arc::new(Kept::new(&config.retention)), Arc::<Informant>::default());
         let shipping = Arc::<Shipping>::default();
         let (told, stage) = watch::channel(Stage::Starting);
         let closing = CancellationToken::new();
@@ -111,13 +111,13 @@ impl State {
             seed,
             force: force.clone(),
             kept: kept.clone(),
-            witness: witness.clone(),
+            informant: informant.clone(),
             shipping: shipping.clone(),
             stage: told,
             closing: closing.clone(),
         };
         let work = Mutex::new(Some(tokio::spawn(work.run())));
-        Ok(State { journal, directory, counters, force, kept, witness, shipping, stage, closing, work })
+        Ok(State { journal, directory, counters, force, kept, informant, shipping, stage, closing, work })
     }
 
     /// Looks at what [`open`](State::open) would refuse, without opening anything.
@@ -186,7 +186,7 @@ impl State {
 
     /// Tells the management side how the gateway stands, which `source` knows.
     pub(crate) fn tell_standing(&self, source: impl Fn() -> Standing + Send + Sync + 'static) {
-        self.witness.ask(source);
+        self.informant.ask(source);
     }
 
     /// Keeps usage for as long as `retention` says from now on.

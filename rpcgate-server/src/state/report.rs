@@ -27,15 +27,15 @@ type Source = Box<dyn Fn() -> Standing + Send + Sync>;
 
 /// Who knows how the gateway stands; nobody does before it has started.
 #[derive(Default)]
-pub(super) struct Witness(Mutex<Option<Source>>);
+pub(super) struct Informant(Mutex<Option<Source>>);
 
-impl fmt::Debug for Witness {
+impl fmt::Debug for Informant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Witness")
+        f.write_str("Informant")
     }
 }
 
-impl Witness {
+impl Informant {
     pub(super) fn ask(&self, source: impl Fn() -> Standing + Send + Sync + 'static) {
         *self.0.lock() = Some(Box::new(source));
     }
@@ -49,13 +49,13 @@ impl Witness {
 pub(super) async fn run(
     store: Store,
     gateway: GatewayId,
-    witness: Arc<Witness>,
+    informant: Arc<Informant>,
     clock: Arc<dyn Clock>,
     closing: CancellationToken,
 ) {
     let mut told = true;
     loop {
-        if let Some(Standing { nodes, cooled }) = witness.now() {
+        if let Some(Standing { nodes, cooled }) = informant.now() {
             let report = GatewayReport { id: gateway.0, at: clock.now(), nodes };
             let done = tokio::select! {
                 done = store.put_report(&report, &cooled) => done,

@@ -6,7 +6,7 @@ use super::allowances::Stored;
 use super::directory::{KeySource, StoreDirectory};
 use super::feed::{Feed, Management};
 use super::force::Force;
-use super::report::{self, Witness};
+use super::report::{self, Informant};
 use super::retain::{self, Kept};
 use super::seed::UsageSeed;
 use super::ship::{Harbour, Shipper};
@@ -42,7 +42,7 @@ pub(super) struct Work {
     pub(super) seed: Arc<UsageSeed>,
     pub(super) force: Arc<Force>,
     pub(super) kept: Arc<Kept>,
-    pub(super) witness: Arc<Witness>,
+    pub(super) informant: Arc<Informant>,
     pub(super) shipping: Arc<Shipping>,
     pub(super) stage: watch::Sender<Stage>,
     pub(super) closing: CancellationToken,
@@ -76,8 +76,8 @@ impl Work {
         let feed = tokio::spawn(feed.run(self.closing.clone()));
         let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
         let retention = tokio::spawn(retention);
-        let (gateway, witness) = (self.journal.gateway(), self.witness.clone());
-        let report = report::run(store, gateway, witness, self.clock.clone(), self.closing.clone());
+        let (gateway, informant) = (self.journal.gateway(), self.informant.clone());
+        let report = report::run(store, gateway, informant, self.clock.clone(), self.closing.clone());
         let report = tokio::spawn(report);
         let shipping = tokio::spawn(shipper.run(self.closing.clone()));
         match shipping.await {
