@@ -164,6 +164,9 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
     Ok(Parsed::Single(item))
 }
 
+/// Items that room is made for at once.
+const MOST: usize = 1024;
+
 struct Reader<'a> {
     body: &'a [u8],
     limits: &'a Limits,
@@ -188,20 +191,12 @@ impl Reader<'_> {
             let from = self.cursor.offset();
             let item = self.item()?;
             if items.is_empty() {
-                items.reserve(self.guess(from));
+                items.reserve(self.cursor.items_like(from, self.limits.batch.min(MOST)));
             }
             items.push(item);
         }
         self.cursor.end()?;
         if items.is_empty() { Err(ParseError::EmptyBatch) } else { Ok(Parsed::Batch(items)) }
-    }
-
-    /// How many items there are if all are as long as the first, which started at `from`.
-    fn guess(&self, from: usize) -> usize {
-        const MOST: usize = 1024;
-        let read = self.cursor.offset();
-        let left = self.body.len().saturating_sub(read);
-        (left / (read - from).max(1) + 1).min(self.limits.batch).min(MOST)
     }
 
     #[inline]

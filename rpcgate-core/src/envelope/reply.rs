@@ -40,11 +40,15 @@ pub enum Replies {
 pub fn replies(body: &[u8], depth: usize) -> Result<Replies, SyntaxError> {
     let mut cursor = Cursor::new(body, depth);
     let replies = if cursor.peek() == Some(b'[') {
-        // A usual batch does not grow it.
-        let mut many = Vec::with_capacity(32);
+        let mut many = Vec::new();
         cursor.enter_array()?;
         while cursor.next_item()? {
-            many.push(reply(&mut cursor, body)?);
+            let from = cursor.offset();
+            let reply = reply(&mut cursor, body)?;
+            if many.is_empty() {
+                many.reserve(cursor.items_like(from, MOST));
+            }
+            many.push(reply);
         }
         Replies::Many(many)
     } else {
@@ -53,6 +57,9 @@ pub fn replies(body: &[u8], depth: usize) -> Result<Replies, SyntaxError> {
     cursor.end()?;
     Ok(replies)
 }
+
+/// Replies that room is made for at once.
+const MOST: usize = 128;
 
 #[inline]
 fn reply(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<ReplyMembers, SyntaxError> {

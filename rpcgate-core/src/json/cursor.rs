@@ -89,6 +89,13 @@ impl<'a> Cursor<'a> {
         self.pos
     }
 
+    /// How many items the array has if all are as long as the first, which started at `from` and has just been read;
+    /// `most` at most.
+    pub(crate) fn items_like(&self, from: usize, most: usize) -> usize {
+        let left = self.text.len().saturating_sub(self.pos);
+        (left / self.pos.saturating_sub(from).max(1) + 1).min(most)
+    }
+
     /// Steps over one value of any kind and says where it stands, white space around it left out.
     #[inline]
     pub fn value(&mut self) -> Result<Span, SyntaxError> {

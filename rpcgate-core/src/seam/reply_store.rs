@@ -25,19 +25,49 @@ pub struct ReplySought<'a> {
 impl<'a> ReplySought<'a> {
     /// What answers to such a call are found by.
     pub fn new(chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
+        ReplySought::again(Self::hash(chain, method, params), chain, method, params)
+    }
+
+    /// The same as one that was made before and had this [hash](Self::hashed). With another's hash nothing is found.
+    pub fn again(hash: u64, chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
+        debug_assert_eq!(hash, Self::hash(chain, method, params), "it is another's");
+        ReplySought { hash, chain, method, params }
+    }
+
+    fn hash(chain: ChainName, method: &[u8], params: &[u8]) -> u64 {
         static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
         let mut hasher = SEED.build_hasher();
         hasher.write(chain.as_str().as_bytes());
         hasher.write_usize(method.len());
         hasher.write(method);
         hasher.write(params);
-        ReplySought { hash: hasher.finish(), chain, method, params }
+        hasher.finish()
+    }
+
+    /// The chain.
+    pub const fn chain(&self) -> ChainName {
+        self.chain
+    }
+
+    /// The method as sent.
+    pub const fn method(&self) -> &'a [u8] {
+        self.method
+    }
+
+    /// The exact bytes of the parameters.
+    pub const fn params(&self) -> &'a [u8] {
+        self.params
     }
 
     /// Its hash, in all bits of which keys differ. It is another in every process.
     #[inline]
     pub const fn hashed(&self) -> u64 {
         self.hash
+    }
+
+    /// Bytes that the key takes up; see [`ReplyKey::len`].
+    pub const fn key_len(&self) -> usize {
+        size_of::<ReplyKey>() + self.method.len() + self.params.len()
     }
 
     /// The key to keep an answer under.
@@ -99,7 +129,7 @@ impl ReplyKey {
 
     /// Bytes it takes up.
     pub fn len(&self) -> usize {
-        size_of::<Self>() + self.call.len()
+        self.sought().key_len()
     }
 
     /// Whether neither method nor parameters are in it.
@@ -152,9 +182,9 @@ pub trait ReplyStore: Send + Sync + Debug {
     /// The result kept under the key that is `sought`, unless its time is over at `now`.
     fn get(&self, sought: &ReplySought<'_>, now: Time) -> Option<Bytes>;
 
-    /// Keeps `result` under `key` until `expires_at`; `None`: until it is evicted. The result is copied where it
-    /// might otherwise hold a larger buffer in memory.
-    fn put(&self, key: ReplyKey, result: &Bytes, expires_at: Option<Time>);
+    /// Keeps `result` for whoever looks for what is `sought`, until `expires_at`; `None`: until it is evicted. The result
+    /// is copied where it might otherwise hold a larger buffer in memory.
+    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Time>);
 }
 
 /// A small store that evicts the oldest entry first.
@@ -193,7 +223,8 @@ impl ReplyStore for MemoryReplyStore {
         expires_at.is_none_or(|end| now < end).then(|| result.clone())
     }
 
-    fn put(&self, key: ReplyKey, result: &Bytes, expires_at: Option<Time>) {
+    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Time>) {
+        let key = sought.to_key();
         let size = key.len() + result.len();
         if size > self.bound {
             return;
@@ -266,7 +297,7 @@ mod tests {
         assert_ne!(one, other);
         assert!(!one.sought().equivalent(&other));
         let store = MemoryReplyStore::bounded(1 << 10);
-        store.put(one, &Bytes::from_static(b"1"), None);
+        store.put(&one.sought(), &Bytes::from_static(b"1"), None);
         assert_eq!(store.get(&other.sought(), Time::default()), None);
     }
 }

@@ -204,8 +204,8 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     let now = Time::from_secs(1_000_000);
 
     let store = make(1 << 20);
-    store.put(key(1), &Bytes::from_static(b"\"one\""), Some(now.plus(Duration::from_secs(2))));
-    store.put(key(2), &Bytes::from_static(b"2"), None);
+    store.put(&key(1).sought(), &Bytes::from_static(b"\"one\""), Some(now.plus(Duration::from_secs(2))));
+    store.put(&key(2).sought(), &Bytes::from_static(b"2"), None);
     assert_eq!(store.get(&key(1).sought(), now).as_deref(), Some(&b"\"one\""[..]));
     assert_eq!(
         store.get(&key(1).sought(), now.plus(Duration::from_micros(1_999_999))).as_deref(),
@@ -219,7 +219,7 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     assert_eq!(store.get(&key(3).sought(), now), None);
     let other = ReplyKey::new(ChainName::new("toy2"), b"toy_read", b"[2]");
     assert_eq!(store.get(&other.sought(), now), None, "another chain's answer is another answer");
-    store.put(key(2), &Bytes::from_static(b"3"), Some(now.plus(Duration::from_secs(1))));
+    store.put(&key(2).sought(), &Bytes::from_static(b"3"), Some(now.plus(Duration::from_secs(1))));
     assert_eq!(store.get(&key(2).sought(), now).as_deref(), Some(&b"3"[..]), "the newer answer counts");
     assert_eq!(store.get(&key(2).sought(), now.plus(Duration::from_secs(1))), None, "and its time too");
 
@@ -227,12 +227,12 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     let store = make(bound);
     let large = Bytes::from(vec![b'x'; 1_024]);
     for n in 0..4_096 {
-        store.put(key(n), &large, None);
+        store.put(&key(n).sought(), &large, None);
     }
     let held = (0..4_096).filter(|n| store.get(&key(*n).sought(), now).is_some()).count() * large.len();
     assert!(held <= bound, "{held} bytes are held");
     let huge = Bytes::from(vec![b'x'; bound + 1]);
-    store.put(key(9_999), &huge, None);
+    store.put(&key(9_999).sought(), &huge, None);
     assert_eq!(store.get(&key(9_999).sought(), now), None, "what is larger than all the room is not kept");
 }
 

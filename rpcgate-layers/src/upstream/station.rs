@@ -267,7 +267,7 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
             loads.extend(array.take());
         }
         let load = array.get_or_insert_with(|| Load {
-            places: SmallVec::new(),
+            places: SmallVec::with_capacity((tally.entries.len() - place).min(largest)),
             body: Vec::with_capacity(tally.body.len() + 64),
             broadcast: false,
             alone: false,

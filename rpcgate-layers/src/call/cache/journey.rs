@@ -8,7 +8,7 @@ use rpcgate_core::cache_rule::{CacheRule, Keep};
 use rpcgate_core::call::{Cached, Calls, Settled, State};
 use rpcgate_core::clock::Time;
 use rpcgate_core::reply::{Form, Reply, Source};
-use rpcgate_core::seam::reply_store::ReplyKey;
+use rpcgate_core::seam::reply_store::ReplySought;
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
 use std::fmt;
@@ -93,14 +93,16 @@ where
             let leads = std::mem::take(&mut leading.lock().leads);
             let tally = settled.tally();
             let mut now = None;
-            for (place, lead) in leads {
-                if let Some(State::Answered(Reply { form, from })) = state(tally, place)
-                    && *from != Source::NodeForAll
-                {
-                    keep(&shelf, tally, place, lead.key(), form, &mut now);
-                }
-                lead.land_with(|| landing(tally, place));
-            }
+            leads.land(
+                |place, hash| {
+                    if let Some(State::Answered(Reply { form, from })) = state(tally, place)
+                        && *from != Source::NodeForAll
+                    {
+                        keep(&shelf, tally, place, hash, form, &mut now);
+                    }
+                },
+                |place| landing(tally, place),
+            );
             let mut lost = false;
             for (place, follow) in &follows {
                 let state = match follow.landing().await {
@@ -144,8 +146,9 @@ fn state(tally: &Tally, place: usize) -> Option<&State> {
     tally.entries.get(place).map(|entry| &entry.state)
 }
 
-/// Keeps what `form` holds as long as its adapter allows. `now` is asked for once for all of a set's results.
-fn keep(shelf: &Shelf, tally: &Tally, place: usize, key: &ReplyKey, form: &Form, now: &mut Option<Time>) {
+/// Keeps what `form` holds as long as its adapter allows. `now` is asked for once for all of a set's results; `hash` is of
+/// what was sought.
+fn keep(shelf: &Shelf, tally: &Tally, place: usize, hash: u64, form: &Form, now: &mut Option<Time>) {
     let Some(entry) = tally.entries.get(place) else { return };
     let Some(result) = form.content().filter(|_| !form.is_error()) else { return };
     let rule: CacheRule = entry.call.rule.cache;
@@ -161,6 +164,7 @@ fn keep(shelf: &Shelf, tally: &Tally, place: usize, key: &ReplyKey, form: &Form,
         Keep::For(time) => Some(now.get_or_insert_with(|| shelf.clock.now()).plus(time)),
     };
     if let Some(kept) = form.kept() {
-        shelf.replies.put(key.clone(), &kept, expires_at);
+        let sought = ReplySought::again(hash, tally.chain.name(), view.sent, view.params);
+        shelf.replies.put(&sought, &kept, expires_at);
     }
 }

@@ -14,14 +14,14 @@
 //! use bytes::Bytes;
 //! use rpcgate_core::chain::ChainName;
 //! use rpcgate_core::clock::Time;
-//! use rpcgate_core::seam::reply_store::{ReplyKey, ReplyStore};
+//! use rpcgate_core::seam::reply_store::{ReplySought, ReplyStore};
 //! use rpcgate_layers::call::cache::BoundedReplies;
 //!
 //! let store = BoundedReplies::new(1 << 20);
-//! let key = ReplyKey::new(ChainName::new("toy"), b"toy_read", b"[1]");
-//! store.put(key.clone(), &Bytes::from_static(b"\"0x1\""), Some(Time::from_secs(2)));
-//! assert_eq!(store.get(&key.sought(), Time::from_secs(1)).as_deref(), Some(&b"\"0x1\""[..]));
-//! assert_eq!(store.get(&key.sought(), Time::from_secs(2)), None);
+//! let sought = ReplySought::new(ChainName::new("toy"), b"toy_read", b"[1]");
+//! store.put(&sought, &Bytes::from_static(b"\"0x1\""), Some(Time::from_secs(2)));
+//! assert_eq!(store.get(&sought, Time::from_secs(1)).as_deref(), Some(&b"\"0x1\""[..]));
+//! assert_eq!(store.get(&sought, Time::from_secs(2)), None);
 //! ```
 
 mod flight;
@@ -31,7 +31,7 @@ mod store;
 pub use flight::Flights;
 pub use store::{BoundedReplies, Looks};
 
-use flight::Joined;
+use flight::{Joined, Leads};
 use futures_util::future::Either;
 use journey::{Journey, Travel};
 use rpcgate_core::call::{Before, Cached, CallView, Calls, Settled, State};
@@ -112,7 +112,7 @@ where
 /// What a set has to do with others: the places of its entries that lead and that follow.
 #[derive(Debug, Default)]
 struct Plan {
-    leads: SmallVec<[(usize, flight::Lead); 1]>,
+    leads: Leads,
     follows: SmallVec<[(usize, flight::Follow); 1]>,
 }
 
@@ -123,7 +123,7 @@ impl Plan {
 
     /// Whether somebody waits for what this set fetches.
     fn is_followed(&self) -> bool {
-        self.leads.iter().any(|(_, lead)| lead.is_followed())
+        self.leads.is_followed()
     }
 }
 
@@ -142,7 +142,7 @@ impl Shelf {
     /// nothing to do with the cache.
     fn split(self: &Arc<Self>, tally: &mut Tally) -> Plan {
         let mut plan = Plan::default();
-        let chain = tally.chain.name();
+        let (chain, all) = (tally.chain.name(), tally.entries.len());
         for (place, entry) in tally.entries.iter_mut().enumerate() {
             let rule = entry.call.rule;
             let fit = rule.cache.is_cached()
@@ -159,21 +159,19 @@ impl Shelf {
                 entry.state = State::Answered(Reply { form, from: Source::Stored });
                 continue;
             }
-            match self.flights.join(sought.to_key()) {
+            match self.flights.join(&sought, &tally.body) {
                 Joined::Lead(lead) => {
+                    let is_later = lead.is_later_than(landed);
+                    plan.leads.push(&self.flights, place, lead, all - place - 1);
                     // Its flight may have landed between our look at the store and here.
-                    if lead.is_later_than(landed)
-                        && let Some(form) = self.look(&sought, view, tally.arrival)
-                    {
+                    if is_later && let Some(form) = self.look(&sought, view, tally.arrival) {
                         entry.state = State::Answered(Reply { form: form.clone(), from: Source::Shared });
-                        lead.land(flight::Landing::Answered(form));
-                        continue;
+                        plan.leads.land_last(flight::Landing::Answered(form));
                     }
-                    plan.leads.push((place, lead));
                 }
                 Joined::Follow(follow) => {
                     entry.state = State::Parked;
-                    plan.leads.iter_mut().any(|(_, lead)| lead.owns(&follow));
+                    plan.leads.own(&follow);
                     plan.follows.push((place, follow));
                 }
             }

@@ -119,10 +119,11 @@ impl ReplyStore for BoundedReplies {
         found
     }
 
-    fn put(&self, key: ReplyKey, result: &Bytes, expires_at: Option<Time>) {
-        if let Some(kept) = self.kept.as_ref().filter(|_| key.len() + result.len() <= self.largest) {
+    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Time>) {
+        let size = sought.key_len() + result.len();
+        if let Some(kept) = self.kept.as_ref().filter(|_| size <= self.largest) {
             // A copy, so that a small result does not hold the buffer it came in.
-            kept.insert(key, Kept { result: Bytes::copy_from_slice(result), expires_at });
+            kept.insert(sought.to_key(), Kept { result: Bytes::copy_from_slice(result), expires_at });
         }
     }
 }
@@ -151,9 +152,9 @@ mod tests {
             if store.get(&hot.sought(), now).is_some() {
                 hits += 1;
             } else {
-                store.put(hot.clone(), &result, None);
+                store.put(&hot.sought(), &result, None);
             }
-            store.put(key(n), &result, None);
+            store.put(&key(n).sought(), &result, None);
         }
         assert!(store.bytes() <= 1 << 20, "{}", store.bytes());
         assert!(hits >= 18_000, "{hits} of 20,000");

@@ -13,7 +13,7 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source, Whole};
 use rpcgate_core::seam::Later;
 use rpcgate_core::seam::ledger::Outcome;
-use rpcgate_core::seam::reply_store::ReplyKey;
+use rpcgate_core::seam::reply_store::ReplySought;
 use rpcgate_core::seam::suite;
 use rpcgate_core::toy::Toy;
 use std::convert::Infallible;
@@ -652,10 +652,12 @@ async fn a_leader_without_a_runtime_to_go_on_is_lost_and_not_stuck() {
 #[tokio::test]
 async fn a_set_answers_its_followers_before_it_waits_for_others() {
     let site = Site::held(Desk::new());
-    let key = |params: &[u8]| ReplyKey::new(ChainName::new("toy"), b"toy_read", params);
-    let super::Joined::Lead(elsewhere) = site.flights().join(key(b"[2]")) else {
+    let sought = ReplySought::new(ChainName::new("toy"), b"toy_read", b"[2]");
+    let super::Joined::Lead(lead) = site.flights().join(&sought, &Bytes::new()) else {
         panic!("nobody else is there")
     };
+    let mut elsewhere = super::Leads::default();
+    elsewhere.push(site.flights(), 0, lead, 0);
     let pair = |params: [&str; 2]| many(&params.map(|params| one("1", "toy_read", params)));
     let waiting = site.under_way(pair(["[1]", "[2]"]));
     let mut follower = site.under_way(one("9", "toy_read", "[1]"));
@@ -665,7 +667,7 @@ async fn a_set_answers_its_followers_before_it_waits_for_others() {
     assert!((&mut waiting).now_or_never().is_none());
     let Ok(calls) = (&mut follower).now_or_never().expect("its leader has landed");
     assert_eq!(told(calls).0, says("9", "toy_read [1] #1"));
-    elsewhere.land(super::flight::Landing::Answered(Form::Result(Bytes::from_static(b"\"else\""))));
+    elsewhere.land_last(super::flight::Landing::Answered(Form::Result(Bytes::from_static(b"\"else\""))));
     let Ok(calls) = waiting.await;
     assert_eq!(told(calls).0, format!("[{},{}]", says("1", "toy_read [1] #1"), says("1", "else")));
 }
