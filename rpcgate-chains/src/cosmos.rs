@@ -10,7 +10,7 @@ use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::rest::{Path, RestLine};
+use rpcgate_core::rest::Path;
 use std::sync::Arc;
 
 /// CometBFT decides a block once and for all.
@@ -53,7 +53,7 @@ impl Adapter for Cosmos {
 
     /// A module's path has at least two segments; CometBFT's methods are one.
     fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
-        let is_module = path.segments().nth(1).is_some();
+        let is_module = path.as_str().bytes().filter(|byte| *byte == b'/').nth(1).is_some();
         match *verb {
             Verb::GET | Verb::HEAD if is_module => Ok(Surface::Rest),
             Verb::POST if path.as_str().starts_with("/cosmos/tx/") => Ok(Surface::Rest),
@@ -74,7 +74,7 @@ impl Adapter for Cosmos {
 
     fn narrow(&self, call: CallView<'_>) -> Rule {
         let mut rule = call.rule;
-        if RestLine::read(call.params).verb == "POST" && !COMPUTED.contains(&call.sent) {
+        if call.params.starts_with(b"POST ") && !COMPUTED.contains(&call.sent) {
             rule.flags = rule.flags.and(Flags::BROADCAST);
         }
         rule

@@ -2,6 +2,7 @@
 
 pub mod call;
 pub mod gate;
+pub mod gather;
 pub mod headers;
 pub mod lend;
 #[cfg(feature = "redis")]

@@ -152,7 +152,7 @@ pub fn place(chains: &Chains, method: &Method, path: &str) -> Place {
         return Place::Preflight;
     }
     let Some(path) = path.strip_prefix('/') else { return Place::Nowhere(Refusal::NoRoute) };
-    let (name, below) = path.split_at(path.find('/').unwrap_or(path.len()));
+    let (name, below) = path.split_at(path.bytes().position(|byte| byte == b'/').unwrap_or(path.len()));
     let Some(chain) = chains.get(name) else {
         let is_stream = path.starts_with("ws/");
         return Place::Nowhere(if is_stream { Refusal::NoStream } else { Refusal::NoRoute });

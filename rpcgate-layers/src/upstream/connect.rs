@@ -2,6 +2,7 @@
 
 use super::drive::Driver;
 use super::node::NodeConfig;
+use crate::gather::Gather;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -112,7 +113,7 @@ impl Dial {
         // Requests are written in one piece; waiting for more would only delay them.
         tcp.set_nodelay(true)?;
         match &self.tls {
-            None => Ok(drive(tcp).await?),
+            None => Ok(drive(Gather::new(tcp)).await?),
             Some(None) => Err(io::Error::other("TLS with this node is not set up")),
             Some(Some((connector, name))) => {
                 let tls = timeout_at(deadline, connector.connect(name.clone(), tcp)).await??;

@@ -109,7 +109,12 @@ enum Kind {
 
 impl Kind {
     fn of(headers: &HeaderMap) -> Self {
-        let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let Some(value) = headers.get(CONTENT_TYPE) else { return Kind::Other };
+        // As nearly all say it.
+        if value == "application/json" {
+            return Kind::Json;
+        }
+        let value = value.to_str().unwrap_or_default();
         let essence = value.split(';').next().unwrap_or_default().trim();
         let is = |name: &str| essence.eq_ignore_ascii_case(name);
         let ending = essence.len().checked_sub("+json".len()).and_then(|at| essence.get(at..));

@@ -158,7 +158,7 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
     if let [entry] = &tally.entries[..]
         && matches!(entry.call.payload, Payload::Rest(_))
     {
-        return Box::pin(super::rest::forward(pool, tally, limits)).await;
+        return super::rest::forward(pool, tally, limits).await;
     }
     let path = tally.chain.adapter().rpc_path();
     let mut loads = loads(pool, tally);

@@ -14,6 +14,7 @@ use http_body::Body;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rpcgate_core::config::Limits;
+use rpcgate_layers::gather::Gather;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
@@ -156,7 +157,7 @@ impl Listener {
             let (road, certificate) = (road.clone(), certificate.clone());
             hall.run(async move {
                 match certificate {
-                    None => end(http1(stream, road, guest, &bounds).await),
+                    None => end(http1(Gather::new(stream), road, guest, &bounds).await),
                     Some(certificate) => secured(stream, &certificate, road, guest, &bounds).await,
                 }
             });

@@ -79,7 +79,8 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_what_another_counted_
         books.hold(single.0).await;
         told.answered.push(single);
 
-        // It may take its own delay for one of Redis: then it counts alone for a moment, on top of what it knew.
+        // Its own delay is none of Redis's. But a Redis that is slow just now may leave it to count alone for a moment, on
+        // top of what it knew: these bounds hold even then.
         frozen.thaw();
         let late = until_refused(frozen, &window, ("eth", "eth_chainId")).await;
         let late_units = 75 * until_refused(frozen, &units, ("bsc", "eth_getLogs")).await as u64;
