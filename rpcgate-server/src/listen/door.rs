@@ -22,7 +22,7 @@ use tower::Service;
 use tower::ServiceExt;
 use tower::util::Oneshot;
 use tower_http::compression::predicate::SizeAbove;
-use tower_http::compression::{Compression, CompressionLevel};
+use tower_http::compression::{Compression, CompressionBody, CompressionLevel};
 
 /// Bytes from which an answer is worth compressing, for clients that ask for it.
 const WORTH: u16 = 1024;
@@ -68,7 +68,7 @@ where
             let mut road = self.road.lock();
             let mut cx = Context::from_waker(Waker::noop());
             if road.poll_ready(&mut cx).is_pending() {
-                return Way::Waiting { future: road.clone().oneshot(request) };
+                return Way::Waiting { future: Box::pin(road.clone().oneshot(request)) };
             }
             if packed {
                 Way::Packed { future: road.call(request) }
@@ -102,7 +102,8 @@ pin_project! {
     {
         Plain { #[pin] future: S::Future },
         Packed { #[pin] future: <Packing<S> as Service<Request<Arriving>>>::Future },
-        Waiting { #[pin] future: Oneshot<Packing<S>, Request<Arriving>> },
+        // Boxed, because it is seldom seen and larger than the others.
+        Waiting { future: Pin<Box<Oneshot<Packing<S>, Request<Arriving>>>> },
         Own { answer: Option<Response<Full<Bytes>>> },
     }
 }
@@ -136,7 +137,7 @@ where
 
 enum Made<B: Body> {
     Plain(Response<B>),
-    Packed(Response<tower_http::compression::CompressionBody<B>>),
+    Packed(Response<Pin<Box<CompressionBody<B>>>>),
     Own(Response<Full<Bytes>>),
 }
 
@@ -154,11 +155,11 @@ where
             }
             Taken::Packed { future } => {
                 let Ok(answer) = ready!(future.poll(cx));
-                Poll::Ready(Made::Packed(answer))
+                Poll::Ready(Made::Packed(answer.map(Box::pin)))
             }
             Taken::Waiting { future } => {
-                let Ok(answer) = ready!(future.poll(cx));
-                Poll::Ready(Made::Packed(answer))
+                let Ok(answer) = ready!(future.as_mut().poll(cx));
+                Poll::Ready(Made::Packed(answer.map(Box::pin)))
             }
             Taken::Own { answer } => match answer.take() {
                 Some(answer) => Poll::Ready(Made::Own(answer)),
