@@ -11,8 +11,9 @@ use pin_project_lite::pin_project;
 use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// How long a client may take.
@@ -81,7 +82,8 @@ pin_project! {
     /// A connection on its way.
     ///
     /// There is one timer, and a request does not touch it: it is set anew only when it fires, or when a head is left
-    /// incomplete, which must end sooner than an idle connection would.
+    /// incomplete, which must end sooner than an idle connection would. Nor is whoever may wake the connection told of it
+    /// again each time that it is polled, which is several times a request, as long as it is one task that polls it.
     pub(super) struct Visit<C> {
         #[pin]
         connection: C,
@@ -91,6 +93,8 @@ pin_project! {
         since: Instant,
         #[pin]
         alarm: Sleep,
+        // Who is woken by the alarm, and by the hall unless that was told to close.
+        woken: Option<Waker>,
         leaving: bool,
     }
 }
@@ -105,6 +109,7 @@ impl<C: Serve> Visit<C> {
             phase: Phase::Idle,
             since: Instant::now(),
             alarm: sleep(first),
+            woken: None,
             leaving: false,
         }
     }
@@ -116,14 +121,22 @@ impl<C: Serve> Future for Visit<C> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
         let mut this = self.project();
         let presence = &this.guest.presence;
-        // Registered before the flags are looked at: whoever sets them afterwards wakes us.
-        presence.register(cx.waker());
-        if this.guest.hall.is_cutting() {
-            return Poll::Ready(End::Cut);
+        let is_known = this.woken.as_ref().is_some_and(|woken| woken.will_wake(cx.waker()));
+        if !is_known {
+            *this.woken = Some(cx.waker().clone());
+        }
+        // Registered before the flags are looked at: whoever sets them afterwards wakes us. He does so once, so from the
+        // first time on it is done each time.
+        if !is_known || *this.leaving {
+            presence.register(cx.waker());
         }
         if !*this.leaving && this.guest.hall.is_closing() {
             *this.leaving = true;
+            presence.register(cx.waker());
             this.connection.as_mut().leave();
+        }
+        if this.guest.hall.is_cutting() {
+            return Poll::Ready(End::Cut);
         }
         if let Poll::Ready(result) = this.connection.as_mut().poll(cx) {
             return Poll::Ready(End::Done(result));
@@ -143,12 +156,22 @@ impl<C: Serve> Future for Visit<C> {
             Phase::Lingering if *this.leaving => Some(*this.since + LAST_LINGER),
             Phase::Lingering => Some(*this.since + LINGER),
         };
-        if let Some(deadline) = deadline
-            && deadline < this.alarm.deadline()
-        {
+        let is_sooner = deadline.filter(|deadline| *deadline < this.alarm.deadline());
+        if let Some(deadline) = is_sooner {
             this.alarm.as_mut().reset(deadline);
         }
-        while this.alarm.as_mut().poll(cx).is_ready() {
+        if is_known && is_sooner.is_none() && !this.alarm.is_elapsed() {
+            return Poll::Pending;
+        }
+        loop {
+            let has_turn = has_budget_remaining();
+            if this.alarm.as_mut().poll(cx).is_pending() {
+                if !has_turn {
+                    // It did not listen. The task is polled again soon.
+                    *this.woken = None;
+                }
+                return Poll::Pending;
+            }
             let now = Instant::now();
             match (deadline, phase) {
                 (None, _) => this.alarm.as_mut().reset(now + this.patience.idle),
@@ -165,6 +188,5 @@ impl<C: Serve> Future for Visit<C> {
                 }
             }
         }
-        Poll::Pending
     }
 }
