@@ -10,7 +10,7 @@ use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::rest::Path;
+use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
 
 /// CometBFT decides a block once and for all.
@@ -74,7 +74,7 @@ impl Adapter for Cosmos {
 
     fn narrow(&self, call: CallView<'_>) -> Rule {
         let mut rule = call.rule;
-        if call.params.starts_with(b"POST ") && !COMPUTED.contains(&call.sent) {
+        if RestLine::has_verb(call.params, "POST") && !COMPUTED.contains(&call.sent) {
             rule.flags = rule.flags.and(Flags::BROADCAST);
         }
         rule

@@ -270,6 +270,11 @@ impl<'a> RestLine<'a> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         RestLine { verb, path, query, body }
     }
+
+    /// Whether `params` are those of a call with this HTTP method, which takes no more than a look at their beginning.
+    pub fn has_verb(params: &[u8], verb: &str) -> bool {
+        params.strip_prefix(verb.as_bytes()).is_some_and(|rest| rest.starts_with(b" "))
+    }
 }
 
 #[cfg(test)]
@@ -376,6 +381,10 @@ mod tests {
         let long = Path::canonical(&format!("/{}", "x".repeat(257))).unwrap();
         assert!(RestCall::new(Method::GET, &long, "", HeaderMap::new()).unwrap().has_long_name());
         assert_eq!(RestLine::read(br#"["0x1"]"#), RestLine::default());
+        assert!(RestLine::has_verb(call.line(), line.verb));
+        for other in ["", "POS", "POST /v1", "GET"] {
+            assert!(!RestLine::has_verb(call.line(), other), "{other}");
+        }
     }
 
     proptest! {
