@@ -190,3 +190,56 @@ impl<C: Serve> Future for Visit<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::hall::Hall;
+    use super::*;
+    use rpcgate_core::seam::ledger::MemoryLedger;
+    use std::pin::pin;
+    use std::sync::Arc;
+
+    const PATIENCE: Patience = Patience { head: Duration::from_secs(10), idle: Duration::from_secs(60) };
+
+    /// A connection on which nothing ever comes, and which uses up its task's turn at first where it is `greedy`.
+    struct Silent {
+        greedy: bool,
+    }
+
+    impl Future for Silent {
+        type Output = hyper::Result<()>;
+
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+            if std::mem::take(&mut self.greedy) {
+                while pin!(tokio::task::coop::consume_budget()).poll(cx).is_ready() {}
+            }
+            Poll::Pending
+        }
+    }
+
+    impl Serve for Silent {
+        fn leave(self: Pin<&mut Self>) {}
+    }
+
+    fn visit(greedy: bool) -> Visit<Silent> {
+        let hall = Hall::new(Arc::new(MemoryLedger::default()));
+        Visit::new(Silent { greedy }, hall.enter(), PATIENCE)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_ends_although_its_task_had_used_up_its_turn() {
+        for greedy in [false, true] {
+            let visit = tokio::spawn(visit(greedy));
+            let end = tokio::time::timeout(2 * PATIENCE.idle, visit).await;
+            assert!(matches!(end, Ok(Ok(End::Idle))), "{greedy}: {end:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_wakes_the_task_that_polled_it_last() {
+        let mut visit = Box::pin(visit(false));
+        assert!(futures_util::poll!(&mut visit).is_pending());
+        let end = tokio::time::timeout(2 * PATIENCE.idle, tokio::spawn(visit)).await;
+        assert!(matches!(end, Ok(Ok(End::Idle))), "{end:?}");
+    }
+}
