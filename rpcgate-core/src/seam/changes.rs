@@ -20,6 +20,8 @@ pub enum Change {
     Plan(Tier),
     /// A chain was switched on or off, or its weights changed.
     Chain(String),
+    /// Of a kind that a newer management side writes: there is nothing here that it could concern.
+    Other,
 }
 
 /// A change and its place in the order.

@@ -11,6 +11,7 @@ use http::header::{
 };
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::window::Windows;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
@@ -73,6 +74,7 @@ impl Metered {
             return headers;
         };
         let numbers = rates(windows);
+        let mut texts = Texts::of(self.id, &numbers);
         let mut headers = sheet.clone();
         let mut content_type = None;
         let mut others = None;
@@ -93,7 +95,7 @@ impl Metered {
             for (field, value) in fields.iter().zip(headers.values_mut()) {
                 match field {
                     Field::Same => {}
-                    Field::Id => *value = id_value(self.id),
+                    Field::Id => *value = texts.id(),
                     Field::Units => *value = number(self.units),
                     Field::Cache => *value = cache_value(self.hit),
                     Field::ContentType => {
@@ -104,9 +106,8 @@ impl Metered {
                     Field::Rate(place) => {
                         let Some(n) = numbers.get(*place) else { continue };
                         *value = match limits.get_mut(*place) {
-                            // The limits stand in the even places. They are the same for many answers.
-                            Some(limit) if place % 2 == 0 => limit.value(*n),
-                            _ => number(*n),
+                            Some(limit) if is_limit(*place) => limit.value(*n),
+                            _ => texts.number(*place).unwrap_or_else(|| number(*n)),
                         };
                     }
                 }
@@ -144,6 +145,57 @@ fn cache_value(hit: bool) -> HeaderValue {
     HeaderValue::from_static(if hit { "HIT" } else { "MISS" })
 }
 
+/// The texts of one answer that no other has, in one piece of memory: the request's id and what is left of windows that
+/// leave much.
+struct Texts {
+    all: Bytes,
+    id: usize,
+    numbers: [(u8, u8); PLACES],
+}
+
+/// The rate headers.
+const PLACES: usize = 9;
+/// Digits of the largest number.
+const LONGEST: usize = 20;
+
+/// Whether a limit stands in this place. Limits are the same for many answers, what is left of them is not.
+const fn is_limit(place: usize) -> bool {
+    place.is_multiple_of(2) && place < PLACES - 1
+}
+
+impl Texts {
+    fn of(id: RequestId, numbers: &[u64; PLACES]) -> Self {
+        let id = id.text();
+        let mut all: SmallVec<[u8; 128]> = SmallVec::from_slice(&id);
+        let mut places = [(0, 0); PLACES];
+        for (place, (number, range)) in numbers.iter().zip(&mut places).enumerate() {
+            if *number >= COMMON && !is_limit(place) {
+                let mut text = [b'0'; LONGEST];
+                let digits = digits(*number, &mut text);
+                *range = (all.len() as u8, (all.len() + digits.len()) as u8);
+                all.extend_from_slice(digits);
+            }
+        }
+        Texts { all: Bytes::copy_from_slice(&all), id: id.len(), numbers: places }
+    }
+
+    fn id(&mut self) -> HeaderValue {
+        // The only text is its own memory: to share it would take more.
+        let is_alone = self.all.len() == self.id;
+        value(if is_alone { std::mem::take(&mut self.all) } else { self.all.slice(..self.id) })
+    }
+
+    /// `None` if the number has no text here.
+    fn number(&self, place: usize) -> Option<HeaderValue> {
+        let (start, end) = *self.numbers.get(place)?;
+        (start < end).then(|| value(self.all.slice(usize::from(start)..end.into())))
+    }
+}
+
+fn value(text: Bytes) -> HeaderValue {
+    HeaderValue::from_maybe_shared(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
 /// The number that was written last in a place.
 struct Memory(Option<(u64, HeaderValue)>);
 
@@ -160,7 +212,7 @@ impl Memory {
 }
 
 thread_local! {
-    static LIMITS: RefCell<[Memory; 7]> = const { RefCell::new([const { Memory(None) }; 7]) };
+    static LIMITS: RefCell<[Memory; PLACES]> = const { RefCell::new([const { Memory(None) }; PLACES]) };
 }
 
 /// Below it, a number's text is there already.
@@ -198,7 +250,12 @@ fn number(number: u64) -> HeaderValue {
 
 /// The text of a number, in an allocation of just its length.
 fn large(number: u64) -> HeaderValue {
-    let mut text = [b'0'; 20];
+    let mut text = [b'0'; LONGEST];
+    HeaderValue::from_bytes(digits(number, &mut text)).unwrap_or_else(|_| HeaderValue::from(number))
+}
+
+/// The digits of a number, written at the end of `text`, which is all zeros.
+fn digits(number: u64, text: &mut [u8; LONGEST]) -> &[u8] {
     let (mut left, mut at) = (number, text.len());
     while left > 0 {
         at -= DIGITS;
@@ -209,7 +266,7 @@ fn large(number: u64) -> HeaderValue {
     while at < text.len() - 1 && text[at] == b'0' {
         at += 1;
     }
-    HeaderValue::from_bytes(&text[at..]).unwrap_or_else(|_| HeaderValue::from(number))
+    &text[at..]
 }
 
 #[cfg(test)]

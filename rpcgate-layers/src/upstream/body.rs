@@ -29,7 +29,7 @@ pub struct NodeBody {
 }
 
 struct Open {
-    conn: Conn,
+    conn: Box<Conn>,
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
     _flights: [Flight; 2],
@@ -54,7 +54,7 @@ impl Drop for Flight {
 impl NodeBody {
     pub(super) fn new(
         incoming: Incoming,
-        conn: Conn,
+        conn: Box<Conn>,
         node: Arc<Node>,
         chain: &Arc<AtomicUsize>,
         clock: Arc<dyn Clock>,

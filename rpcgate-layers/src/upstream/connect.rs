@@ -25,7 +25,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-/// An open connection to a node. Dropping it closes the socket at once, whatever is under way on it.
+/// An open connection to a node. Dropping it closes the socket at once, whatever is under way on it. It is passed on in a
+/// box, because it changes hands several times a call.
 pub(super) struct Conn {
     send: SendRequest<Full<Bytes>>,
     driver: Driver,
@@ -107,7 +108,7 @@ impl Dial {
     }
 
     /// A new connection, within `limit`: name look-up, TCP and TLS together.
-    pub(super) async fn dial(&self, limit: Duration) -> io::Result<Conn> {
+    pub(super) async fn dial(&self, limit: Duration) -> io::Result<Box<Conn>> {
         let deadline = Instant::now() + limit;
         let tcp = self.tcp(deadline).await?;
         // Requests are written in one piece; waiting for more would only delay them.
@@ -141,11 +142,11 @@ impl Dial {
     }
 }
 
-async fn drive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: T) -> io::Result<Conn> {
+async fn drive<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: T) -> io::Result<Box<Conn>> {
     let (mut send, connection) = http1::handshake(TokioIo::new(socket)).await.map_err(io::Error::other)?;
     let mut driver = Driver::new(connection);
     poll_fn(|cx| driver.poll(cx, |cx| send.poll_ready(cx))).await.map_err(io::Error::other)?;
-    Ok(Conn { send, driver, kept: None })
+    Ok(Box::new(Conn { send, driver, kept: None }))
 }
 
 fn tls(config: &NodeConfig) -> Result<(TlsConnector, ServerName<'static>), Box<dyn std::error::Error>> {

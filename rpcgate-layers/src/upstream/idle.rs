@@ -14,7 +14,7 @@ pub(super) struct Idle {
 }
 
 struct Waiting {
-    conn: Conn,
+    conn: Box<Conn>,
     since: Duration,
 }
 
@@ -25,7 +25,7 @@ impl Idle {
     }
 
     /// A connection that can take a request now and has waited for less than `younger`.
-    pub(super) fn take(&self, now: Duration, younger: Duration) -> Option<Conn> {
+    pub(super) fn take(&self, now: Duration, younger: Duration) -> Option<Box<Conn>> {
         loop {
             let Waiting { mut conn, since } = {
                 let mut waiting = self.waiting.lock();
@@ -42,7 +42,7 @@ impl Idle {
     }
 
     /// Keeps a connection whose last answer was read to its end.
-    pub(super) fn put(&self, conn: Conn, now: Duration) {
+    pub(super) fn put(&self, conn: Box<Conn>, now: Duration) {
         if self.most == 0 {
             return;
         }

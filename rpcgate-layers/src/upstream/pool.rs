@@ -374,7 +374,7 @@ impl Pool {
         self.read(node, ask, room, (conn, began), response).await
     }
 
-    async fn connect(&self, node: &Node) -> Result<Conn, Fault> {
+    async fn connect(&self, node: &Node) -> Result<Box<Conn>, Fault> {
         match node.dial.dial(self.limits.connect).await {
             Ok(conn) => {
                 node.health.reached();
@@ -393,7 +393,7 @@ impl Pool {
         node: &Arc<Node>,
         ask: &Ask,
         room: &mut Held,
-        (mut conn, began): (Conn, Duration),
+        (mut conn, began): (Box<Conn>, Duration),
         response: Response<Incoming>,
     ) -> Result<NodeAnswer, AskError> {
         let (mut head, mut incoming) = response.into_parts();

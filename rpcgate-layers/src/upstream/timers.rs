@@ -6,8 +6,9 @@
 use parking_lot::Mutex;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
+use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep};
 
 /// Timers that are not needed at the moment.
@@ -32,9 +33,18 @@ impl Timers {
             }
             None => Box::pin(tokio::time::sleep(limit)),
         };
-        let done = poll_fn(|cx| match future.as_mut().poll(cx) {
-            Poll::Ready(done) => Poll::Ready(Some(done)),
-            Poll::Pending => timer.as_mut().poll(cx).map(|()| None),
+        // Who is woken when the time is over: to say it again each time costs more than to compare.
+        let mut woken: Option<Waker> = None;
+        let done = poll_fn(|cx| {
+            if let Poll::Ready(done) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            if woken.as_ref().is_some_and(|woken| woken.will_wake(cx.waker())) {
+                return if timer.is_elapsed() { Poll::Ready(None) } else { Poll::Pending };
+            }
+            // A task that has used up its turn is not listened to; it is polled again soon.
+            woken = has_budget_remaining().then(|| cx.waker().clone());
+            timer.as_mut().poll(cx).map(|()| None)
         })
         .await;
         let mut spares = self.0.lock();
@@ -50,6 +60,7 @@ mod tests {
     use super::*;
     use std::future::{pending, ready};
     use std::pin::pin;
+    use std::sync::Arc;
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_that_was_used_before_measures_its_own_time() {
@@ -63,6 +74,38 @@ mod tests {
             assert_eq!(start.elapsed().as_secs(), u64::from(limit.min(lasts)));
             assert_eq!(timers.0.lock().len(), 1);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_holds_although_the_task_had_used_up_its_turn() {
+        let limit = Duration::from_secs(9);
+        let timers = Arc::new(Timers::default());
+        // The first timer is made, the second is used again.
+        for _ in 0..2 {
+            let timers = timers.clone();
+            let task = tokio::spawn(async move {
+                let mut greedy = true;
+                let work = pin!(poll_fn(|cx| {
+                    if std::mem::take(&mut greedy) {
+                        while pin!(tokio::task::coop::consume_budget()).poll(cx).is_ready() {}
+                    }
+                    Poll::<()>::Pending
+                }));
+                timers.within(limit, work).await
+            });
+            let done = tokio::time::timeout(2 * limit, task).await;
+            assert!(matches!(done, Ok(Ok(None))), "{done:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_wakes_the_task_that_polled_last() {
+        let timers = Arc::new(Timers::default());
+        let mut within =
+            Box::pin(async move { timers.within(Duration::from_secs(9), pin!(pending::<()>())).await });
+        assert!(poll_fn(|cx| Poll::Ready(within.as_mut().poll(cx))).await.is_pending());
+        let done = tokio::time::timeout(Duration::from_secs(18), tokio::spawn(within)).await;
+        assert!(matches!(done, Ok(Ok(None))), "{done:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -317,7 +317,7 @@ impl Concerned {
                 self.tenants.insert(*tenant);
             }
             // Figures come with `plans`, weights with the chains.
-            Change::Plan(_) | Change::Chain(_) => {}
+            Change::Plan(_) | Change::Chain(_) | Change::Other => {}
             _ => self.all = true,
         }
     }

@@ -102,7 +102,9 @@ impl Feed {
             self.anew(0);
         }
         let news = within(self.management.since(self.number)).await?;
-        if news.first().is_none_or(|first| first.number > self.number + 1) {
+        // The newest change is never removed, so whoever missed some sees a gap before what is left. A number that was never
+        // given leaves one too.
+        if news.first().is_some_and(|first| first.number > self.number + 1) {
             // The oldest second: what is removed between the two was old before, and is noticed.
             let oldest = within(self.management.oldest()).await?;
             if oldest > self.number + 1 {

@@ -124,8 +124,8 @@ fn a_call_asks_for_memory_so_often_and_no_more() {
 }
 
 /// A call that a node answers.
-const SINGLE: u64 = 22;
+const SINGLE: u64 = 21;
 /// A call that is answered from the cache.
-const CACHED: u64 = 11;
+const CACHED: u64 = 10;
 /// A batch of calls that a node answers, be they 50 or 100.
-const BATCH: u64 = 35;
+const BATCH: u64 = 34;

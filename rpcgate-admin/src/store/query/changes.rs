@@ -53,17 +53,16 @@ pub(super) async fn tell(
     Ok(())
 }
 
-/// `None`: a kind of change that a newer management side writes. This program has nothing to look at anew.
-fn read(row: &Model) -> Result<Option<Change>, StoreError> {
+fn read(row: &Model) -> Result<Change, StoreError> {
     let wrong = || unreadable("change", format!("{} {}", row.kind, row.subject));
-    Ok(Some(match row.kind.as_str() {
+    Ok(match row.kind.as_str() {
         KEY => Change::Key(row.subject.parse().map_err(|_| wrong())?),
         PROJECT => Change::Project(row.subject.parse().map_err(|_| wrong())?),
         TENANT => Change::Tenant(row.subject.parse().map_err(|_| wrong())?),
         PLAN => Change::Plan(row.subject.parse().map_err(|_| wrong())?),
         CHAIN => Change::Chain(row.subject.clone()),
-        _ => return Ok(None),
-    }))
+        _ => Change::Other,
+    })
 }
 
 impl Store {
@@ -116,11 +115,9 @@ impl Store {
         self.read(async |database| {
             let above = Column::Number.gt(i64::try_from(number).unwrap_or(i64::MAX));
             let rows = Entity::find().filter(above).order_by_asc(Column::Number).all(database).await?;
-            let numbered = |row: &Model| {
-                let change = read(row)?;
-                Ok(change.map(|change| Numbered { number: row.number.unsigned_abs(), change }))
-            };
-            rows.iter().filter_map(|row| numbered(row).transpose()).collect()
+            let numbered =
+                |row: &Model| Ok(Numbered { number: row.number.unsigned_abs(), change: read(row)? });
+            rows.iter().map(numbered).collect()
         })
         .await
     }

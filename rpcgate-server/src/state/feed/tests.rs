@@ -28,6 +28,8 @@ struct Desk {
     /// All changes below this number were removed.
     removed: u64,
     overlays_read: u32,
+    /// Questions of any kind.
+    asked: u32,
     mood: Mood,
 }
 
@@ -41,7 +43,11 @@ enum Mood {
 
 impl Office {
     async fn answer<T>(&self, answer: impl FnOnce(&mut Desk) -> T) -> Result<T, Away> {
-        let mood = self.inner.lock().mood;
+        let mood = {
+            let mut desk = self.inner.lock();
+            desk.asked += 1;
+            desk.mood
+        };
         match mood {
             Mood::Well => Ok(answer(&mut self.inner.lock())),
             Mood::Away => Err(Away),
@@ -64,7 +70,7 @@ impl Changes for Office {
         Box::pin(async move {
             let removed = self.answer(|desk| desk.removed).await?;
             let mut news = self.changes.since(number).await?;
-            news.retain(|news| news.number >= removed && news.change != UNKNOWN);
+            news.retain(|news| news.number >= removed && news.change != NEVER);
             Ok(news)
         })
     }
@@ -93,8 +99,8 @@ impl KeySource for Office {
     }
 }
 
-/// Stands for a change of a kind that this program does not know: it is not told.
-const UNKNOWN: Change = Change::Tenant(TenantId(0));
+/// Stands for a number that was never given: the change that was to have it was taken back.
+const NEVER: Change = Change::Tenant(TenantId(0));
 
 struct House {
     office: Arc<Office>,
@@ -307,7 +313,7 @@ async fn a_database_that_comes_back_older_is_believed() {
 
 #[tokio::test]
 async fn who_was_behind_what_is_kept_looks_at_everything_anew() {
-    for newest in [Change::Key(KeyId(99)), UNKNOWN] {
+    for newest in [Change::Key(KeyId(99)), Change::Other] {
         let house = House::new();
         let lines = Lines::default();
         let _listening = lines.listen("info", LogFormat::Text);
@@ -339,18 +345,36 @@ async fn who_has_seen_all_that_was_removed_forgets_nothing() {
     let mut feed = house.feed().await.unwrap();
     assert!(matches!(house.ask().await, Peek::Known(_)));
     // One after another, so that the feed is never more than one behind.
-    for change in [Change::Key(KeyId(98)), UNKNOWN, Change::Key(KeyId(99))] {
+    for change in [Change::Key(KeyId(98)), Change::Other, Change::Key(KeyId(99))] {
         house.office.publish(change);
         feed.read().await.unwrap();
         house.sweep();
         feed.read().await.unwrap();
     }
     // A gap in the numbers alone is none in the news.
-    house.office.publish(UNKNOWN);
+    house.office.publish(NEVER);
     house.office.publish(Change::Key(KeyId(99)));
     feed.read().await.unwrap();
     assert!(matches!(house.peek(), Peek::Known(_)));
     assert_eq!(house.office.inner.lock().overlays_read, 1);
+}
+
+#[tokio::test]
+async fn a_look_that_finds_nothing_is_one_question() {
+    let house = House::new();
+    let asked = || std::mem::take(&mut house.office.inner.lock().asked);
+    let mut feed = house.feed().await.unwrap();
+    for news in
+        [&[][..], &[Change::Key(KeyId(99))], &[Change::Other, Change::Other], &[Change::Chain("eth".into())]]
+    {
+        news.iter().for_each(|change| house.office.publish(change.clone()));
+        feed.read().await.unwrap();
+        asked();
+        for _ in 0..3 {
+            feed.read().await.unwrap();
+            assert_eq!(asked(), 1, "after {news:?}");
+        }
+    }
 }
 
 #[tokio::test]
