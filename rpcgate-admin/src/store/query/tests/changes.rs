@@ -39,19 +39,6 @@ async fn where_the_clock_stepped_back_no_gap_is_left() {
 }
 
 #[tokio::test]
-async fn a_kind_of_change_that_is_not_known_is_told_with_its_number() {
-    let (_dir, store) = changed(&[0]).await;
-    let row = "INSERT INTO changes (kind, subject, at) VALUES ('wallet', '7', 0)";
-    store
-        .transact(async |database| Ok::<_, StoreError>(database.execute_unprepared(row).await?))
-        .await
-        .unwrap();
-    let told: Vec<_> =
-        store.since(0).await.unwrap().into_iter().map(|news| (news.number, news.change)).collect();
-    assert_eq!(told, [(1, Change::Chain("toy".into())), (2, Change::Other)]);
-}
-
-#[tokio::test]
 async fn without_changes_there_is_nothing_to_remove() {
     let (_dir, store) = empty().await;
     assert_eq!(swept(&store, HOUR).await, (0, vec![]));
