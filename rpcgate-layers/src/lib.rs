@@ -15,5 +15,6 @@ pub mod stack;
 pub mod stranger;
 #[cfg(test)]
 mod testing;
+mod turn;
 #[cfg(feature = "upstream")]
 pub mod upstream;

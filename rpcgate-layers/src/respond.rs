@@ -1,8 +1,8 @@
 //! Respond: the outermost station. It stamps a request on its way in and writes what every answer carries on its way
 //! out: `x-request-id`, CORS, the nine rate headers, `X-Cache`, `x-compute-units`, and what a refusal adds
 //! (`Retry-After`, `Allow`, `WWW-Authenticate`). The account is closed here, before the answer leaves. An answer with an
-//! account waits for one turn of the runtime: the records of all answers that are ready by then are written together,
-//! and the answers one after another, which wakes a client that has many of them under way once.
+//! account waits for a turn of the runtime, or a few: the records of all answers that are ready by then are written
+//! together, and the answers one after another, which wakes a client that has many of them under way once.
 //!
 //! It refuses nothing itself, and it does not change a body.
 //!
@@ -17,6 +17,7 @@
 use crate::headers::{self, Metered};
 use crate::reply_body::ReplyBody;
 use crate::request::travel::{Departure, Stamped};
+use crate::turn::Turn;
 use http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
@@ -26,7 +27,7 @@ use rpcgate_core::seam::ledger::Receipt;
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower_layer::Layer;
@@ -96,7 +97,7 @@ pin_project! {
     enum State<F> {
         Inside { #[pin] inner: F, id: RequestId },
         // A receipt that is dropped has the record written, also when the client leaves in that moment.
-        Waiting { answer: Option<Response<ReplyBody>>, receipt: Option<Receipt> },
+        Waiting { turn: Turn, answer: Option<Response<ReplyBody>>, receipt: Option<Receipt> },
     }
 }
 
@@ -116,12 +117,11 @@ where
                 if !is_metered {
                     return Poll::Ready(Ok(answer));
                 }
-                state.set(State::Waiting { answer: Some(answer), receipt });
-                // Others have their turn first, and what the sockets have for them.
-                let turn = pin!(tokio::task::yield_now()).poll(cx);
-                if turn.is_pending() { Poll::Pending } else { self.poll(cx) }
+                state.set(State::Waiting { turn: Turn::default(), answer: Some(answer), receipt });
+                self.poll(cx)
             }
-            At::Waiting { answer, receipt } => {
+            At::Waiting { turn, answer, receipt } => {
+                ready!(Pin::new(turn).poll(cx));
                 drop(receipt.take());
                 answer.take().map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer)))
             }

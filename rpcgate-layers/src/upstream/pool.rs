@@ -11,6 +11,7 @@ use super::idle::Idle;
 use super::node::{Node, NodeConfig, NodeIndex, NodeView};
 use super::retry::Budget;
 use super::timers::Timers;
+use crate::turn::Turn;
 use http::{Method, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -336,9 +337,9 @@ impl Pool {
         let younger = if ask.broadcast { FRESH_FOR_BROADCAST } else { Duration::MAX };
         if !fresh {
             // Lets the runtime hear from the sockets, so that a connection that has ended by now is seen to have ended:
-            // a broadcast that was written to it would not be sent again. And all calls that have come by now are then
-            // written one after another, which wakes the node once and not for each of them.
-            tokio::task::yield_now().await;
+            // a broadcast that was written to it would not be sent again. And calls that come by then are written one
+            // after another, which wakes the node once and not for each of them.
+            Turn::default().await;
         }
         let began = self.clock.elapsed();
         let idle = if fresh { None } else { node.idle.take(began, younger) };
