@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// For how many turns anybody waits at most.
-const TURNS: u8 = 4;
+const TURNS: u8 = 3;
 /// How many follow at most. The next one lets all go.
 const FOLLOWERS: usize = 128;
 
@@ -176,12 +176,9 @@ mod tests {
         let mut first = Waits::came();
         let mut second = Waits::came();
         assert!(!first.goes());
-        assert!(!second.goes());
-        let mut third = Waits::came();
-        assert!(!first.goes());
+        assert!(!second.was_woken() && !second.goes());
         assert!(first.goes());
-        assert!(second.was_woken() && third.was_woken());
-        assert!(second.goes() && third.goes());
+        assert!(second.was_woken() && second.goes());
     }
 
     #[test]
