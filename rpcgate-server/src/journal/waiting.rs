@@ -1,5 +1,5 @@
-//! Records whose answers are about to leave. Each waits for a turn of the runtime, and the first answer that goes on has
-//! all of them written: on a busy gateway one write does for many.
+//! Records whose answers are about to leave. Each waits for a turn of the runtime or a few, and the first answer that goes
+//! on has all of them written: on a busy gateway one write does for many.
 
 use super::records::Held;
 use crate::metrics::meter::Meter;
