@@ -131,7 +131,7 @@ impl Member {
     }
 }
 
-/// What the first bytes of a reply tell about it.
+/// What the beginning of a reply tells about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Head {
     /// It carries a result.
@@ -154,6 +154,17 @@ pub enum Head {
 /// assert_eq!(reply_head(br#"{"result":null,"err"#), Head::Undecided);
 /// ```
 pub fn reply_head(prefix: &[u8]) -> Head {
+    // A prefix may be what a socket had in one read, half a megabyte of one string, and every look surveys all it is given.
+    match prefix.get(..SOON).map_or(Head::Undecided, head_of) {
+        Head::Undecided => head_of(prefix),
+        head => head,
+    }
+}
+
+/// Within so many bytes nearly every reply tells what it is.
+const SOON: usize = 256;
+
+fn head_of(prefix: &[u8]) -> Head {
     let (text, cut) = match std::str::from_utf8(prefix) {
         Ok(text) => (text.as_bytes(), true),
         // A character may be cut in two, but it may not be wrong.
@@ -311,6 +322,24 @@ mod tests {
         assert_eq!(reply_head(b"{\"id\":\"\xff"), Head::Bad);
         assert_eq!(reply_head(b"{\"id\":\"\xc3\","), Head::Bad);
         assert_eq!(reply_head(b"{\"result\":\"\xff"), Head::Result);
+    }
+
+    #[test]
+    fn a_head_is_found_behind_a_long_member_wherever_a_character_is_cut() {
+        for length in 0..400 {
+            let id = format!("{}\u{20ac}", "x".repeat(length));
+            for (rest, head) in [
+                (r#""result":["#, Head::Result),
+                (r#""error":{"#, Head::Error),
+                (r#""result":null"#, Head::Undecided),
+                (r#""result":nope"#, Head::Bad),
+            ] {
+                let body = format!(r#"{{"id":"{id}",{rest}"#);
+                assert_eq!(reply_head(body.as_bytes()), head, "{body}");
+                let more = [body.as_bytes(), &[b' '; 2 * SOON]].concat();
+                assert_eq!(reply_head(&more), head, "{body} and spaces");
+            }
+        }
     }
 
     proptest! {
