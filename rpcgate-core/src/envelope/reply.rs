@@ -154,7 +154,7 @@ pub enum Head {
 /// assert_eq!(reply_head(br#"{"result":null,"err"#), Head::Undecided);
 /// ```
 pub fn reply_head(prefix: &[u8]) -> Head {
-    // A prefix may be what a socket had in one read, half a megabyte of one string, and every look surveys all it is given.
+    // A prefix may be all that a socket had in one read, hundreds of kilobytes, and a look surveys all it is given.
     match prefix.get(..SOON).map_or(Head::Undecided, head_of) {
         Head::Undecided => head_of(prefix),
         head => head,
