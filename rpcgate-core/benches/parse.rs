@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use rpcgate_core::envelope::{Limits, Parsed, WireId, parse, replies};
+use rpcgate_core::envelope::{Limits, Parsed, WireId, parse, replies, reply_head};
 use rpcgate_core::json::DEEPEST;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -69,6 +69,17 @@ fn reading_replies(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// How a long answer begins, beside one of which no more has come than is looked at: both are to cost the same.
+fn reading_heads(criterion: &mut Criterion) {
+    let beginning =
+        |length: usize| format!(r#"{{"jsonrpc":"2.0","id":1,"result":"0x{}"#, "ab".repeat(length / 2));
+    let mut group = criterion.benchmark_group("read the head of a reply");
+    for (name, body) in [("256 bytes of it", beginning(256)), ("400 KiB of it", beginning(400 << 10))] {
+        group.bench_function(name, |bench| bench.iter(|| reply_head(black_box(body.as_bytes()))));
+    }
+    group.finish();
+}
+
 fn writing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("write");
     for (name, body) in [("single", call(1)), ("batch of 100", batch(100))] {
@@ -92,5 +103,5 @@ fn writing(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, reading, reading_replies, writing);
+criterion_group!(benches, reading, reading_replies, reading_heads, writing);
 criterion_main!(benches);
