@@ -6,12 +6,14 @@
 //! meaning as text, so [`unescape`] refuses it.
 
 mod cursor;
+mod space;
 mod text;
 
 use std::fmt;
 use std::ops::Range;
 
 pub use cursor::{Cursor, DEEPEST};
+pub use space::{close_up, has_space};
 pub use text::{Text, unescape, write_string};
 
 /// A piece of a body: where it starts and how long it is, in bytes. Bodies are below 4 GiB.

@@ -54,7 +54,7 @@ impl<'a> ReplySought<'a> {
         self.method
     }
 
-    /// The exact bytes of the parameters.
+    /// The bytes of the parameters; of a JSON-RPC call without white space between tokens.
     pub const fn params(&self) -> &'a [u8] {
         self.params
     }

@@ -20,12 +20,13 @@ use super::join::join;
 use super::rest;
 use crate::lend::{Lender, Loan};
 use crate::request::travel::{Aim, Departure, Known};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use pin_project_lite::pin_project;
 use rpcgate_core::call::{Call, Calls, Entry, Parsed as At, Payload, Settled};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::envelope::{self, Item, Limits, ParseError, Parsed};
+use rpcgate_core::json::{Span, close_up, has_space};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::RestCall;
 use rpcgate_core::room::{Held, Room};
@@ -254,6 +255,7 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
         Ok(Parsed::Single(Ok(envelope))) => {
             let entry = entry(&tally, Ok(envelope));
             tally.entries.push(entry);
+            alike(&mut tally);
             return Ok(Calls::new(tally));
         }
         Ok(Parsed::Single(Err(_))) => Refusal::InvalidRequest,
@@ -264,6 +266,7 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
             entries.reserve_exact(items.len());
             entries.extend(items.into_iter().map(|item| entry(&tally, item)));
             tally.entries = entries;
+            alike(&mut tally);
             return Ok(Calls::new(tally));
         }
         Err(ParseError::Syntax(_)) => Refusal::ParseError,
@@ -272,6 +275,29 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
     };
     *slot = Some(tally);
     Err(refusal)
+}
+
+/// Gives calls whose answers are kept or shared the one form of their parameters, without white space between tokens:
+/// otherwise a caller could have a node asked again and again for what is known. The body is as long as it was.
+fn alike(tally: &mut Tally) {
+    let spaced = |entry: &Entry, body: &[u8]| match &entry.call.payload {
+        Payload::JsonRpc(envelope) if entry.call.rule.cache.is_cached() => {
+            envelope.params.filter(|params| has_space(params.of(body)))
+        }
+        _ => None,
+    };
+    if !tally.entries.iter().any(|entry| spaced(entry, &tally.body).is_some()) {
+        return;
+    }
+    let mut body = BytesMut::from(std::mem::take(&mut tally.body));
+    for entry in &mut tally.entries {
+        let Some(params) = spaced(entry, &body) else { continue };
+        let length = body.get_mut(params.range()).map(close_up).unwrap_or_default();
+        if let Payload::JsonRpc(envelope) = &mut entry.call.payload {
+            envelope.params = Some(Span::new(params.start(), params.start() + length));
+        }
+    }
+    tally.body = body.freeze();
 }
 
 fn entry(tally: &Tally, item: Item) -> Entry {

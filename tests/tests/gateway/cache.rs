@@ -40,6 +40,35 @@ async fn short_answers_are_kept_for_their_time_and_not_longer() {
 }
 
 #[tokio::test]
+async fn white_space_between_the_tokens_of_params_makes_no_other_call() {
+    let (node, gateway, client) = evm().await;
+    let spaced = "[ {\"to\" : \"0x00\",\r\n\"data\":\t\"a  b\"} , \"latest\" ]";
+    for (params, is_kept) in [
+        (spaced, false),
+        (r#"[{"to":"0x00","data":"a  b"},"latest"]"#, true),
+        (r#" [{"to":"0x00", "data":"a  b"},"latest" ] "#, true),
+        (r#"[{"to":"0x00","data":"a b"},"latest"]"#, false),
+        (r#"[{"data":"a  b","to":"0x00"},"latest"]"#, false),
+    ] {
+        assert_eq!(hits(&client, "eth", "eth_call", params, 1).await, [is_kept], "{params}");
+    }
+    assert_eq!(node.calls()[0].params, r#"[{"to":"0x00","data":"a  b"},"latest"]"#);
+    let in_batch =
+        client.batch("eth", &[("eth_chainId", " [ ] "), ("eth_call", spaced), ("m", "[ 1 ]")]).await;
+    assert_eq!(in_batch.codes(), [0, 0, 0]);
+    let seen: Vec<_> = node.calls().into_iter().skip(3).map(|call| call.params).collect();
+    assert_eq!(seen, ["[]", "[ 1 ]"], "what is not kept is sent as it came");
+    let body = r#"{"jsonrpc":"2.0","id":{ "a" : 1 },"method":"eth_chainId","params":[ ]}"#;
+    let reply = client.post("eth", body).await;
+    assert_eq!(
+        (reply.cache(), reply.text().contains(r#""id":{ "a" : 1 }"#)),
+        ("HIT", true),
+        "an id is echoed as sent"
+    );
+    assert_eq!(gateway.lines().last().unwrap().bytes_in as usize, body.len());
+}
+
+#[tokio::test]
 async fn static_answers_are_kept_for_ever() {
     let (node, gateway, client) = evm().await;
     for method in ["eth_chainId", "net_version"] {
@@ -190,7 +219,7 @@ async fn verbose_utxo_answers_are_kept_briefly_and_serialised_ones_for_ever() {
 }
 
 #[tokio::test]
-async fn the_key_is_chain_method_and_the_exact_bytes_of_the_params() {
+async fn the_key_is_chain_method_and_the_tokens_of_the_params() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     assert_eq!(hits(&client, "eth", "eth_call", r#"[{"to":"0xAa"},"latest"]"#, 2).await, [false, true]);
@@ -198,7 +227,7 @@ async fn the_key_is_chain_method_and_the_exact_bytes_of_the_params() {
         ("bsc", "eth_call", r#"[{"to":"0xAa"},"latest"]"#),
         ("eth", "eth_gasPrice", r#"[{"to":"0xAa"},"latest"]"#),
         ("eth", "eth_call", r#"[{"to":"0xaa"},"latest"]"#),
-        ("eth", "eth_call", r#"[{"to":"0xAa"}, "latest"]"#),
+        ("eth", "eth_call", r#"[{"to":"0xAa "},"latest"]"#),
         ("eth", "eth_call", r#"[{"to":"0x\u0041a"},"latest"]"#),
         ("eth", "eth_call", r#"[{"to":"0xAa"},"earliest"]"#),
         ("eth", "eth_call", "[]"),

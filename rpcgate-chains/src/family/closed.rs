@@ -1,0 +1,149 @@
+//! What a chain closes, and why: the table that decides is the one that `docs/chains.md` is written from.
+
+use super::matches;
+use rpcgate_core::adapter::Closed;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Flags, Method, Rule};
+
+/// Methods, or some of their calls, that nobody may call, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct Closing {
+    methods: &'static [&'static str],
+    only: Option<Only>,
+    because: &'static str,
+    openable: bool,
+}
+
+/// Which of a method's calls.
+#[derive(Clone, Copy, Debug)]
+struct Only {
+    words: &'static str,
+    is_meant: fn(&CallView<'_>) -> bool,
+}
+
+impl Closing {
+    /// Closes methods, by name or by a beginning written `dump*`, because of what `because` says: a sentence without its
+    /// full stop.
+    pub const fn new(methods: &'static [&'static str], because: &'static str) -> Self {
+        Closing { methods, only: None, because, openable: false }
+    }
+
+    /// Closes only those of their calls that are meant; `words` say which, as "with `url`". The methods must be marked
+    /// [`Flags::COMMANDS`], which [`mark`] does for those of a table.
+    #[must_use]
+    pub const fn only(mut self, words: &'static str, is_meant: fn(&CallView<'_>) -> bool) -> Self {
+        self.only = Some(Only { words, is_meant });
+        self
+    }
+
+    /// Unless the operator opens them.
+    #[must_use]
+    pub const fn openable(mut self) -> Self {
+        self.openable = true;
+        self
+    }
+
+    fn concerns(&self, method: &str) -> bool {
+        self.methods.iter().any(|pattern| matches(pattern, method))
+    }
+
+    const fn mark(&self) -> Flags {
+        if self.openable { Flags::OPENABLE } else { Flags::CLOSED }
+    }
+}
+
+/// The marks of `method`: closed, or to be looked at when its parameters are known.
+pub(crate) fn marks(table: &[Closing], method: &str) -> Flags {
+    table.iter().filter(|row| row.concerns(method)).fold(Flags::NONE, |marks, row| match row.only {
+        None => marks.and(row.mark()),
+        Some(_) => marks.and(Flags::COMMANDS),
+    })
+}
+
+/// Gives the rows of a method table their [`marks`].
+pub(crate) fn mark(table: &[Closing], methods: &mut [Method]) {
+    for method in methods {
+        method.rule.flags = method.rule.flags.and(marks(table, method.name));
+    }
+}
+
+/// What holds for a call, now that its parameters are known.
+pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> Rule {
+    let mut rule = call.rule;
+    let is_of = |row: &Closing| std::str::from_utf8(call.sent).is_ok_and(|sent| row.concerns(sent));
+    for row in table {
+        if row.only.is_some_and(|only| is_of(row) && (only.is_meant)(&call)) {
+            rule.flags = rule.flags.and(row.mark());
+        }
+    }
+    rule
+}
+
+/// The table in words.
+pub(crate) fn told(table: &[Closing]) -> Vec<Closed> {
+    let words = |row: &Closing| Closed {
+        methods: row.methods.iter().map(|name| (*name).to_owned()).collect(),
+        only: row.only.map_or("", |only| only.words).to_owned(),
+        because: row.because,
+        openable: row.openable,
+    };
+    table.iter().map(words).collect()
+}
+
+/// Names with the reason for which each is closed, gathered by reason, in the order in which reasons come first.
+pub(crate) fn by_reason(
+    names: &[(&'static str, &'static str)],
+    name: impl Fn(&str) -> String,
+) -> Vec<Closed> {
+    let mut rows: Vec<Closed> = Vec::new();
+    for (method, because) in names {
+        match rows.iter_mut().find(|row| row.because == *because) {
+            Some(row) => row.methods.push(name(method)),
+            None => rows.push(Closed {
+                methods: vec![name(method)],
+                only: String::new(),
+                because,
+                openable: false,
+            }),
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::chain::ChainName;
+
+    const TABLE: &[Closing] = &[
+        Closing::new(&["stop", "log*"], "It controls the node"),
+        Closing::new(&["scan"], "It holds up the node").openable(),
+        Closing::new(&["say"], "It dials").only("with `url`", |call| call.params == b"url"),
+    ];
+
+    #[test]
+    fn methods_are_closed_by_name_and_calls_by_what_they_ask() {
+        assert_eq!(marks(TABLE, "stop"), Flags::CLOSED);
+        assert_eq!(marks(TABLE, "logger"), Flags::CLOSED);
+        assert_eq!(marks(TABLE, "scan"), Flags::OPENABLE);
+        assert_eq!(marks(TABLE, "say"), Flags::COMMANDS);
+        assert_eq!(marks(TABLE, "Stop"), Flags::NONE);
+        let ask = |params: &'static str| {
+            let rule = Rule { flags: marks(TABLE, "say"), ..Rule::UNLISTED };
+            let call =
+                CallView { params: params.as_bytes(), ..CallView::new(ChainName::new("toy"), "say", rule) };
+            narrow(TABLE, call).flags.has(Flags::CLOSED)
+        };
+        assert!(ask("url") && !ask(""));
+    }
+
+    #[test]
+    fn what_is_told_is_the_table() {
+        let told = told(TABLE);
+        assert_eq!(told[0].methods, ["stop", "log*"]);
+        assert_eq!((told[1].openable, &*told[2].only, told[2].because), (true, "with `url`", "It dials"));
+        let rows = by_reason(&[("a", "x"), ("b", "y"), ("c", "x")], |name| format!("{name}_*"));
+        assert_eq!(rows[0].methods, ["a_*", "c_*"]);
+        assert_eq!((rows[1].because, rows.len()), ("y", 2));
+    }
+}
