@@ -138,19 +138,24 @@ fn decoded(text: &str) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(out))
 }
 
-/// `query` as it was sent, without the parameters that any of `names` names in any spelling: a key must not reach a
-/// node.
+/// Query parameters in which keys are sent, here or anywhere else. A client that is used to another gateway sends its
+/// key where that one wants it, so on no chain does a node get them.
+pub const KEY_PARAMETERS: &[&str] = &["apikey", "api_key", "api-key", "x-api-key"];
+
+/// `query` as it was sent, without the parameters that any of `names` names in any spelling, upper case or lower: a key
+/// must not reach a node.
 ///
 /// ```
-/// use rpcgate_core::rest::query_without;
+/// use rpcgate_core::rest::{KEY_PARAMETERS, query_without};
 ///
-/// assert_eq!(query_without("a=%20&api%6bey=k&b", &["apikey"]), "a=%20&b");
+/// assert_eq!(query_without("a=%20&api%6bey=k&b&API_KEY=k", KEY_PARAMETERS), "a=%20&b");
 /// ```
 pub fn query_without<'q>(query: &'q str, names: &[&str]) -> Cow<'q, str> {
     let is_named = |pair: &str| {
         let name = pair.split('=').next().unwrap_or_default();
         // A broken escape stands for itself.
-        decoded(name).is_some_and(|name| names.iter().any(|wanted| wanted.as_bytes() == &*name))
+        decoded(name)
+            .is_some_and(|name| names.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(&name)))
     };
     if query.is_empty() || !query.split('&').any(is_named) {
         return Cow::Borrowed(query);
@@ -189,20 +194,26 @@ impl RestCall {
         Some(RestCall { line, verb, target, headers, name })
     }
 
-    /// The same call, its [line](RestCall::line) holding all that a node is told: for calls whose answers are kept.
+    /// The same call, its [line](RestCall::line) holding all that a node is told: for calls whose answers are kept. No
+    /// two calls that a node could tell apart have the same, since a line feed stands in no target and in no header.
     #[must_use]
     pub fn in_full(mut self, body: &[u8]) -> Self {
         let mut line = self.line.to_vec();
         for (name, value) in &self.headers {
-            line.push(b' ');
+            line.push(b'\n');
             line.extend_from_slice(name.as_str().as_bytes());
             line.push(b':');
             line.extend_from_slice(value.as_bytes());
         }
-        line.push(b'\n');
+        line.extend_from_slice(b"\n\n");
         line.extend_from_slice(body);
         self.line = line.into();
         self
+    }
+
+    /// Whether a node gets the request's body: whoever only reads has none.
+    pub fn has_body(&self) -> bool {
+        !matches!(self.verb, Method::GET | Method::HEAD)
     }
 
     /// Its HTTP method.
@@ -230,8 +241,8 @@ impl RestCall {
         self.name.len() > LONGEST_NAME
     }
 
-    /// `<verb> <target>`, and of a call [in full](RestCall::in_full) each header after a space and the body after a line
-    /// feed. [`RestLine`] reads it.
+    /// `<verb> <target>`, and of a call [in full](RestCall::in_full) a line for each header and, after an empty line, the
+    /// body. [`RestLine`] reads it.
     pub fn line(&self) -> &[u8] {
         &self.line
     }
@@ -260,10 +271,9 @@ pub struct RestLine<'a> {
 impl<'a> RestLine<'a> {
     /// Takes `params` apart. Parameters that are not a REST call's give nothing.
     pub fn read(params: &'a [u8]) -> Self {
-        let (line, body) = match params.iter().position(|byte| *byte == b'\n') {
-            Some(at) => (params.get(..at).unwrap_or_default(), params.get(at + 1..).unwrap_or_default()),
-            None => (params, &b""[..]),
-        };
+        let line = params.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let head = params.windows(2).position(|two| two == b"\n\n");
+        let body = head.and_then(|end| params.get(end + 2..)).unwrap_or_default();
         let mut words =
             line.split(|byte| *byte == b' ').map(|word| std::str::from_utf8(word).unwrap_or_default());
         let (Some(verb), Some(target)) = (words.next(), words.next()) else { return RestLine::default() };
@@ -359,10 +369,11 @@ mod tests {
             ("a=apikey=k", "a=apikey=k"),
             ("apikeys=1&%zz=2", "apikeys=1&%zz=2"),
             ("a&&b", "a&&b"),
+            ("ApiKey=k&A=1", "A=1"),
         ] {
             assert_eq!(query_without(query, &["apikey"]), left, "{query}");
         }
-        assert_eq!(query_without("api_key=k&apikey=l&a", &["apikey", "api_key"]), "a");
+        assert_eq!(query_without("api_key=k&apikey=l&a&X-Api-Key=m&api%2Dkey=n", KEY_PARAMETERS), "a");
     }
 
     #[test]
@@ -373,17 +384,45 @@ mod tests {
         let call = RestCall::new(Method::POST, &path, "ledger_version=7", headers).unwrap();
         assert_eq!((call.name(), call.line()), (&b"view"[..], &b"POST /v1/view?ledger_version=7"[..]));
         assert_eq!(call.target().as_str(), "/v1/view?ledger_version=7");
-        let call = call.in_full(b"{\n}");
-        assert_eq!(call.line(), b"POST /v1/view?ledger_version=7 accept:application/x-bcs, */*\n{\n}");
+        let call = call.in_full(b"{\n\n}");
+        assert_eq!(call.line(), b"POST /v1/view?ledger_version=7\naccept:application/x-bcs, */*\n\n{\n\n}");
         let line = RestLine::read(call.line());
         assert_eq!((line.verb, line.path, line.query), ("POST", "/v1/view", "ledger_version=7"));
-        assert_eq!((line.body, call.name()), (&b"{\n}"[..], &b"view"[..]));
+        assert_eq!((line.body, call.name()), (&b"{\n\n}"[..], &b"view"[..]));
         let long = Path::canonical(&format!("/{}", "x".repeat(257))).unwrap();
         assert!(RestCall::new(Method::GET, &long, "", HeaderMap::new()).unwrap().has_long_name());
         assert_eq!(RestLine::read(br#"["0x1"]"#), RestLine::default());
         assert!(RestLine::has_verb(call.line(), line.verb));
         for other in ["", "POS", "POST /v1", "GET"] {
             assert!(!RestLine::has_verb(call.line(), other), "{other}");
+        }
+    }
+
+    /// Headers and bodies that lead from one call to another when they are merely put one after the other.
+    #[test]
+    fn calls_that_a_node_can_tell_apart_have_different_lines() {
+        let full = |query: &str, headers: &[(&'static str, &str)], body: &[u8]| {
+            let path = Path::canonical("/v1/view").unwrap();
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(*name, value.parse().unwrap());
+            }
+            RestCall::new(Method::POST, &path, query, map).unwrap().in_full(body).line().to_vec()
+        };
+        let lines = [
+            full("", &[], b""),
+            full("", &[], b"\n"),
+            full("", &[], b"accept:a\n\n"),
+            full("", &[("accept", "a")], b""),
+            full("", &[("accept", "a content-type:b")], b""),
+            full("", &[("accept", "a"), ("content-type", "b")], b""),
+            full("", &[("accept", "a"), ("accept", "b")], b""),
+            full("", &[("accept", "a accept:b")], b""),
+            full("", &[("accept", "a")], b"content-type:b\n\n"),
+            full("accept:a", &[], b""),
+        ];
+        for (at, line) in lines.iter().enumerate() {
+            assert!(!lines[..at].contains(line), "{}", String::from_utf8_lossy(line));
         }
     }
 

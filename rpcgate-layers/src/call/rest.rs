@@ -1,19 +1,21 @@
 //! From a REST request to the one call that it is.
 
 use bytes::Bytes;
+use http::HeaderName;
 use http::header::HeaderMap;
 use http::request::Parts;
-use http::{HeaderName, Method};
 use rpcgate_core::call::{Call, Entry};
 use rpcgate_core::chain::{Chain, Flags};
-use rpcgate_core::rest::{Path, RestCall, query_without};
+use rpcgate_core::rest::{KEY_PARAMETERS, Path, RestCall, query_without};
 use rpcgate_core::tally::Tally;
+use smallvec::SmallVec;
 
 /// The call of `path`, its body still to come: without the caller's key, with those of its headers that the chain's
 /// nodes read. `None` if it is too long for a target.
 pub(super) fn call(chain: &Chain, head: &Parts, path: &Path) -> Option<RestCall> {
     let adapter = chain.adapter();
-    let names: Vec<&str> = std::iter::once("apikey").chain(adapter.key_places().query).collect();
+    let names: SmallVec<[&str; 8]> =
+        KEY_PARAMETERS.iter().copied().chain(adapter.key_places().query).collect();
     let query = query_without(head.uri.query().unwrap_or_default(), &names);
     let mut headers = HeaderMap::new();
     for name in adapter.headers() {
@@ -47,5 +49,5 @@ pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
 
 /// What a node gets of a request's body: whoever only reads has none.
 pub(crate) fn sent(call: &RestCall, body: &Bytes) -> Bytes {
-    if matches!(*call.verb(), Method::GET | Method::HEAD) { Bytes::new() } else { body.clone() }
+    if call.has_body() { body.clone() } else { Bytes::new() }
 }
