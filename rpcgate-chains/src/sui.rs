@@ -76,12 +76,30 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, wrong};
+    use rpcgate_core::chain::Changes;
 
     #[test]
     fn the_gas_price_is_metered_under_one_name() {
         let chain = chain_at(Sui, 0);
         for sent in ["suix_getReferenceGasPrice", "sui_getReferenceGasPrice"] {
             assert_eq!(chain.look_up(sent).metered, Some("sui_getReferenceGasPrice"), "{sent}");
+        }
+    }
+
+    #[test]
+    fn an_operators_weight_of_the_metered_name_holds_however_the_gas_price_is_asked_for() {
+        let cu = vec![("sui_getReferenceGasPrice".into(), 3)];
+        let weighed = |cu| Chain::new(adapter(), Changes { cu, ..Changes::default() }, true, Arc::default());
+        for sent in ["suix_getReferenceGasPrice", "sui_getReferenceGasPrice"] {
+            assert_eq!(weighed(cu.clone()).look_up(sent).rule.cu, 3, "{sent}");
+        }
+        for both in [
+            vec![("suix_getReferenceGasPrice".into(), 7), ("sui_getReferenceGasPrice".into(), 3)],
+            vec![("sui_getReferenceGasPrice".into(), 3), ("suix_getReferenceGasPrice".into(), 7)],
+        ] {
+            let chain = weighed(both);
+            assert_eq!(chain.look_up("suix_getReferenceGasPrice").rule.cu, 7);
+            assert_eq!(chain.look_up("sui_getReferenceGasPrice").rule.cu, 3);
         }
     }
 

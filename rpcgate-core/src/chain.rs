@@ -192,9 +192,9 @@ impl Method {
 /// What an operator may change of a chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
-    /// Weights by method, as sent.
+    /// Weights by method, as sent or as metered; what is said of a method as sent holds for it.
     pub cu: Vec<(String, u32)>,
-    /// Cache classes by method, as sent. [`CacheRule::Immutable`] keeps the adapter's own test of what is settled.
+    /// Cache classes by method, likewise. [`CacheRule::Immutable`] keeps the adapter's own test of what is settled.
     pub cache: Vec<(String, CacheRule)>,
     /// Methods nobody may call here, by the name as sent or as metered; they are refused like those on a project's
     /// block list.
@@ -255,6 +255,18 @@ impl Chain {
             );
         }
         let unnamed = |name: &str| Found { rule: adapter.unlisted(name), metered: None };
+        // Where two methods are metered under one name, operators know them by that name; what is said of the other
+        // itself comes after.
+        for (metered, cu) in &changes.cu {
+            table
+                .values_mut()
+                .filter(|found| found.metered == Some(metered))
+                .for_each(|found| found.rule.cu = *cu);
+        }
+        for (metered, cache) in &changes.cache {
+            let alike = table.values_mut().filter(|found| found.metered == Some(metered));
+            alike.for_each(|found| found.rule.cache = *cache);
+        }
         for (name, cu) in changes.cu {
             table.entry(name.as_bytes().into()).or_insert_with(|| unnamed(&name)).rule.cu = cu;
         }
