@@ -1,5 +1,6 @@
 //! Avalanche C-Chain, `/avax`: its EVM API alone. AvalancheGo names the methods of its other APIs with a dot.
 
+use crate::family::Closing;
 use crate::family::evm::{self, Evm};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
@@ -10,18 +11,27 @@ static FACTS: Facts = Facts { aliases: &["avalanche"], ..evm::facts("avax", "Ava
 
 /// The chain as deployed.
 pub const AVAX: Evm = Evm::new(&FACTS, 43114).closing(&[
-    "admin.*",
-    "auth.*",
-    "avax.*",
-    "avm.*",
-    "health.*",
-    "index.*",
-    "info.*",
-    "ipcs.*",
-    "keystore.*",
-    "metrics.*",
-    "platform.*",
-    "wallet.*",
+    Closing::new(
+        &[
+            "admin.*",
+            "auth.*",
+            "avax.*",
+            "avm.*",
+            "health.*",
+            "index.*",
+            "info.*",
+            "ipcs.*",
+            "keystore.*",
+            "metrics.*",
+            "platform.*",
+            "wallet.*",
+        ],
+        "It is no API of the C-Chain: it controls the node, or asks other chains",
+    ),
+    Closing::new(
+        &["warp_getMessageAggregateSignature", "warp_getBlockAggregateSignature"],
+        "It asks the validators of the subnet that its parameters name for signatures, and waits for them",
+    ),
 ]);
 
 /// Makes the adapter.
@@ -60,6 +70,8 @@ mod tests {
             "keystore.exportUser",
         ];
         assert_eq!(wrong(&at(AVAX, 0), &others, Flags::CLOSED, true), [""; 0]);
+        let dials = ["warp_getMessageAggregateSignature", "warp_getBlockAggregateSignature"];
+        assert_eq!(wrong(&at(AVAX, 0), &dials, Flags::CLOSED, true), [""; 0]);
         assert_eq!(wrong(&at(AVAX, 0), &["eth_baseFee", "warp_getMessage"], Flags::CLOSED, false), [""; 0]);
     }
 }

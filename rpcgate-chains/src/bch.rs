@@ -1,5 +1,6 @@
 //! Bitcoin Cash, `/bch`: no estimatesmartfee; estimatefee takes no arguments.
 
+use crate::family::Closing;
 use crate::family::utxo::{self, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Method};
@@ -12,7 +13,13 @@ static FACTS: Facts = utxo::facts("bch", "Bitcoin Cash", 10);
 pub const BCH: Utxo = Utxo::new(&FACTS)
     .lacking(&["estimatesmartfee"])
     .with_methods(&[Method::new("estimatefee", 1)])
-    .closing(&["evicttransaction", "finalizeblock", "log", "parkblock", "rollbackchain", "unparkblock"]);
+    .closing(&[
+        Closing::new(
+            &["evicttransaction", "finalizeblock", "parkblock", "rollbackchain", "unparkblock"],
+            "It changes which blocks or transactions the node prefers",
+        ),
+        Closing::new(&["log"], "It controls the node"),
+    ]);
 
 /// Makes the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {

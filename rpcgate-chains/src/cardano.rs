@@ -1,10 +1,11 @@
 //! Cardano, `/cardano`: Ogmios' JSON-RPC 2.0, which names the method again in every answer.
 
 use crate::family::params::number;
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use crate::family::{Closing, marks, told};
+use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
 use std::sync::Arc;
 
 /// Ouroboros Praos never rolls back more than its security parameter, 2,160 blocks.
@@ -35,6 +36,13 @@ const METHODS: &[Method] = &[
     Method::new("evaluateTransaction", 1),
 ];
 
+/// Calls that wait or keep something (`nextBlock`, `acquireLedgerState`, `acquireMempool` and their kin) stay open: they
+/// are what the stream is for, and over HTTPS Ogmios opens a session for the one call, in which each is answered at once.
+const CLOSED: &[Closing] = &[Closing::new(
+    &["queryLedgerState/dump"],
+    "It writes the whole ledger state into the file on the node's machine that its parameters name",
+)];
+
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
 pub struct Cardano;
@@ -46,6 +54,14 @@ impl Adapter for Cardano {
 
     fn methods(&self) -> Vec<Method> {
         METHODS.to_vec()
+    }
+
+    fn unlisted(&self, method: &str) -> Rule {
+        Rule { flags: marks(CLOSED, method), ..Rule::UNLISTED }
+    }
+
+    fn closed(&self) -> Vec<Closed> {
+        told(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
@@ -86,6 +102,15 @@ mod tests {
         let chain = chain_at(Cardano, 0);
         assert_eq!(wrong(&chain, &["submitTransaction"], Flags::BROADCAST, true), [""; 0]);
         assert_eq!(wrong(&chain, &["evaluateTransaction"], Flags::BROADCAST, false), [""; 0]);
+    }
+
+    #[test]
+    fn what_writes_a_file_at_the_node_is_closed_and_what_a_stream_is_for_is_open() {
+        let chain = chain_at(Cardano, 0);
+        assert_eq!(wrong(&chain, &["queryLedgerState/dump"], Flags::CLOSED, true), [""; 0]);
+        let open =
+            ["nextBlock", "findIntersection", "acquireLedgerState", "acquireMempool", "queryLedgerState/tip"];
+        assert_eq!(wrong(&chain, &open, Flags::CLOSED, false), [""; 0]);
     }
 
     #[test]

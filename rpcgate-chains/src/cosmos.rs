@@ -2,13 +2,14 @@
 //! `POST` below `/cosmos/tx/`; whatever else is posted, and CometBFT's own RPC, is answered like a path that a node does
 //! not implement.
 
-use crate::family::matches;
-use crate::family::params::{at, number};
+use crate::family::params::{any_member, at, number};
+use crate::family::{Closing, marks, narrow, told};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
@@ -31,8 +32,24 @@ static FACTS: Facts = Facts {
 /// Posts that compute something and submit nothing.
 const COMPUTED: &[&[u8]] = &[b"simulate", b"encode", b"decode", b"amino"];
 
-/// What controls a CometBFT node, on its stream.
-const CONTROL: &[&str] = &["unsafe_*", "dial_*"];
+/// The first three are CometBFT's, on its stream.
+const CLOSED: &[Closing] = &[
+    Closing::new(&["unsafe_*"], "It controls the node"),
+    Closing::new(&["dial_*"], "It has the node dial the peers that its parameters name"),
+    Closing::new(&["broadcast_tx_commit"], "It waits until the transaction is in a block"),
+    Closing::new(&["txs"], "The node waits until the transaction is in a block")
+        .only("with the mode `BROADCAST_MODE_BLOCK`", waits_for_a_block),
+];
+
+/// Whether a transaction is broadcast in the mode that waits, by its name or its number; a mode that is repeated may be.
+fn waits_for_a_block(call: &CallView<'_>) -> bool {
+    let is_block = |mode: &[u8]| {
+        let text = unescape(mode);
+        matches!(text.as_deref(), Some("BROADCAST_MODE_BLOCK" | "1"))
+            || std::str::from_utf8(mode).is_ok_and(|number| number.parse() == Ok(1.0))
+    };
+    any_member(call.body, |name, value| name == "mode" && is_block(value))
+}
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
@@ -67,17 +84,19 @@ impl Adapter for Cosmos {
     }
 
     fn unlisted(&self, method: &str) -> Rule {
-        let closed = CONTROL.iter().any(|pattern| matches(pattern, method));
-        let flags = if closed { Flags::CLOSED } else { Flags::COMMANDS };
-        Rule { flags, ..Rule::UNLISTED }
+        Rule { flags: marks(CLOSED, method).and(Flags::COMMANDS), ..Rule::UNLISTED }
     }
 
     fn narrow(&self, call: CallView<'_>) -> Rule {
-        let mut rule = call.rule;
+        let mut rule = narrow(CLOSED, call);
         if RestLine::has_verb(call.params, "POST") && !COMPUTED.contains(&call.sent) {
             rule.flags = rule.flags.and(Flags::BROADCAST);
         }
         rule
+    }
+
+    fn closed(&self) -> Vec<Closed> {
+        told(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
@@ -167,6 +186,33 @@ mod tests {
         assert!(!rule("txs", "GET /cosmos/tx/v1beta1/txs?query=x"));
         assert!(!rule("simulate", "POST /cosmos/tx/v1beta1/simulate"));
         assert_eq!(wrong(&chain, &["unsafe_flush_mempool", "dial_seeds"], Flags::CLOSED, true), [""; 0]);
+    }
+
+    #[test]
+    fn a_broadcast_that_waits_for_a_block_is_closed() {
+        let chain: Chain = chain_at(Cosmos, 0);
+        let is_closed = |body: &str| {
+            let call = CallView {
+                params: b"POST /cosmos/tx/v1beta1/txs",
+                body: body.as_bytes(),
+                ..CallView::new(chain.name(), "txs", chain.look_up("txs").rule)
+            };
+            chain.adapter().narrow(call).flags.has(Flags::CLOSED)
+        };
+        for body in [
+            r#"{"tx_bytes":"AA==","mode":"BROADCAST_MODE_BLOCK"}"#,
+            r#"{"mode":"BROADCAST_MODE_SYNC","m\u006fde":"BROADCAST_MODE_\u0042LOCK"}"#,
+            r#"{"mode":1}"#,
+            r#"{"mode":"1"}"#,
+            r#"{"mode": 1.0 }"#,
+        ] {
+            assert!(is_closed(body), "{body}");
+        }
+        for body in ["", "{}", r#"{"tx_bytes":"AA==","mode":"BROADCAST_MODE_SYNC"}"#, r#"{"mode":2}"#] {
+            assert!(!is_closed(body), "{body}");
+        }
+        assert_eq!(wrong(&chain, &["broadcast_tx_commit"], Flags::CLOSED, true), [""; 0]);
+        assert_eq!(wrong(&chain, &["broadcast_tx_sync", "txs"], Flags::CLOSED, false), [""; 0]);
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! Dash, `/dash`: masternode and governance calls ride the same endpoint, their commands in the params.
 
+use crate::family::Closing;
+use crate::family::params::{any_is, either, is_beyond};
 use crate::family::utxo::{self, Utxo};
 use rpcgate_core::adapter::Adapter;
+use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Flags, Method};
+use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
 /// As on Bitcoin, for the rare block that no quorum has locked.
@@ -20,8 +24,7 @@ pub const DASH: Utxo = Utxo::new(&FACTS)
         // It may submit.
         Method::new("gobject", 1).marked(Flags::BROADCAST.and(Flags::COMMANDS)),
         Method::new("voteraw", 1).marked(Flags::BROADCAST),
-        // Beside its status it can move the node's view of what is synchronised.
-        Method::new("mnsync", 1).marked(Flags::OPENABLE),
+        Method::new("mnsync", 1),
     ])
     // Reads, and the one submission that needs no key of the node. The others connect, sign, register or vote with
     // what the node's wallet or masternode holds.
@@ -49,20 +52,42 @@ pub const DASH: Utxo = Utxo::new(&FACTS)
         ("gobject", &["check", "count", "deserialize", "diff", "get", "getcurrentvotes", "list", "submit"]),
     ])
     .closing(&[
-        "cleardiscouraged",
-        "coinjoin",
-        "coinjoinsalt",
-        "debug",
-        "evodb",
-        "instantsendtoaddress",
-        "keepass",
-        "listaddressbalances",
-        "masternodebroadcast",
-        "mnauth",
-        "privatesend",
-        "sporkupdate",
-        "upgradetohd",
+        Closing::new(
+            &[
+                "coinjoin",
+                "coinjoinsalt",
+                "instantsendtoaddress",
+                "keepass",
+                "listaddressbalances",
+                "privatesend",
+                "upgradetohd",
+            ],
+            "It is the wallet of the node, or mixes its coins",
+        ),
+        Closing::new(&["masternodebroadcast", "mnauth"], "It speaks to peers with the keys of the node"),
+        Closing::new(&["cleardiscouraged", "debug", "evodb", "sporkupdate"], "It controls the node"),
+        Closing::new(
+            &["mnsync"],
+            "Beside telling how far the node is, it moves the node's view of what is synchronised",
+        )
+        .openable(),
+        Closing::new(&["masternode"], "The node reads each of these blocks from its disk")
+            .only("for `payments` or `winners` of more than 100 blocks", asks_for_many),
     ]);
+
+/// How many blocks back a masternode call may look.
+const FURTHEST: u64 = 100;
+
+/// Whether a `masternode` call names a count of blocks beyond [`FURTHEST`].
+fn asks_for_many(call: &CallView<'_>) -> bool {
+    let is_many = |count: &[u8]| count != b"null" && is_beyond(count, FURTHEST);
+    let command = either(call.params, 0, "command").and_then(unescape);
+    match command.as_deref() {
+        Some("payments") => any_is(call.params, 2, "count", is_many),
+        Some("winners") => any_is(call.params, 1, "count", is_many),
+        _ => false,
+    }
+}
 
 /// Makes the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
@@ -74,7 +99,6 @@ mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
     use rpcgate_core::adapter::Settled;
-    use rpcgate_core::call::CallView;
 
     #[test]
     fn masternode_and_governance_calls_are_open() {
@@ -103,11 +127,18 @@ mod tests {
             ("protx", r#"["register"]"#),
             ("gobject", r#"["vote-many"]"#),
             ("spork", r#"["SPORK_2_INSTANTSEND_ENABLED",0]"#),
+            ("masternode", r#"["payments","",100000]"#),
+            ("masternode", r#"["payments","","-101"]"#),
+            ("masternode", r#"{"command":"payments","count":101}"#),
+            ("masternode", r#"["winners","1000000"]"#),
         ] {
             assert!(closed(method, params), "{method} {params}");
         }
         for (method, params) in [
             ("masternode", r#"["count"]"#),
+            ("masternode", r#"["payments"]"#),
+            ("masternode", r#"["payments","",100]"#),
+            ("masternode", r#"["winners","10","x"]"#),
             ("masternode", r#" [ "c\u006funt" ]"#),
             ("masternode", ""),
             ("masternode", "[]"),

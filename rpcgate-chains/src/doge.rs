@@ -1,5 +1,6 @@
 //! Dogecoin, `/doge`: fees in whole coins, blocks about a minute apart, headers with an auxpow.
 
+use crate::family::Closing;
 use crate::family::utxo::{self, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Method};
@@ -9,10 +10,11 @@ use std::sync::Arc;
 static FACTS: Facts = utxo::facts("doge", "Dogecoin", 60);
 
 /// The chain as deployed.
-pub const DOGE: Utxo = Utxo::new(&FACTS)
-    .with_methods(&[Method::new("estimatefee", 1)])
-    // It pays the block to an address of the wallet; createauxblock takes one from the caller.
-    .closing(&["getauxblock"]);
+pub const DOGE: Utxo =
+    Utxo::new(&FACTS).with_methods(&[Method::new("estimatefee", 1)]).closing(&[Closing::new(
+        &["getauxblock"],
+        "It pays the block to an address of the node's wallet; `createauxblock` takes one from the caller",
+    )]);
 
 /// Makes the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {

@@ -380,6 +380,31 @@ mod tests {
         }
     }
 
+    /// What is told of a chain is what holds there: a method that is told to be closed is, until an operator opens it
+    /// where that is told too, and one of which some calls are closed is looked at.
+    #[test]
+    fn every_listed_closed_call_is_closed() {
+        for adapter in catalog() {
+            let path = adapter.facts().name;
+            let chain = Chain::deployed(adapter.clone());
+            for row in adapter.closed() {
+                for pattern in &row.methods {
+                    let flags = chain.look_up(&pattern.replace('*', "x")).rule.flags;
+                    if row.only.is_empty() || pattern == "parity_*" {
+                        let is_closed = flags.has(Flags::CLOSED) || flags.has(Flags::FORBIDDEN);
+                        assert!(is_closed, "{path} {pattern}");
+                        assert!(
+                            flags.has(Flags::FORBIDDEN) || flags.has(Flags::OPENABLE) == row.openable,
+                            "{path} {pattern}"
+                        );
+                    } else {
+                        assert!(flags.has(Flags::COMMANDS), "{path} {pattern}");
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn no_family_closes_what_a_chain_lists_as_open() {
         for adapter in catalog() {

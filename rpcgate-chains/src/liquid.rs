@@ -1,5 +1,6 @@
 //! Liquid Network, `/liquid`: a sidechain of Bitcoin that its federation signs.
 
+use crate::family::Closing;
 use crate::family::utxo::{self, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
@@ -10,26 +11,36 @@ static FACTS: Facts = utxo::facts("liquid", "Liquid Network", 2);
 
 /// The chain as deployed.
 pub const LIQUID: Utxo = Utxo::new(&FACTS).closing(&[
-    "blindrawtransaction",
-    "claimpegin",
-    "combineblocksigs",
-    "consumecompactsketch",
-    "consumegetblocktxn",
-    "createrawpegin",
-    "destroyamount",
-    "finalizecompactblock",
-    "getcompactsketch",
-    "getnewblockhex",
-    "getpeginaddress",
-    "getpegoutkeys",
-    "getwalletpakinfo",
-    "initpegoutwallet",
-    "issueasset",
-    "listissuances",
-    "reissueasset",
-    "signblock",
-    "testproposedblock",
-    "unblindrawtransaction",
+    Closing::new(
+        &[
+            "blindrawtransaction",
+            "claimpegin",
+            "createrawpegin",
+            "destroyamount",
+            "getpeginaddress",
+            "getpegoutkeys",
+            "getwalletpakinfo",
+            "initpegoutwallet",
+            "issueasset",
+            "listissuances",
+            "reissueasset",
+            "unblindrawtransaction",
+        ],
+        "It uses the keys of the node's wallet: it blinds, issues, pegs in or pegs out",
+    ),
+    Closing::new(
+        &[
+            "combineblocksigs",
+            "consumecompactsketch",
+            "consumegetblocktxn",
+            "finalizecompactblock",
+            "getcompactsketch",
+            "getnewblockhex",
+            "signblock",
+            "testproposedblock",
+        ],
+        "It builds and signs blocks for the federation",
+    ),
 ]);
 
 /// Makes the adapter.

@@ -1,8 +1,8 @@
 //! NEAR, `/near`: JSON-RPC 2.0 of a node that keeps about two and a half days of blocks.
 
-use crate::family::matches;
 use crate::family::params::{at, may_have, member, number};
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use crate::family::{Closing, marks, told};
+use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
@@ -38,8 +38,10 @@ const METHODS: &[Method] = &[
     Method::new("send_tx", 1).marked(Flags::BROADCAST),
 ];
 
-/// What nodes that were built for tests let callers do to them.
-const CONTROL: &[&str] = &["adv_*", "sandbox_*"];
+/// What waits (`broadcast_tx_commit`, `send_tx`, `tx`) stays open: the specification names it, a node ends it by itself
+/// after 10 s, and who waits is charged.
+const CLOSED: &[Closing] =
+    &[Closing::new(&["adv_*", "sandbox_*"], "It changes the state or the peers of a node built for tests")];
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +57,16 @@ impl Adapter for Near {
     }
 
     fn unlisted(&self, method: &str) -> Rule {
-        let closed = CONTROL.iter().any(|pattern| matches(pattern, method));
-        Rule { flags: if closed { Flags::CLOSED } else { Flags::NONE }, ..Rule::UNLISTED }
+        let mut flags = marks(CLOSED, method);
+        // `EXPERIMENTAL_broadcast_tx_sync` of older nodes.
+        if method.contains("broadcast_tx") {
+            flags = flags.and(Flags::BROADCAST);
+        }
+        Rule { flags, ..Rule::UNLISTED }
+    }
+
+    fn closed(&self) -> Vec<Closed> {
+        told(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
@@ -102,7 +112,8 @@ mod tests {
     #[test]
     fn whatever_sends_a_transaction_is_a_broadcast() {
         let chain = chain_at(Near, 0);
-        let sends = ["broadcast_tx_async", "broadcast_tx_commit", "send_tx"];
+        let sends =
+            ["broadcast_tx_async", "broadcast_tx_commit", "send_tx", "EXPERIMENTAL_broadcast_tx_sync"];
         assert_eq!(wrong(&chain, &sends, Flags::BROADCAST, true), [""; 0]);
         assert_eq!(
             wrong(&chain, &["tx", "query", "EXPERIMENTAL_tx_status"], Flags::BROADCAST, false),

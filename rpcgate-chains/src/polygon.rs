@@ -1,5 +1,6 @@
 //! Polygon PoS, `/polygon`: `bor_*` is reachable where the node exposes it.
 
+use crate::family::Closing;
 use crate::family::evm::{self, Evm};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
@@ -9,7 +10,10 @@ use std::sync::Arc;
 static FACTS: Facts = evm::facts("polygon", "Polygon", 256);
 
 /// The chain as deployed.
-pub const POLYGON: Evm = Evm::new(&FACTS, 137);
+pub const POLYGON: Evm = Evm::new(&FACTS, 137).closing(&[Closing::new(
+    &["bor_getVoteOnHash"],
+    "It locks the node on the milestone that its parameters name: it is the validators' vote, not a read",
+)]);
 
 /// Makes the adapter.
 pub fn adapter() -> Arc<dyn Adapter> {
@@ -42,6 +46,7 @@ mod tests {
         let chain = at(POLYGON, 0);
         let bor = ["bor_getAuthor", "bor_getSnapshot", "bor_getRootHash", "bor_getCurrentValidators"];
         assert_eq!(wrong(&chain, &bor, Flags::CLOSED, false), [""; 0]);
+        assert_eq!(wrong(&chain, &["bor_getVoteOnHash"], Flags::CLOSED, true), [""; 0]);
         assert!(bor.iter().all(|method| chain.look_up(method).rule.cu == 1));
     }
 }

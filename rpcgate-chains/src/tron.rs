@@ -1,9 +1,9 @@
 //! TRON, `/tron`: the HTTP API of a full node, `/wallet/<method>`, by `POST` and for reads by `GET` as well.
 
-use crate::family::matches;
 use crate::family::params::{at, may_have, member, number};
+use crate::family::{Closing, marks, told};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
@@ -42,9 +42,30 @@ const METHODS: &[Method] = &[
     Method::new("triggerconstantcontract", 1),
 ];
 
-/// Old methods that are given a private key, or make one: some of them sign and send in one.
-const CLOSED: &[&str] =
-    &["addtransactionsign", "createaddress", "easytransfer*", "generateaddress", "gettransactionsign"];
+/// In lower case, as [`unlisted`](Tron::unlisted) compares.
+const CLOSED: &[Closing] = &[
+    Closing::new(
+        &["addtransactionsign", "createaddress", "easytransfer*", "generateaddress", "gettransactionsign"],
+        "It is given a private key, or makes one; some sign and send in one",
+    ),
+    Closing::new(
+        &[
+            "createshielded*",
+            "createspendauthsig",
+            "getakfromask",
+            "getexpandedspendingkey",
+            "getnewshieldedaddress",
+            "getnkfromnsk",
+            "getspendingkey",
+        ],
+        "It is given a spending key, or makes one; some have the node prove for seconds",
+    ),
+    Closing::new(
+        &["scanandmarknotebyivk", "scannoteby*", "scanshieldedtrc20notesby*"],
+        "It has the node decrypt every note of up to 1,000 blocks",
+    )
+    .openable(),
+];
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
@@ -72,14 +93,15 @@ impl Adapter for Tron {
 
     fn unlisted(&self, method: &str) -> Rule {
         let name = method.to_ascii_lowercase();
-        let mut flags = Flags::NONE;
-        if CLOSED.iter().any(|pattern| matches(pattern, &name)) {
-            flags = flags.and(Flags::CLOSED);
-        }
+        let mut flags = marks(CLOSED, &name);
         if name.starts_with("broadcast") {
             flags = flags.and(Flags::BROADCAST);
         }
         Rule { flags, ..Rule::UNLISTED }
+    }
+
+    fn closed(&self) -> Vec<Closed> {
+        told(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, body: &[u8], chain: &Chain) -> Settled {
@@ -159,6 +181,10 @@ mod tests {
             "gettransactionsign",
             "addtransactionsign",
             "createaddress",
+            "createshieldedtransaction",
+            "createShieldedContractParameters",
+            "getnewshieldedaddress",
+            "scannotebyivk",
         ];
         assert_eq!(wrong(&chain, &closed, Flags::CLOSED, true), [""; 0]);
         assert_eq!(wrong(&chain, &["createtransaction", "freezebalancev2"], Flags::CLOSED, false), [""; 0]);

@@ -1,8 +1,8 @@
 //! XRP Ledger, `/xrp`: the ledger server's JSON-RPC, whose answers are a `result` alone and whose errors stand in it.
 
-use crate::family::matches;
-use crate::family::params::{at, may_have, member, number};
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use crate::family::params::{any_member, at, may_have, member, mentions, number, positional};
+use crate::family::{Closing, mark, marks, narrow, told};
+use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
@@ -37,35 +37,71 @@ const METHODS: &[Method] = &[
     Method::new("random", 1),
 ];
 
-/// What rippled serves to administrators alone ("Admin API methods" of its documentation).
-const ADMIN: &[&str] = &[
-    "black_list",
-    "blacklist",
-    "can_delete",
-    "connect",
-    "consensus_info",
-    "crawl_shards",
-    "download_shard",
-    "fetch_info",
-    "get_counts",
-    "ledger_accept",
-    "ledger_cleaner",
-    "ledger_request",
-    "log_level",
-    "log_rotate",
-    "logrotate",
-    "node_to_shard",
-    "peer_reservations_*",
-    "peers",
-    "print",
-    "stop",
-    "tx_reduce_relay",
-    "unl_list",
-    "validation_*",
-    "validator_*",
-    "validators",
-    "wallet_*",
+/// What rippled serves to administrators alone ("Admin API methods" of its documentation, and the roles in its table of
+/// methods). A node takes whoever calls from an address it trusts for one, so it is not the node that decides here.
+const CLOSED: &[Closing] = &[
+    Closing::new(
+        &["batch"],
+        "The node runs each of its elements as a call of its own, past lists, closed methods and metering",
+    ),
+    Closing::new(
+        &["connect", "crawl_shards", "download_shard", "ledger_request", "peer_reservations_*", "peers"],
+        "It is for administrators: it dials peers or hosts that its parameters name, fetches from them, or lists them",
+    ),
+    Closing::new(
+        &["validation_*", "validator_*", "validators", "wallet_*", "unl_list"],
+        "It is for administrators: it makes keys, or tells whom the node trusts",
+    ),
+    Closing::new(
+        &[
+            "black_list",
+            "blacklist",
+            "can_delete",
+            "consensus_info",
+            "fetch_info",
+            "get_counts",
+            "ledger_accept",
+            "ledger_cleaner",
+            "log_level",
+            "log_rotate",
+            "logrotate",
+            "node_to_shard",
+            "print",
+            "shed",
+            "stop",
+            "tx_reduce_relay",
+        ],
+        "It is for administrators: it controls the node or shows what is inside of it",
+    ),
+    Closing::new(&["subscribe", "unsubscribe"], "The node dials that URL with every event, for good")
+        .only("with `url`", |call| mentions(call.params, "url")),
+    Closing::new(&["feature"], "It sets the node's vote on an amendment")
+        .only("with parameters of its own", has_parameters),
+    Closing::new(&["ledger"], "It reads the whole state of the ledger")
+        .only("with `full` or `accounts`", is_whole),
 ];
+
+/// Whether anything is asked of `feature` but the version of the API.
+fn has_parameters(call: &CallView<'_>) -> bool {
+    let params = call.params.trim_ascii();
+    if matches!(params, b"" | b"null" | b"[]") {
+        return false;
+    }
+    let Some(first) = positional(params, 0) else { return true };
+    let is_one = positional(params, 1).is_none();
+    let is_object = first.starts_with(b"{") || first == b"null";
+    !is_one || !is_object || any_member(first, |name, _| name != "api_version")
+}
+
+/// Whether a `ledger` is asked for with all that is in it.
+fn is_whole(call: &CallView<'_>) -> bool {
+    let asks = |object: &[u8]| {
+        any_member(object, |name, value| {
+            matches!(name, "full" | "accounts") && !matches!(value, b"false" | b"null")
+        })
+    };
+    positional(call.params, 0).is_some_and(asks) || asks(call.params)
+}
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
@@ -77,12 +113,21 @@ impl Adapter for Xrp {
     }
 
     fn methods(&self) -> Vec<Method> {
-        METHODS.to_vec()
+        let mut rows = METHODS.to_vec();
+        mark(CLOSED, &mut rows);
+        rows
     }
 
     fn unlisted(&self, method: &str) -> Rule {
-        let closed = ADMIN.iter().any(|pattern| matches(pattern, method));
-        Rule { flags: if closed { Flags::CLOSED } else { Flags::NONE }, ..Rule::UNLISTED }
+        Rule { flags: marks(CLOSED, method), ..Rule::UNLISTED }
+    }
+
+    fn narrow(&self, call: CallView<'_>) -> Rule {
+        narrow(CLOSED, call)
+    }
+
+    fn closed(&self) -> Vec<Closed> {
+        told(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
@@ -124,8 +169,15 @@ mod tests {
 
     #[test]
     fn what_administrators_alone_may_do_is_closed() {
-        let closed =
-            ["stop", "peers", "wallet_propose", "validation_create", "peer_reservations_add", "log_level"];
+        let closed = [
+            "stop",
+            "peers",
+            "wallet_propose",
+            "validation_create",
+            "peer_reservations_add",
+            "log_level",
+            "shed",
+        ];
         assert_eq!(wrong(&chain_at(Xrp, 0), &closed, Flags::CLOSED, true), [""; 0]);
         let open = ["account_tx", "book_offers", "sign", "ping", "server_definitions", "feature", "submit"];
         assert_eq!(wrong(&chain_at(Xrp, 0), &open, Flags::CLOSED, false), [""; 0]);
@@ -133,6 +185,44 @@ mod tests {
             wrong(&chain_at(Xrp, 0), &["submit", "submit_multisigned"], Flags::BROADCAST, true),
             [""; 0]
         );
+    }
+
+    #[test]
+    fn calls_that_run_dial_or_set_what_their_parameters_name_are_closed() {
+        let chain = chain_at(Xrp, 0);
+        assert_eq!(wrong(&chain, &["batch"], Flags::CLOSED, true), [""; 0]);
+        let is_closed = |method: &str, params: &str| {
+            let rule = chain.look_up(method).rule;
+            assert!(rule.flags.has(Flags::COMMANDS) && !rule.flags.has(Flags::CLOSED), "{method}");
+            let call = CallView { params: params.as_bytes(), ..CallView::new(FACTS.name, method, rule) };
+            Xrp.narrow(call).flags.has(Flags::CLOSED)
+        };
+        for (method, params) in [
+            ("subscribe", r#"[{"url":"http://10.0.0.1/","streams":["ledger"]}]"#),
+            ("subscribe", r#"[{"streams":[],"\u0075rl":"x"}]"#),
+            ("unsubscribe", r#"[{"url":"http://10.0.0.1/"}]"#),
+            ("feature", r#"[{"feature":"AB","vetoed":true}]"#),
+            ("feature", r#"[{"feature":"AB"}]"#),
+            ("feature", r#"[{},{}]"#),
+            ("feature", r#"["AB"]"#),
+            ("feature", r#"{"vetoed":true}"#),
+            ("ledger", r#"[{"ledger_index":7,"full":true}]"#),
+            ("ledger", r#"[{"accounts":1}]"#),
+        ] {
+            assert!(is_closed(method, params), "{method} {params}");
+        }
+        for (method, params) in [
+            ("subscribe", r#"[{"streams":["ledger"]}]"#),
+            ("feature", ""),
+            ("feature", "null"),
+            ("feature", "[]"),
+            ("feature", "[{}]"),
+            ("feature", r#"[ {"api_version":2} ]"#),
+            ("ledger", r#"[{"ledger_index":"validated","full":false,"accounts":false,"expand":true}]"#),
+            ("ledger", ""),
+        ] {
+            assert!(!is_closed(method, params), "{method} {params}");
+        }
     }
 
     #[test]

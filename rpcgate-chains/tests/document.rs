@@ -3,8 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
-use rpcgate_chains::catalog;
-use rpcgate_core::adapter::{Adapter, Probe};
+use rpcgate_chains::{by_path, catalog};
+use rpcgate_core::adapter::{Adapter, Closed, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::chain::{Dialect, Flags, Method, Rule};
 use std::collections::BTreeMap;
@@ -22,6 +22,22 @@ A method in no table costs 1 CU and is not cached. *Final* is the number of bloc
 final for the cache; *lag* is the number of blocks that a node may be behind the others before it is asked only when no
 better one is left.
 
+";
+
+const CLOSED: &str = "
+## What is closed, and why
+
+Nobody may call what controls a node or its wallet, what has a node run, schedule or dial what the parameters name, and
+what keeps a node waiting until something happens. Such a call is answered -32601 `method not available` (on `/eth`
+`debug_*` 403), reaches no node and costs nothing. `open_methods` of a chain opens those that can be opened, by name or
+as `trace_*`. Names are those of the nodes' own documentation; what a node has not, is closed all the same. On EVM chains
+a name with anything in it but visible ASCII is closed too: no method has one, and a node that compares loosely must not
+find another method in it.
+
+What waits and stays open, since clients are built on it: NEAR's `broadcast_tx_commit`, `send_tx` and `tx` (a node ends
+them after 10 s), Aptos' `transactions/wait_by_hash` (after 1 s), Sui's `sui_executeTransactionBlock` with
+`WaitForLocalExecution` (after 10 s), Cardano's `nextBlock` and its kin (over HTTPS Ogmios opens a session for the one
+call, which is answered at once). Whoever calls them is charged, whether an answer comes in time or not.
 ";
 
 fn protocol(adapter: &dyn Adapter) -> &'static str {
@@ -122,7 +138,48 @@ fn document() -> String {
             writeln!(out, "| {cu} | {cache} | {marks} | {} |", names.join(", ")).unwrap();
         }
     }
+    out.push_str(CLOSED);
+    for (title, closed) in alike() {
+        writeln!(out, "\n### {title}\n").unwrap();
+        if closed.is_empty() {
+            out.push_str("Nothing that its nodes are asked for runs, schedules, dials or waits.\n");
+            continue;
+        }
+        out.push_str("| closed | because | can be opened |\n|---|---|---|\n");
+        for Closed { methods, only, because, openable } in closed {
+            let mut names = methods.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            if !only.is_empty() {
+                write!(names, " {only}").unwrap();
+            }
+            writeln!(out, "| {names} | {because}. | {} |", yes(openable)).unwrap();
+        }
+    }
     out
+}
+
+/// What is closed on each chain. What the chains of a family have in common is told once, under their names together.
+fn alike() -> Vec<(String, Vec<Closed>)> {
+    let mut groups: Vec<(Vec<String>, Vec<Closed>)> = Vec::new();
+    let name = |adapter: &dyn Adapter| format!("{}, `/{}`", adapter.facts().title, adapter.facts().name);
+    let families: [&[&str]; 2] =
+        [&["eth", "bsc", "polygon", "avax"], &["btc", "ltc", "bch", "doge", "dash", "liquid"]];
+    for adapter in catalog() {
+        let (path, closed) = (adapter.facts().name.as_str(), adapter.closed());
+        let family = families.iter().find(|family| family.contains(&path));
+        let shared = family.map_or_else(Vec::new, |family| {
+            let all: Vec<_> = family.iter().map(|path| by_path(path).unwrap().closed()).collect();
+            closed.iter().filter(|row| all.iter().all(|rows| rows.contains(row))).cloned().collect()
+        });
+        if let Some(family) = family.filter(|family| family[0] == path) {
+            let names = family.iter().map(|path| name(&*by_path(path).unwrap())).collect();
+            groups.push((names, shared.clone()));
+        }
+        let own: Vec<_> = closed.into_iter().filter(|row| !shared.contains(row)).collect();
+        if family.is_none() || !own.is_empty() {
+            groups.push((vec![name(&*adapter)], own));
+        }
+    }
+    groups.into_iter().map(|(names, rows)| (names.join("; "), rows)).collect()
 }
 
 #[test]

@@ -44,6 +44,12 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         call.rule
     }
 
+    /// The calls that nobody may make although nodes would answer them, and why. Only told: what closes them are the
+    /// marks that [`methods`](Adapter::methods), [`unlisted`](Adapter::unlisted) and [`narrow`](Adapter::narrow) give.
+    fn closed(&self) -> Vec<Closed> {
+        Vec::new()
+    }
+
     /// What the raw `result` of a call in a cache class says of its own permanence. Asked once, when an answer is
     /// about to be kept, and allowed to look into the result by a partial parse.
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled;
@@ -97,6 +103,19 @@ pub enum Surface {
         /// Why, by the body.
         because: fn(&[u8]) -> Refusal,
     },
+}
+
+/// Calls that are closed, in the words of the document that lists them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Closed {
+    /// Names of methods, or beginnings of names written `dump*`.
+    pub methods: Vec<String>,
+    /// Which of their calls, as "with `url`"; empty: all of them.
+    pub only: String,
+    /// Why, as a sentence without its full stop.
+    pub because: &'static str,
+    /// Whether an operator may open them.
+    pub openable: bool,
 }
 
 /// How a node fares.

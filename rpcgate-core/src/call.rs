@@ -106,12 +106,17 @@ impl Call {
             Payload::Rest(call) => (call.name(), call.line()),
             _ => (NO_METHOD.as_bytes(), &b""[..]),
         };
+        let posted = match &self.payload {
+            Payload::Rest(call) if call.has_body() => body,
+            _ => &[],
+        };
         let is_rest = matches!(self.payload, Payload::Rest(_));
         CallView {
             chain,
             method: self.metered.map_or(sent, str::as_bytes),
             sent,
             params,
+            body: posted,
             is_rest,
             rule: self.rule,
         }
@@ -129,6 +134,8 @@ pub struct CallView<'a> {
     pub sent: &'a [u8],
     /// Its parameters as raw JSON; empty when there are none. Of a REST call its [line](RestCall::line).
     pub params: &'a [u8],
+    /// What is posted with a REST call; empty otherwise.
+    pub body: &'a [u8],
     /// Whether it is a REST call.
     pub is_rest: bool,
     /// What holds for it.
@@ -143,6 +150,7 @@ impl<'a> CallView<'a> {
             method: method.as_bytes(),
             sent: method.as_bytes(),
             params: b"",
+            body: b"",
             is_rest: false,
             rule,
         }

@@ -1,9 +1,12 @@
 //! What chains with the same node API have in common. A chain of a family is its facts and its deviations.
 
+mod closed;
 pub mod evm;
 pub(crate) mod params;
 pub mod utxo;
 
+pub use closed::Closing;
+pub(crate) use closed::{by_reason, mark, marks, narrow, told};
 use rpcgate_core::chain::Method;
 
 /// A family's table as a chain changes it: rows of `own` replace those of the same name or are added, and what the

@@ -48,6 +48,87 @@ pub(crate) fn either<'a>(params: &'a [u8], index: usize, name: &str) -> Option<&
     positional(params, index).or_else(|| named(params, name))
 }
 
+/// Whether a parameter is as `is` says, wherever a node might look for it: at `index` of positional params, or as a
+/// member `name` of named ones (each of them, should there be two), or at `index` of the `args` that Bitcoin Core takes
+/// beside named ones.
+pub(crate) fn any_is(params: &[u8], index: usize, name: &str, is: fn(&[u8]) -> bool) -> bool {
+    positional(params, index).is_some_and(is)
+        || any_member(params, |found, value| {
+            (found == name && is(value)) || (found == "args" && positional(value, index).is_some_and(is))
+        })
+}
+
+/// Whether one of an object's members, by name and value, is as `is` says. An object that cannot be read has none; the
+/// envelope has seen to it that params can.
+pub(crate) fn any_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool) -> bool {
+    let mut read = || -> Result<bool, SyntaxError> {
+        let mut cursor = Cursor::new(object, DEPTH);
+        cursor.enter_object()?;
+        while let Some(member) = cursor.next_member()? {
+            let value = cursor.value()?.of(object);
+            if member.resolve(object).is_some_and(|name| is(&name, value)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    read().unwrap_or(false)
+}
+
+/// Whether an object anywhere in `value` has a member `name`.
+pub(crate) fn mentions(value: &[u8], name: &str) -> bool {
+    let read = || -> Result<bool, SyntaxError> {
+        let mut cursor = Cursor::new(value, DEPTH);
+        // Of each array and object that is open, which of the two it is.
+        let mut open: Vec<bool> = Vec::new();
+        loop {
+            match cursor.peek() {
+                Some(b'{') => {
+                    cursor.enter_object()?;
+                    open.push(true);
+                }
+                Some(b'[') => {
+                    cursor.enter_array()?;
+                    open.push(false);
+                }
+                _ => {
+                    cursor.value()?;
+                }
+            }
+            // To the next value, out of what ends here.
+            loop {
+                match open.last() {
+                    None => return Ok(false),
+                    Some(true) => {
+                        if let Some(member) = cursor.next_member()? {
+                            if member.resolve(value).as_deref() == Some(name) {
+                                return Ok(true);
+                            }
+                            break;
+                        }
+                    }
+                    Some(false) => {
+                        if cursor.next_item()? {
+                            break;
+                        }
+                    }
+                }
+                open.pop();
+            }
+        }
+    };
+    !value.is_empty() && read().unwrap_or(true)
+}
+
+/// Whether a value, a whole number or a string of one, with or without a sign, is beyond `most` in either direction.
+/// What is no such number is.
+pub(crate) fn is_beyond(raw: &[u8], most: u64) -> bool {
+    let text = unescape(raw);
+    let digits = text.as_deref().map_or(raw, str::as_bytes);
+    let digits = digits.strip_prefix(b"-").unwrap_or(digits);
+    whole(digits).is_none_or(|number| number > most)
+}
+
 /// The first member `name` of a result, which is read no further; `None` if it has none or is no object.
 pub(crate) fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let read = || -> Result<Option<&'a [u8]>, SyntaxError> {
@@ -131,6 +212,50 @@ mod tests {
         assert_eq!(named(br#"{"height":5,"h\u0065ight":6}"#, "height"), None);
         assert_eq!(named(br#"{"x":{"height":5}}"#, "height"), None);
         assert_eq!(named(br#"[{"height":5}]"#, "height"), None);
+    }
+
+    #[test]
+    fn a_parameter_is_looked_for_wherever_a_node_might_look() {
+        let seven = |value: &[u8]| value == b"7";
+        for params in [
+            "[0, 7]",
+            r#"{"range":7}"#,
+            r#"{"r\u0061nge":7}"#,
+            r#"{"range":0,"range":7}"#,
+            r#"{"args":[0,7]}"#,
+        ] {
+            assert!(any_is(params.as_bytes(), 1, "range", seven), "{params}");
+        }
+        for params in ["", "null", "[7]", "[0,[7]]", r#"{"x":7}"#, r#"{"args":[7]}"#, r#"{"x":{"range":7}}"#]
+        {
+            assert!(!any_is(params.as_bytes(), 1, "range", seven), "{params}");
+        }
+    }
+
+    #[test]
+    fn a_member_is_found_at_any_depth_and_however_it_is_written() {
+        for value in [
+            r#"{"url":1}"#,
+            r#"[{"url":1}]"#,
+            r#"[1,{"a":[[],{"b":{},"\u0075rl":null}]}]"#,
+            r#" [ { "a" : "x" , "url" : "y" } ] "#,
+        ] {
+            assert!(mentions(value.as_bytes(), "url"), "{value}");
+        }
+        for value in ["", "null", "7", r#""url""#, r#"["url"]"#, "[]", "{}", r#"[{"a":"url"},{"urls":[{}]}]"#]
+        {
+            assert!(!mentions(value.as_bytes(), "url"), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_beyond_a_bound_in_either_direction() {
+        for raw in ["101", "\"101\"", "-101", "\"-101\"", "1e9", "true", "[]", "99999999999999999999"] {
+            assert!(is_beyond(raw.as_bytes(), 100), "{raw}");
+        }
+        for raw in ["0", "100", "-100", "\"7\""] {
+            assert!(!is_beyond(raw.as_bytes(), 100), "{raw}");
+        }
     }
 
     #[test]

@@ -82,6 +82,47 @@ async fn what_controls_a_utxo_daemon_or_its_wallet_is_closed_in_its_own_shape() 
 }
 
 #[tokio::test]
+async fn what_would_keep_a_utxo_daemon_busy_or_waiting_is_closed() {
+    let (_evm, utxo, gateway) = ten(Setup::new()).await;
+    let client = gateway.client();
+    for chain in UTXO {
+        for (method, params) in [
+            ("getblocktemplate", r#"[{"rules":["segwit"],"longpollid":"00"}]"#),
+            ("getblocktemplate", r#"{"template_request":{"longp\u006fllid":"00"}}"#),
+            ("gettxoutsetinfo", "[]"),
+            ("scantxoutset", r#"["start",[]]"#),
+            ("waitfornewblock", "[0]"),
+            ("waitforblockheight", "[9999999]"),
+            ("deriveaddresses", r#"["wpkh(x/*)",[0,999999]]"#),
+            ("deriveaddresses", r#"{"args":["wpkh(x/*)"],"range":999999}"#),
+        ] {
+            let reply = client.call(chain, method, params).await;
+            assert_eq!((reply.code(), reply.cu()), (-32601, 0), "{chain} {method} {params}");
+        }
+    }
+    assert_eq!(utxo.requests(), 0);
+    for (method, params) in [
+        ("getblocktemplate", r#"[{"rules":["segwit"]}]"#),
+        ("deriveaddresses", r#"["wpkh(x/*)",[0,1000]]"#),
+        ("deriveaddresses", r#"["wpkh(x)"]"#),
+    ] {
+        assert_eq!(client.call("btc", method, params).await.code(), 0, "{method} {params}");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_may_open_what_walks_all_unspent_outputs() {
+    let node = Node::utxo().await;
+    let open = r#"open_methods = ["gettxoutsetinfo"]"#;
+    let gateway =
+        Setup::of("btc", &node.url()).node("ltc", &node.url()).set("chains.btc", open).start().await;
+    let client = gateway.client();
+    assert_eq!(client.call("btc", "gettxoutsetinfo", "[]").await.code(), 0);
+    assert_eq!(client.call("ltc", "gettxoutsetinfo", "[]").await.code(), -32601);
+    assert_eq!(client.call("btc", "scantxoutset", "[]").await.code(), -32601);
+}
+
+#[tokio::test]
 async fn in_a_batch_the_closed_item_alone_is_refused() {
     let (node, _gateway, client) = evm().await;
     let reply =

@@ -193,6 +193,56 @@ async fn ton_takes_its_key_where_toncenter_does_and_the_node_sees_none() {
 }
 
 #[tokio::test]
+async fn a_key_in_the_query_reaches_no_node_wherever_its_client_puts_it() {
+    let (node, gateway, client) = all().await;
+    let own = key("default");
+    for path in ["/xlm/info", "/tron/wallet/getnowblock", "/cosmos/a/b", "/aptos/v1", "/ton/getTransactions"]
+    {
+        for name in ["apikey", "api_key", "api-key", "X-Api-Key", "api%5Fkey"] {
+            let target = format!("{path}?a=1&{name}={own}&b=2");
+            assert_eq!(client.send("GET", &target, &[], b"").await.status, 200, "{target}");
+        }
+    }
+    let seen = node.seen();
+    assert!(seen.iter().all(|seen| !seen.whole().contains(&own)));
+    assert_eq!(seen.iter().filter(|seen| seen.target.ends_with("?a=1&b=2")).count(), 25);
+    drop(gateway);
+}
+
+#[tokio::test]
+async fn calls_that_a_node_would_run_dial_or_wait_for_are_closed_by_what_they_ask() {
+    let (node, gateway, client) = all().await;
+    for (path, body) in [
+        ("/xrp", r#"{"method":"batch","params":[{"method":"stop"},{"method":"server_info"}]}"#),
+        ("/xrp", r#"{"method":"b\u0061tch","params":[{"method":"stop"}]}"#),
+        ("/xrp", r#"{"method":"subscribe","params":[{"url":"http://10.0.0.1/","streams":["ledger"]}]}"#),
+        ("/xrp", r#"{"method":"feature","params":[{"feature":"AB","vetoed":true}]}"#),
+        ("/xrp", r#"{"method":"ledger","params":[{"full":true}]}"#),
+        ("/cosmos/cosmos/tx/v1beta1/txs", r#"{"tx_bytes":"AA==","mode":"BROADCAST_MODE_BLOCK"}"#),
+        ("/tron/wallet/createshieldedtransaction", "{}"),
+        ("/tron/wallet/scannotebyivk", "{}"),
+        ("/near", r#"{"jsonrpc":"2.0","id":1,"method":"sandbox_patch_state","params":{}}"#),
+        ("/cardano", r#"{"jsonrpc":"2.0","id":1,"method":"queryLedgerState/dump","params":{"to":"/x"}}"#),
+    ] {
+        let reply = client.send("POST", path, &[], body.as_bytes()).await;
+        assert_eq!((reply.status, reply.cu()), (200, 0), "{body}");
+        assert_eq!(gateway.lines().last().unwrap().outcome, Outcome::Refused, "{body}");
+    }
+    let asked = ["batch", "stop", "subscribe", "feature", "full", "BLOCK", "sandbox", "dump"];
+    assert!(node.seen().iter().all(|seen| asked.iter().all(|text| !seen.body.contains(text))));
+    for (path, body) in [
+        ("/xrp", r#"{"method":"feature","params":[{"api_version":2}]}"#),
+        ("/xrp", r#"{"method":"ledger","params":[{"full":false,"ledger_index":"validated"}]}"#),
+        ("/cosmos/cosmos/tx/v1beta1/txs", r#"{"tx_bytes":"AA==","mode":"BROADCAST_MODE_SYNC"}"#),
+        ("/near", r#"{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_commit","params":["AA=="]}"#),
+        ("/cardano", r#"{"jsonrpc":"2.0","id":1,"method":"nextBlock"}"#),
+    ] {
+        client.send("POST", path, &[], body.as_bytes()).await;
+        assert_ne!(gateway.lines().last().unwrap().outcome, Outcome::Refused, "{body}");
+    }
+}
+
+#[tokio::test]
 async fn an_array_for_ton_or_xrp_is_no_batch() {
     let (_node, _gateway, client) = all().await;
     for path in ["/ton", "/ton/jsonRPC", "/xrp"] {

@@ -1,55 +1,71 @@
 //! What nobody may call on an EVM node: its own controls, its keys, its mining work.
 
-/// Namespaces that are closed as a whole: those in which geth, Erigon, Nethermind, Besu, GoQuorum, coreth and the
-/// development nodes keep their controls, accounts and consensus votes. In alphabetical order.
-pub const NAMESPACES: &[&str] = &[
-    "account",
-    "admin",
-    "anvil",
-    "baseline",
-    "bzz",
-    "clique",
-    "db",
-    "dev",
-    "eea",
-    "engine",
-    "ethash",
-    "evm",
-    "hardhat",
-    "ibft",
-    "istanbul",
-    "keystore",
-    "les",
-    "light",
-    "miner",
-    "perm",
-    "personal",
-    "plugins",
-    "priv",
-    "privx",
-    "qbft",
-    "quorumExtension",
-    "quorumPermission",
-    "raft",
-    "secretstore",
-    "shh",
-    "signer",
-    "tenderly",
-    "testing",
-    "vault",
-    "vflux",
-    "wallet",
+use crate::family::by_reason;
+use rpcgate_core::adapter::Closed;
+
+const CONSENSUS: &str = "It takes part in consensus, mines or builds blocks with the node";
+const CONTROL: &str = "It controls the node, its peers, its files or its settings";
+const KEYS: &str = "It holds accounts of the node and signs with them";
+const PRIVATE: &str = "It manages a private network and sends transactions with the node's keys";
+const RUNS: &str = "It has the node run the blocks that its parameters hold";
+const STALE: &str = "It is a protocol of its own, with peers and storage of the node";
+const TESTS: &str = "It changes the state, the clock or the mining of a node made for tests";
+const WAITS: &str = "It waits until a transaction is in a block, for as long as its parameters say";
+
+/// Namespaces that are closed as a whole, and why: those in which geth, Erigon, Nethermind, Besu, reth, GoQuorum, coreth
+/// and the development nodes keep their controls, accounts and consensus votes. In alphabetical order.
+pub const NAMESPACES: &[(&str, &str)] = &[
+    ("account", KEYS),
+    ("admin", CONTROL),
+    ("anvil", TESTS),
+    ("baseline", PRIVATE),
+    ("bzz", STALE),
+    ("clique", CONSENSUS),
+    ("db", STALE),
+    ("dev", TESTS),
+    ("eea", PRIVATE),
+    ("engine", CONSENSUS),
+    ("ethash", CONSENSUS),
+    ("evm", TESTS),
+    ("flashbots", RUNS),
+    ("hardhat", TESTS),
+    ("ibft", CONSENSUS),
+    ("istanbul", CONSENSUS),
+    ("keystore", KEYS),
+    ("les", CONTROL),
+    ("light", CONTROL),
+    ("miner", CONSENSUS),
+    ("perm", CONTROL),
+    ("personal", KEYS),
+    ("plugins", CONTROL),
+    ("priv", PRIVATE),
+    ("privx", PRIVATE),
+    ("qbft", CONSENSUS),
+    ("quorumExtension", PRIVATE),
+    ("quorumPermission", PRIVATE),
+    ("raft", CONSENSUS),
+    ("rbuilder", RUNS),
+    ("secretstore", KEYS),
+    ("shh", STALE),
+    ("signer", KEYS),
+    ("tenderly", TESTS),
+    ("testing", TESTS),
+    ("vault", KEYS),
+    ("vflux", CONTROL),
+    ("wallet", KEYS),
 ];
 
-/// Single methods, or beginnings of methods, that are closed: signing with the node's keys without sending anything
-/// (`eth_sendTransaction` has a weight in the specification and stays open), and the work of a mining node.
-pub const NAMES: &[&str] = &[
-    "eth_getWork",
-    "eth_resend",
-    "eth_sendUnsignedTransaction",
-    "eth_sign*",
-    "eth_submitHashrate",
-    "eth_submitWork",
+/// Single methods, or beginnings of methods, that are closed, and why. `eth_sendTransaction` signs with the node's keys
+/// too; it has a weight in the specification and stays open.
+pub const NAMES: &[(&str, &str)] = &[
+    ("eth_getWork", CONSENSUS),
+    ("eth_resend", KEYS),
+    ("eth_sendRawTransactionSync", WAITS),
+    ("eth_sendTransactionSync", WAITS),
+    ("eth_sendUnsignedTransaction", TESTS),
+    ("eth_sign*", KEYS),
+    ("eth_submitHashrate", CONSENSUS),
+    ("eth_submitWork", CONSENSUS),
 ];
 
 /// What stays open of `parity_*`, which mixes reads with accounts, signing and node settings. In alphabetical order.
@@ -65,6 +81,9 @@ pub const PARITY_READS: &[&str] = &[
     "parity_versionInfo",
 ];
 
+/// What tracing and debugging are closed for until an operator opens them.
+pub(super) const REPLAYS: &str = "It runs whole blocks again, or shows what is inside of a node";
+
 pub(super) fn is_closed(method: &str) -> bool {
     // No EVM method has such a name, and a node that compares names loosely (ignoring invisible characters, say) must
     // not find another method in it than we do.
@@ -73,10 +92,28 @@ pub(super) fn is_closed(method: &str) -> bool {
     }
     match method.split_once('_') {
         Some(("parity", _)) => PARITY_READS.binary_search(&method).is_err(),
-        Some(("eth", _)) => NAMES.iter().any(|pattern| super::matches(pattern, method)),
-        Some((space, _)) => NAMESPACES.binary_search(&space).is_ok(),
+        Some(("eth", _)) => NAMES.iter().any(|(pattern, _)| super::matches(pattern, method)),
+        Some((space, _)) => NAMESPACES.binary_search_by_key(&space, |(name, _)| name).is_ok(),
         None => false,
     }
+}
+
+/// The same in words.
+pub(super) fn told() -> Vec<Closed> {
+    let mut rows = by_reason(NAMESPACES, |space| format!("{space}_*"));
+    for row in by_reason(NAMES, str::to_owned) {
+        match rows.iter_mut().find(|other| other.because == row.because) {
+            Some(other) => other.methods.extend(row.methods),
+            None => rows.push(row),
+        }
+    }
+    rows.push(Closed {
+        methods: vec!["parity_*".into()],
+        only: format!("but for `{}`", PARITY_READS.join("`, `")),
+        because: "It mixes reads with accounts, signing and settings of the node",
+        openable: false,
+    });
+    rows
 }
 
 #[cfg(test)]
@@ -85,8 +122,8 @@ mod tests {
 
     #[test]
     fn searched_lists_are_sorted() {
-        assert!(NAMESPACES.is_sorted() && PARITY_READS.is_sorted());
-        assert!(NAMES.iter().all(|name| name.starts_with("eth_")), "others are not looked for here");
+        assert!(NAMESPACES.is_sorted_by(|a, b| a.0 < b.0) && PARITY_READS.is_sorted());
+        assert!(NAMES.iter().all(|(name, _)| name.starts_with("eth_")), "others are not looked for here");
     }
 
     #[test]
@@ -123,6 +160,10 @@ mod tests {
             "eth_getWork",
             "eth_submitWork",
             "eth_submitHashrate",
+            "eth_sendRawTransactionSync",
+            "eth_sendTransactionSync",
+            "flashbots_validateBuilderSubmissionV3",
+            "rbuilder_calculateStateRoot",
             "admin_",
             "eth_call\u{200b}",
             "admin\u{200b}_addPeer",

@@ -12,8 +12,8 @@ mod closed;
 pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
 use super::params::{member, positional, quantity};
-use super::{matches, submits, table};
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use super::{Closing, mark, marks, matches, narrow, submits, table, told};
+use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
@@ -97,7 +97,7 @@ pub struct Evm {
     facts: &'static Facts,
     chain_id: u64,
     own: &'static [Method],
-    closed: &'static [&'static str],
+    closed: &'static [Closing],
     debug: Flags,
 }
 
@@ -114,10 +114,10 @@ impl Evm {
         self
     }
 
-    /// With these closed too: names, or beginnings of names written `avax.*`.
+    /// With these closed too.
     #[must_use]
-    pub const fn closing(mut self, patterns: &'static [&'static str]) -> Self {
-        self.closed = patterns;
+    pub const fn closing(mut self, closed: &'static [Closing]) -> Self {
+        self.closed = closed;
         self
     }
 
@@ -133,19 +133,14 @@ impl Evm {
         self.chain_id
     }
 
-    /// Names and beginnings of names that this chain closes beside those of the family.
-    pub const fn closed(&self) -> &'static [&'static str] {
-        self.closed
-    }
-
     fn marks(&self, method: &str) -> Flags {
         let (space, verb) = method.split_once('_').unwrap_or(("", method));
-        let mut marks = match space {
-            "trace" => DEBUGGING,
+        let mut marks = marks(self.closed, method).and(match space {
+            "trace" | "overlay" => DEBUGGING,
             "debug" => self.debug,
             _ => Flags::NONE,
-        };
-        if closed::is_closed(method) || self.closed.iter().any(|pattern| matches(pattern, method)) {
+        });
+        if closed::is_closed(method) {
             marks = marks.and(Flags::CLOSED);
         }
         if method.ends_with("_getTokenBalances") {
@@ -164,12 +159,32 @@ impl Adapter for Evm {
     }
 
     fn methods(&self) -> Vec<Method> {
-        table(METHODS, self.own, &[])
+        let mut rows = table(METHODS, self.own, &[]);
+        mark(self.closed, &mut rows);
+        rows
     }
 
     /// Names are told apart by case, as nodes do.
     fn unlisted(&self, method: &str) -> Rule {
         Rule { flags: self.marks(method), ..Rule::UNLISTED }
+    }
+
+    fn narrow(&self, call: CallView<'_>) -> Rule {
+        narrow(self.closed, call)
+    }
+
+    fn closed(&self) -> Vec<Closed> {
+        let row = |methods: &[&str], openable| Closed {
+            methods: methods.iter().map(|name| (*name).to_owned()).collect(),
+            only: String::new(),
+            because: closed::REPLAYS,
+            openable,
+        };
+        let mut rows = closed::told();
+        rows.push(row(&["trace_*", "overlay_*"], true));
+        rows.push(row(&["debug_*"], !self.debug.has(Flags::FORBIDDEN)));
+        rows.extend(told(self.closed));
+        rows
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
@@ -400,7 +415,6 @@ mod tests {
             "eth_sendRawTransaction",
             "eth_sendTransaction",
             "eth_sendRawTransactionConditional",
-            "eth_sendRawTransactionSync",
             "eth_sendPrivateTransaction",
             "eth_cancelPrivateTransaction",
             "eth_sendBundle",

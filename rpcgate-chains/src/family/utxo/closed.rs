@@ -3,96 +3,173 @@
 //! Signing and building with what the caller sends along (`signrawtransactionwithkey`, `createrawtransaction`, …)
 //! touches no wallet and stays open, and so does handing over a mined block.
 
-/// Beginnings of names, which hold for what later versions add too. In alphabetical order.
-pub const PREFIXES: &[&str] =
-    &["dump", "generate", "import", "load", "rescan", "sendto", "set", "unload", "wallet"];
+use crate::family::params::{any_is, mentions, positional, whole};
+use crate::family::{Closing, by_reason, told};
+use rpcgate_core::adapter::Closed;
 
-/// Methods by name. In alphabetical order.
-pub const NAMES: &[&str] = &[
-    "abandontransaction",
-    "abortprivatebroadcast",
-    "abortrescan",
-    "addconnection",
-    "addmultisigaddress",
-    "addnode",
-    "addpeeraddress",
-    "addwitnessaddress",
-    "backupwallet",
-    "bumpfee",
-    "clearbanned",
-    "createwallet",
-    "createwalletdescriptor",
-    "disconnectnode",
-    "encryptwallet",
-    "enumeratesigners",
-    "exportwatchonlywallet",
-    "fundrawtransaction",
-    "getaccount",
-    "getaccountaddress",
-    "getaddressesbyaccount",
-    "getaddressesbylabel",
-    "getaddressinfo",
-    "getbalance",
-    "getbalances",
-    "getblockfrompeer",
-    "getgenerate",
-    "gethdkeys",
-    "getnewaddress",
-    "getrawchangeaddress",
-    "getreceivedbyaccount",
-    "getreceivedbyaddress",
-    "getreceivedbylabel",
-    "gettransaction",
-    "getunconfirmedbalance",
-    "getwalletinfo",
-    "getwork",
-    "invalidateblock",
-    "keypoolrefill",
-    "listaccounts",
-    "listaddressgroupings",
-    "listdescriptors",
-    "listlabels",
-    "listlockunspent",
-    "listreceivedbyaccount",
-    "listreceivedbyaddress",
-    "listreceivedbylabel",
-    "listsinceblock",
-    "listtransactions",
-    "listunspent",
-    "listwalletdir",
-    "listwallets",
-    "listwallettransactions",
-    "lockunspent",
-    "logging",
-    "migratewallet",
-    "mockscheduler",
-    "move",
-    "newkeypool",
-    "preciousblock",
-    "prioritisetransaction",
-    "pruneblockchain",
-    "psbtbumpfee",
-    "reconsiderblock",
-    "removeprunedfunds",
-    "resendwallettransactions",
-    "restorewallet",
-    "savemempool",
-    "send",
-    "sendall",
-    "sendfrom",
-    "sendmany",
-    "sendmsgtopeer",
-    "signmessage",
-    "signrawtransaction",
-    "signrawtransactionwithwallet",
-    "simulaterawtransaction",
-    "stop",
-    "syncwithvalidationinterfacequeue",
-    "upgradewallet",
+const CONTROL: &str = "It controls the node";
+const FILES: &str = "It reads or writes files or keys of the node, which its parameters name";
+const MINES: &str = "It mines with the node";
+const PEERS: &str = "It has the node dial, drop, ban or ask peers that its parameters name";
+const STARTS: &str = "It starts a program on the node's machine";
+const VIEW: &str = "It changes which blocks or transactions the node prefers";
+const WALLET: &str = "It is the wallet of the node";
+
+/// Beginnings of names, which hold for what later versions add too, and why they are closed. In alphabetical order.
+pub const PREFIXES: &[(&str, &str)] = &[
+    ("dump", FILES),
+    ("generate", MINES),
+    ("import", FILES),
+    ("load", FILES),
+    ("rescan", WALLET),
+    ("sendto", WALLET),
+    ("set", CONTROL),
+    ("unload", WALLET),
+    ("wallet", WALLET),
 ];
 
+/// Methods by name, and why they are closed. In alphabetical order.
+pub const NAMES: &[(&str, &str)] = &[
+    ("abandontransaction", WALLET),
+    ("abortprivatebroadcast", VIEW),
+    ("abortrescan", WALLET),
+    ("addconnection", PEERS),
+    ("addmultisigaddress", WALLET),
+    ("addnode", PEERS),
+    ("addpeeraddress", PEERS),
+    ("addwitnessaddress", WALLET),
+    ("backupwallet", FILES),
+    ("bumpfee", WALLET),
+    ("clearbanned", PEERS),
+    ("createwallet", WALLET),
+    ("createwalletdescriptor", WALLET),
+    ("disconnectnode", PEERS),
+    ("echoipc", STARTS),
+    ("encryptwallet", WALLET),
+    ("enumeratesigners", STARTS),
+    ("exportwatchonlywallet", FILES),
+    ("fillmempool", CONTROL),
+    ("fundrawtransaction", WALLET),
+    ("getaccount", WALLET),
+    ("getaccountaddress", WALLET),
+    ("getaddressesbyaccount", WALLET),
+    ("getaddressesbylabel", WALLET),
+    ("getaddressinfo", WALLET),
+    ("getbalance", WALLET),
+    ("getbalances", WALLET),
+    ("getblockfrompeer", PEERS),
+    ("getgenerate", MINES),
+    ("gethdkeys", WALLET),
+    ("getnewaddress", WALLET),
+    ("getrawchangeaddress", WALLET),
+    ("getreceivedbyaccount", WALLET),
+    ("getreceivedbyaddress", WALLET),
+    ("getreceivedbylabel", WALLET),
+    ("gettransaction", WALLET),
+    ("getunconfirmedbalance", WALLET),
+    ("getwalletinfo", WALLET),
+    ("getwork", MINES),
+    ("invalidateblock", VIEW),
+    ("keypoolrefill", WALLET),
+    ("listaccounts", WALLET),
+    ("listaddressgroupings", WALLET),
+    ("listdescriptors", WALLET),
+    ("listlabels", WALLET),
+    ("listlockunspent", WALLET),
+    ("listreceivedbyaccount", WALLET),
+    ("listreceivedbyaddress", WALLET),
+    ("listreceivedbylabel", WALLET),
+    ("listsinceblock", WALLET),
+    ("listtransactions", WALLET),
+    ("listunspent", WALLET),
+    ("listwalletdir", WALLET),
+    ("listwallets", WALLET),
+    ("listwallettransactions", WALLET),
+    ("lockunspent", WALLET),
+    ("logging", CONTROL),
+    ("migratewallet", WALLET),
+    ("mockscheduler", CONTROL),
+    ("move", WALLET),
+    ("newkeypool", WALLET),
+    ("preciousblock", VIEW),
+    ("prioritisetransaction", VIEW),
+    ("pruneblockchain", CONTROL),
+    ("psbtbumpfee", WALLET),
+    ("reconsiderblock", VIEW),
+    ("removeprunedfunds", WALLET),
+    ("resendwallettransactions", WALLET),
+    ("restorewallet", FILES),
+    ("savemempool", FILES),
+    ("send", WALLET),
+    ("sendall", WALLET),
+    ("sendfrom", WALLET),
+    ("sendmany", WALLET),
+    ("sendmsgtopeer", PEERS),
+    ("signmessage", WALLET),
+    ("signrawtransaction", WALLET),
+    ("signrawtransactionwithwallet", WALLET),
+    ("simulaterawtransaction", WALLET),
+    ("stop", CONTROL),
+    ("syncwithvalidationinterfacequeue", CONTROL),
+    ("upgradewallet", WALLET),
+];
+
+/// Methods, and calls of methods that are open, that would hold up a node.
+pub(super) const HEAVY: &[Closing] = &[
+    Closing::new(
+        &["gettxoutsetinfo"],
+        "The node walks its whole set of unspent outputs for it, and goes on when the caller has gone",
+    )
+    .openable(),
+    Closing::new(
+        &["scanblocks", "scantxoutset"],
+        "It holds up the node for minutes, or ends the scan of another caller",
+    )
+    .openable(),
+    Closing::new(&["verifychain"], "It has the node check as many blocks as its parameters say").openable(),
+    Closing::new(
+        &["waitforblock", "waitforblockheight", "waitfornewblock"],
+        "It keeps one of the node's few workers until a block comes, for ever if the caller likes",
+    )
+    .openable(),
+    Closing::new(
+        &["getblocktemplate", "getblocktemplatelight"],
+        "It keeps one of the node's few workers until a block comes or the mempool changes",
+    )
+    .only("with `longpollid`", |call| mentions(call.params, "longpollid")),
+    Closing::new(&["deriveaddresses"], "It derives up to a million addresses")
+        .only("with a `range` of more than 1,000", |call| any_is(call.params, 1, "range", is_wide)),
+];
+
+/// The most addresses that one call may derive.
+const WIDEST: u64 = 1_000;
+
+/// Whether a descriptor's range, its end or its begin and end, is not surely one of at most [`WIDEST`].
+fn is_wide(range: &[u8]) -> bool {
+    let bounds = (positional(range, 0).and_then(whole), positional(range, 1).and_then(whole));
+    match (range.trim_ascii(), bounds) {
+        (b"null", _) => false,
+        (_, (Some(begin), Some(end))) => end.saturating_sub(begin) > WIDEST,
+        (end, _) => whole(end).is_none_or(|end| end > WIDEST),
+    }
+}
+
 pub(super) fn is_closed(method: &str) -> bool {
-    NAMES.binary_search(&method).is_ok() || PREFIXES.iter().any(|prefix| method.starts_with(prefix))
+    NAMES.binary_search_by_key(&method, |(name, _)| name).is_ok()
+        || PREFIXES.iter().any(|(prefix, _)| method.starts_with(prefix))
+}
+
+/// All of it in words.
+pub(super) fn words() -> Vec<Closed> {
+    let mut rows = by_reason(NAMES, str::to_owned);
+    for row in by_reason(PREFIXES, |prefix| format!("{prefix}*")) {
+        match rows.iter_mut().find(|other| other.because == row.because) {
+            Some(other) => other.methods.extend(row.methods),
+            None => rows.push(row),
+        }
+    }
+    rows.extend(told(HEAVY));
+    rows
 }
 
 #[cfg(test)]
@@ -101,9 +178,9 @@ mod tests {
 
     #[test]
     fn lists_are_sorted_and_say_nothing_twice() {
-        assert!(NAMES.is_sorted_by(|a, b| a < b) && PREFIXES.is_sorted_by(|a, b| a < b));
-        for name in NAMES {
-            assert!(!PREFIXES.iter().any(|prefix| name.starts_with(prefix)), "{name}");
+        assert!(NAMES.is_sorted_by(|a, b| a.0 < b.0) && PREFIXES.is_sorted_by(|a, b| a.0 < b.0));
+        for (name, _) in NAMES {
+            assert!(!PREFIXES.iter().any(|(prefix, _)| name.starts_with(prefix)), "{name}");
         }
     }
 
@@ -129,9 +206,9 @@ mod tests {
         }
     }
 
-    /// The rest of that `help`.
+    /// The rest of that `help`; what would hold up the node is another list's.
     #[test]
-    fn everything_else_of_a_real_node_is_open() {
+    fn everything_else_of_a_real_node_is_no_control() {
         let methods = "getbestblockhash getblock getblockchaininfo getblockcount getblockfilter getblockhash \
             getblockheader getblockstats getchaintips getchaintxstats getdifficulty getmempoolancestors \
             getmempooldescendants getmempoolentry getmempoolinfo getrawmempool gettxout gettxoutproof gettxoutsetinfo \

@@ -5,15 +5,15 @@
 //! - `getblockhash`: which block stands at a height does not change once it is final, and callers that index a chain
 //!   ask for every height.
 //! - `gettxoutsetinfo`, for as long as a block count: a node walks its whole set of unspent outputs for one answer,
-//!   so that many callers must share one walk.
+//!   so that many callers must share one walk where an operator opens it.
 
 mod closed;
 
 pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
-use super::{matches, submits, table};
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use super::{Closing, mark, marks, narrow, submits, table, told};
+use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
@@ -39,14 +39,14 @@ const METHODS: &[Method] = &[
     Method::new("getrawtransaction", 1).cached(UNSETTLED),
     Method::new("gettxoutsetinfo", 1).cached(CacheRule::secs(10)),
     Method::new("sendrawtransaction", 1).marked(Flags::BROADCAST),
-    // One caller could hold up the node, or end the scan of another.
-    Method::new("scanblocks", 1).marked(Flags::OPENABLE),
-    Method::new("scantxoutset", 1).marked(Flags::OPENABLE),
-    Method::new("verifychain", 1).marked(Flags::OPENABLE),
-    // Each keeps one of a node's few workers until a block comes, for ever if the caller likes.
-    Method::new("waitforblock", 1).marked(Flags::OPENABLE),
-    Method::new("waitforblockheight", 1).marked(Flags::OPENABLE),
-    Method::new("waitfornewblock", 1).marked(Flags::OPENABLE),
+    Method::new("getblocktemplate", 1),
+    Method::new("deriveaddresses", 1),
+    Method::new("scanblocks", 1),
+    Method::new("scantxoutset", 1),
+    Method::new("verifychain", 1),
+    Method::new("waitforblock", 1),
+    Method::new("waitforblockheight", 1),
+    Method::new("waitfornewblock", 1),
 ];
 
 /// The facts of a chain at `/<path>`: JSON-RPC 1.0 with batches, no stream. `final_depth` is the number of blocks on
@@ -87,7 +87,7 @@ pub struct Utxo {
     weights: &'static [(&'static str, u32)],
     own: &'static [Method],
     lacking: &'static [&'static str],
-    closed: &'static [&'static str],
+    closed: &'static [Closing],
     commands: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -118,10 +118,10 @@ impl Utxo {
         self
     }
 
-    /// With these closed too: names, or beginnings of names written `setcoinjoin*`.
+    /// With these closed too.
     #[must_use]
-    pub const fn closing(mut self, patterns: &'static [&'static str]) -> Self {
-        self.closed = patterns;
+    pub const fn closing(mut self, closed: &'static [Closing]) -> Self {
+        self.closed = closed;
         self
     }
 
@@ -131,11 +131,6 @@ impl Utxo {
     pub const fn limiting(mut self, commands: &'static [(&'static str, &'static [&'static str])]) -> Self {
         self.commands = commands;
         self
-    }
-
-    /// Names and beginnings of names that this chain closes beside those of the family.
-    pub const fn closed(&self) -> &'static [&'static str] {
-        self.closed
     }
 }
 
@@ -151,13 +146,15 @@ impl Adapter for Utxo {
                 row.rule.cu = *cu;
             }
         }
+        mark(closed::HEAVY, &mut rows);
+        mark(self.closed, &mut rows);
         rows
     }
 
     /// Names are told apart by case, as nodes do.
     fn unlisted(&self, method: &str) -> Rule {
-        let mut flags = Flags::NONE;
-        if closed::is_closed(method) || self.closed.iter().any(|pattern| matches(pattern, method)) {
+        let mut flags = marks(closed::HEAVY, method).and(marks(self.closed, method));
+        if closed::is_closed(method) {
             flags = flags.and(Flags::CLOSED);
         }
         if submits(method) {
@@ -169,7 +166,8 @@ impl Adapter for Utxo {
     /// A command that is not on the list is closed, and so is one that cannot be read. Without parameters a node
     /// only tells how the method is used.
     fn narrow(&self, call: CallView<'_>) -> Rule {
-        let mut rule = call.rule;
+        let call = CallView { rule: narrow(closed::HEAVY, call), ..call };
+        let mut rule = narrow(self.closed, call);
         let params = call.params.trim_ascii();
         let open = self.commands.iter().find(|(method, _)| method.as_bytes() == call.sent);
         if let Some((_, open)) = open
@@ -181,6 +179,18 @@ impl Adapter for Utxo {
             }
         }
         rule
+    }
+
+    fn closed(&self) -> Vec<Closed> {
+        let mut rows = closed::words();
+        rows.extend(told(self.closed));
+        rows.extend(self.commands.iter().map(|(method, open)| Closed {
+            methods: vec![(*method).to_owned()],
+            only: format!("with another command than `{}`", open.join("`, `")),
+            because: "It uses the keys, the peers or the settings of the node",
+            openable: false,
+        }));
+        rows
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
