@@ -5,6 +5,7 @@ use crate::call::{Entry, State};
 use crate::caller::{Caller, RequestId};
 use crate::chain::{Chain, Dialect};
 use crate::clock::{Clock, Time};
+use crate::fault::{Cause, Fault};
 use crate::quota::Grant;
 use crate::refusal::{BackendFailure, Refusal};
 use crate::reply::{Form, Source};
@@ -226,11 +227,13 @@ impl Drop for Tally {
 }
 
 /// Charged is what a node or the cache answered, a node's own errors included, and what a node may be working on when
-/// the client leaves (contract, "limits, budget, quota").
+/// the client leaves or the time for the call is up (contract, "limits, budget, quota", "hostile and odd traffic"):
+/// nobody keeps a node busy for nothing.
 fn charge(entry: &Entry) -> u32 {
     match &entry.state {
         State::Answered(reply) if reply.from == (Source::Own { reserved: false }) => 0,
         State::Answered(_) | State::Sent => entry.call.rule.cu,
+        State::Failed(Fault { cause: Cause::Timeout, sent: true }) => entry.call.rule.cu,
         State::Open | State::Parked | State::Refused(_) | State::Failed(_) => 0,
     }
 }
@@ -273,7 +276,6 @@ mod tests {
     use crate::chain::{Found, Rule};
     use crate::clock::ManualClock;
     use crate::envelope::{Limits, Parsed, parse};
-    use crate::fault::{Cause, Fault};
     use crate::plan::{Plan, Tier};
     use crate::reply::Reply;
     use crate::seam::counters::MemoryCounters;

@@ -81,10 +81,10 @@ async fn a_leader_that_is_reset_or_hangs_fails_with_its_waiters() {
         proxy.set(mode.clone());
         proxy.reset_open();
         let replies = all(crowd(&gateway, 50, "eth_call")).await;
-        assert!(
-            replies.iter().all(|reply| (reply.code(), reply.cu(), reply.cache()) == (-32603, 0, "MISS")),
-            "{mode:?}"
-        );
+        assert!(replies.iter().all(|reply| (reply.code(), reply.cache()) == (-32603, "MISS")), "{mode:?}");
+        // A node that is silent until the time is up may be at work on the one call that it got.
+        let cost = if mode == Mode::BlackHole { 15 } else { 0 };
+        assert_eq!(replies.iter().map(Reply::cu).sum::<u64>(), cost, "{mode:?}");
         proxy.set(Mode::Pass);
         let client = gateway.client();
         gateway.pass(60);

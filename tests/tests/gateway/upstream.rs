@@ -174,18 +174,24 @@ async fn a_broadcast_whose_connection_is_refused_goes_to_another_node() {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_ends() {
+async fn a_call_that_takes_too_long_ends_and_is_charged_since_its_node_works_on() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).set("chains.eth", "timeout = \"100ms\"").start().await;
     node.hold();
     let client = gateway.client();
     let reply = client.call("eth", "eth_getBalance", "[]").await;
-    assert_eq!((reply.status, reply.code(), reply.cu()), (200, -32603, 0));
-    assert_eq!(
-        client.batch("eth", &[("m", "[]"), ("eth_sendRawTransaction", "[]")]).await.codes(),
-        [-32603, -32603]
-    );
+    assert_eq!((reply.status, reply.code(), reply.cu()), (200, -32603, 5));
+    let batch = client.batch("eth", &[("m", "[]"), ("eth_sendRawTransaction", "[]")]).await;
+    assert_eq!((batch.codes(), batch.cu()), (vec![-32603, -32603], 21));
     assert_eq!(node.requests(), 3, "and is not asked again");
+    let second = gateway.client();
+    let (one, other) = tokio::join!(
+        client.call("eth", "eth_call", r#"["shared"]"#),
+        second.call("eth", "eth_call", r#"["shared"]"#)
+    );
+    assert_eq!((one.code(), other.code(), node.requests()), (-32603, -32603, 4));
+    assert_eq!(one.cu() + other.cu(), 15, "who waited for another's call sent nothing");
+    assert_eq!(gateway.lines().iter().map(|line| line.cu).sum::<u32>(), 5 + 21 + 15);
     node.release();
 }
 

@@ -7,6 +7,7 @@ use rpcgate_core::adapter::Settled as Permanence;
 use rpcgate_core::cache_rule::{CacheRule, Keep};
 use rpcgate_core::call::{Cached, Calls, Settled, State};
 use rpcgate_core::clock::Time;
+use rpcgate_core::fault::Fault;
 use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::seam::reply_store::ReplySought;
 use rpcgate_core::tally::Tally;
@@ -107,7 +108,8 @@ where
             for (place, follow) in &follows {
                 let state = match follow.landing().await {
                     Landing::Answered(form) => State::Answered(Reply { form, from: Source::Shared }),
-                    Landing::Failed(fault) => State::Failed(fault),
+                    // What was sent was the leader's.
+                    Landing::Failed(fault) => State::Failed(Fault { sent: false, ..fault }),
                     Landing::Refused(refusal) => State::Refused(refusal),
                     Landing::Lost => {
                         lost = true;
