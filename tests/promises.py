@@ -3,8 +3,8 @@
 
 Runs `rpcgate-server run` on free ports of the loopback interface, before nodes of its own that break as they are told,
 and prints one line for each promise: what was measured, what was promised. Exit code 1 if one is not kept. Needs
-Python 3.11 and nothing else; with `--database postgresql` the binaries of PostgreSQL and Redis, and libfaketime for 21
-and 22. What several gateways promise is looked at then. Some want `rpcgate-admin` beside the gateway.
+Python 3.11 and nothing else; with `--database postgresql` the binaries of PostgreSQL and Redis, and libfaketime for 21,
+22 and 65. What several gateways promise is looked at then. Some want `rpcgate-admin` beside the gateway.
 
 What a gateway recorded is read from its files, by what their format's documentation says (rpcgate_core::journal), and
 compared with what this program asked for and was told: no figure is taken from the program under test alone.
@@ -22,7 +22,7 @@ import os
 import random
 import sys
 
-from fullsize import accounts, away, calls, clocks, crash, many, outage
+from fullsize import accounts, away, calls, clocks, crash, hostile, many, outage
 from fullsize.gateway import NotStarted
 from fullsize.servers import Postgresql, Sqlite
 
@@ -53,7 +53,7 @@ class Run:
 def promises(database):
     """The tests of each promise that can be made with this database, by its number."""
     tests = {}
-    for module in [crash, calls, accounts] + ([many, outage, clocks] if database == "postgresql" else [away]):
+    for module in [crash, calls, accounts, hostile] + ([many, outage, clocks] if database == "postgresql" else [away]):
         for name, test in vars(module).items():
             if name.startswith("promise_"):
                 tests.setdefault(int(name.split("_")[1]), []).append(test)

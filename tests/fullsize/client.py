@@ -4,6 +4,8 @@ import asyncio
 import base64
 import hashlib
 import json
+import pathlib
+import subprocess
 import time
 
 KEYS = {name: f"rpcg_{name:x<45}" for name in ("one", "two")}
@@ -124,6 +126,14 @@ class Owner(Visitor):
         _, me = await self.ask("GET", "auth/me")
         _, project = await self.ask("POST", f"tenants/{me['tenant_id']}/projects", {"name": "wallet"})
         return project["id"]
+
+    async def log_in_as_operator(self, email):
+        """Makes an operator's account with this address and logs in."""
+        program = pathlib.Path(self.admin.program).with_name("rpcgate-admin")
+        words = [program, "operator", "create", "--email", email, "--password-stdin", "--config", self.admin.folder / "rpcgate.toml"]
+        await asyncio.to_thread(subprocess.run, words, input=PASSWORD.encode(), check=True, capture_output=True)
+        _, _, answer = await self.login(email, PASSWORD)
+        self.token = json.loads(answer)["token"]
 
     async def make_key(self, project):
         """The id and the text of a new key."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import hashlib
 import random
 import shutil
 import time
@@ -234,3 +235,36 @@ async def promise_25(run):
         run.must(25, set(told.values()) == {5, 7}, f"both weights are met: {collections.Counter(told.values())}")
         run.say(25, f"of {len(told):,} rows that are billed otherwise than told", differ, 0, "")
         oracle.compare(run, 25, [event for event in Ledger(cluster).events() if event.chain != "avax"])
+
+
+async def promise_66(run):
+    """A quota that is lowered to nothing while three gateways serve a load under it."""
+    node = await Node().start()
+    async with Cluster(run, chains(eth=([node], "")), gateways=3, admin=True, secret=SECRET) as cluster:
+        operator = Owner(cluster.admin)
+        await operator.log_in_as_operator("operator@example.com")
+        late, rounds = 0.0, max(2, int(10 * run.scale))
+        for number in range(rounds):
+            key = cluster.database.admit(f"rpcg_{f'lower{number}':x<45}", "enterprise", 1_000_000)
+            ((project,),) = cluster.database.rows(f"SELECT project_id FROM keys WHERE prefix = '{key[:12]}' AND hash = {cluster.database.blob(hashlib.sha256(key.encode()).digest())}")
+            over, last = asyncio.Event(), [0.0] * 3
+
+            async def caller(place, gateway):
+                client = Client(gateway, key)
+                while not over.is_set():
+                    _, _, answer = await ask(client, "eth_getBalance", [number, place, time.perf_counter()])
+                    if "result" in answer:
+                        last[place] = time.perf_counter()
+                client.close()
+
+            callers = [asyncio.create_task(caller(place, gateway)) for place, gateway in enumerate(cluster.gateways) for _ in range(4)]
+            await asyncio.sleep(1.0 + number % 2)
+            status, _ = await operator.ask("PUT", f"operator/projects/{project}/quota", {"cu_per_day": 0})
+            lowered = time.perf_counter()
+            run.must(66, status == 200, f"lowering a quota got {status}")
+            await asyncio.sleep(4.0)
+            over.set()
+            await asyncio.gather(*callers)
+            late = max(late, max(last) - lowered)
+        run.say(66, f"after a quota was lowered to 0, until no gateway of three served any more, {rounds} times", late, 1.0, "s")
+        operator.close()

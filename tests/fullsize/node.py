@@ -93,6 +93,8 @@ class Node:
             writer.write(head % 9 + b"\xff\xfe<html>x")
         elif mode == "html 502":
             writer.write(b"HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/html\r\ncontent-length: 6\r\n\r\n<html>")
+        elif mode == "429":
+            writer.write(b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n")
         elif mode == "closed":
             return False
         elif mode == "hang":
