@@ -87,8 +87,9 @@ pub struct Storm {
 }
 
 impl Storm {
-    /// Notes a request that came at `now` and was refused. `true`: with this one the key is cooled down. While it is,
-    /// nothing is counted; afterwards counting starts anew.
+    /// Notes a request that came at `now` and was refused; one that came in a minute before the newest counts in the
+    /// newest. `true`: with this one the key is cooled down. While it is, nothing is counted; afterwards counting starts
+    /// anew.
     pub fn note(&mut self, rule: &Rule, now: Time) -> bool {
         if self.end.is_some() {
             return false;
@@ -98,9 +99,6 @@ impl Storm {
             let goes_on = minute == self.minute + 1 && self.refused >= rule.refusals;
             self.stormy = if goes_on { self.stormy + 1 } else { 0 };
             (self.minute, self.refused) = (minute, 0);
-        } else if minute + 1 < self.minute {
-            // The clock stepped back.
-            *self = Storm { minute, ..Storm::default() };
         }
         self.refused += 1;
         let is_storm = self.refused >= rule.refusals && self.stormy + 1 >= rule.minutes;
@@ -110,18 +108,19 @@ impl Storm {
         is_storm
     }
 
-    /// Until when the key is cooled down, if it is. A clock that steps back does not prolong it.
-    pub fn end(&self, rule: &Rule, now: Time) -> Option<Time> {
-        // Requests that came before the one that made it a storm may be looked at after it.
-        const LATE: Duration = Duration::from_secs(60);
-        self.end.filter(|end| *end > now && end.since(now) <= rule.cooldown + LATE)
+    /// Until when the key is cooled down, if it is for a request that came at `now`.
+    pub fn end(&self, now: Time) -> Option<Time> {
+        self.end.filter(|end| *end > now)
     }
 
-    /// Whether nothing of it matters any more at `now`.
-    pub fn is_over(&self, rule: &Rule, now: Time) -> bool {
+    /// Whether nothing of it matters any more at `present`: it is over, or the clock was set back since, which prolongs
+    /// no cool-down.
+    pub fn is_over(&self, rule: &Rule, present: Time) -> bool {
+        // A clock that was read a moment ago is not one that was set back.
+        const SLACK: Duration = Duration::from_secs(60);
         match self.end {
-            Some(_) => self.end(rule, now).is_none(),
-            None => self.minute.abs_diff(now.minute()) > 1,
+            Some(end) => end <= present || end.since(present) > rule.cooldown + SLACK,
+            None => self.minute.abs_diff(present.minute()) > 1,
         }
     }
 
@@ -172,22 +171,35 @@ mod tests {
         }
         let end = Time::from_secs(662 + 3_600);
         for secs in [659, 662, 4_261] {
-            assert_eq!(storm.end(&RULE, Time::from_secs(secs)), Some(end), "{secs}");
+            assert_eq!(storm.end(Time::from_secs(secs)), Some(end), "{secs}");
             assert!(!storm.note(&RULE, Time::from_secs(secs)), "nothing is counted");
         }
-        assert_eq!(storm.end(&RULE, end), None);
+        assert_eq!(storm.end(end), None);
         assert!(storm.is_over(&RULE, end));
     }
 
     #[test]
-    fn a_clock_that_steps_back_prolongs_nothing() {
+    fn a_clock_that_was_set_back_prolongs_no_cool_down() {
         let mut storm = Storm::default();
         let day = 86_400;
         for secs in [600, 601, 602, 660, 661, 662] {
             storm.note(&RULE, Time::from_secs(day + secs));
         }
-        assert_eq!(storm.end(&RULE, Time::from_secs(day - 3_600)), None);
-        assert_eq!(storms(&[9_600, 9_601, 9_602, 600, 601, 602, 660, 661, 662]), [662]);
+        assert!(!storm.is_over(&RULE, Time::from_secs(day + 659)), "the clock was read a moment before");
+        assert!(storm.is_over(&RULE, Time::from_secs(day - 3_600)));
+        let mut coming = Storm::default();
+        coming.note(&RULE, Time::from_secs(9_600));
+        assert!(coming.is_over(&RULE, Time::from_secs(600)));
+    }
+
+    #[test]
+    fn a_request_of_long_ago_ends_no_storm() {
+        assert_eq!(storms(&[600, 601, 602, 660, 661, 60, 662]), [60], "it counts in the newest minute");
+        let mut storm = Storm::default();
+        for secs in [7_200, 7_201, 7_202, 7_260, 7_261, 7_262] {
+            storm.note(&RULE, Time::from_secs(secs));
+        }
+        assert!(storm.end(Time::from_secs(60)).is_some());
     }
 
     #[test]
@@ -230,10 +242,10 @@ mod tests {
             for step in steps {
                 secs += step;
                 let now = Time::from_secs(secs);
-                if storm.end(&RULE, now).is_none() && storm.is_cooled() {
+                if storm.end(now).is_none() && storm.is_cooled() {
                     storm = Storm::default();
                 }
-                prop_assert_eq!(storm.end(&RULE, now).is_some(), secs < end);
+                prop_assert_eq!(storm.end(now).is_some(), secs < end);
                 if secs >= end {
                     refused.push(secs);
                 }

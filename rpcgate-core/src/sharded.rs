@@ -12,7 +12,20 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub struct Sharded<K, V> {
     hash: RandomState,
-    shards: [Mutex<HashMap<K, V, RandomState>>; SHARDS],
+    shards: [Mutex<Shard<K, V>>; SHARDS],
+}
+
+#[derive(Debug)]
+struct Shard<K, V> {
+    values: HashMap<K, V, RandomState>,
+    /// The newest epoch of [`Sharded::with_kept`].
+    epoch: u64,
+}
+
+impl<K, V> Default for Shard<K, V> {
+    fn default() -> Self {
+        Shard { values: HashMap::default(), epoch: 0 }
+    }
 }
 
 impl<K, V> Default for Sharded<K, V> {
@@ -24,34 +37,57 @@ impl<K, V> Default for Sharded<K, V> {
 impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
     /// Acts on the value under `key`, a new one if there is none. `act` must not come back to this map.
     pub fn with<T>(&self, key: K, act: impl FnOnce(&mut V) -> T) -> T {
-        act(self.shard(key).lock().entry(key).or_default())
+        act(self.shard(key).lock().values.entry(key).or_default())
+    }
+
+    /// The same as [`with`](Sharded::with) for values that end by themselves: the first call of an `epoch`, which only
+    /// grows, at a part of the map first forgets what `keep` does not want there. So the map stays as small as what
+    /// matters although nobody sweeps it. Both functions must not come back to this map.
+    pub fn with_kept<T>(
+        &self,
+        key: K,
+        epoch: u64,
+        keep: impl Fn(&V) -> bool,
+        act: impl FnOnce(&mut V) -> T,
+    ) -> T {
+        let mut shard = self.shard(key).lock();
+        if epoch > shard.epoch {
+            shard.epoch = epoch;
+            shard.values.retain(|_, value| keep(value));
+        }
+        act(shard.values.entry(key).or_default())
     }
 
     /// Looks at the value under `key`. `act` must not come back to this map.
     pub fn look<T>(&self, key: K, act: impl FnOnce(Option<&V>) -> T) -> T {
-        act(self.shard(key).lock().get(&key))
+        act(self.shard(key).lock().values.get(&key))
     }
 
     /// Forgets what `keep` does not want.
-    pub fn retain(&self, keep: impl Fn(&V) -> bool) {
+    pub fn retain(&self, mut keep: impl FnMut(&mut V) -> bool) {
         for shard in &self.shards {
-            shard.lock().retain(|_, value| keep(value));
+            shard.lock().values.retain(|_, value| keep(value));
         }
     }
 
     /// Acts on every value, part by part. `act` must not come back to this map.
     pub fn each(&self, mut act: impl FnMut(K, &mut V)) {
         for shard in &self.shards {
-            shard.lock().iter_mut().for_each(|(key, value)| act(*key, value));
+            shard.lock().values.iter_mut().for_each(|(key, value)| act(*key, value));
         }
+    }
+
+    /// How many values are kept.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().values.len()).sum()
     }
 
     /// Whether nothing is kept.
     pub fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.lock().is_empty())
+        self.shards.iter().all(|shard| shard.lock().values.is_empty())
     }
 
-    fn shard(&self, key: K) -> &Mutex<HashMap<K, V, RandomState>> {
+    fn shard(&self, key: K) -> &Mutex<Shard<K, V>> {
         &self.shards[self.hash.hash_one(key) as usize % SHARDS]
     }
 }

@@ -86,6 +86,10 @@ impl Windows {
 }
 
 /// A count that starts anew with every span of `SECS` seconds of the UTC clock.
+///
+/// The count only moves forward: an arrival whose span is over is counted in the newest span, so that no request can
+/// bring back a span that is over by arriving before its neighbours and being decided on after them. Only
+/// [`forget_ahead`](Fixed::forget_ahead), which is told the present, takes a count back after the clock was set back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fixed<const SECS: u64> {
     number: u64,
@@ -93,32 +97,42 @@ pub struct Fixed<const SECS: u64> {
 }
 
 impl<const SECS: u64> Fixed<SECS> {
-    /// The count in the span that holds `now`. The span before the counted one is counted with it (a request may
-    /// arrive before its neighbour and be counted after it); a clock that stepped further back starts anew.
-    pub const fn used(&self, now: Time) -> u64 {
-        if self.is_over(now) { 0 } else { self.count }
+    /// The count in the span in which an arrival at `arrival` counts.
+    pub const fn used(&self, arrival: Time) -> u64 {
+        if arrival.secs() / SECS > self.number { 0 } else { self.count }
     }
 
-    /// Counts `weight` at `now`.
-    pub const fn add(&mut self, weight: u64, now: Time) {
-        if self.is_over(now) {
-            self.number = now.secs() / SECS;
-            self.count = 0;
+    /// Counts `weight` for an arrival at `arrival`, and tells the number of the span in which it was counted.
+    pub const fn add(&mut self, weight: u64, arrival: Time) -> u64 {
+        let number = arrival.secs() / SECS;
+        if number > self.number {
+            (self.number, self.count) = (number, 0);
         }
         self.count = self.count.saturating_add(weight);
+        self.number
     }
 
-    /// Takes back what [`add`](Fixed::add) counted at `now`; nothing when its span is over.
-    pub const fn give_back(&mut self, weight: u64, now: Time) {
-        if !self.is_over(now) {
+    /// Takes back what [`add`](Fixed::add) counted in the span `number`; nothing when that span is over.
+    pub const fn give_back(&mut self, weight: u64, number: u64) {
+        if number == self.number {
             self.count = self.count.saturating_sub(weight);
         }
     }
 
-    /// Whether the span that was counted last is not that of `now`.
-    pub const fn is_over(&self, now: Time) -> bool {
-        let number = now.secs() / SECS;
-        number > self.number || number + 1 < self.number
+    /// Forgets a count that lies more than one span ahead of `present`: the clock was set back since.
+    pub const fn forget_ahead(&mut self, present: Time) {
+        if self.is_ahead(present) {
+            (self.number, self.count) = (0, 0);
+        }
+    }
+
+    /// Whether the count matters no longer at `present`: its span is over, or the clock was set back since.
+    pub const fn is_over(&self, present: Time) -> bool {
+        present.secs() / SECS > self.number || self.is_ahead(present)
+    }
+
+    const fn is_ahead(&self, present: Time) -> bool {
+        present.secs() / SECS + 1 < self.number
     }
 }
 
@@ -161,9 +175,16 @@ impl KeyWindows {
         self.day.add(weight, now);
     }
 
-    /// Whether nothing of it matters any more at `now`.
-    pub const fn is_over(&self, now: Time) -> bool {
-        self.day.is_over(now)
+    /// Forgets the counts that lie ahead of `present`: see [`Fixed::forget_ahead`].
+    pub const fn forget_ahead(&mut self, present: Time) {
+        self.minute.forget_ahead(present);
+        self.hour.forget_ahead(present);
+        self.day.forget_ahead(present);
+    }
+
+    /// Whether nothing of it matters any more at `present`.
+    pub const fn is_over(&self, present: Time) -> bool {
+        self.day.is_over(present)
     }
 }
 
@@ -222,14 +243,79 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_steps_an_hour_back_locks_no_minute_for_an_hour() {
+    fn an_arrival_of_many_spans_ago_counts_in_the_newest_span() {
         let mut windows = KeyWindows::default();
         windows.add(10, Time::from_secs(7_200));
-        let (after, taken) = windows.take(&FREE, 1, Time::from_secs(3_600));
+        for late in [7_199, 7_081, 3_599, 0] {
+            assert_eq!(windows.take(&FREE, 1, Time::from_secs(late)).1.map_err(|_| ()), Err(()), "{late}");
+        }
+        assert_eq!(windows.take(&FREE, 1, Time::from_secs(7_259)).1, Err(1), "nothing was reset");
+        let (after, taken) = windows.take(&FREE, 1, Time::from_secs(7_260));
+        assert_eq!((taken, after.hour.remaining), (Ok(()), 489));
+    }
+
+    #[test]
+    fn what_is_given_back_after_its_span_is_over_is_not_taken_from_the_next() {
+        let mut second = Fixed::<1>::default();
+        let number = second.add(1, Time::from_secs(5));
+        second.add(3, Time::from_secs(6));
+        second.give_back(1, number);
+        assert_eq!(second.used(Time::from_secs(6)), 3);
+        let late = second.add(1, Time::from_secs(5));
+        second.give_back(1, late);
+        assert_eq!(second.used(Time::from_secs(6)), 3, "a late arrival is given back where it was counted");
+    }
+
+    #[test]
+    fn after_the_clock_was_set_back_an_hour_no_minute_is_locked_for_an_hour() {
+        let mut windows = KeyWindows::default();
+        windows.add(10, Time::from_secs(7_200));
+        let present = Time::from_secs(3_600);
+        windows.forget_ahead(present);
+        let (after, taken) = windows.take(&FREE, 1, present);
         assert_eq!((taken, after.minute.remaining, after.hour.remaining), (Ok(()), 9, 489));
+        let mut windows = KeyWindows::default();
+        windows.add(10, Time::from_secs(7_200));
+        let before = windows;
+        windows.forget_ahead(Time::from_secs(7_199));
+        assert_eq!(windows, before, "a clock that was read a moment before takes nothing back");
     }
 
     proptest! {
+        /// A request is counted in the span of its arrival or, where that is over, in the newest one.
+        #[test]
+        fn late_arrivals_agree_with_a_list_of_all_admitted_requests(
+            steps in proptest::collection::vec((0u64..100, 0u64..9_000, 0u32..4, 1u64..4), 1..300),
+        ) {
+            let plan = Plan { per_minute: 4, per_hour: 20, per_day: 60, ..FREE };
+            let mut windows = KeyWindows::default();
+            // For each span: the numbers under which requests were counted, and their weights.
+            let mut counted: [Vec<(u64, u64)>; 3] = Default::default();
+            let mut secs = 1_000_000;
+            for (step, late, chance, weight) in steps {
+                secs += step;
+                let arrival = if chance == 0 { secs - late } else { secs };
+                let numbers: [u64; 3] = std::array::from_fn(|n| {
+                    let newest = counted[n].iter().map(|(number, _)| *number).max().unwrap_or(0);
+                    newest.max(arrival / Span::ALL[n].secs())
+                });
+                let used = |counted: &[Vec<(u64, u64)>; 3]| -> [u64; 3] {
+                    std::array::from_fn(|n| {
+                        counted[n].iter().filter(|(number, _)| *number == numbers[n]).map(|(_, weight)| weight).sum()
+                    })
+                };
+                let now = Time::from_secs(arrival);
+                let before = used(&counted);
+                let fits = before[0] + weight <= 4 && before[1] + weight <= 20 && before[2] + weight <= 60;
+                let (after, taken) = windows.take(&plan, weight, now);
+                prop_assert_eq!(taken.is_ok(), fits);
+                if fits {
+                    counted.iter_mut().zip(numbers).for_each(|(counted, number)| counted.push((number, weight)));
+                }
+                prop_assert_eq!(after, Windows::of(&plan, used(&counted), now));
+            }
+        }
+
         #[test]
         fn windows_agree_with_a_list_of_all_admitted_requests(
             steps in proptest::collection::vec((0u64..4_000, 1u64..4), 1..300),

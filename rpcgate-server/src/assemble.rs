@@ -5,7 +5,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::{Chain, Chains, Head};
-use rpcgate_core::clock::Clock;
+use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::Config;
 use rpcgate_core::envelope;
 use rpcgate_core::room::Room;
@@ -25,6 +25,8 @@ use rpcgate_layers::stack::Parts;
 use rpcgate_layers::upstream::{Pool, Pools};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
 
 /// The pools at work, by chain.
 pub(crate) type PoolMap = HashMap<&'static str, Arc<Pool>>;
@@ -50,9 +52,30 @@ pub(crate) struct Swept {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
+/// How often the clock is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How many looks lie between two sweeps of a clock that goes forward.
+const SWEEP: u32 = 30;
+
 impl Swept {
-    pub(crate) fn sweep(&self) {
-        let now = self.clock.now();
+    /// Sweeps now and then, and as soon as it is seen that the clock was set back.
+    pub(crate) async fn run(self) {
+        let mut tick = tokio::time::interval(LOOK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut last, mut looks) = (self.clock.now(), 0);
+        loop {
+            tick.tick().await;
+            let now = self.clock.now();
+            looks = if now < last { SWEEP } else { looks + 1 };
+            last = now;
+            if looks >= SWEEP {
+                looks = 0;
+                self.sweep(now);
+            }
+        }
+    }
+
+    fn sweep(&self, now: Time) {
         self.counters.sweep(now);
         self.heavy.sweep(now);
         self.pace.sweep(now);

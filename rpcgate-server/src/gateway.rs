@@ -25,11 +25,7 @@ use rpcgate_layers::stack::road;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::{AbortHandle, JoinHandle};
-
-/// How often counters forget callers that are gone.
-const SWEEP: Duration = Duration::from_secs(30);
 
 /// What a gateway is started with beside its configuration.
 #[derive(Clone, Debug)]
@@ -247,14 +243,7 @@ impl Gateway {
         let hall = Hall::behind(ledger, state.clone());
         let accepting =
             tokio::spawn(listener.serve(road(parts), bounds, live.certificate.clone(), hall.clone()));
-        let sweeping = tokio::spawn(async move {
-            let mut tick = tokio::time::interval(SWEEP);
-            tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tick.tick().await;
-                swept.sweep();
-            }
-        });
+        let sweeping = tokio::spawn(swept.run());
         let reloads = Arc::<Reloads>::default();
         let metrics = scraped.map(|(listener, calls)| {
             let addr = listener.addr();
@@ -413,6 +402,7 @@ pub(crate) mod tests {
     use crate::telemetry::tests::Lines;
     use rpcgate_core::config::{LogFormat, Setting};
     use std::path::{Path, PathBuf};
+    use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::Semaphore;

@@ -21,7 +21,8 @@ pub struct Taken {
 /// Counts requests and Compute Units. Shared by all gateways of a deployment, or local to one.
 pub trait Counters: Send + Sync + Debug {
     /// Counts `weight` requests in the caller's three windows and, where the project has an `rps_limit`, in its
-    /// second; in all of them or in none.
+    /// second; in all of them or in none. `now` is the request's arrival: where a span of it is over by what was counted
+    /// since, the request is counted in the newest one, see [`Fixed`].
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken>;
 
     /// How the caller's windows stand. Never waits: it serves the headers of early refusals.
@@ -54,9 +55,13 @@ pub struct MemoryCounters {
 }
 
 impl MemoryCounters {
-    /// Forgets what no longer matters at `now`. To be called now and then, so that keys long gone take no memory.
+    /// Forgets what no longer matters at `now`, which is the present. To be called now and then, so that keys long gone
+    /// take no memory, and when the clock was set back, so that nothing is counted in spans that are still to come.
     pub fn sweep(&self, now: Time) {
-        self.keys.retain(|windows| !windows.is_over(now));
+        self.keys.retain(|windows| {
+            windows.forget_ahead(now);
+            !windows.is_over(now)
+        });
         self.seconds.retain(|second| !second.is_over(now));
         self.units.retain(|units| !units.is_over(now));
     }
@@ -88,20 +93,17 @@ impl Counters for MemoryCounters {
         };
         let Some(limit) = caller.quota.rps_limit else { return Answer::Now(take()) };
         // The second is counted first and given back if the windows refuse, so that neither lock is held for the other.
-        let fits = self.seconds.with(caller.project, |second| {
+        let counted = self.seconds.with(caller.project, |second| {
             let fits = second.used(now).saturating_add(weight) <= limit;
-            if fits {
-                second.add(weight, now);
-            }
-            fits
+            fits.then(|| second.add(weight, now))
         });
-        if !fits {
+        let Some(number) = counted else {
             let refused = Some(Refusal::Window { retry_after: 1 });
             return Answer::Now(Taken { windows: self.peek(caller, now), refused });
-        }
+        };
         let taken = take();
         if taken.refused.is_some() {
-            self.seconds.with(caller.project, |second| second.give_back(weight, now));
+            self.seconds.with(caller.project, |second| second.give_back(weight, number));
         }
         Answer::Now(taken)
     }

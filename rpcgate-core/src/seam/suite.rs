@@ -89,6 +89,13 @@ pub fn counters(make: impl Fn() -> Arc<dyn Counters>) {
         "a batch fits whole or not at all"
     );
 
+    let hours_ago = Time::from_secs(3_600 * 399_998);
+    for arrival in [hours_ago, now] {
+        let late = now_or_later(counters.take(&free, 8, arrival));
+        assert!(late.refused.is_some(), "a late arrival counts in the newest minute");
+    }
+    assert_eq!(counters.peek(&free, minute).minute.remaining, 7, "which it does not take back");
+
     let counters = make();
     let mut slow = caller(3);
     slow.quota.rps_limit = Some(2);
@@ -98,7 +105,9 @@ pub fn counters(make: impl Fn() -> Arc<dyn Counters>) {
     let mut sibling = slow.clone();
     sibling.key = KeyId(4);
     assert!(now_or_later(counters.take(&sibling, 1, now)).refused.is_some(), "the second is the project's");
-    assert!(now_or_later(counters.take(&slow, 1, minute)).refused.is_none());
+    assert!(now_or_later(counters.take(&slow, 2, minute)).refused.is_none());
+    let late = now_or_later(counters.take(&slow, 1, now));
+    assert!(late.refused.is_some(), "a late arrival counts in the newest second");
 
     let counters = make();
     let mut capped = caller(5);

@@ -70,7 +70,8 @@ pub struct Heavy {
 }
 
 impl Heavy {
-    /// Forgets minutes that are over at `now`.
+    /// Forgets minutes that are over at `now`, which is the present. What is over is forgotten without it too, as calls
+    /// of later minutes come; after the clock was set back only this forgets the minutes that are still to come.
     pub fn sweep(&self, now: Time) {
         self.minutes.retain(|minute| !minute.is_over(now));
     }
@@ -87,7 +88,8 @@ impl Decide for Heavy {
         if !call.rule.flags.has(Flags::HEAVY) {
             return Ok(());
         }
-        self.minutes.with(caller.project, |minute| {
+        let keep = |minute: &Fixed<60>| !minute.is_over(now);
+        self.minutes.with_kept(caller.project, now.minute(), keep, |minute| {
             if minute.used(now) >= caller.plan.heavy_per_minute {
                 return Err(Refusal::Heavy { retry_after: Span::Minute.reset(now) });
             }
@@ -144,5 +146,34 @@ mod tests {
         let _ = decide(&heavy, "toy", &suite::caller(1), Flags::HEAVY, 10);
         heavy.sweep(Time::from_secs(60));
         assert!(heavy.minutes.is_empty());
+    }
+
+    #[test]
+    fn without_being_swept_it_keeps_no_more_than_the_projects_of_a_minute() {
+        let heavy = Heavy::default();
+        for minute in 0..50 {
+            for project in 0..1_000 {
+                let _ = decide(
+                    &heavy,
+                    "toy",
+                    &suite::caller(minute * 1_000 + project),
+                    Flags::HEAVY,
+                    minute as u64 * 60,
+                );
+            }
+            assert!(heavy.minutes.len() <= 2_000, "{}", heavy.minutes.len());
+        }
+    }
+
+    #[test]
+    fn a_request_of_long_ago_brings_no_budget_back() {
+        let (heavy, caller) = (Heavy::default(), suite::caller(1));
+        for _ in 0..6 {
+            assert_eq!(decide(&heavy, "toy", &caller, Flags::HEAVY, 600), Ok(()));
+        }
+        for secs in [599, 480, 0] {
+            assert!(decide(&heavy, "toy", &caller, Flags::HEAVY, secs).is_err(), "{secs}");
+            assert!(decide(&heavy, "toy", &caller, Flags::HEAVY, 600).is_err(), "{secs}");
+        }
     }
 }

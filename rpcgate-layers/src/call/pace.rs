@@ -56,7 +56,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Forgets minutes that are over at `now`.
+    /// Forgets minutes that are over at `now`, which is the present. What is over is forgotten without it too, as calls
+    /// of later minutes come; after the clock was set back only this forgets the minutes that are still to come.
     pub fn sweep(&self, now: Time) {
         self.minutes.retain(|minute| !minute.is_over(now));
     }
@@ -73,7 +74,8 @@ impl Decide for Pace {
         if !call.rule.flags.has(Flags::PACED) {
             return Ok(());
         }
-        self.minutes.with((caller.key, call.chain), |minute| {
+        let keep = |minute: &Fixed<60>| !minute.is_over(now);
+        self.minutes.with_kept((caller.key, call.chain), now.minute(), keep, |minute| {
             if minute.used(now) > 0 {
                 return Err(Refusal::Paced { retry_after: Span::Minute.reset(now) });
             }
@@ -90,8 +92,12 @@ mod tests {
     use rpcgate_core::seam::suite;
 
     fn decide(pace: &Pace, method: &str, caller: &Caller, flags: Flags) -> Result<(), Refusal> {
+        decide_at(pace, method, caller, flags, 1)
+    }
+
+    fn decide_at(pace: &Pace, method: &str, caller: &Caller, flags: Flags, secs: u64) -> Result<(), Refusal> {
         let rule = Rule { flags, ..Rule::UNLISTED };
-        pace.decide(CallView::new(ChainName::new("toy"), method, rule), caller, Time::from_secs(1))
+        pace.decide(CallView::new(ChainName::new("toy"), method, rule), caller, Time::from_secs(secs))
     }
 
     #[test]
@@ -110,5 +116,26 @@ mod tests {
         let _ = decide(&pace, "a", &caller, Flags::PACED);
         pace.sweep(Time::from_secs(60));
         assert_eq!(decide(&pace, "a", &caller, Flags::PACED), Ok(()));
+    }
+
+    #[test]
+    fn without_being_swept_it_keeps_no_more_than_the_keys_of_a_minute() {
+        let pace = Pace::default();
+        for minute in 0..50 {
+            for key in 0..1_000 {
+                let caller = suite::caller(minute * 1_000 + key);
+                let _ = decide_at(&pace, "a", &caller, Flags::PACED, minute as u64 * 60);
+            }
+            assert!(pace.minutes.len() <= 2_000, "{}", pace.minutes.len());
+        }
+    }
+
+    #[test]
+    fn a_request_of_long_ago_brings_no_call_back() {
+        let (pace, caller) = (Pace::default(), suite::caller(1));
+        assert_eq!(decide_at(&pace, "a", &caller, Flags::PACED, 600), Ok(()));
+        for secs in [599, 480, 0, 600] {
+            assert!(decide_at(&pace, "a", &caller, Flags::PACED, secs).is_err(), "{secs}");
+        }
     }
 }

@@ -18,18 +18,14 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// What counts for the span `number`. What came late is counted with the span after its own, as
+    /// What counts for an arrival in the span `number`. What came late is counted in the newest span, as
     /// [`Fixed`](rpcgate_core::window::Fixed) does it.
     const fn used(self, number: u64) -> u64 {
-        if self.holds(number) { self.count } else { 0 }
-    }
-
-    const fn holds(self, number: u64) -> bool {
-        number == self.number || number + 1 == self.number
+        if number > self.number { 0 } else { self.count }
     }
 
     const fn add(&mut self, number: u64, weight: u64) {
-        if !self.holds(number) {
+        if number > self.number {
             *self = Spot { number, count: 0 };
         }
         self.count = self.count.saturating_add(weight);
@@ -37,7 +33,7 @@ impl Spot {
 
     /// At least `count` was counted in the span `number`.
     const fn raise(&mut self, number: u64, count: u64) {
-        if !self.holds(number) {
+        if number > self.number {
             *self = Spot { number, count };
         } else if number == self.number && count > self.count {
             self.count = count;
@@ -68,9 +64,15 @@ impl Known {
         Windows::of(plan, std::array::from_fn(|span| self.spots[span].used(numbers[span])), now)
     }
 
-    /// Redis tells, or a database told at the start, that at least so much is counted in the windows of `now`.
-    pub(super) fn raise(&mut self, used: [u64; 3], now: Time) {
-        for ((spot, number), count) in self.spots.iter_mut().zip(numbers(now)).zip(used) {
+    /// The numbers of the spans in which an arrival at `arrival` counts: its own, or the newest where those are over.
+    pub(super) fn numbers(&self, arrival: Time) -> [u64; 3] {
+        let own = numbers(arrival);
+        std::array::from_fn(|span| own[span].max(self.spots[span].number))
+    }
+
+    /// Redis tells, or a database told at the start, that at least so much is counted in the windows by these numbers.
+    pub(super) fn raise(&mut self, used: [u64; 3], numbers: [u64; 3]) {
+        for ((spot, number), count) in self.spots.iter_mut().zip(numbers).zip(used) {
             spot.raise(number, count);
         }
     }
@@ -81,7 +83,7 @@ impl Known {
         if let Some(wait) = before.exhausted(weight) {
             return (before, Err(wait));
         }
-        for (span, number) in numbers(now).into_iter().enumerate() {
+        for (span, number) in self.numbers(now).into_iter().enumerate() {
             self.spots[span].add(number, weight);
             // What is two spans back can matter to nobody any more.
             self.owed.retain(|owed| owed.span != span || owed.number + 1 >= number);
@@ -113,9 +115,18 @@ impl Known {
         })
     }
 
-    /// Whether nothing of it matters any more at `now`.
-    pub(super) fn is_over(&self, now: Time) -> bool {
-        self.owed.is_empty() && !self.spots[2].holds(now.day())
+    /// Forgets what lies more than one span ahead of `present`: the clock was set back since.
+    pub(super) fn forget_ahead(&mut self, present: Time) {
+        for (spot, number) in self.spots.iter_mut().zip(numbers(present)) {
+            if spot.number > number + 1 {
+                *spot = Spot::default();
+            }
+        }
+    }
+
+    /// Whether nothing of it matters any more at `present`.
+    pub(super) fn is_over(&self, present: Time) -> bool {
+        self.owed.is_empty() && present.day() > self.spots[2].number
     }
 }
 
@@ -138,19 +149,32 @@ mod tests {
     #[test]
     fn what_is_told_never_lowers_what_is_known_of_the_same_span() {
         let mut known = Known::default();
-        known.raise([5, 50, 500], at(59));
-        known.raise([4, 51, 500], at(59));
+        known.raise([5, 50, 500], numbers(at(59)));
+        known.raise([4, 51, 500], numbers(at(59)));
         assert_eq!(left(&known, at(59)), [5, 449, 9_500]);
-        known.raise([1, 52, 501], at(60));
+        known.raise([1, 52, 501], numbers(at(60)));
         assert_eq!(left(&known, at(60)), [9, 448, 9_499]);
-        known.raise([7, 52, 501], at(59));
+        known.raise([7, 52, 501], numbers(at(59)));
         assert_eq!(left(&known, at(60)), [9, 448, 9_499], "what comes late does not bring a minute back");
+    }
+
+    #[test]
+    fn a_late_arrival_counts_in_the_newest_spans_until_the_clock_is_set_back() {
+        let mut known = Known::default();
+        known.raise([10, 50, 500], numbers(at(7_200)));
+        assert_eq!(known.numbers(at(3_000)), numbers(at(7_200)));
+        assert!(known.take(&FREE, 1, at(3_000)).1.is_err(), "the newest minute is full");
+        known.forget_ahead(at(7_199));
+        assert_eq!(known.numbers(at(7_199)), numbers(at(7_200)), "the clock was read a moment before");
+        known.forget_ahead(at(3_000));
+        assert_eq!(known.numbers(at(3_000))[0], at(3_000).minute());
+        assert_eq!(known.take(&FREE, 1, at(3_000)).1, Ok(()));
     }
 
     #[test]
     fn what_is_counted_alone_is_owed_until_it_is_paid() {
         let mut known = Known::default();
-        known.raise([8, 50, 500], at(0));
+        known.raise([8, 50, 500], numbers(at(0)));
         assert_eq!(known.take(&FREE, 2, at(0)).1, Ok(()));
         assert_eq!(known.take(&FREE, 1, at(0)).1, Err(60));
         assert_eq!(known.told().map(|spot| spot.count), [8, 50, 500]);

@@ -165,16 +165,20 @@ impl RedisCounters {
     /// Knows from now on what was counted before a restart. Redis is not told: it knows, or it is seeded.
     pub fn restore(&self, restored: &Restored) {
         for (key, used) in &restored.windows {
-            self.shared.keys.with(*key, |known| known.raise(*used, restored.now));
+            self.shared.keys.with(*key, |known| known.raise(*used, numbers(restored.now)));
         }
         for (project, hour, count) in &restored.units {
             self.shared.units.with(*project, |units| units.raise(*hour, *count));
         }
     }
 
-    /// Forgets what no longer matters at `now`.
+    /// Forgets what no longer matters at `now`, which is the present: also what was counted in spans that are still to
+    /// come, after the clock was set back.
     pub fn sweep(&self, now: Time) {
-        self.shared.keys.retain(|known| !known.is_over(now));
+        self.shared.keys.retain(|known| {
+            known.forget_ahead(now);
+            !known.is_over(now)
+        });
         self.shared.seconds.retain(|second| !second.is_over(now));
         self.shared.units.retain(|units| !units.is_over(now));
     }
@@ -258,7 +262,10 @@ fn reserved(answered: &Answered, costs: &[u32], hour: u64) -> (Mask, Grant) {
 impl Counters for RedisCounters {
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
         let (shared, weight) = (&self.shared, u64::from(weight));
-        let before = self.peek(caller, now);
+        let (before, numbers) = shared.keys.look(caller.key, |known| match known {
+            Some(known) => (known.peek(&caller.plan, now), known.numbers(now)),
+            None => (Windows::of(&caller.plan, [0; 3], now), numbers(now)),
+        });
         if let Some(retry_after) = before.exhausted(weight) {
             return Answer::Now(Taken { windows: before, refused: Some(Refusal::Window { retry_after }) });
         }
@@ -268,11 +275,13 @@ impl Counters for RedisCounters {
         let second = caller.quota.rps_limit;
         let mut command = digests.run(Script::Take, if second.is_some() { 5 } else { 4 });
         command.arg(shared.names.era());
-        for (span, number) in numbers(now).into_iter().enumerate() {
+        for (span, number) in numbers.into_iter().enumerate() {
             command.arg(shared.names.window(caller.key, span, number));
         }
         if second.is_some() {
-            command.arg(shared.names.second(caller.project, now.secs()));
+            // Nothing is counted by this: it tells the newest second that a request came in.
+            let newest = shared.seconds.with(caller.project, |second| second.add(0, now));
+            command.arg(shared.names.second(caller.project, newest));
         }
         command.arg(shared.not_after()).arg(shared.era.load(Relaxed)).arg(weight);
         for limit in
@@ -291,7 +300,7 @@ impl Counters for RedisCounters {
         Answer::Later(Box::pin(async move {
             match told.await.ok().flatten() {
                 Some(answered) if !matches!(answered.code, Code::Late | Code::OtherEra) => {
-                    taken(&shared, &caller, weight, now, &answered)
+                    taken(&shared, &caller, weight, (now, numbers), &answered)
                 }
                 _ => shared.take_alone(&caller, weight, now),
             }
@@ -342,10 +351,16 @@ impl Counters for RedisCounters {
 }
 
 /// What came of a request that Redis has decided on.
-fn taken(shared: &Shared, caller: &Caller, weight: u64, now: Time, answered: &Answered) -> Taken {
-    let mut numbers = answered.numbers(0);
-    let used = std::array::from_fn(|_| numbers.next().unwrap_or(0));
-    shared.keys.with(caller.key, |known| known.raise(used, now));
+fn taken(
+    shared: &Shared,
+    caller: &Caller,
+    weight: u64,
+    (now, numbers): (Time, [u64; 3]),
+    answered: &Answered,
+) -> Taken {
+    let mut counts = answered.numbers(0);
+    let used = std::array::from_fn(|_| counts.next().unwrap_or(0));
+    shared.keys.with(caller.key, |known| known.raise(used, numbers));
     let windows = Windows::of(&caller.plan, used, now);
     let refused = match answered.code {
         Code::Second => Some(1),

@@ -135,26 +135,24 @@ impl Shared {
 
     /// Counts without Redis, as far as is known.
     pub(super) fn take_alone(&self, caller: &Caller, weight: u64, now: Time) -> Taken {
-        let fits = caller.quota.rps_limit.is_none_or(|limit| {
+        let counted = caller.quota.rps_limit.map(|limit| {
             self.seconds.with(caller.project, |second| {
                 let fits = second.used(now).saturating_add(weight) <= limit;
-                if fits {
-                    second.add(weight, now);
-                }
-                fits
+                fits.then(|| second.add(weight, now))
             })
         });
-        if !fits {
+        if counted == Some(None) {
             let windows = self.keys.with(caller.key, |known| known.peek(&caller.plan, now));
             return Taken { windows, refused: Some(Refusal::Window { retry_after: 1 }) };
         }
         let (windows, taken) = self.keys.with(caller.key, |known| known.take(&caller.plan, weight, now));
         match taken {
             Ok(()) => self.owes.store(true, Relaxed),
-            Err(_) if caller.quota.rps_limit.is_some() => {
-                self.seconds.with(caller.project, |second| second.give_back(weight, now));
+            Err(_) => {
+                if let Some(number) = counted.flatten() {
+                    self.seconds.with(caller.project, |second| second.give_back(weight, number));
+                }
             }
-            Err(_) => {}
         }
         Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
     }

@@ -134,7 +134,7 @@ impl Safeguard {
         let mut all = Vec::new();
         let Some(rule) = (**self.rule.load()).filter(|_| self.cooled() > 0) else { return all };
         self.keys.each(|key, &mut Standing { project, tenant, ref storm, .. }| {
-            let end = storm.end(&rule, now);
+            let end = storm.end(now);
             all.extend(end.map(|end| Cooled { key, project, tenant, percent: rule.percent, end }));
         });
         all
@@ -167,7 +167,7 @@ impl Safeguard {
         rule: &Rule,
         now: Time,
     ) -> Option<(Arc<Caller>, Time)> {
-        let Some(end) = standing.storm.end(rule, now) else {
+        let Some(end) = standing.storm.end(now) else {
             self.restore(standing);
             return None;
         };
@@ -183,7 +183,7 @@ impl Safeguard {
         let Some(rule) = **self.rule.load() else { return };
         let Record { key, project, tenant, arrival: now, .. } = *refused;
         let is_storm = self.keys.with(key, |standing| {
-            if standing.storm.end(&rule, now).is_none() {
+            if standing.storm.end(now).is_none() {
                 self.restore(standing);
             }
             (standing.key, standing.project, standing.tenant) = (key, project, tenant);
@@ -206,7 +206,8 @@ impl Safeguard {
         Books { ledger, ..books.clone() }
     }
 
-    /// Forgets what no longer matters at `now`. To be called now and then, so that keys long gone take no memory.
+    /// Forgets what no longer matters at `now`, which is the present. To be called now and then, so that keys long gone
+    /// take no memory, and when the clock was set back, which prolongs no cool-down.
     pub fn sweep(&self, now: Time) {
         let rule = **self.rule.load();
         self.forget(|storm| rule.is_none_or(|rule| storm.is_over(&rule, now)));

@@ -242,3 +242,67 @@ async fn a_clock_that_steps_never_makes_anybody_wait_longer_than_a_window() {
         }
     }
 }
+
+/// A request whose head the gateway has read and whose body it waits for.
+async fn parked(gateway: &Gateway, body: &str) -> Connection {
+    let mut connection = Connection::open(gateway.addr()).await.unwrap();
+    let head = format!(
+        "POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        key("default"),
+        body.len()
+    );
+    connection.write(head.as_bytes()).await.unwrap();
+    assert_eq!(connection.read(true).await.unwrap().status, 100);
+    connection
+}
+
+#[tokio::test]
+async fn a_body_that_comes_spans_after_its_head_takes_no_window_back() {
+    const CALL: &str = r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
+    for (span, limit) in [(60, "per_minute = 3"), (3_600, "per_hour = 3"), (86_400, "per_day = 3")] {
+        let (node, gateway, client) = of("free", &[("plans.free", limit)]).await;
+        let mut late = parked(&gateway, CALL).await;
+        gateway.pass(2 * span);
+        for _ in 0..3 {
+            assert_eq!(client.call("eth", "m", "[]").await.status, 200, "{limit}");
+        }
+        late.write(CALL.as_bytes()).await.unwrap();
+        let refused = late.read(false).await.unwrap();
+        assert_eq!(refused.status, 429, "{limit}: it counts in the current span");
+        assert!((1..=span).contains(&refused.number("retry-after")), "{limit}");
+        assert_eq!(
+            client.call("eth", "m", "[]").await.status,
+            429,
+            "{limit}: the current span was not reset"
+        );
+        assert_eq!(node.requests(), 3, "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_that_come_late_open_no_further_seconds() {
+    const CALL: &str = r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
+    let (node, gateway, client) = of("enterprise", &[("projects.default", "rps_limit = 1")]).await;
+    let mut late = Vec::new();
+    for _ in 0..4 {
+        late.push(parked(&gateway, CALL).await);
+        gateway.pass(1);
+    }
+    assert_eq!(client.call("eth", "m", "[]").await.status, 200);
+    for connection in &mut late {
+        connection.write(CALL.as_bytes()).await.unwrap();
+        assert_eq!(connection.read(false).await.unwrap().status, 429);
+    }
+    assert_eq!(node.requests(), 1);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_locks_nobody_out() {
+    let (_node, gateway, client) = of("free", &[]).await;
+    for _ in 0..10 {
+        assert_eq!(client.call("eth", "m", "[]").await.status, 200);
+    }
+    gateway.clock.set(rpcgate_core::clock::Time::from_secs(START.secs() - 3_600));
+    let served = async { while client.call("eth", "m", "[]").await.status != 200 {} };
+    assert!(tokio::time::timeout(std::time::Duration::from_secs(20), served).await.is_ok());
+}
