@@ -122,6 +122,11 @@ impl Chain {
         ((height / EPOCH_BLOCKS).saturating_sub(EPOCHS_LESS), height % EPOCH_BLOCKS + 1)
     }
 
+    /// The first block of the epoch of block `height`.
+    pub(crate) fn epoch_start(height: u64) -> u64 {
+        height - height % EPOCH_BLOCKS
+    }
+
     /// The first version of block `height`.
     pub(crate) fn first_version(&self, height: u64) -> u64 {
         let clients = self.heights.partition_point(|known| *known < height) as u64;

@@ -3,6 +3,7 @@
 mod bcs;
 mod chain;
 mod fault;
+mod framework;
 mod show;
 mod state;
 mod tx;
@@ -98,15 +99,25 @@ impl AptosNode {
             }
             ["resources"] => {
                 let (address, account) = self.account(text, target)?;
-                let (own, coins) =
-                    (show::account_resource(&address, &account), show::coin_resource(&address, &account));
-                Ok(Json::Array(vec![own, coins]))
+                let own = show::account_resource(&address, &account);
+                if address != framework::ADDRESS {
+                    return Ok(Json::Array(vec![own, show::coin_resource(&address, &account)]));
+                }
+                let system = self.chain.framework().into_iter();
+                let system = system.map(|(kind, data)| object! { "type": kind, "data": data });
+                Ok(Json::Array([own].into_iter().chain(system).collect()))
             }
             ["resource", kind] => {
                 let (address, account) = self.account(text, target)?;
                 match kind.replace(' ', "").as_str() {
                     show::ACCOUNT => Ok(show::account_resource(&address, &account)),
                     show::STORE => Ok(show::coin_resource(&address, &account)),
+                    kind if address == framework::ADDRESS
+                        && let Some((kind, data)) =
+                            self.chain.framework().into_iter().find(|(known, _)| *known == kind) =>
+                    {
+                        Ok(object! { "type": kind, "data": data })
+                    }
                     kind => {
                         let version = self.version(target)?;
                         let place = format!("Address({}), Struct tag({kind})", name(&address));

@@ -23,7 +23,7 @@ fn key_hash(address: &Address, kind: &str) -> String {
     format!("0x{}", hex::encode(sha3(&[&address[..], kind.as_bytes()].concat())))
 }
 
-fn handle(address: &Address, number: u64) -> Json {
+pub(crate) fn handle(address: &Address, number: u64) -> Json {
     let id = object! { "addr": name(address), "creation_num": number.to_string() };
     object! { "counter": "0", "guid": object! { "id": id } }
 }

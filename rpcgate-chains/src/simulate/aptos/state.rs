@@ -81,12 +81,13 @@ impl State {
         });
         let developers = DEVELOPERS.iter().filter_map(|key| hex::decode(key).ok());
         let developers = developers.map(|key| (of_key(&key), Account { sequence: 0, balance: 1_000 * APT }));
+        let system = (super::framework::ADDRESS, Account::default());
         State {
             seed,
             base,
             residents: residents.collect(),
             gifts: BTreeMap::new(),
-            accounts: developers.collect(),
+            accounts: developers.chain([system]).collect(),
         }
     }
 

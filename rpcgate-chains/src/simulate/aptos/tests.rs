@@ -350,6 +350,35 @@ fn functions_are_viewed_by_json_and_by_bytes() {
     }
 }
 
+/// What the first example of most clients asks for.
+#[test]
+fn the_system_s_account_has_the_coin_and_the_framework_s_resources() {
+    let mut node = AptosNode::new(3);
+    let account = get(&mut node, "/v1/accounts/0x1", NOW);
+    assert_eq!(account["authentication_key"], format!("0x{}1", "0".repeat(63)));
+    let all = get(&mut node, "/v1/accounts/0x1/resources", NOW);
+    let kinds: Vec<_> = all.as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    assert!(
+        kinds.contains(&"0x1::account::Account") && kinds.contains(&"0x1::chain_id::ChainId"),
+        "{kinds:?}"
+    );
+    let resource = |node: &mut AptosNode, kind: &str| {
+        get(node, &format!("/v1/accounts/0x1/resource/{kind}"), NOW)["data"].clone()
+    };
+    let coin = resource(&mut node, "0x1::coin::CoinInfo%3C0x1::aptos_coin::AptosCoin%3E");
+    assert_eq!((&coin["symbol"], &coin["decimals"]), (&json!("APT"), &json!(8)));
+    let block = resource(&mut node, "0x1::block::BlockResource");
+    let ledger = get(&mut node, "/v1", NOW);
+    assert_eq!(block["height"], ledger["block_height"]);
+    assert_eq!(
+        resource(&mut node, "0x1::timestamp::CurrentTimeMicroseconds")["microseconds"],
+        format!("{}", text(&ledger["ledger_timestamp"]))
+    );
+    assert_eq!(resource(&mut node, "0x1::reconfiguration::Configuration")["epoch"], ledger["epoch"]);
+    let (status, _) = ask(&mut node, &http::Method::GET, "/v1/accounts/0x1/resource/0x1::no::Such", b"", NOW);
+    assert_eq!(status, 404);
+}
+
 #[test]
 fn what_is_not_there_is_refused_with_a_code() {
     let mut node = AptosNode::new(7);

@@ -1,6 +1,6 @@
 //! Accounts and their coins.
 
-use super::address::{Address, of_key, sha256, text};
+use super::address::{ACCOUNT, Address, of_key, read, sha256, text};
 use super::tx::Coin;
 use crate::simulate::seed::Seed;
 use std::collections::BTreeMap;
@@ -44,6 +44,21 @@ const DEVELOPERS: [&str; 10] = [
     "e0d87f3e38302642ef006f0f99debb6dccf3528d",
     "fdf58377b4bfdee67a329616addbc650b43079b9",
     "49eb85445797dad8251a9d485ab15a7b28469ecb",
+];
+
+/// The accounts of the foundation behind the chain and of the modules, what each is for, and what it holds, in `uatom`.
+/// The address of a module is the hash of its name.
+const FOUNDATION: [(&str, u128); 2] = [
+    ("cosmos1sufkm72dw7ua9crpfhhp0dqpyuggtlhdse98e7", 1_000_007 * MILLION),
+    ("cosmos1z6czaavlk6kjd48rpf58kqqw9ssad2uaxnazgl", 5_612_889 * MILLION),
+];
+const MODULES: [(&str, u128); 6] = [
+    ("fee_collector", 12_345_678),
+    ("distribution", 9_400_000 * MILLION),
+    ("bonded_tokens_pool", 291_000_000 * MILLION),
+    ("not_bonded_tokens_pool", 11_800_000 * MILLION),
+    ("gov", 512 * MILLION),
+    ("mint", 0),
 ];
 
 /// Coins by denomination.
@@ -124,12 +139,21 @@ impl State {
             let account = Account { number: 900 + n, sequence: 0, key: None, coins: coins.into() };
             Some((hex::decode(address).ok()?, account))
         });
+        let foundation =
+            FOUNDATION.iter().filter_map(|(text, amount)| Some((read(ACCOUNT, text).ok()?, *amount)));
+        let modules = MODULES
+            .iter()
+            .filter_map(|(name, amount)| Some((sha256(name.as_bytes()).get(..20)?.to_vec(), *amount)));
+        let old = foundation.chain(modules).zip(1..).map(|((address, amount), number)| {
+            let coins = if amount > 0 { Coins::from([(COIN.to_owned(), amount)]) } else { Coins::new() };
+            (address, Account { number, sequence: 0, key: None, coins })
+        });
         State {
             seed,
             base,
             residents: residents.collect(),
             gifts: BTreeMap::new(),
-            accounts: accounts.collect(),
+            accounts: accounts.chain(old).collect(),
             created: 0,
         }
     }

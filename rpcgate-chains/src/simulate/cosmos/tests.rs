@@ -191,6 +191,24 @@ fn what_residents_send_moves_their_balances() {
 }
 
 #[test]
+fn the_accounts_of_the_foundation_and_of_the_modules_are_there() {
+    let mut node = CosmosNode::new(3);
+    for (address, is_rich) in [
+        ("cosmos1sufkm72dw7ua9crpfhhp0dqpyuggtlhdse98e7", true),
+        ("cosmos1z6czaavlk6kjd48rpf58kqqw9ssad2uaxnazgl", true),
+        ("cosmos17xpfvakm2amg962yls6f84z3kell8c5lserqta", true),
+        ("cosmos1jv65s3grqf6v6jl3dp4t6c9t9rk99cd88lyufl", true),
+        ("cosmos1fl48vsnmsdzcv85q5d2q4z5ajdha8yu34mf0eh", true),
+        ("cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn", true),
+        ("cosmos1m3h30wlvsf8llruxtpukdvsy0km2kum8g38c8q", false),
+    ] {
+        let account = get(&mut node, &format!("/cosmos/auth/v1beta1/accounts/{address}"), NOW);
+        assert_eq!(account["account"]["address"], address);
+        assert_eq!(balance(&mut node, address, NOW) > 0, is_rich, "{address}");
+    }
+}
+
+#[test]
 fn a_transfer_is_taken_into_the_next_block() {
     for mode in [Mode::Direct, Mode::Amino] {
         let mut node = CosmosNode::new(7);

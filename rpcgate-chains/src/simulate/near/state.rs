@@ -16,6 +16,8 @@ pub(crate) const GAS_PRICE: u128 = 100_000_000;
 /// The account that anybody can send from, and the public key of the secret key 1.
 pub(crate) const FAUCET: &str = "test.near";
 const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241aedf0a5ba29";
+/// The account that hands out names below it, which examples of most clients look at. Nobody has its key.
+pub(crate) const REGISTRAR: &str = "near";
 /// The one contract that runs, a fungible token (NEP-141).
 pub(crate) const TOKEN: &str = "usdt.tether-token.near";
 const TOKEN_SUPPLY: u128 = 2_500_000_000_000_000;
@@ -109,6 +111,12 @@ impl State {
                 let key = Key(hex::decode(FAUCET_KEY).unwrap_or_default());
                 let keys = BTreeMap::from([(key, (0, Permission::Full))]);
                 Some(Account { amount: 1_000_000 * NEAR, tokens: FAUCET_TOKENS, keys, ..Account::default() })
+            }
+            REGISTRAR => {
+                let key = Key(sha256(&[REGISTRAR.as_bytes()]).to_vec());
+                let keys = BTreeMap::from([(key, (0, Permission::Full))]);
+                let (code, code_length) = (Some(sha256(&[CODE])), CODE.len() as u64);
+                Some(Account { amount: 15_000 * NEAR, code, code_length, keys, ..Account::default() })
             }
             TOKEN => {
                 let (code, code_length) = (Some(sha256(&[CODE])), CODE.len() as u64);

@@ -125,6 +125,23 @@ fn the_node_tells_of_itself() {
     assert_eq!(node.handle(&get, NOW).status, 200);
 }
 
+/// What the first example of most clients asks for.
+#[test]
+fn the_account_near_is_there_with_its_keys_and_code() {
+    let mut node = NearNode::new(3);
+    let mut ask = |kind: &str| {
+        let params = json!({ "request_type": kind, "finality": "final", "account_id": "near" });
+        result(&mut node, "query", params, NOW)
+    };
+    let account = ask("view_account");
+    assert!(account["amount"].as_str().unwrap().parse::<u128>().unwrap() > 0);
+    assert_ne!(account["code_hash"], "11111111111111111111111111111111");
+    let keys = ask("view_access_key_list");
+    assert_eq!(keys["keys"][0]["access_key"]["permission"], "FullAccess");
+    assert!(keys["keys"][0]["public_key"].as_str().unwrap().starts_with("ed25519:"));
+    assert_eq!(ask("view_code")["hash"], account["code_hash"]);
+}
+
 #[test]
 fn blocks_link_and_chunks_list_transactions_that_are_found() {
     let node = &mut NearNode::new(2);

@@ -225,6 +225,9 @@ impl Chain {
 
     /// An object, or that there is none.
     pub(crate) fn object_json(&self, id: &Id, options: Options<'_>) -> Json {
+        if let Some(system) = self.system_json(id, options) {
+            return system;
+        }
         let Some((coin, last)) = self.coin(id) else {
             let error = match self.last_version(id) {
                 Some(version) => object! {

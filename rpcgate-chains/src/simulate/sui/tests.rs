@@ -154,6 +154,28 @@ fn a_transaction_of_residents_leaves_the_objects_that_its_effects_name() {
     }
 }
 
+/// What the first example of most clients asks for.
+#[test]
+fn the_state_of_the_system_and_the_clock_are_there() {
+    let mut node = SuiNode::new(3);
+    let options = json!({ "showType": true, "showOwner": true, "showContent": true, "showBcs": true });
+    for (id, kind) in [("0x5", "0x3::sui_system::SuiSystemState"), ("0x6", "0x2::clock::Clock")] {
+        let object = result(&mut node, "sui_getObject", json!([id, options]), NOW)["data"].clone();
+        assert_eq!((&object["type"], &object["content"]["type"]), (&json!(kind), &json!(kind)));
+        assert_eq!(object["owner"]["Shared"]["initial_shared_version"], 1);
+        assert_eq!(object["objectId"], format!("0x{}{}", "0".repeat(63), &id[2..]));
+        assert_eq!(STANDARD.decode(object["bcs"]["bcsBytes"].as_str().unwrap()).unwrap().len(), 40);
+    }
+    let mut clock = |now| {
+        let object = result(&mut node, "sui_getObject", json!(["0x6", { "showContent": true }]), now);
+        number(&object["data"]["content"]["fields"]["timestamp_ms"])
+    };
+    let first = clock(NOW);
+    assert!(first <= NOW.millis() && clock(later(5_000)) > first);
+    let many = result(&mut node, "sui_multiGetObjects", json!([["0x5", "0x7"], {}]), NOW);
+    assert!(many[0]["data"].is_object() && many[1]["error"].is_object());
+}
+
 #[test]
 fn a_payment_is_in_effect_at_once_and_in_the_next_checkpoint() {
     let node = &mut SuiNode::new(3);

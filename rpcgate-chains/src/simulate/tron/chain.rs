@@ -1,6 +1,7 @@
 //! The chain: blocks, accounts and what clients sent.
 
-use super::address::{Address, long, sha256};
+use super::address::{Address, from_base58, long, sha256, short};
+use super::network::FOUNDATION;
 use super::token::{self, TOKEN};
 use super::tx::{Body, Contract, Tx, address_of};
 use crate::simulate::inbox::Inbox;
@@ -92,6 +93,8 @@ pub(super) struct Chain {
     pub(super) head: u64,
     developers: Vec<Address>,
     residents: Vec<Address>,
+    /// Accounts of the first block: name and balance.
+    foundation: Vec<(Address, &'static str, i64)>,
     pub(super) witnesses: Vec<Address>,
     pub(super) changes: HashMap<Address, Change>,
     pub(super) inbox: Inbox,
@@ -115,6 +118,10 @@ impl Chain {
             head: 0,
             developers: (1..=10).filter_map(developer).collect(),
             residents: (0..RESIDENTS).map(|n| seed.bytes("resident", n)).collect(),
+            foundation: FOUNDATION
+                .iter()
+                .filter_map(|(address, name, sun)| Some((short(&from_base58(address)?)?, *name, *sun)))
+                .collect(),
             witnesses: (0..WITNESSES).map(|n| seed.bytes("witness", n)).collect(),
             changes: HashMap::new(),
             inbox: Inbox::default(),
@@ -280,6 +287,8 @@ impl Chain {
             1_000_000 * TRX + self.swing(address).0
         } else if witness {
             50_000 * TRX
+        } else if let Some((_, _, sun)) = self.foundation.iter().find(|(known, ..)| known == address) {
+            *sun
         } else if *address == TOKEN || change.created.is_some() {
             0
         } else {
@@ -294,6 +303,11 @@ impl Chain {
             net: change.net,
             witness,
         })
+    }
+
+    /// The name of an account of the first block.
+    pub(super) fn name(&self, address: &Address) -> Option<&'static str> {
+        self.foundation.iter().find(|(known, ..)| known == address).map(|(_, name, _)| *name)
     }
 
     /// The tokens of an address, in millionths.

@@ -77,6 +77,14 @@ pub(super) const PARAMETERS: &[(&str, i64)] = &[
     ("getAllowTvmBlob", 1),
 ];
 
+/// Accounts of the first block: the address, the name, and what it holds, in sun. The last takes what is burnt; its
+/// balance began as low as a balance can be.
+pub(super) const FOUNDATION: &[(&str, &str, i64)] = &[
+    ("TLLM21wteSPs4hKjbxgmH1L6poyMjeTbHm", "Zion", 99_000_000_000_000_000),
+    ("TXmVpin5vq5gdZsciyyjdZgKRUju4st1wM", "Sun", 0),
+    ("TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy", "Blackhole", i64::MIN),
+];
+
 /// Prices of energy since they changed: Unix milliseconds and sun.
 pub(super) const ENERGY_PRICES: &str = "0:100,1542607200000:20,1544724000000:10,1606240800000:40,1613044800000:140,\
     1635422400000:280,1669219200000:420,1726747200000:210,1756454400000:100";

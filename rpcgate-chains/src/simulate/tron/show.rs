@@ -134,6 +134,10 @@ impl Chain {
             out.put("account_name", if visible { "Tether USD".into() } else { hex::encode("Tether USD") });
             out.put("type", "Contract");
         }
+        if let Some(name) = self.name(address) {
+            out.put("account_name", if visible { name.to_owned() } else { hex::encode(name) });
+            out.put("type", "AssetIssue");
+        }
         out.put("address", shown_address.clone());
         put_unless_zero(&mut out, "balance", account.balance);
         out.put("create_time", account.created);

@@ -149,6 +149,20 @@ fn shapes_are_those_of_java_tron() {
 }
 
 #[test]
+fn the_accounts_of_the_first_block_are_there() {
+    let mut node = TronNode::new(3);
+    let mut account =
+        |address: &str| call(&mut node, "getaccount", json!({ "address": address, "visible": true }), NOW);
+    let zion = account("TLLM21wteSPs4hKjbxgmH1L6poyMjeTbHm");
+    assert_eq!(
+        (&zion["account_name"], &zion["balance"]),
+        (&json!("Zion"), &json!(99_000_000_000_000_000_i64))
+    );
+    assert_eq!(account("TXmVpin5vq5gdZsciyyjdZgKRUju4st1wM")["account_name"], "Sun");
+    assert!(account("TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy")["balance"].as_i64().unwrap() < 0);
+}
+
+#[test]
 fn what_residents_hold_moves_with_what_they_send() {
     let mut node = TronNode::new(7);
     let start = node.height(NOW);
