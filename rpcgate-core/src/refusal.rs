@@ -80,6 +80,8 @@ pub enum Refusal {
     Closed,
     /// The project's Compute Units are used up.
     Quota,
+    /// An answer for which its batch's answer has no room left.
+    ReplyTooLarge,
 }
 
 /// The shape of a refusal's body.
@@ -127,7 +129,7 @@ mod grpc {
 
 impl Refusal {
     /// One of each, for documents and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 29] = [
+    pub const ALL: [Refusal; 30] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::NoChain,
@@ -157,6 +159,7 @@ impl Refusal {
         Refusal::Heavy { retry_after: 1 },
         Refusal::Closed,
         Refusal::Quota,
+        Refusal::ReplyTooLarge,
     ];
 
     #[rustfmt::skip]
@@ -195,6 +198,7 @@ impl Refusal {
             Refusal::Heavy { .. } => row(StatusCode::TOO_MANY_REQUESTS, Rpc, HEAVY, grpc::RESOURCE_EXHAUSTED, "heavy method rate limit exceeded for your plan, retry later"),
             Refusal::Closed => row(StatusCode::OK, Rpc, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "method not available"),
             Refusal::Quota => row(StatusCode::OK, Rpc, QUOTA, grpc::RESOURCE_EXHAUSTED, "compute unit quota exceeded"),
+            Refusal::ReplyTooLarge => row(StatusCode::OK, Rpc, QUOTA, grpc::RESOURCE_EXHAUSTED, "batch response too large"),
         }
     }
 
@@ -441,6 +445,14 @@ mod tests {
         assert_eq!(
             item(Refusal::DebugForbidden, Dialect::JsonRpc2),
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"debug methods not permitted"}}"#
+        );
+    }
+
+    #[test]
+    fn an_answer_without_room_in_its_batch_says_so() {
+        assert_eq!(
+            item(Refusal::ReplyTooLarge, Dialect::JsonRpc2),
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"batch response too large"}}"#
         );
     }
 

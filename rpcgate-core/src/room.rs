@@ -64,6 +64,23 @@ impl Held {
         self.bytes += bytes;
         Ok(())
     }
+
+    /// Takes what is missing to `bytes` in all.
+    ///
+    /// # Errors
+    /// [`Full`] when that is more than the room has left; then nothing more is held.
+    pub fn take_up_to(&mut self, bytes: usize) -> Result<(), Full> {
+        self.take(bytes.saturating_sub(self.bytes))
+    }
+
+    /// Gives back what is held beyond `bytes`.
+    pub fn keep(&mut self, bytes: usize) {
+        let rest = self.bytes.saturating_sub(bytes);
+        if let Some(room) = &self.room {
+            room.held.fetch_sub(rest, Relaxed);
+        }
+        self.bytes -= rest;
+    }
 }
 
 impl Drop for Held {
@@ -91,6 +108,13 @@ mod tests {
         assert_eq!(three.take(5), Ok(()));
         two.absorb(three);
         assert_eq!(room.held(), 9);
+        assert_eq!((two.take_up_to(8), room.held()), (Ok(()), 9), "it holds more already");
+        assert_eq!((two.take_up_to(11), room.held()), (Err(Full), 9));
+        assert_eq!((two.take_up_to(10), room.held()), (Ok(()), 10));
+        two.keep(11);
+        assert_eq!(room.held(), 10);
+        two.keep(3);
+        assert_eq!(room.held(), 3);
         drop(two);
         assert_eq!(room.held(), 0);
     }

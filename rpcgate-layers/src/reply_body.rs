@@ -1,10 +1,12 @@
 //! What a client gets: a body that is there, or one that is still coming from a node and takes its account along.
 
+use crate::call::join::HELD;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use rpcgate_core::call::State;
 use rpcgate_core::fault::Fault;
 use rpcgate_core::reply::Flow;
+use rpcgate_core::room::Held;
 use rpcgate_core::tally::Tally;
 use std::fmt;
 use std::pin::Pin;
@@ -18,7 +20,13 @@ pub struct ReplyBody(Content);
 
 enum Content {
     Whole(Bytes),
-    Flowing { flow: Flow, account: Option<Box<Tally>>, sent: u64 },
+    /// The next piece, those behind it, and the bytes of all.
+    Pieces(Bytes, std::vec::IntoIter<Bytes>, u64),
+    Flowing {
+        flow: Flow,
+        account: Option<Box<Tally>>,
+        sent: u64,
+    },
 }
 
 impl ReplyBody {
@@ -27,9 +35,46 @@ impl ReplyBody {
         ReplyBody(Content::Whole(body))
     }
 
+    /// A body that is there, in pieces. If it is large, what is held of the memory of all bodies together stays held
+    /// until the last of it was written, or given up.
+    pub(crate) fn held(first: Bytes, mut rest: Vec<Bytes>, mut held: Held) -> Self {
+        let length = first.len() + rest.iter().map(Bytes::len).sum::<usize>();
+        if length < HELD {
+            return match rest.is_empty() {
+                true => ReplyBody(Content::Whole(first)),
+                false => ReplyBody(Content::Pieces(first, rest.into_iter(), length as u64)),
+            };
+        }
+        held.keep(length);
+        let Some(last) = rest.pop() else {
+            return ReplyBody(Content::Whole(HeldBytes::hold(first, held)));
+        };
+        rest.push(HeldBytes::hold(last, held));
+        ReplyBody(Content::Pieces(first, rest.into_iter(), length as u64))
+    }
+
     /// A body that is still coming. `account` is closed before its last piece is given out.
     pub const fn flowing(flow: Flow, account: Option<Box<Tally>>) -> Self {
         ReplyBody(Content::Flowing { flow, account, sent: 0 })
+    }
+}
+
+/// Bytes for which memory is held as long as anybody has them: a server writes a piece long after it took it from its
+/// body.
+struct HeldBytes {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl HeldBytes {
+    fn hold(bytes: Bytes, held: Held) -> Bytes {
+        Bytes::from_owner(HeldBytes { bytes, _held: held })
+    }
+}
+
+impl AsRef<[u8]> for HeldBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
@@ -37,6 +82,7 @@ impl fmt::Debug for ReplyBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Content::Whole(body) => f.debug_tuple("Whole").field(body).finish(),
+            Content::Pieces(.., left) => f.debug_struct("Pieces").field("left", left).finish(),
             Content::Flowing { sent, .. } => {
                 f.debug_struct("Flowing").field("sent", sent).finish_non_exhaustive()
             }
@@ -66,6 +112,14 @@ impl Body for ReplyBody {
         match &mut self.0 {
             Content::Whole(body) if body.is_empty() => Poll::Ready(None),
             Content::Whole(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
+            Content::Pieces(next, behind, left) => {
+                if next.is_empty() {
+                    return Poll::Ready(None);
+                }
+                *left -= next.len() as u64;
+                let following = behind.next().unwrap_or_default();
+                Poll::Ready(Some(Ok(Frame::data(std::mem::replace(next, following)))))
+            }
             Content::Flowing { flow, account, sent } => {
                 let next = ready!(flow.as_mut().poll_frame(cx));
                 match &next {
@@ -85,7 +139,7 @@ impl Body for ReplyBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Content::Whole(body) => body.is_empty(),
+            Content::Whole(body) | Content::Pieces(body, ..) => body.is_empty(),
             Content::Flowing { flow, .. } => flow.is_end_stream(),
         }
     }
@@ -93,6 +147,7 @@ impl Body for ReplyBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Content::Whole(body) => SizeHint::with_exact(body.len() as u64),
+            Content::Pieces(.., left) => SizeHint::with_exact(*left),
             Content::Flowing { flow, .. } => flow.size_hint(),
         }
     }

@@ -130,7 +130,7 @@ where
 }
 
 fn finish(departure: Departure, id: RequestId) -> (Response<ReplyBody>, Option<Receipt>) {
-    let Departure { status, headers, is_json, body, flow, tally, rated, refusal } = departure;
+    let Departure { status, headers, is_json, body, rest, flow, mut tally, rated, refusal } = departure;
     let mut headers = match &tally {
         Some(tally) => {
             let windows = rated.then(|| tally.windows_now());
@@ -140,7 +140,10 @@ fn finish(departure: Departure, id: RequestId) -> (Response<ReplyBody>, Option<R
     };
     let (body, receipt) = match flow {
         Some(flow) => (ReplyBody::flowing(flow, tally), None),
-        None => (ReplyBody::whole(body), tally.and_then(Tally::close)),
+        None => {
+            let held = tally.as_mut().map(|tally| std::mem::take(&mut tally.room)).unwrap_or_default();
+            (ReplyBody::held(body, rest, held), tally.and_then(Tally::close))
+        }
     };
     if let Some(refusal) = refusal {
         if let Some(seconds) = refusal.retry_after() {

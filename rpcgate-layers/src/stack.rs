@@ -104,7 +104,7 @@ pub fn road(parts: Parts) -> Road {
         // A key's scope needs the chain alone.
         ScopeLayer::new(),
         // The body is read and parsed once; behind this station there are only calls.
-        BatchLayer::new().with_body(body).with_envelope(envelope).with_room(room),
+        BatchLayer::new().with_body(body).with_envelope(envelope).with_answer(reply.max).with_room(room),
         // A method that the project may not call must not use up its requests.
         ListsLayer::new(),
         // The plan's requests, counted before anything that costs more.

@@ -45,12 +45,14 @@ pub struct BatchLayer {
     body: BodyLimits,
     envelope: Limits,
     room: Option<Arc<Room>>,
+    most: usize,
 }
 
 impl BatchLayer {
-    /// A layer with the default limits and no bound on the memory of all bodies together.
+    /// A layer with the default limits, 64 MiB for the answer to a batch among them, and no bound on the memory of all
+    /// bodies together.
     pub fn new() -> Self {
-        BatchLayer { body: BodyLimits::default(), envelope: Limits::default(), room: None }
+        BatchLayer { body: BodyLimits::default(), envelope: Limits::default(), room: None, most: 64 << 20 }
     }
 
     /// The same layer with other limits for bodies.
@@ -67,7 +69,15 @@ impl BatchLayer {
         self
     }
 
-    /// The same layer, its bodies held in `room`.
+    /// The same layer with so many bytes at most in the answer to a batch. Answers that find no room in it are refused
+    /// in their places with [`Refusal::ReplyTooLarge`].
+    #[must_use]
+    pub fn with_answer(mut self, bytes: usize) -> Self {
+        self.most = bytes;
+        self
+    }
+
+    /// The same layer, its bodies held in `room`: those of requests and, from 16 KiB on, those of answers.
     #[must_use]
     pub fn with_room(mut self, room: Arc<Room>) -> Self {
         self.room = Some(room);
@@ -128,8 +138,8 @@ where
             Ok(reading) => Stage::Reading { reading },
             Err(refusal) => Stage::Refused { refusal },
         };
-        let (inner, limits) = (Some(self.inner.lend()), self.layer.envelope);
-        BatchFuture { stage, want, tally: Some(tally), inner, limits }
+        let (inner, limits, most) = (Some(self.inner.lend()), self.layer.envelope, self.layer.most);
+        BatchFuture { stage, want, tally: Some(tally), inner, limits, most }
     }
 }
 
@@ -154,6 +164,7 @@ pin_project! {
         tally: Option<Box<Tally>>,
         inner: Option<Loan<S>>,
         limits: Limits,
+        most: usize,
     }
 }
 
@@ -177,7 +188,7 @@ where
                 StageNow::Refused { refusal } => *refusal,
                 StageNow::Calling { calling } => {
                     let Ok(calls) = ready!(calling.poll(cx));
-                    return Poll::Ready(Ok(join(calls)));
+                    return Poll::Ready(Ok(join(calls, *this.most)));
                 }
                 StageNow::Reading { reading } => {
                     let mut none = Held::default();

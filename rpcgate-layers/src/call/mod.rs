@@ -10,6 +10,7 @@ pub mod heavy;
 pub mod join;
 pub mod lists;
 pub mod pace;
+mod pieces;
 pub mod quota;
 pub(crate) mod rest;
 pub mod served;

@@ -187,6 +187,7 @@ fn preflight() -> Departure {
         headers,
         is_json: false,
         body: Bytes::new(),
+        rest: Vec::new(),
         flow: None,
         tally: None,
         rated: false,

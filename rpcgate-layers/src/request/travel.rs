@@ -79,8 +79,10 @@ pub struct Departure {
     /// Whether the body is JSON of the gateway's making or of a JSON-RPC node's: then `headers` do not say its type, which
     /// stands in the table that the rest is written into.
     pub is_json: bool,
-    /// The body.
+    /// The body, or its first piece.
     pub body: Bytes,
+    /// What follows it, in pieces.
+    pub rest: Vec<Bytes>,
     /// Instead of the body: one that is still coming from a node.
     pub flow: Option<Flow>,
     /// The account, where there is a caller. It is closed as the answer leaves.
@@ -109,6 +111,7 @@ impl Departure {
             headers: HeaderMap::new(),
             is_json: true,
             body: body.into(),
+            rest: Vec::new(),
             flow: None,
             tally: None,
             rated: false,

@@ -190,3 +190,24 @@ async fn blanks_around_items_are_nobodys_business() {
     let spaced = batch(&[("a", "[]"), ("b", "[]")]).replace("},{", "} \r\n,\t {").replace('[', "[ ");
     assert_eq!(client.post("eth", format!("\n {spaced} \n")).await.codes(), [0, 0]);
 }
+
+#[tokio::test]
+async fn an_answer_that_many_items_share_is_joined_as_often_as_there_is_room_for_it() {
+    for (setup, refused) in [
+        (Setup::new().set("gateway", "reply_max = \"1MiB\""), 97),
+        (Setup::new().set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"1MiB\""), 97),
+    ] {
+        let node = Node::evm().await;
+        let gateway = setup.node("eth", &node.url()).start().await;
+        node.result("eth_call", &format!("\"0x{}\"", "a".repeat(300 << 10)));
+        for _ in 0..3 {
+            let reply = gateway.client().batch("eth", &[("eth_call", "[1]"); 100]).await;
+            let codes = reply.codes();
+            assert_eq!((codes.len(), codes[2..4].to_vec()), (100, vec![0, -32005]));
+            assert_eq!(codes.iter().filter(|code| **code == -32005).count(), refused);
+            assert!(reply.text().contains(r#""error":{"code":-32005,"message":"batch response too large"}"#));
+            assert_eq!(reply.cu(), 45, "what has no room is not charged");
+        }
+        assert_eq!((node.requests(), gateway.charged()), (1, 135));
+    }
+}

@@ -107,7 +107,7 @@ impl Site {
     }
 
     async fn depart(&self, body: &'static str) -> Departure {
-        join(self.settle(body).await)
+        join(self.settle(body).await, usize::MAX)
     }
 
     async fn send(&self, body: &'static str) -> (u16, String) {
@@ -417,7 +417,7 @@ async fn what_is_no_answer_is_a_failure_and_is_not_charged() {
         };
         assert_eq!(fault, Fault::sent(cause), "{reply}");
         assert_eq!(
-            text(&join(calls)),
+            text(&join(calls, usize::MAX)),
             r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"backend request failed"}}"#
         );
         assert_eq!(site.lines(), [(0, 200, Outcome::Failed)], "{reply}");

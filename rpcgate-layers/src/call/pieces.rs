@@ -1,0 +1,85 @@
+//! An answer in the making: text that is written for it, and large results that it shares with the cache and with
+//! other answers instead of copying them.
+
+use bytes::Bytes;
+
+/// Bytes from which a result is shared: a smaller one is copied quicker than it is sent as a piece of its own.
+const SHARED: usize = 16 << 10;
+
+/// The pieces of an answer, in order.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    done: Vec<Bytes>,
+    done_len: usize,
+    /// The text that is being written, behind all that is done.
+    pub(super) text: Vec<u8>,
+}
+
+impl Pieces {
+    /// No pieces, and a text with room for so many bytes.
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Pieces { text: Vec::with_capacity(bytes), ..Pieces::default() }
+    }
+
+    /// Whether a content of so many bytes is shared.
+    pub(super) const fn shares(bytes: usize) -> bool {
+        bytes >= SHARED
+    }
+
+    /// Bytes of all pieces.
+    pub(super) fn len(&self) -> usize {
+        self.done_len + self.text.len()
+    }
+
+    /// Adds a content, which is copied if it is small.
+    pub(super) fn content(&mut self, content: &Bytes) {
+        if !Self::shares(content.len()) {
+            return self.text.extend_from_slice(content);
+        }
+        if !self.text.is_empty() {
+            self.done_len += self.text.len();
+            self.done.push(std::mem::take(&mut self.text).into());
+        }
+        self.done_len += content.len();
+        self.done.push(content.clone());
+    }
+
+    /// The first piece, and the others.
+    pub(super) fn split(mut self) -> (Bytes, Vec<Bytes>) {
+        if self.done.is_empty() {
+            return (self.text.into(), self.done);
+        }
+        if !self.text.is_empty() {
+            self.done.push(self.text.into());
+        }
+        let first = self.done.remove(0);
+        (first, self.done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_contents_are_copied_and_large_ones_shared_in_their_places() {
+        let (small, large) = (Bytes::from_static(b"12"), Bytes::from(vec![b'x'; SHARED]));
+        let mut pieces = Pieces::default();
+        pieces.text.push(b'[');
+        pieces.content(&small);
+        pieces.content(&large);
+        pieces.content(&large);
+        pieces.text.push(b']');
+        assert_eq!(pieces.len(), 4 + 2 * SHARED);
+        let (first, rest) = pieces.split();
+        assert_eq!((first, &rest[2][..]), (Bytes::from_static(b"[12"), &b"]"[..]));
+        assert!(rest[..2].iter().all(|piece| piece.as_ptr() == large.as_ptr()), "no byte of it is copied");
+    }
+
+    #[test]
+    fn a_small_answer_is_one_piece() {
+        let mut pieces = Pieces::with_capacity(8);
+        pieces.content(&Bytes::from_static(b"1"));
+        assert_eq!(pieces.split(), (Bytes::from_static(b"1"), vec![]));
+    }
+}
