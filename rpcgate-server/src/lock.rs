@@ -13,15 +13,29 @@ const LOCK: &str = "lock";
 pub(crate) enum NotLocked {
     /// It is another's, with this number if it could write it down.
     InUse(Option<u32>),
-    /// What is named cannot be made or opened.
+    /// It is not there and cannot be made.
+    Unmade(io::Error),
+    /// The file in it, of this name, cannot be made or opened.
     Io(&'static str, io::Error),
+}
+
+/// Why a folder cannot be made, as the rest of a sentence. A system that says "no such file" of something that is about to
+/// be made means that nothing can be made in its place, so the place is named.
+pub(crate) fn unmade(folder: &Path, error: &io::Error) -> String {
+    let there = |path: &&Path| path.is_dir();
+    let place = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let place = place.ancestors().skip(1).find(there).unwrap_or(Path::new("/")).display();
+    match error.kind() {
+        io::ErrorKind::NotFound => format!("cannot be made: {place} takes no new folders"),
+        _ => format!("cannot be made in {place}: {error}"),
+    }
 }
 
 /// Makes the folder where it is missing, for its owner alone, and locks it for as long as the file is kept: the system
 /// unlocks it when the process ends, however it ends.
 pub(crate) fn lock(folder: &Path) -> Result<File, NotLocked> {
     let failed = |file| move |error| NotLocked::Io(file, error);
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed("."))?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(NotLocked::Unmade)?;
     let mut lock = OpenOptions::new()
         .read(true)
         .write(true)
@@ -65,6 +79,16 @@ mod tests {
         assert!(lock(&path).is_ok());
         let file = home.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(matches!(lock(&file), Err(NotLocked::Io(".", _))));
+        let Err(NotLocked::Unmade(error)) = lock(&file) else { panic!("a file is no folder") };
+        assert!(unmade(&file, &error).starts_with("cannot be made in "));
+    }
+
+    /// What the system says then is that there is no such file, which is why it should be made.
+    #[test]
+    fn a_place_that_takes_no_folders_is_named() {
+        let path = Path::new("/proc/rpcgate/demo");
+        let Err(NotLocked::Unmade(error)) = lock(path) else { panic!("/proc takes no folders") };
+        let text = unmade(path, &error);
+        assert!(text.contains("/proc") && !text.contains("No such file"), "{text}");
     }
 }

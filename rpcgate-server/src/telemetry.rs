@@ -8,6 +8,7 @@ use rpcgate_core::config::{LogFormat, Telemetry};
 use std::io;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The variable that overrides the configuration's filter.
@@ -29,8 +30,17 @@ pub fn install(settings: &Telemetry) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What tells of each step of a schema, many lines at a first start, where one of our own says as much.
+const STEPS: &str = "sea_orm_migration";
+
+/// The filter of this text. The library that brings schemas up to date is heard from `warn` on, unless it is named.
 fn filter_of(text: &str) -> Result<EnvFilter, String> {
-    EnvFilter::builder().parse(text).map_err(|error| error.to_string())
+    let filter = EnvFilter::builder().parse(text).map_err(|error| error.to_string())?;
+    if text.contains(STEPS) || filter.max_level_hint() < Some(LevelFilter::INFO) {
+        return Ok(filter);
+    }
+    let directive = format!("{STEPS}=warn").parse().map_err(|error: ParseError| error.to_string())?;
+    Ok(filter.add_directive(directive))
 }
 
 fn subscriber<W>(filter: EnvFilter, format: LogFormat, writer: W) -> Box<dyn Subscriber + Send + Sync>
@@ -91,6 +101,25 @@ pub(crate) mod tests {
             tracing::debug!("too much");
             assert!(lines.text().contains(expected), "{}", lines.text());
             assert!(!lines.text().contains("too much"));
+        }
+    }
+
+    #[test]
+    fn the_steps_of_a_schema_do_not_drown_the_log_unless_they_are_asked_for() {
+        for (filter, steps, own) in [
+            ("info", 1, true),
+            ("debug", 1, true),
+            ("warn", 1, false),
+            ("off", 0, false),
+            ("info,sea_orm_migration=info", 2, true),
+        ] {
+            let lines = Lines::default();
+            let _listening = lines.listen(filter, LogFormat::Text);
+            tracing::info!(target: "sea_orm_migration::migrator", "a step");
+            tracing::warn!(target: "sea_orm_migration::migrator", "a step");
+            tracing::info!("our own");
+            let text = lines.text();
+            assert_eq!((text.matches("a step").count(), text.contains("our own")), (steps, own), "{filter}");
         }
     }
 

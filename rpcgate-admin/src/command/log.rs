@@ -5,6 +5,7 @@ use rpcgate_core::config::{LogFormat, Telemetry};
 use std::io;
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The variable that overrides the configuration's filter.
@@ -25,8 +26,17 @@ pub(super) fn install(settings: &Telemetry) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What tells of each step of a schema, many lines at a first start, where one of our own says as much.
+const STEPS: &str = "sea_orm_migration";
+
+/// The filter of this text. The library that brings schemas up to date is heard from `warn` on, unless it is named.
 fn filter_of(text: &str) -> Result<EnvFilter, String> {
-    EnvFilter::builder().parse(text).map_err(|error| error.to_string())
+    let filter = EnvFilter::builder().parse(text).map_err(|error| error.to_string())?;
+    if text.contains(STEPS) || filter.max_level_hint() < Some(LevelFilter::INFO) {
+        return Ok(filter);
+    }
+    let directive = format!("{STEPS}=warn").parse().map_err(|error: ParseError| error.to_string())?;
+    Ok(filter.add_directive(directive))
 }
 
 fn subscriber<W>(filter: EnvFilter, format: LogFormat, writer: W) -> Box<dyn Subscriber + Send + Sync>

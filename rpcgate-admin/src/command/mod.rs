@@ -96,12 +96,27 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 /// The configuration in `file` and the environment.
+#[expect(clippy::redundant_closure_for_method_calls, reason = "the method itself is not general enough")]
 fn configuration(file: &Path) -> Result<Config, LoadError> {
+    with_sources(file, |sources| sources.load())
+}
+
+/// A failure that begins with a key of the configuration, with the file and line, or the variable, in front of it that
+/// gives that key.
+fn placed(file: &Path, failure: impl Into<Failure>) -> Failure {
+    let place = |text: String| with_sources(file, |sources| sources.placed(&text));
+    match failure.into() {
+        Failure::Configuration(text) => Failure::Configuration(place(text)),
+        Failure::Other(text) => Failure::Other(place(text)),
+    }
+}
+
+fn with_sources<T>(file: &Path, act: impl FnOnce(&Sources<'_>) -> T) -> T {
     let env: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     let chains: Vec<&Facts> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
     let read = |name: &str| std::fs::read_to_string(name).map_err(|error| error.to_string());
     let name = file.to_string_lossy();
-    Sources { file: Some(&name), chains: &chains, base: &[], env: &env, flags: &[], read: &read }.load()
+    act(&Sources { file: Some(&name), chains: &chains, base: &[], env: &env, flags: &[], read: &read })
 }

@@ -1,6 +1,6 @@
 //! `rpcgate-admin run`: serve until told to stop.
 
-use super::{Failure, configuration, log};
+use super::{Failure, configuration, log, placed};
 use crate::cli::Role;
 use crate::house::House;
 use crate::role::api::Api;
@@ -26,7 +26,9 @@ pub async fn execute(file: &Path, roles: &[Role]) -> Result<(), Failure> {
     let config = configuration(file)?;
     log::install(&config.telemetry)?;
     let mut signals = Signals::listen()?;
-    let service = Service::start(config, roles, Arc::new(SystemClock::new())).await?;
+    let service = Service::start(config, roles, Arc::new(SystemClock::new()))
+        .await
+        .map_err(|error| placed(file, error))?;
     while let Told::Reload = signals.next().await {
         told(service.reload(configuration(file).map_err(Failure::from)));
     }

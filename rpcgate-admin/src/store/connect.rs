@@ -164,6 +164,7 @@ impl Database {
             }
             M::up(&transaction, None).await?;
             transaction.commit().await?;
+            tracing::info!(database = %place, steps = pending.len(), "the schema was brought up to date");
         }
         Ok(database)
     }

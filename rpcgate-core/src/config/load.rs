@@ -1,6 +1,6 @@
 //! From a file's name to a configuration: the way that both binaries go.
 
-use super::{Config, ConfigErrors, Input, Setting};
+use super::{Config, ConfigErrors, Input, Place, Setting};
 use crate::chain::Facts;
 use std::fmt;
 
@@ -55,6 +55,31 @@ impl Sources<'_> {
                 .map_err(|why| LoadError::Unreadable { file: name.to_owned(), why })?,
             None => None,
         };
+        self.with_input(text.as_deref(), |input| Config::read(input).map_err(LoadError::Wrong))
+    }
+
+    /// A message that begins with a key, such as `gateway.tls.cert: c.pem: no such file`, with the place in front of it
+    /// where a file or a variable gives that key. Any other message stays as it is.
+    ///
+    /// ```
+    /// use rpcgate_core::config::Sources;
+    ///
+    /// let read = |_: &str| Ok("[journal]\ndir = \"/x\"\n".to_owned());
+    /// let sources = Sources { file: Some("r.toml"), chains: &[], base: &[], env: &[], flags: &[], read: &read };
+    /// assert_eq!(sources.placed("journal.dir /x: full"), "r.toml:2: journal.dir /x: full");
+    /// assert_eq!(sources.placed("shutdown.grace: too long"), "shutdown.grace: too long");
+    /// ```
+    pub fn placed(&self, message: &str) -> String {
+        let key = message.split([':', ' ']).next().unwrap_or_default();
+        let text = self.file.and_then(|name| (self.read)(name).ok());
+        match self.with_input(text.as_deref(), |input| input.place(key)) {
+            Some(place @ (Place::File { .. } | Place::Env(_))) => format!("{place}: {message}"),
+            _ => message.to_owned(),
+        }
+    }
+
+    /// What the sources come to, the file's text given.
+    fn with_input<T>(&self, text: Option<&str>, read: impl FnOnce(&Input<'_>) -> T) -> T {
         let chains: Vec<&str> = self.chains.iter().map(|facts| facts.name.as_str()).collect();
         let aliases: Vec<(&str, &str)> = self
             .chains
@@ -65,12 +90,12 @@ impl Sources<'_> {
             chains: &chains,
             aliases: &aliases,
             base: self.base,
-            file: self.file.zip(text.as_deref()),
+            file: self.file.zip(text),
             env: self.env,
             flags: self.flags,
             secret_file: self.read,
         };
-        Config::read(&input).map_err(LoadError::Wrong)
+        read(&input)
     }
 }
 

@@ -256,6 +256,17 @@ impl Config {
     }
 }
 
+impl Input<'_> {
+    /// Where the value of `key` was given, of several places the strongest; `None` for a key that has its default.
+    pub fn place(&self, key: &str) -> Option<Place> {
+        let mut errors = Vec::new();
+        let file = self.file.map(|(name, text)| tree::parse(name, text, &mut errors)).unwrap_or_default();
+        let env = variables(self.env, &mut errors);
+        let layers = [settings(self.flags, &mut errors), env, file, settings(self.base, &mut errors)];
+        layers.iter().find_map(|layer| tree::place(layer, key))
+    }
+}
+
 fn settings(settings: &[Setting], errors: &mut Vec<ConfigError>) -> tree::Table {
     let mut root = tree::Table::new();
     for Setting { from, path, value } in settings {

@@ -92,6 +92,16 @@ impl<'a> Lines<'a> {
     }
 }
 
+/// Where the value of a key stands; a key below one that is no table has that one's place.
+pub(super) fn place(root: &Table, key: &str) -> Option<Place> {
+    let (first, rest) = key.split_once('.').unwrap_or((key, ""));
+    let entry = root.get(first)?;
+    match &entry.item.value {
+        Value::Table(table) if !rest.is_empty() => place(table, rest),
+        _ => Some(entry.item.place.clone()),
+    }
+}
+
 /// The tree of a TOML text. After a syntax error nothing else can be trusted, so the tree is then empty;
 /// a key given twice leaves the rest of it whole.
 pub(super) fn parse(file: &str, text: &str, errors: &mut Vec<ConfigError>) -> Table {

@@ -1,6 +1,6 @@
 //! `rpcgate-server check`: what a configuration comes to.
 
-use super::{Failure, load};
+use super::{Failure, load, placed};
 use crate::gateway::dry_run;
 use std::io::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// [`Failure::Configuration`] with one line for each fault.
 pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let config = load(Some(file), &[], &[])?;
-    dry_run(&config)?;
+    dry_run(&config).map_err(|error| placed(Some(file), error))?;
     out.write_all(config.to_toml_masked().as_bytes())?;
     Ok(out.flush()?)
 }
@@ -56,6 +56,23 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_a_key_names_and_nobody_can_read_is_told_with_the_line_of_the_key() {
+        for (text, line) in [
+            (
+                "[gateway]\n\ntls.cert = \"/none/c.pem\"\ntls.key = \"/none/k.pem\"\n",
+                "3: gateway.tls.cert: /none/c.pem: ",
+            ),
+            ("[gateway]\nkey_secret = { file = \"/none/secret\" }\n", "2: gateway.key_secret "),
+            ("[journal]\ndir = \"/dev/null\"\n", "2: journal.dir /dev/null: is not a folder"),
+        ] {
+            let failure = check(text).unwrap_err();
+            assert_eq!(failure.code(), 2, "{text}");
+            let told = failure.to_string();
+            assert!(told.starts_with(&format!("DIR/rpcgate.toml:{line}")), "{told}");
+        }
+    }
+
+    #[test]
     fn a_file_that_is_not_there_is_a_fault_of_the_configuration() {
         let failure = execute(Path::new("/nowhere/rpcgate.toml"), &mut Vec::new()).unwrap_err();
         assert_eq!(failure.code(), 2);
@@ -66,12 +83,15 @@ mod tests {
     fn a_database_and_a_journal_that_there_cannot_be_are_faults() {
         let failure = check("[database]\nurl = \"postgres://u:hunter2@h/db?sslmode=hunter2\"\n").unwrap_err();
         let text = failure.to_string();
-        assert!(failure.code() == 2 && text.starts_with("database.url: cannot be read"), "{text}");
+        assert!(
+            failure.code() == 2 && text.starts_with("DIR/rpcgate.toml:2: database.url: cannot be read"),
+            "{text}"
+        );
         assert!(!text.contains("hunter2"), "{text}");
         let failure = check("[journal]\ndir = \"/dev/null\"\n").unwrap_err();
         assert_eq!(
             (failure.code(), failure.to_string()),
-            (2, "journal.dir /dev/null: is not a folder".to_owned())
+            (2, "DIR/rpcgate.toml:2: journal.dir /dev/null: is not a folder".to_owned())
         );
         check("[journal]\ndir = \"/nowhere/yet\"\n").unwrap();
         assert!(!Path::new("/nowhere").exists(), "a check makes nothing");
@@ -82,6 +102,7 @@ mod tests {
         let failure =
             check("[gateway.tls]\ncert = \"/nowhere/c.pem\"\nkey = \"/nowhere/k.pem\"\n").unwrap_err();
         assert_eq!(failure.code(), 2);
-        assert!(failure.to_string().starts_with("gateway.tls.cert: /nowhere/c.pem"), "{failure}");
+        let text = failure.to_string();
+        assert!(text.starts_with("DIR/rpcgate.toml:2: gateway.tls.cert: /nowhere/c.pem"), "{text}");
     }
 }

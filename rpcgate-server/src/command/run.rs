@@ -1,6 +1,6 @@
 //! `rpcgate-server run`: serve until told to stop.
 
-use super::{Failure, load};
+use super::{Failure, load, placed};
 use crate::gateway::{Drained, Gateway, StartOptions};
 use crate::state::State;
 use crate::telemetry;
@@ -19,9 +19,9 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
     telemetry::install(&config.telemetry)?;
     let mut signals = Signals::listen()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let state = Arc::new(State::open(&config, clock.clone())?);
-    let options = StartOptions { clock, state: Some(state), ..StartOptions::default() };
-    let gateway = Gateway::start(config, options).await?;
+    let state = State::open(&config, clock.clone()).map_err(|error| placed(Some(file), error))?;
+    let options = StartOptions { clock, state: Some(Arc::new(state)), ..StartOptions::default() };
+    let gateway = Gateway::start(config, options).await.map_err(|error| placed(Some(file), error))?;
     while let Told::Reload = signals.next().await {
         reload(&gateway, file);
     }
@@ -36,7 +36,11 @@ pub fn reload(gateway: &Gateway, file: &Path) {
     if config.is_err() {
         gateway.refuse_reload();
     }
-    told(config.map_err(Failure::from).and_then(|config| Ok(gateway.reload(config)?)));
+    told(
+        config
+            .map_err(Failure::from)
+            .and_then(|config| gateway.reload(config).map_err(|error| placed(Some(file), error))),
+    );
 }
 
 /// Tells the log how a reload ended; those are the tables that differ and need a restart.

@@ -1,6 +1,6 @@
 //! The demo's folder: used by one process at a time, its files whole or not there.
 
-use crate::lock::{NotLocked, holder, lock};
+use crate::lock::{NotLocked, holder, lock, unmade};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -26,8 +26,16 @@ pub enum DirError {
         /// The other's process id, if it has written it down already.
         pid: Option<u32>,
     },
-    /// It cannot be made, read or written.
-    #[error("--dir {path}: {file}: {source}")]
+    /// It is not there and cannot be made.
+    #[error("--dir {path}: {why}: name a folder where you may write")]
+    Unmade {
+        /// The folder.
+        path: String,
+        /// The rest of the sentence.
+        why: String,
+    },
+    /// What is in it cannot be made, read or written.
+    #[error("--dir {path}: {file} in it: {source}: name a folder where you may write")]
     Io {
         /// The folder.
         path: String,
@@ -49,6 +57,9 @@ impl Dir {
     pub fn open(path: &Path) -> Result<Dir, DirError> {
         let lock = lock(path).map_err(|why| match why {
             NotLocked::InUse(pid) => DirError::InUse { path: path.display().to_string(), pid },
+            NotLocked::Unmade(source) => {
+                DirError::Unmade { path: path.display().to_string(), why: unmade(path, &source) }
+            }
             NotLocked::Io(file, source) => {
                 DirError::Io { path: path.display().to_string(), file: file.to_owned(), source }
             }
@@ -166,6 +177,11 @@ mod tests {
         let path = home.path().join("file");
         fs::write(&path, "").unwrap();
         let error = Dir::open(&path).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("--dir {}: ", path.display())), "{error}");
+        assert!(error.starts_with(&format!("--dir {}: cannot be made", path.display())), "{error}");
+        let error = Dir::open(Path::new("/proc/rpcgate-demo")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "--dir /proc/rpcgate-demo: cannot be made: /proc takes no new folders: name a folder where you may write"
+        );
     }
 }

@@ -19,6 +19,7 @@ mod state;
 mod submissions;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod welcome;
 
 pub use chosen::BadNode;
@@ -26,6 +27,7 @@ pub use dir::{Dir, DirError};
 pub use node::{NodeServer, Seat};
 pub use sheet::FILE;
 pub use state::StateError;
+pub use watch::NodeWatch;
 
 use crate::command::Failure;
 use crate::command::demo::DemoOptions;
@@ -35,7 +37,7 @@ use chosen::ChosenNode;
 use management::Management;
 use rpcgate_admin::house::HouseError;
 use rpcgate_admin::identity::password::PasswordError;
-use rpcgate_admin::store::StoreError;
+use rpcgate_admin::store::{NodeState, StoreError};
 use rpcgate_chains::simulate::{self, Dial};
 use rpcgate_core::config::{Config, ConfigErrors, LoadError};
 use rpcgate_core::plan::Tier;
@@ -47,6 +49,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use submissions::Submissions;
+use tokio::sync::watch as step_watch;
 
 /// The name of the demo's tenant and project, and what its key says of itself.
 const NAME: &str = "demo";
@@ -60,6 +63,7 @@ pub struct Prepared {
     seats: Vec<(&'static str, Seat)>,
     settings: Settings,
     config: Config,
+    step: step_watch::Sender<&'static str>,
 }
 
 /// A demo that is ready.
@@ -173,12 +177,18 @@ impl Prepared {
         let urls: Vec<_> = seats.iter().map(|(chain, seat)| (*chain, seat.url())).collect();
         let settings = Settings::new(options, chosen, &dir, &state, &urls)?;
         let config = settings.read()?;
-        Ok(Prepared { dir, state, plan: options.plan, seats, settings, config })
+        let step = step_watch::Sender::new("reading what clients submitted");
+        Ok(Prepared { dir, state, plan: options.plan, seats, settings, config, step })
     }
 
     /// The configuration that it will start with.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// What its start is at, as the rest of "it is".
+    pub fn step(&self) -> step_watch::Receiver<&'static str> {
+        self.step.subscribe()
     }
 
     /// Starts the nodes, makes the account where it is missing, starts the gateway and the management API, all by the clock
@@ -187,7 +197,7 @@ impl Prepared {
     /// # Errors
     /// [`DemoError`]; nothing is left running then.
     pub async fn start(self, options: StartOptions) -> Result<Demo, DemoError> {
-        let Prepared { dir, mut state, plan, seats, settings, config } = self;
+        let Prepared { dir, mut state, plan, seats, settings, config, step } = self;
         let clock = options.clock.clone();
         let mut nodes = Vec::new();
         for (chain, seat) in seats {
@@ -198,8 +208,11 @@ impl Prepared {
             }
         }
         let enrolment = Enrolment { config: &config, dir: &dir, state: &mut state, plan, now: clock.now() };
+        step.send_replace("making its account");
         let account = enrolment.finish().await?;
+        step.send_replace("waiting for its databases");
         let gateway = serve(&config, options).await?;
+        step.send_replace("starting the management side");
         // The gateway is ready, so nobody makes or changes the databases that are opened here.
         let management = match Management::start(&config, clock).await {
             Ok(management) => management,
@@ -262,6 +275,14 @@ impl Demo {
     /// Its gateway.
     pub fn gateway(&self) -> &Gateway {
         &self.gateway
+    }
+
+    /// How those of its nodes stand that are not simulated.
+    pub fn real_nodes(&self) -> Vec<NodeState> {
+        let is_simulated = |node: &str| {
+            self.nodes.iter().any(|server| server.url() == node.strip_suffix('/').unwrap_or(node))
+        };
+        self.gateway.nodes().into_iter().filter(|state| !is_simulated(&state.node)).collect()
     }
 
     /// Where `demo.json` stands.

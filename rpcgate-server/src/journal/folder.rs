@@ -1,6 +1,6 @@
 //! The journal's folder: one process's at a time, and the gateway's identity in it.
 
-use crate::lock::{NotLocked, holder, lock};
+use crate::lock::{NotLocked, holder, lock, unmade};
 use rpcgate_core::journal::GatewayId;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -20,6 +20,14 @@ pub enum JournalError {
         path: String,
         /// The other's process id, where it could write it down.
         pid: Option<u32>,
+    },
+    /// The folder is not there and cannot be made.
+    #[error("journal.dir {path}: {why}")]
+    Unmade {
+        /// The folder.
+        path: String,
+        /// The rest of the sentence.
+        why: String,
     },
     /// The folder, or a file in it that a journal needs, cannot be made, read or written.
     #[error("journal.dir {path}: {file}: {source}")]
@@ -49,6 +57,9 @@ impl Folder {
     pub(super) fn open(path: &Path) -> Result<Folder, JournalError> {
         let lock = lock(path).map_err(|why| match why {
             NotLocked::InUse(pid) => JournalError::InUse { path: path.display().to_string(), pid },
+            NotLocked::Unmade(source) => {
+                JournalError::Unmade { path: path.display().to_string(), why: unmade(path, &source) }
+            }
             NotLocked::Io(file, source) => failed(path, file)(source),
         })?;
         Ok(Folder { path: path.to_owned(), _lock: lock })

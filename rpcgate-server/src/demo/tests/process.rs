@@ -41,6 +41,11 @@ struct Process {
 
 impl Process {
     fn spawn(home: &Path) -> Process {
+        Process::spawn_with(home, "", Stdio::inherit())
+    }
+
+    /// One with more options, that tells what it has to say to people to `told`.
+    fn spawn_with(home: &Path, more: &str, told: Stdio) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([SERVE, "--exact", "--nocapture", "--test-threads=1"]);
         for (name, _) in std::env::vars_os() {
@@ -49,9 +54,9 @@ impl Process {
             }
         }
         command
-            .env(OPTIONS, format!("--dir {DIR} --gateway 127.0.0.1:0 --admin 127.0.0.1:0"))
+            .env(OPTIONS, format!("--dir {DIR} --gateway 127.0.0.1:0 --admin 127.0.0.1:0{more}"))
             .current_dir(home);
-        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(told);
         Process { child: command.spawn().unwrap(), dir: home.join(DIR) }
     }
 
@@ -151,6 +156,27 @@ async fn sigterm_ships_everything_and_a_kill_loses_nothing() {
     assert_eq!(shipped.billable_units % 41, 0, "{shipped:?}");
     let here = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert_eq!(here.collect::<Vec<_>>(), ["here"], "everything is in its folder");
+}
+
+#[tokio::test]
+async fn the_terminal_shows_that_it_starts_and_which_node_of_ones_own_does_not_answer() {
+    let home = tempfile::tempdir().unwrap();
+    let told = home.path().join("told");
+    // Nobody listens on the port of a socket that is gone.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let more = format!(" --node eth=http://u:secret@{gone}");
+    let mut process = Process::spawn_with(home.path(), &more, std::fs::File::create(&told).unwrap().into());
+    let text = || std::fs::read_to_string(&told).unwrap();
+    until("it says that its node is gone", async || {
+        assert_eq!(process.child.try_wait().unwrap(), None, "it did not start: {}", text());
+        text().contains("Calls fail until it does.")
+    })
+    .await;
+    let text = text();
+    assert!(text.contains(&format!("Starting the demo in {DIR}.")), "{text}");
+    assert!(text.contains("/eth: the node http://") && text.contains(&gone.to_string()), "{text}");
+    assert!(!text.contains("secret") && !text.contains("/bsc:"), "{text}");
+    assert!(process.stop().await);
 }
 
 #[tokio::test]

@@ -1,0 +1,93 @@
+//! What a demo tells of nodes that are not simulated: which of them do not answer.
+
+use rpcgate_admin::store::NodeState;
+use std::collections::BTreeMap;
+
+/// Looks in a row, a second apart, for which a node may have said nothing yet.
+const PATIENCE: u32 = 3;
+
+/// Remembers what was told, so that each trouble is told once.
+#[derive(Debug, Default)]
+pub struct NodeWatch {
+    looks: u32,
+    /// By chain and node: the height it had shown before its trouble.
+    troubled: BTreeMap<(String, String), Option<u64>>,
+}
+
+impl NodeWatch {
+    /// Lines on what has changed since the last look.
+    pub fn look(&mut self, nodes: Vec<NodeState>) -> Vec<String> {
+        self.looks = self.looks.saturating_add(1);
+        nodes.into_iter().filter_map(|node| self.line(node)).collect()
+    }
+
+    fn line(&mut self, state: NodeState) -> Option<String> {
+        let NodeState { chain, node, standing, reason, height, .. } = state;
+        let is_well = standing == "well";
+        let name = (chain, node);
+        if let Some(before) = self.troubled.get(&name) {
+            // A node that is left alone for a while looks well until it is asked again: that it is shows by its height.
+            let recovered = is_well && height > *before;
+            return recovered.then(|| {
+                self.troubled.remove(&name);
+                format!("/{}: the node {} answers now.", name.0, name.1)
+            });
+        }
+        let why = match (is_well, height) {
+            (true, Some(_)) => return None,
+            (true, None) if self.looks <= PATIENCE => return None,
+            (true, None) => "it has not answered yet".to_owned(),
+            (false, _) => format!("{standing}, {reason}"),
+        };
+        let line =
+            format!("/{}: the node {} does not answer ({why}). Calls fail until it does.", name.0, name.1);
+        self.troubled.insert(name, height);
+        Some(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(standing: &str, height: Option<u64>) -> Vec<NodeState> {
+        vec![NodeState {
+            chain: "eth".into(),
+            node: "http://n/".into(),
+            priority: 0,
+            standing: standing.into(),
+            reason: "no connection".into(),
+            height,
+            lag: None,
+            latency_micros: 0,
+            in_flight: 0,
+        }]
+    }
+
+    #[test]
+    fn a_trouble_is_told_once_and_so_is_its_end() {
+        let mut watch = NodeWatch::default();
+        assert!(watch.look(state("well", None)).is_empty(), "it was not asked yet");
+        let told = watch.look(state("unreachable", None));
+        assert_eq!(
+            told,
+            [
+                "/eth: the node http://n/ does not answer (unreachable, no connection). Calls fail until it does."
+            ]
+        );
+        for standing in ["unreachable", "well", "silent"] {
+            assert!(watch.look(state(standing, None)).is_empty(), "{standing}");
+        }
+        assert_eq!(watch.look(state("well", Some(7))), ["/eth: the node http://n/ answers now."]);
+        assert!(watch.look(state("well", Some(8))).is_empty());
+        assert_eq!(watch.look(state("silent", Some(8))).len(), 1);
+        assert!(watch.look(state("well", Some(8))).is_empty(), "it was merely not asked again");
+    }
+
+    #[test]
+    fn a_node_that_says_nothing_at_all_is_told_of_after_a_while() {
+        let mut watch = NodeWatch::default();
+        let lines: Vec<_> = (0..5).map(|_| watch.look(state("well", None)).len()).collect();
+        assert_eq!(lines, [0, 0, 0, 1, 0]);
+    }
+}
