@@ -29,7 +29,7 @@ impl Closing {
     }
 
     /// Closes only those of their calls that are meant; `words` say which, as "with `url`". The methods must be marked
-    /// [`Flags::COMMANDS`], which [`mark`] does for those of a table.
+    /// [`Flags::COMMANDS`]; a table of the family marks its own.
     #[must_use]
     pub const fn only(mut self, words: &'static str, is_meant: fn(&CallView<'_>) -> bool) -> Self {
         self.only = Some(Only { words, is_meant });
