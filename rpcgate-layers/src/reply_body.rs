@@ -101,6 +101,15 @@ fn close(account: &mut Option<Box<Tally>>, sent: u64, fault: Option<Fault>) {
     }
 }
 
+impl Drop for ReplyBody {
+    /// A client that leaves is recorded with what it was given until then.
+    fn drop(&mut self) {
+        if let Content::Flowing { account, sent, .. } = &mut self.0 {
+            close(account, *sent, None);
+        }
+    }
+}
+
 impl Body for ReplyBody {
     type Data = Bytes;
     type Error = Fault;
@@ -202,6 +211,7 @@ mod tests {
         assert!(body.frame().await.is_some());
         assert!(desk.ledger.records().is_empty());
         drop(body);
-        assert_eq!(desk.ledger.records()[0].lines[0].cu, 75);
+        let line = &desk.ledger.records()[0].lines[0];
+        assert_eq!((line.cu, line.bytes_out), (75, 3), "and recorded with what it was given");
     }
 }

@@ -124,6 +124,7 @@ pub(crate) fn parts(
             bytes: size(limits.body),
             patience: limits.body_grace,
             pace: size(limits.body_rate),
+            whole: limits.body_timeout,
         },
         envelope: envelope::Limits::default(),
         batch: config.plans.batch_counts,

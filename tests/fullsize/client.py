@@ -16,14 +16,14 @@ MIB = 1 << 20
 class Connection:
     """A connection that is kept."""
 
-    def __init__(self, port):
-        self.port = port
+    def __init__(self, port, tls=None):
+        self.port, self.tls = port, tls
         self.reader = self.writer = None
 
     async def exchange(self, head, body):
         """The answer to a request of these lines, which lack the length of the body."""
         if self.writer is None:
-            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=80 * MIB)
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=80 * MIB, ssl=self.tls)
         try:
             self.writer.write(f"{head}\r\nhost: h\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
             await self.writer.drain()
@@ -54,7 +54,7 @@ class Client(Connection):
     """A caller of the gateway, with a key of this name or text."""
 
     def __init__(self, gateway, key="one", chain="eth"):
-        super().__init__(gateway.port)
+        super().__init__(gateway.port, gateway.tls)
         self.gateway, self.key, self.chain = gateway, KEYS.get(key, key), chain
         self.id = 1_000
 

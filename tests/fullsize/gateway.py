@@ -5,6 +5,7 @@ import atexit
 import os
 import pathlib
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -22,12 +23,21 @@ class NotStarted(Exception):
 class Gateway:
     """The program under test, with a configuration of its own, in a folder of its own."""
 
-    def __init__(self, run, lines, log="warn", ceiling=10**12, journal="", folder=None, env=None, database=None, redis="", secret=""):
+    def __init__(self, run, lines, log="warn", ceiling=10**12, journal="", folder=None, env=None, database=None, redis="", secret="", tls=False):
         self.program, self.lines, self.level, self.env = run.program, lines, log, env or {}
         self.ceiling, self.journal, self.redis, self.secret = ceiling, journal, redis, secret
         self.dir = None if folder else tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(folder or self.dir.name)
         self.database = database or run.new_database(self.folder)
+        self.tls = self.certify() if tls else None
+
+    def certify(self):
+        """Makes its certificate: how clients then speak to it."""
+        files = self.folder / "cert.pem", self.folder / "key.pem"
+        subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+        make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+        subprocess.run(make + subject + ["-out", files[0], "-keyout", files[1]], check=True, capture_output=True)
+        return ssl.create_default_context(cafile=files[0])
 
     async def __aenter__(self):
         return await self.start()
@@ -42,9 +52,10 @@ class Gateway:
         plan = "per_minute = 1000000000\nper_hour = 1000000000\nper_day = 1000000000\nheavy_per_minute = 1000000000"
         keys = "".join(f'[keys.{name}]\nkey = "{key}"\n' for name, key in KEYS.items())
         secret = f'key_secret = "{self.secret}"\n' if self.secret else ""
+        tls = f'[gateway.tls]\ncert = "{self.folder}/cert.pem"\nkey = "{self.folder}/key.pem"\n' if self.tls else ""
         redis = f"[redis]\n{self.redis}\n" if self.redis else ""
         return (
-            f'[gateway]\nlisten = "127.0.0.1:{self.port}"\n{secret}[telemetry]\nlog_filter = "{self.level}"\n[plans.enterprise]\n{plan}\n'
+            f'[gateway]\nlisten = "127.0.0.1:{self.port}"\n{secret}{tls}[telemetry]\nlog_filter = "{self.level}"\n[plans.enterprise]\n{plan}\n'
             f'[database]\nurl = "{self.database.url}"\n{redis}[journal]\n{self.journal}\n'
             f'[tenants.default]\nplan = "enterprise"\n[projects.default]\ncu_per_day = {self.ceiling}\n{keys}{self.lines}'
         )
@@ -74,12 +85,12 @@ class Gateway:
 
     async def ready(self):
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls)
             writer.write(b"GET /readyz HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n")
             answer = await reader.read()
             writer.close()
             return answer.startswith(b"HTTP/1.1 200 ")
-        except ConnectionError:
+        except OSError:
             return False
 
     async def reload(self, text):

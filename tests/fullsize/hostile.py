@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import ssl
 import struct
 import tempfile
 import time
@@ -70,7 +71,7 @@ def h2_request(port, key, body):
     def literal(name, value):
         return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
-    fields = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/eth"), (b":authority", b"127.0.0.1:%d" % port), (b"apikey", key.encode())]
+    fields = [(b":method", b"POST"), (b":scheme", b"https"), (b":path", b"/eth"), (b":authority", b"127.0.0.1:%d" % port), (b"apikey", key.encode())]
     head = b"".join(literal(name, value) for name, value in fields)
     settings = struct.pack(">HI", 4, 0)
     return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, settings) + frame(1, 4, 1, head) + frame(0, 1, 1, body)
@@ -84,7 +85,7 @@ async def promise_58(run):
     wait = 30 if run.scale >= 0.2 else 5
     limits = f'[gateway.limits]\nwrite_timeout = "{wait}s"\n'
     call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_getCode", "params": []}).encode()
-    async with Gateway(run, limits + chains(eth=([node], ""))) as gateway:
+    async with Gateway(run, limits + chains(eth=([node], "")), tls=True) as gateway:
         await load(gateway, 1)
         before = gateway.rss()
         for kind in ("HTTP/1.1", "HTTP/2 with a window of zero", "HTTP/1.1, a byte every while"):
@@ -93,6 +94,9 @@ async def promise_58(run):
                 sock = socket.socket()
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 sock.connect(("127.0.0.1", gateway.port))
+                tls = ssl.create_default_context(cafile=gateway.folder / "cert.pem")
+                tls.set_alpn_protocols(["h2" if kind.startswith("HTTP/2") else "http/1.1"])
+                sock = tls.wrap_socket(sock, server_hostname="127.0.0.1")
                 if kind.startswith("HTTP/2"):
                     sock.sendall(h2_request(gateway.port, KEYS["one"], call))
                 else:
@@ -109,7 +113,7 @@ async def promise_58(run):
                         try:
                             sock.recv(1)
                         except OSError:
-                            pass
+                            pass  # nothing to read, or cut
             run.say(58, f"calls of another key that failed beside {count} readers that stop, {kind}", failed, 0, "")
             run.say(58, "its slowest call", max(latencies), 1.0, "s")
             run.say(58, f"connections that readers still hold after {wait + 12} s, of {count}", held(gateway, sockets), 0, "")

@@ -118,8 +118,12 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// A body may be as slow as it likes for this time.
     pub body_grace: Duration,
-    /// Then it must bring so many bytes a second.
+    /// Then it must bring so many bytes a second. A client must take its answers at the same pace, after the same time.
     pub body_rate: u64,
+    /// A body must have come whole after this time.
+    pub body_timeout: Duration,
+    /// A client that takes no byte of its answer for this time is cut.
+    pub write_timeout: Duration,
     /// A connection without a request is closed after this time.
     pub idle_timeout: Duration,
 }
@@ -135,6 +139,8 @@ impl Default for Limits {
             header_timeout: 10 * SECOND,
             body_grace: 10 * SECOND,
             body_rate: KIB,
+            body_timeout: 60 * SECOND,
+            write_timeout: 30 * SECOND,
             idle_timeout: 75 * SECOND,
         }
     }
@@ -150,6 +156,8 @@ impl Table for Limits {
         f.duration("header_timeout", &mut self.header_timeout, MILLI..=HOUR);
         f.duration("body_grace", &mut self.body_grace, MILLI..=HOUR);
         f.size("body_rate", &mut self.body_rate, 0..=GIB);
+        f.duration("body_timeout", &mut self.body_timeout, MILLI..=HOUR);
+        f.duration("write_timeout", &mut self.write_timeout, MILLI..=HOUR);
         f.duration("idle_timeout", &mut self.idle_timeout, MILLI..=DAY);
         if self.bodies_total < self.body {
             let why = "must not be smaller than gateway.limits.body".into();

@@ -40,6 +40,8 @@ const CHANGED: &[(&str, &str)] = &[
     ("gateway.limits.header_timeout", "5s"),
     ("gateway.limits.body_grace", "5s"),
     ("gateway.limits.body_rate", "2KiB"),
+    ("gateway.limits.body_timeout", "61s"),
+    ("gateway.limits.write_timeout", "31s"),
     ("gateway.limits.idle_timeout", "60s"),
     ("gateway.ws.calls_per_second", "9"),
     ("gateway.ws.ping", "10s"),

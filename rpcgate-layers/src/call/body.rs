@@ -20,11 +20,18 @@ pub struct BodyLimits {
     /// Bytes per second that must come on the average of that time, and then of every half of it anew: a body that
     /// stops is cut, however much of it has come. 1,024 by default.
     pub pace: usize,
+    /// How long a body may take however much of it comes, from when it is first waited for; 60 s by default.
+    pub whole: Duration,
 }
 
 impl Default for BodyLimits {
     fn default() -> Self {
-        BodyLimits { bytes: 5 * 1024 * 1024, patience: Duration::from_secs(10), pace: 1_024 }
+        BodyLimits {
+            bytes: 5 * 1024 * 1024,
+            patience: Duration::from_secs(10),
+            pace: 1_024,
+            whole: Duration::from_secs(60),
+        }
     }
 }
 
@@ -52,6 +59,8 @@ struct Slow {
     /// What had come when this span began.
     before: usize,
     spans: u32,
+    /// How long the spans before it were together.
+    elapsed: Duration,
 }
 
 impl Slow {
@@ -59,12 +68,14 @@ impl Slow {
         loop {
             // The first span is the patience itself, every later one half of it.
             let span = if self.spans == 0 { limits.patience } else { limits.patience / 2 };
+            let span = span.min(limits.whole.saturating_sub(self.elapsed));
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(span)));
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
             let due = span.as_millis() * limits.pace as u128 / 1_000;
-            if ((received - self.before) as u128) < due {
+            self.elapsed += span;
+            if ((received - self.before) as u128) < due || self.elapsed >= limits.whole {
                 return Poll::Ready(());
             }
             (self.before, self.spans, self.timer) = (received, self.spans + 1, None);
@@ -202,6 +213,16 @@ mod tests {
         let outcome =
             read(pieces(steady, Duration::from_secs(1)), BodyLimits::default(), &mut Held::default()).await;
         assert_eq!(outcome.unwrap().len(), 66_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_fast_enough_has_a_minute_all_the_same() {
+        let piece: &'static str = Box::leak("x".repeat(1_100).into_boxed_str());
+        let endless: &'static [&'static str] = Box::leak(vec![piece; 100].into_boxed_slice());
+        let before = tokio::time::Instant::now();
+        let body = pieces(endless, Duration::from_secs(1));
+        assert_eq!(read(body, BodyLimits::default(), &mut Held::default()).await, Err(Refusal::BodyTooSlow));
+        assert_eq!(before.elapsed().as_secs(), 60);
     }
 
     #[tokio::test(start_paused = true)]

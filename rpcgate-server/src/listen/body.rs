@@ -2,6 +2,7 @@
 //! of our own.
 
 use super::guard::{Busy, Presence};
+use super::stream::{PIECE, Progress};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
@@ -60,12 +61,22 @@ impl Drop for Arriving {
     }
 }
 
+/// What an answer's body has of its connection.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) _busy: Busy,
+    /// Over HTTP/2: how far the stream has come.
+    pub(super) progress: Option<Arc<Progress>>,
+}
+
 pin_project! {
     /// An answer's body. While it lives, its connection is busy.
     pub(super) struct Outgoing<B: Body> {
         #[pin]
         content: Content<B>,
-        busy: Busy,
+        given: Given,
+        // Of a piece that is too large for a stream, what is not yet handed over.
+        rest: Bytes,
     }
 }
 
@@ -80,17 +91,66 @@ pin_project! {
 }
 
 impl<B: Body> Outgoing<B> {
-    pub(super) fn plain(body: B, busy: Busy) -> Self {
-        Outgoing { content: Content::Plain { body }, busy }
+    pub(super) fn plain(body: B, given: Given) -> Self {
+        Self::new(Content::Plain { body }, given)
     }
 
-    pub(super) fn packed(body: Pin<Box<CompressionBody<B>>>, busy: Busy) -> Self {
-        Outgoing { content: Content::Packed { body }, busy }
+    pub(super) fn packed(body: Pin<Box<CompressionBody<B>>>, given: Given) -> Self {
+        Self::new(Content::Packed { body }, given)
     }
 
-    pub(super) fn own(body: Full<Bytes>, busy: Busy) -> Self {
-        Outgoing { content: Content::Own { body }, busy }
+    pub(super) fn own(body: Full<Bytes>, given: Given) -> Self {
+        Self::new(Content::Own { body }, given)
     }
+
+    fn new(content: Content<B>, given: Given) -> Self {
+        if let Some(progress) = &given.progress {
+            progress.offer();
+        }
+        Outgoing { content, given, rest: Bytes::new() }
+    }
+}
+
+type Piece = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
+
+impl<B> Content<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Piece {
+        match self.project() {
+            Projected::Plain { body } => body.poll_frame(cx).map_err(Into::into),
+            Projected::Packed { body } => body.as_mut().poll_frame(cx).map_err(Into::into),
+            Projected::Own { body } => body.poll_frame(cx).map_err(Into::into),
+        }
+    }
+}
+
+/// Hands over no more than a piece at a time, and notes how far it has come.
+fn in_pieces(rest: &mut Bytes, progress: &Progress, next: impl FnOnce() -> Piece) -> Piece {
+    let frame = if rest.is_empty() {
+        match next() {
+            Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                Ok(data) => {
+                    *rest = data;
+                    None
+                }
+                Err(trailers) => Some(Poll::Ready(Some(Ok(trailers)))),
+            },
+            other => Some(other),
+        }
+    } else {
+        None
+    };
+    if let Some(other) = frame {
+        progress.wait();
+        return other;
+    }
+    let piece = rest.split_to(rest.len().min(PIECE));
+    progress.take(piece.len());
+    progress.offer();
+    Poll::Ready(Some(Ok(Frame::data(piece))))
 }
 
 impl<B> Body for Outgoing<B>
@@ -101,23 +161,21 @@ where
     type Data = Bytes;
     type Error = BoxError;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match self.project().content.project() {
-            Projected::Plain { body } => body.poll_frame(cx).map_err(Into::into),
-            Projected::Packed { body } => body.as_mut().poll_frame(cx).map_err(Into::into),
-            Projected::Own { body } => body.poll_frame(cx).map_err(Into::into),
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Piece {
+        let this = self.project();
+        match &this.given.progress {
+            None => this.content.poll(cx),
+            Some(progress) => in_pieces(this.rest, progress, || this.content.poll(cx)),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.content {
+        let is_over = match &self.content {
             Content::Plain { body } => body.is_end_stream(),
             Content::Packed { body } => body.is_end_stream(),
             Content::Own { body } => body.is_end_stream(),
-        }
+        };
+        is_over && self.rest.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {

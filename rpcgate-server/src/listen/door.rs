@@ -1,9 +1,10 @@
 //! The door between a connection and the road.
 
-use super::body::{Arriving, BoxError, Outgoing};
+use super::body::{Arriving, BoxError, Given, Outgoing};
 use super::guard::{Busy, Presence};
 use super::hall::Hall;
 use super::own;
+use super::stream::Progress;
 use bytes::Bytes;
 use http::header::ACCEPT_ENCODING;
 use http::{Request, Response};
@@ -36,14 +37,20 @@ pub(super) struct Door<S> {
     road: Mutex<Packing<S>>,
     hall: Arc<Hall>,
     presence: Arc<Presence>,
+    streams: bool,
 }
 
 impl<S> Door<S> {
+    /// For an HTTP/2 connection, whose requests are streams.
+    pub(super) fn of_streams(road: S, hall: Arc<Hall>, presence: Arc<Presence>) -> Self {
+        Door { streams: true, ..Door::new(road, hall, presence) }
+    }
+
     pub(super) fn new(road: S, hall: Arc<Hall>, presence: Arc<Presence>) -> Self {
         let road = Compression::new(road)
             .quality(CompressionLevel::Fastest)
             .compress_when(SizeAbove::new(WORTH.into()));
-        Door { road: Mutex::new(road), hall, presence }
+        Door { road: Mutex::new(road), hall, presence, streams: false }
     }
 }
 
@@ -59,8 +66,9 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Answering<S, B> {
         let busy = Some(self.presence.begin());
+        let progress = self.streams.then(|| self.presence.open());
         if let Some(answer) = own::health(&self.hall, request.method(), request.uri().path()) {
-            return Answering { way: Way::Own { answer: Some(answer) }, busy };
+            return Answering { way: Way::Own { answer: Some(answer) }, busy, progress };
         }
         let request = request.map(|body| Arriving::new(body, self.presence.clone()));
         let packed = request.headers().contains_key(ACCEPT_ENCODING);
@@ -76,7 +84,7 @@ where
                 Way::Plain { future: road.get_mut().call(request) }
             }
         }));
-        Answering { way: way.unwrap_or_else(|_| Way::Own { answer: Some(own::panicked()) }), busy }
+        Answering { way: way.unwrap_or_else(|_| Way::Own { answer: Some(own::panicked()) }), busy, progress }
     }
 }
 
@@ -90,6 +98,7 @@ pin_project! {
         #[pin]
         way: Way<S, B>,
         busy: Option<Busy>,
+        progress: Option<Arc<Progress>>,
     }
 }
 
@@ -127,10 +136,11 @@ where
             // Only a future that is polled beyond its end has none.
             return Poll::Pending;
         };
+        let given = Given { _busy: busy, progress: this.progress.take() };
         Poll::Ready(Ok(match answer {
-            Made::Plain(answer) => answer.map(|body| Outgoing::plain(body, busy)),
-            Made::Packed(answer) => answer.map(|body| Outgoing::packed(body, busy)),
-            Made::Own(answer) => answer.map(|body| Outgoing::own(body, busy)),
+            Made::Plain(answer) => answer.map(|body| Outgoing::plain(body, given)),
+            Made::Packed(answer) => answer.map(|body| Outgoing::packed(body, given)),
+            Made::Own(answer) => answer.map(|body| Outgoing::own(body, given)),
         }))
     }
 }

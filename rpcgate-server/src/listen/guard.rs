@@ -1,11 +1,13 @@
 //! What a connection is doing, noted as its bytes pass: nothing, sending a head, or waiting for an answer.
 
+use super::stream::Progress;
 use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -18,6 +20,13 @@ pub(super) struct Presence {
     wrote: AtomicBool,
     unread: AtomicBool,
     lingering: AtomicBool,
+    /// Whether the socket takes no more bytes for now, and how many it has taken.
+    blocked: AtomicBool,
+    taken: AtomicU64,
+    /// Whether a stream was reset because its answer was not taken, and no request has come since.
+    reset: AtomicBool,
+    /// The stream that is being opened, over HTTP/2.
+    opened: Mutex<Option<Arc<Progress>>>,
     waker: AtomicWaker,
 }
 
@@ -57,8 +66,36 @@ impl Presence {
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         self.head.store(false, Relaxed);
         self.unread.store(false, Relaxed);
+        self.reset.store(false, Relaxed);
         self.calls.fetch_add(1, Relaxed);
         Busy(self.clone())
+    }
+
+    /// Whether the client is waited for, and how many bytes it has taken.
+    pub(super) fn taken(&self) -> (bool, u64) {
+        (self.blocked.load(Relaxed), self.taken.load(Relaxed))
+    }
+
+    /// A stream is opened; its task takes the progress along.
+    pub(super) fn open(&self) -> Arc<Progress> {
+        let progress = Arc::<Progress>::default();
+        *self.opened.lock() = Some(progress.clone());
+        progress
+    }
+
+    /// The progress of the stream that was opened last, once.
+    pub(super) fn take_opened(&self) -> Option<Arc<Progress>> {
+        self.opened.lock().take()
+    }
+
+    /// A stream is reset because its answer was not taken.
+    pub(super) fn reset(&self) {
+        self.reset.store(true, Relaxed);
+    }
+
+    /// Whether the last thing that happened is that a stream was reset.
+    pub(super) fn was_reset(&self) -> bool {
+        self.reset.load(Relaxed)
     }
 
     /// The body of a request was not read to its end.
@@ -122,8 +159,16 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
 
 impl<T: AsyncWrite + Unpin> Guarded<T> {
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(1..)) = result {
-            self.presence.wrote.store(true, Relaxed);
+        let presence = &self.presence;
+        match result {
+            Poll::Ready(Ok(bytes @ 1..)) => {
+                // Frames are written for the connection's own sake too: only an answer shows that it is not idle.
+                presence.wrote.store(self.heads, Relaxed);
+                presence.taken.store(presence.taken.load(Relaxed) + bytes as u64, Relaxed);
+                presence.blocked.store(false, Relaxed);
+            }
+            Poll::Pending => presence.blocked.store(true, Relaxed),
+            Poll::Ready(_) => {}
         }
         result
     }
@@ -149,7 +194,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
+        let result = Pin::new(&mut self.inner).poll_flush(cx);
+        self.presence.blocked.store(result.is_pending(), Relaxed);
+        result
     }
 
     /// Closes our side. If the client is not done sending, its side is read until it is: closed at once, with bytes

@@ -2,9 +2,11 @@
 
 use super::body::{Arriving, BoxError};
 use super::door::Door;
-use super::guard::Guarded;
+use super::guard::{Guarded, Presence};
 use super::hall::{Guest, Hall};
 use super::own;
+use super::reader::ReadPace;
+use super::stream::Streams;
 use super::tls::{Certificate, H2};
 use super::visit::{End, Patience, Serve, Visit};
 use crate::assemble::size;
@@ -12,7 +14,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rpcgate_core::config::Limits;
 use rpcgate_layers::gather::Gather;
 use std::collections::VecDeque;
@@ -56,7 +58,15 @@ impl Bounds {
             connections,
             head: size(limits.headers).saturating_add(size(limits.uri)).saturating_add(framing),
             fields: limits.header_count as usize,
-            patience: Patience { head: limits.header_timeout, idle: limits.idle_timeout },
+            patience: Patience {
+                head: limits.header_timeout,
+                idle: limits.idle_timeout,
+                reading: ReadPace {
+                    timeout: limits.write_timeout,
+                    grace: limits.body_grace,
+                    rate: limits.body_rate,
+                },
+            },
         }
     }
 
@@ -71,8 +81,8 @@ impl Bounds {
         builder
     }
 
-    fn http2(&self) -> http2::Builder<TokioExecutor> {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
+    fn http2(&self, presence: &Arc<Presence>) -> http2::Builder<Streams> {
+        let mut builder = http2::Builder::new(Streams::new(presence.clone(), self.patience.reading));
         let fields = u32::try_from(self.fields).unwrap_or(u32::MAX);
         // RFC 9113, section 6.5.2: each field counts for 32 bytes more than it has.
         let head = u32::try_from(self.head).unwrap_or(u32::MAX).saturating_add(fields.saturating_mul(32));
@@ -198,9 +208,7 @@ where
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };
     if stream.get_ref().1.alpn_protocol() == Some(H2) {
-        let io = TokioIo::new(Guarded::http2(stream, guest.presence.clone()));
-        let door = Door::new(road, guest.hall.clone(), guest.presence.clone());
-        end(visit(bounds.http2().serve_connection(io, door), guest, bounds).await);
+        end(http2(stream, road, guest, bounds).await);
     } else {
         end(http1(stream, road, guest, bounds).await);
     }
@@ -218,6 +226,20 @@ where
     visit(bounds.http1().serve_connection(io, door), guest, bounds).await
 }
 
+async fn http2<T, S, B>(stream: T, road: S, guest: Guest, bounds: &Bounds) -> End
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError> + Send,
+{
+    let io = TokioIo::new(Guarded::http2(stream, guest.presence.clone()));
+    let door = Door::of_streams(road, guest.hall.clone(), guest.presence.clone());
+    let connection = bounds.http2(&guest.presence).serve_connection(io, door);
+    visit(connection, guest, bounds).await
+}
+
 async fn visit<C: Serve>(connection: C, guest: Guest, bounds: &Bounds) -> End {
     Visit::new(connection, guest, bounds.patience).await
 }
@@ -227,6 +249,7 @@ fn end(end: End) {
     match end {
         End::Done(Ok(())) | End::Idle => {}
         End::Done(Err(error)) => tracing::debug!(%error, "connection failed"),
+        End::SlowReader => tracing::debug!("connection cut: its client took its answer too slowly"),
         End::SlowHead => tracing::debug!("connection closed: its head came too slowly"),
         End::Cut => tracing::debug!("connection cut"),
     }

@@ -6,6 +6,8 @@ mod guard;
 mod hall;
 pub(crate) mod http;
 mod own;
+mod reader;
+mod stream;
 pub mod tls;
 mod visit;
 

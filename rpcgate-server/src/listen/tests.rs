@@ -1,6 +1,8 @@
 use super::*;
+use futures_util::StreamExt;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use http_body_util::{BodyExt, Empty, Full};
+use hyper_util::rt::TokioExecutor;
 use rpcgate_core::seam::ledger::Ledger;
 use rpcgate_core::seam::ledger::{MemoryLedger, Record};
 use rustls::pki_types::ServerName;
@@ -128,23 +130,149 @@ async fn whoever_waits_for_an_answer_is_not_cut() {
     answer(&mut client, "at last").await;
 }
 
+const LONG: usize = 1_000_000;
+
+async fn long(_: Request<Arriving>) -> Answer {
+    Ok(Response::new(Full::from(vec![b'x'; LONG])))
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_is_served_as_long_as_it_reads() {
-    let road = tower::service_fn(async |_: Request<Arriving>| -> Answer {
-        Ok(Response::new(Full::from(vec![b'x'; 16_000])))
-    });
     let hall = hall();
-    let mut client = served(road, &hall, 1_000);
+    let mut client = served(tower::service_fn(long), &hall, 10_000);
     client.write_all(REQUEST).await.unwrap();
     let mut got = 0;
-    let mut piece = [0; 1_000];
-    while got < 10_000 {
-        sleep(Duration::from_secs(60)).await;
+    let mut piece = [0; 10_000];
+    while got < 500_000 {
+        sleep(Duration::from_secs(4)).await;
         got += client.read(&mut piece).await.unwrap();
     }
     assert_eq!(hall.open(), 1);
-    sleep(Duration::from_secs(160)).await;
+    sleep(Duration::from_secs(29)).await;
+    assert_eq!(hall.open(), 1);
+    sleep(Duration::from_secs(2)).await;
     assert_eq!(hall.open(), 0, "it does not read any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_takes_a_byte_now_and_then_is_cut() {
+    for (every, bytes) in [(20, 1), (5, 4_000)] {
+        let hall = hall();
+        let mut client = served(tower::service_fn(long), &hall, 1_000);
+        client.write_all(REQUEST).await.unwrap();
+        let start = Instant::now();
+        let mut piece = vec![0; bytes];
+        while hall.open() > 0 && start.elapsed() < Duration::from_secs(600) {
+            sleep(Duration::from_secs(every)).await;
+            let _ = client.read(&mut piece).await;
+        }
+        assert!(start.elapsed() < Duration::from_secs(31), "{bytes} bytes every {every} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_stops_leaves_no_call_behind() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    struct Slot(Arc<AtomicUsize>);
+    impl Drop for Slot {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    let hall = hall();
+    let slots = ended.clone();
+    let road = tower::service_fn(move |_: Request<Arriving>| {
+        let slot = Slot(slots.clone());
+        async move {
+            let pieces = futures_util::stream::iter(0..1_000).map(move |_| {
+                let _ = &slot;
+                Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(vec![b'x'; 1_000])))
+            });
+            Ok::<_, Infallible>(Response::new(http_body_util::StreamBody::new(pieces)))
+        }
+    });
+    let (mut client, server) = duplex(1_000);
+    let (guest, bounds) = (hall.enter(), Bounds::new(&Limits::default(), 8));
+    let connection = tokio::spawn(async move { http1(server, road, guest, &bounds).await });
+    client.write_all(REQUEST).await.unwrap();
+    assert!(matches!(connection.await, Ok(End::SlowReader)));
+    assert_eq!((ended.load(SeqCst), hall.open()), (1, 0));
+}
+
+/// A client of HTTP/2 whose streams take so many bytes ahead, and its connection.
+async fn client_of_streams<S>(
+    road: S,
+    hall: &Arc<Hall>,
+    window: u32,
+) -> hyper::client::conn::http2::SendRequest<Full<Bytes>>
+where
+    S: Service<Request<Arriving>, Response = Response<Full<Bytes>>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
+    S::Future: Send,
+{
+    let (client, server) = duplex(64 << 10);
+    let guest = hall.enter();
+    let bounds = Bounds::new(&Limits::default(), 8);
+    hall.run(async move { end(http2(server, road, guest, &bounds).await) });
+    let (send, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(window)
+        .keep_alive_interval(Duration::from_secs(10))
+        .keep_alive_while_idle(true)
+        .handshake(TokioIo::new(client))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    send
+}
+
+fn asking(path: &str) -> Request<Full<Bytes>> {
+    Request::get(format!("http://localhost{path}")).body(Full::default()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_whose_window_stays_shut_is_reset_and_its_neighbours_go_on() {
+    let hall = hall();
+    let road = tower::service_fn(async |request: Request<Arriving>| match request.uri().path() {
+        "/long" => long(request).await,
+        _ => hello(request).await,
+    });
+    let mut send = client_of_streams(road, &hall, 8_000).await;
+    let stopped = send.send_request(asking("/long")).await.unwrap();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(60) {
+        sleep(Duration::from_secs(1)).await;
+        let other = send.send_request(asking("/hello")).await.unwrap();
+        assert_eq!(other.into_body().collect().await.unwrap().to_bytes(), "hello");
+    }
+    let error = stopped.into_body().collect().await.unwrap_err();
+    assert!(error.to_string().contains("error reading a body"), "{error}");
+    let mut read = send.send_request(asking("/long")).await.unwrap().into_body();
+    let mut got = 0;
+    while let Some(frame) = read.frame().await {
+        got += frame.unwrap().into_data().map_or(0, |data| data.len());
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(got, LONG, "a slow one is served whole");
+    let _stopped = send.send_request(asking("/long")).await.unwrap();
+    sleep(Duration::from_secs(15)).await;
+    assert_eq!(hall.open(), 1);
+    sleep(Duration::from_secs(17)).await;
+    assert_eq!(hall.open(), 0, "where that was all, the connection is closed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_only_pings_is_idle() {
+    let hall = hall();
+    let mut send = client_of_streams(tower::service_fn(hello), &hall, 1_000).await;
+    let answer = send.send_request(asking("/")).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+    sleep(Duration::from_secs(70)).await;
+    assert_eq!(hall.open(), 1);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(hall.open(), 0);
 }
 
 #[tokio::test]

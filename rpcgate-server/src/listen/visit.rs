@@ -2,6 +2,7 @@
 
 use super::guard::Phase;
 use super::hall::Guest;
+use super::reader::{ReadPace, Stall};
 use hyper::body::{Body, Incoming};
 use hyper::rt::bounds::Http2ServerConnExec;
 use hyper::rt::{Read, Write};
@@ -23,7 +24,12 @@ pub(super) struct Patience {
     pub(super) head: Duration,
     /// For nothing at all: no request, and no byte of the last answer taken.
     pub(super) idle: Duration,
+    /// For an answer that it has been given.
+    pub(super) reading: ReadPace,
 }
+
+/// How long a connection may be idle after its client did not take an answer, and that stream was reset.
+const AFTER_RESET: Duration = Duration::from_secs(1);
 
 /// How long a client that was refused half-way may go on sending before its connection is closed for good.
 const LINGER: Duration = Duration::from_secs(10);
@@ -74,6 +80,8 @@ pub(super) enum End {
     Idle,
     /// A head did not come to its end.
     SlowHead,
+    /// An answer was not taken, or too slowly.
+    SlowReader,
     /// The gateway could not wait any longer.
     Cut,
 }
@@ -91,6 +99,7 @@ pin_project! {
         patience: Patience,
         phase: Phase,
         since: Instant,
+        stall: Stall,
         #[pin]
         alarm: Sleep,
         // Who is woken by the alarm, and by the hall unless that was told to close.
@@ -108,6 +117,7 @@ impl<C: Serve> Visit<C> {
             patience,
             phase: Phase::Idle,
             since: Instant::now(),
+            stall: Stall::default(),
             alarm: sleep(first),
             woken: None,
             leaving: false,
@@ -149,13 +159,23 @@ impl<C: Serve> Future for Visit<C> {
                 *this.since = Instant::now();
             }
         }
+        let (is_blocked, taken) = presence.taken();
+        this.stall.note(is_blocked, taken);
+        let slow_reader = this.stall.deadline(&this.patience.reading);
+        if slow_reader.is_none() && phase != Phase::Busy {
+            this.stall.clear(taken);
+        }
         let deadline = match phase {
             Phase::Busy => None,
+            Phase::Idle if presence.was_reset() => Some(*this.since + AFTER_RESET),
             Phase::Idle => Some(*this.since + this.patience.idle),
             Phase::Head => Some(*this.since + this.patience.head),
             Phase::Lingering if *this.leaving => Some(*this.since + LAST_LINGER),
             Phase::Lingering => Some(*this.since + LINGER),
         };
+        // Whoever takes its answer is not idle.
+        let deadline =
+            if phase == Phase::Idle { slow_reader.or(deadline) } else { earliest(deadline, slow_reader) };
         let is_sooner = deadline.filter(|deadline| *deadline < this.alarm.deadline());
         if let Some(deadline) = is_sooner {
             this.alarm.as_mut().reset(deadline);
@@ -173,6 +193,9 @@ impl<C: Serve> Future for Visit<C> {
                 return Poll::Pending;
             }
             let now = Instant::now();
+            if slow_reader.is_some_and(|deadline| deadline <= now) {
+                return Poll::Ready(End::SlowReader);
+            }
             match (deadline, phase) {
                 (None, _) => this.alarm.as_mut().reset(now + this.patience.idle),
                 (Some(deadline), _) if now < deadline => this.alarm.as_mut().reset(deadline),
@@ -191,6 +214,13 @@ impl<C: Serve> Future for Visit<C> {
     }
 }
 
+fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::hall::Hall;
@@ -199,7 +229,11 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
 
-    const PATIENCE: Patience = Patience { head: Duration::from_secs(10), idle: Duration::from_secs(60) };
+    const PATIENCE: Patience = Patience {
+        head: Duration::from_secs(10),
+        idle: Duration::from_secs(60),
+        reading: ReadPace { timeout: Duration::from_secs(30), grace: Duration::from_secs(10), rate: 1_024 },
+    };
 
     /// A connection on which nothing ever comes, and which uses up its task's turn at first where it is `greedy`.
     struct Silent {

@@ -1,0 +1,153 @@
+//! How fast a client takes its answers: a client that stops, or nearly so, is cut, because a place among the chain's
+//! calls, a connection to a node and memory wait for it.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How slowly a client may take an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ReadPace {
+    /// How long it may take no byte at all.
+    pub(super) timeout: Duration,
+    /// How long it may be slower than `rate`.
+    pub(super) grace: Duration,
+    /// Bytes a second, on the mean of the time in which it was waited for.
+    pub(super) rate: u64,
+}
+
+/// The time in which a client was waited for since its answer began. The time that a node takes does not count.
+#[derive(Debug, Default)]
+pub(super) struct Stall {
+    /// Bytes it had taken when its answer began.
+    first: u64,
+    current: Option<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    /// Since when it is waited for now.
+    blocked: Option<Instant>,
+    /// How long it was waited for before.
+    waited: Duration,
+    /// When it last took a byte.
+    progress: Instant,
+    /// Bytes it had taken when this was last looked at.
+    last: u64,
+}
+
+impl Stall {
+    /// Notes whether the client is waited for, and how many bytes it has taken in all. The time is asked only when that
+    /// matters.
+    pub(super) fn note(&mut self, is_blocked: bool, taken: u64) {
+        if !is_blocked && self.current.as_ref().is_none_or(|current| current.blocked.is_none()) {
+            return;
+        }
+        let now = Instant::now();
+        let current = self.current.get_or_insert(Current {
+            blocked: None,
+            waited: Duration::ZERO,
+            progress: now,
+            last: taken,
+        });
+        if taken != current.last {
+            (current.last, current.progress) = (taken, now);
+        }
+        match (current.blocked, is_blocked) {
+            (None, true) => {
+                // Until now it was not its turn.
+                current.progress = now;
+                current.blocked = Some(now);
+            }
+            (Some(since), false) => {
+                current.waited += now - since;
+                current.blocked = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// An answer has been taken whole, with so many bytes in all: what follows is measured anew.
+    pub(super) fn clear(&mut self, taken: u64) {
+        *self = Stall { first: taken, current: None };
+    }
+
+    /// When the client will have been too slow if it takes nothing more; `None` while it is not waited for.
+    pub(super) fn deadline(&self, pace: &ReadPace) -> Option<Instant> {
+        let current = self.current.as_ref()?;
+        let since = current.blocked?;
+        let earned = current
+            .last
+            .saturating_sub(self.first)
+            .checked_div(pace.rate)
+            .map_or(Duration::MAX, Duration::from_secs);
+        let left = pace.grace.max(earned).saturating_sub(current.waited);
+        let by_mean = since.checked_add(left);
+        let by_progress = current.progress + pace.timeout;
+        Some(by_mean.map_or(by_progress, |by_mean| by_mean.min(by_progress)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::advance;
+
+    const PACE: ReadPace =
+        ReadPace { timeout: Duration::from_secs(30), grace: Duration::from_secs(10), rate: 1_024 };
+
+    fn left(stall: &Stall) -> Option<u64> {
+        stall.deadline(&PACE).map(|at| (at - Instant::now()).as_secs())
+    }
+
+    async fn pass(secs: u64) {
+        advance(Duration::from_secs(secs)).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_has_the_grace_and_one_that_took_much_the_timeout() {
+        let mut stall = Stall::default();
+        stall.clear(10);
+        stall.note(false, 10);
+        assert_eq!(left(&stall), None);
+        stall.note(true, 10);
+        assert_eq!(left(&stall), Some(10));
+        pass(4).await;
+        stall.note(true, 10 + 1_000 * 1_024);
+        assert_eq!(left(&stall), Some(30));
+        pass(29).await;
+        assert_eq!(left(&stall), Some(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_byte_now_and_then_is_too_slow_on_the_mean() {
+        let mut stall = Stall::default();
+        stall.note(true, 0);
+        for byte in 1..=9 {
+            pass(1).await;
+            stall.note(true, byte);
+        }
+        assert_eq!(left(&stall), Some(1));
+        let mut steady = Stall::default();
+        steady.note(true, 0);
+        for second in 1..=100 {
+            pass(1).await;
+            steady.note(true, second * 2_048);
+            assert!(left(&steady).is_some_and(|left| left > 0), "{second}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_that_a_node_takes_does_not_count() {
+        let mut stall = Stall::default();
+        stall.note(true, 0);
+        pass(5).await;
+        stall.note(false, 100);
+        pass(500).await;
+        assert_eq!(left(&stall), None);
+        stall.note(true, 100);
+        assert_eq!(left(&stall), Some(5), "what it was waited for before counts");
+        stall.clear(100);
+        stall.note(true, 100);
+        assert_eq!(left(&stall), Some(10));
+    }
+}
