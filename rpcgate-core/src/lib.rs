@@ -27,6 +27,7 @@ pub mod safeguard;
 pub mod seam;
 pub mod secret;
 pub mod sharded;
+pub mod share;
 pub mod tally;
 #[cfg(any(test, feature = "suite"))]
 pub mod toy;

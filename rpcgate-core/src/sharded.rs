@@ -40,6 +40,20 @@ impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
         act(self.shard(key).lock().values.entry(key).or_default())
     }
 
+    /// The same as [`with`](Sharded::with) for values that come back to what they began as, and then are forgotten.
+    pub fn with_rest<T>(&self, key: K, act: impl FnOnce(&mut V) -> T) -> T
+    where
+        V: PartialEq,
+    {
+        let mut shard = self.shard(key).lock();
+        let value = shard.values.entry(key).or_default();
+        let done = act(value);
+        if *value == V::default() {
+            shard.values.remove(&key);
+        }
+        done
+    }
+
     /// The same as [`with`](Sharded::with) for values that end by themselves: the first call of an `epoch`, which only
     /// grows, at a part of the map first forgets what `keep` does not want there. So the map stays as small as what
     /// matters although nobody sweeps it. Both functions must not come back to this map.

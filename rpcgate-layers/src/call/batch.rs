@@ -123,7 +123,7 @@ where
     fn call(&mut self, known: Known<B>) -> Self::Future {
         let Known { request, aim, mut tally } = known;
         if let Some(room) = &self.layer.room {
-            tally.room = Held::of(room.clone());
+            tally.room = Held::of_project(room.clone(), tally.caller.project);
         }
         let (want, body) = match aim {
             Aim::JsonRpc => (Want::Envelopes, request.into_body()),

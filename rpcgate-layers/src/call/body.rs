@@ -110,7 +110,10 @@ impl<B: Body<Data = Bytes>> Reading<B> {
                     if received > this.limits.bytes {
                         return Poll::Ready(Err(Refusal::BodyTooLarge));
                     }
-                    if held.take(COPIES * data.len()).is_err() {
+                    let (room, is_whole) =
+                        (COPIES * data.len(), received == data.len() && this.body.is_end_stream());
+                    let taken = if is_whole { held.take_whole(room) } else { held.take(room) };
+                    if taken.is_err() {
                         return Poll::Ready(Err(Refusal::Overloaded));
                     }
                     if received == data.len() {

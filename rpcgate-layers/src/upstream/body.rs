@@ -2,6 +2,7 @@
 
 use super::connect::Conn;
 use super::node::Node;
+use super::slots::Slot;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -17,25 +18,32 @@ use tokio::time::{Instant, Sleep};
 
 /// What follows the prefix of a larger answer, as it comes from the node.
 ///
-/// It ends cleanly only if the node said where the body ends and all of it came. If it breaks, or nothing comes while
-/// somebody waits for as long as a whole call may take, its last item is an error. Trailers are left out.
+/// It ends cleanly only if the node said where the body ends and all of it came. If it breaks, or the node is waited for
+/// longer than a whole call may take and 1 s for each 64 KiB that have come, its last item is an error. Trailers are left
+/// out.
 pub struct NodeBody {
     incoming: Incoming,
     /// `None` once the body has ended, one way or the other.
     open: Option<Open>,
+    /// How much longer it may be waited for.
     patience: Duration,
     sleep: Pin<Box<Sleep>>,
-    waiting: bool,
+    /// Since when it is.
+    waiting: Option<Instant>,
 }
+
+/// Bytes a second: a node that is slower keeps its call's place and connection no longer than a whole call may take.
+const RATE: u64 = 64 << 10;
 
 struct Open {
     conn: Box<Conn>,
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
-    _flights: [Flight; 2],
+    _slot: Option<Slot>,
+    _flight: Flight,
 }
 
-/// One call in a count of those under way.
+/// One call in a node's count of those under way.
 pub(super) struct Flight(Arc<AtomicUsize>);
 
 impl Flight {
@@ -56,17 +64,17 @@ impl NodeBody {
         incoming: Incoming,
         conn: Box<Conn>,
         node: Arc<Node>,
-        chain: &Arc<AtomicUsize>,
+        slot: Option<Slot>,
         clock: Arc<dyn Clock>,
         patience: Duration,
     ) -> Self {
-        let flights = [Flight::begin(chain), Flight::begin(&node.in_flight)];
+        let flight = Flight::begin(&node.in_flight);
         let mut body = NodeBody {
             incoming,
-            open: Some(Open { conn, node, clock, _flights: flights }),
+            open: Some(Open { conn, node, clock, _slot: slot, _flight: flight }),
             patience,
             sleep: Box::pin(tokio::time::sleep(patience)),
-            waiting: false,
+            waiting: None,
         };
         if body.incoming.is_end_stream() {
             body.end();
@@ -88,11 +96,20 @@ impl NodeBody {
 
     /// Starts to wait, or goes on waiting. The time that the reader took before does not count.
     fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.waiting {
-            self.waiting = true;
-            self.sleep.as_mut().reset(Instant::now() + self.patience);
+        if self.waiting.is_none() {
+            let now = Instant::now();
+            self.waiting = Some(now);
+            self.sleep.as_mut().reset(now + self.patience);
         }
         self.sleep.as_mut().poll(cx)
+    }
+
+    /// So much came: the node earns time by it.
+    fn came(&mut self, bytes: usize) {
+        if let Some(since) = self.waiting.take() {
+            self.patience = self.patience.saturating_sub(since.elapsed());
+        }
+        self.patience += Duration::from_micros(bytes as u64 * 1_000_000 / RATE);
     }
 }
 
@@ -106,7 +123,7 @@ impl Body for NodeBody {
             let Some(open) = &mut this.open else { return Poll::Ready(None) };
             match open.conn.poll_frame(&mut this.incoming, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    this.waiting = false;
+                    this.came(frame.data_ref().map_or(0, Bytes::len));
                     if !frame.is_data() {
                         continue;
                     }
@@ -236,6 +253,26 @@ mod tests {
         let desk = Desk::with(&[node.url()], limits);
         let (_, rest) = larger(&desk).await;
         assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Timeout)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_gives_a_little_now_and_then_is_waited_for_as_long_as_a_call() {
+        let node = Script::serve(|_, mut wire| async move {
+            wire.request().await;
+            let whole = answer(&text(100_000));
+            wire.write(&whole[..50_000]).await;
+            for byte in 50_000..100_000 {
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                wire.write(&whole[byte..=byte]).await;
+            }
+        })
+        .await;
+        let desk = Desk::new(&[&node]);
+        let (_, rest) = larger(&desk).await;
+        let began = Instant::now();
+        assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Timeout)));
+        let patience = PoolLimits::default().timeout;
+        assert_eq!(began.elapsed().as_secs(), patience.as_secs());
     }
 
     #[tokio::test]

@@ -43,7 +43,9 @@ pub(super) async fn collect(
         let frame = frame.map_err(|_| Fault::sent(Cause::Broken))?;
         // Trailers say nothing that anybody here asks for.
         let Ok(data) = frame.into_data() else { continue };
-        room.take(data.len()).map_err(|_| AskError::Busy)?;
+        let is_whole = matches!(read, Pieces::None) && body.is_end_stream();
+        let taken = if is_whole { room.take_whole(data.len()) } else { room.take(data.len()) };
+        taken.map_err(|_| AskError::Busy)?;
         read.push(data, declared.map_or(0, |length| length.min(limit as u64) as usize));
     }
 }

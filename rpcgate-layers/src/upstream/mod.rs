@@ -39,6 +39,7 @@ mod node;
 mod pool;
 mod rest;
 mod retry;
+mod slots;
 mod standing;
 mod station;
 mod timers;

@@ -10,6 +10,7 @@ use super::decode::{Coding, decode};
 use super::idle::Idle;
 use super::node::{Node, NodeConfig, NodeIndex, NodeView};
 use super::retry::Budget;
+use super::slots::{Slot, Slots};
 use super::timers::Timers;
 use crate::turn::Turn;
 use http::{Method, Response, StatusCode};
@@ -92,7 +93,7 @@ pub struct Pool {
     rotation: Rotation,
     budget: Budget,
     timers: Timers,
-    in_flight: Arc<AtomicUsize>,
+    slots: Arc<Slots>,
     /// Calls that every node takes in one array.
     max_batch: usize,
 }
@@ -106,21 +107,17 @@ struct Trip {
     stale: bool,
     /// The node that has it.
     node: Option<NodeIndex>,
+    /// Its place among the calls under way.
+    slot: Option<Slot>,
 }
 
-/// One call in a count of those under way, for as long as the count is borrowed.
+/// One call in a node's count of those under way, for as long as the count is borrowed.
 struct Under<'a>(&'a AtomicUsize);
 
 impl<'a> Under<'a> {
     fn way(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Relaxed);
         Under(count)
-    }
-
-    fn limited(count: &'a AtomicUsize, limit: usize) -> Option<Self> {
-        // Counted first and looked at second, so that two calls cannot both take the last place.
-        let under = Under(count);
-        (count.fetch_add(1, Relaxed) < limit).then_some(under)
     }
 }
 
@@ -147,11 +144,11 @@ impl Pool {
             max_batch,
             timers: Timers::default(),
             nodes: nodes.into_iter().enumerate().map(node).collect(),
+            slots: Slots::new(limits.in_flight),
             limits,
             rotation: Rotation::default(),
             budget: Budget::new(clock.elapsed()),
             clock,
-            in_flight: Arc::default(),
         })
     }
 
@@ -178,7 +175,7 @@ impl Pool {
 
     /// Calls under way, streamed answers included.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.load(Relaxed)
+        self.slots.taken()
     }
 
     /// Closes connections that have waited too long. [`watch_head`](super::watch_head) does it with every probe;
@@ -191,12 +188,13 @@ impl Pool {
     /// Asks one of the nodes. What is collected of the answer takes its place in `room`.
     ///
     /// # Errors
-    /// [`AskError::Busy`] beyond [`PoolLimits::in_flight`] or if `room` is full, else the [`Fault`] of the last try;
+    /// [`AskError::Busy`] beyond [`PoolLimits::in_flight`], beyond the part of it that the project of `room` may have, or
+    /// if `room` is full, else the [`Fault`] of the last try;
     /// it says `sent` if a byte may have reached a node in any of them.
     pub async fn ask(&self, ask: &Ask, room: &mut Held) -> Result<NodeAnswer, AskError> {
-        let _under = Under::limited(&self.in_flight, self.limits.in_flight).ok_or(AskError::Busy)?;
+        let slot = self.slots.take(room.project()).map_err(|_| AskError::Busy)?;
         self.budget.earn();
-        let mut trip = Trip::default();
+        let mut trip = Trip { slot: Some(slot), ..Trip::default() };
         let result = {
             // In a box of its own: two small ones are sooner got and filled than one large one.
             let mut run = Box::pin(self.run(ask, room, &mut trip));
@@ -372,7 +370,7 @@ impl Pool {
         }
         trip.stale = false;
         node.health.reached();
-        self.read(node, ask, room, (conn, began), response).await
+        self.read(node, ask, room, (conn, began, trip), response).await
     }
 
     async fn connect(&self, node: &Node) -> Result<Box<Conn>, Fault> {
@@ -394,7 +392,7 @@ impl Pool {
         node: &Arc<Node>,
         ask: &Ask,
         room: &mut Held,
-        (mut conn, began): (Box<Conn>, Duration),
+        (mut conn, began, trip): (Box<Conn>, Duration, &mut Trip),
         response: Response<Incoming>,
     ) -> Result<NodeAnswer, AskError> {
         let (mut head, mut incoming) = response.into_parts();
@@ -426,7 +424,7 @@ impl Pool {
             Collected::Prefix(_) if !framed => return Err(undecodable.into()),
             Collected::Prefix(prefix) => {
                 let (clock, patience) = (self.clock.clone(), self.limits.timeout);
-                let rest = NodeBody::new(incoming, conn, node.clone(), &self.in_flight, clock, patience);
+                let rest = NodeBody::new(incoming, conn, node.clone(), trip.slot.take(), clock, patience);
                 AnswerBody::Larger { prefix, rest: Box::new(rest) }
             }
         };

@@ -93,6 +93,47 @@ async fn many_large_bodies_at_once_are_bounded_together_and_the_rest_is_told_to_
 }
 
 #[tokio::test]
+async fn slow_uploads_of_one_project_leave_room_for_the_others() {
+    let node = Node::evm().await;
+    let gateway = Setup::of("eth", &node.url())
+        .set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"4MiB\"")
+        .set("projects.other", "tenant = \"default\"")
+        .key("other", "project = \"other\"")
+        .start()
+        .await;
+    let begun = head("content-length: 700000\r\n") + &" ".repeat(600_000);
+    let mut uploads: Vec<_> = (0..12)
+        .map(|_| {
+            let (addr, begun) = (gateway.addr(), begun.clone());
+            tokio::spawn(async move {
+                let mut upload = Connection::open(addr).await.unwrap();
+                // It may be refused before it has written everything.
+                let _ = upload.write(begun.as_bytes()).await;
+                upload.read(false).await
+            })
+        })
+        .collect();
+    until("most of them are refused", || gateway.records().len() >= 10).await;
+    let (body, other) = (sized(200_000), gateway.client_of("other"));
+    for _ in 0..20 {
+        assert_eq!(other.post("eth", body.clone()).await.status, 200);
+    }
+    let mut waiting = 0;
+    for upload in uploads.drain(..) {
+        if !upload.is_finished() {
+            waiting += 1;
+            upload.abort();
+        } else if let Ok(reply) = upload.await.unwrap() {
+            assert_eq!((reply.status, reply.number("retry-after")), (503, 1));
+        }
+    }
+    assert_eq!(waiting, 2, "three quarters of the memory are not more");
+    let client = gateway.client();
+    until("their clients are gone", || gateway.server.connections() == 1).await;
+    assert_eq!(client.post("eth", body).await.status, 200, "what was held is given back");
+}
+
+#[tokio::test]
 async fn answers_of_nodes_take_their_room_too() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())

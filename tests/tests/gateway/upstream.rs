@@ -252,6 +252,34 @@ async fn beyond_the_calls_in_flight_of_a_chain_more_are_refused_and_other_chains
 }
 
 #[tokio::test]
+async fn calls_of_one_project_under_way_leave_places_for_the_others() {
+    let node = Node::utxo().await;
+    let gateway = Setup::of("btc", &node.url())
+        .set("chains.btc", "max_in_flight = 32")
+        .set("projects.other", "tenant = \"default\"")
+        .key("other", "project = \"other\"")
+        .start()
+        .await;
+    node.hold();
+    let call = |name: &str| {
+        let client = gateway.client_of(name);
+        tokio::spawn(async move { client.call("btc", "getdifficulty", "[]").await.status })
+    };
+    let mut calls: Vec<_> = (0..30).map(|_| call("default")).collect();
+    node.got(30).await;
+    let refused = gateway.client().call("btc", "getdifficulty", "[]").await;
+    assert_eq!((refused.status, refused.number("retry-after"), refused.cu()), (503, 1, 0));
+    calls.extend([call("other"), call("other")]);
+    node.got(32).await;
+    assert_eq!(gateway.client_of("other").call("btc", "getdifficulty", "[]").await.status, 503);
+    node.release();
+    for call in calls {
+        assert_eq!(call.await.unwrap(), 200);
+    }
+    assert_eq!(gateway.client().call("btc", "getdifficulty", "[]").await.status, 200);
+}
+
+#[tokio::test]
 async fn an_answer_larger_than_may_be_held_is_a_backend_failure() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())

@@ -1,0 +1,147 @@
+//! How much of what all projects use together one project may hold, so that none can keep the others out.
+
+use crate::caller::ProjectId;
+use crate::sharded::Sharded;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Bytes, places or the like, of which there are so many for all projects together.
+///
+/// A project may always take up to its share while there are any left. It may take more, but then leaves a reserve
+/// for those that hold less than theirs: a project that is alone has nearly everything, and whoever comes next still
+/// finds something.
+///
+/// ```
+/// use rpcgate_core::caller::ProjectId;
+/// use rpcgate_core::share::{Full, Shares};
+///
+/// let places = Shares::new(16).with_share(2).with_reserve(4);
+/// let (one, other) = (ProjectId(1), ProjectId(2));
+/// assert_eq!((places.take_for(one, 12), places.take_for(one, 1)), (Ok(()), Err(Full)));
+/// assert_eq!((places.take_for(other, 2), places.take_for(other, 1)), (Ok(()), Err(Full)));
+/// places.give_for(one, 11);
+/// assert_eq!((places.take_for(other, 1), places.held()), (Ok(()), 4));
+/// ```
+#[derive(Debug)]
+pub struct Shares {
+    limit: usize,
+    share: usize,
+    reserve: usize,
+    held: AtomicUsize,
+    projects: Sharded<ProjectId, usize>,
+}
+
+/// There is nothing left, or nothing for this project.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+impl Shares {
+    /// So many for all projects, of which one may hold all.
+    pub fn new(limit: usize) -> Self {
+        Shares { limit, share: limit, reserve: 0, held: AtomicUsize::new(0), projects: Sharded::default() }
+    }
+
+    /// What a project may hold whoever else wants it.
+    #[must_use]
+    pub fn with_share(mut self, share: usize) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// What is kept for those that hold less than their share.
+    #[must_use]
+    pub fn with_reserve(mut self, reserve: usize) -> Self {
+        self.reserve = reserve;
+        self
+    }
+
+    /// How many are held now.
+    pub fn held(&self) -> usize {
+        self.held.load(Relaxed)
+    }
+
+    /// Takes `count` that are nobody's part.
+    ///
+    /// # Errors
+    /// [`Full`] when there are not so many left; then none is taken.
+    pub fn take(&self, count: usize) -> Result<(), Full> {
+        self.take_before(count).map(drop)
+    }
+
+    /// Takes `count` for a project.
+    ///
+    /// # Errors
+    /// [`Full`] when there are not so many left for it; then none is taken.
+    pub fn take_for(&self, project: ProjectId, count: usize) -> Result<(), Full> {
+        let before = self.take_before(count)?;
+        let leaves_reserve = before.saturating_add(count) <= self.limit.saturating_sub(self.reserve);
+        let taken = self.projects.with_rest(project, |its| {
+            let more = its.saturating_add(count);
+            let is_allowed = leaves_reserve || more <= self.share;
+            if is_allowed {
+                *its = more;
+            }
+            is_allowed
+        });
+        if taken {
+            return Ok(());
+        }
+        self.give(count);
+        Err(Full)
+    }
+
+    /// Gives back `count` that were nobody's part.
+    pub fn give(&self, count: usize) {
+        self.held.fetch_sub(count, Relaxed);
+    }
+
+    /// Gives back `count` of a project's.
+    pub fn give_for(&self, project: ProjectId, count: usize) {
+        self.projects.with_rest(project, |its| *its = its.saturating_sub(count));
+        self.give(count);
+    }
+
+    /// Counted first and looked at second, so that two cannot both take the last: how many were held before.
+    fn take_before(&self, count: usize) -> Result<usize, Full> {
+        let before = self.held.fetch_add(count, Relaxed);
+        if before.saturating_add(count) <= self.limit {
+            return Ok(before);
+        }
+        self.give(count);
+        Err(Full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn whoever_holds_less_than_its_share_finds_the_reserve_and_what_is_given_back_is_forgotten(
+            steps in proptest::collection::vec((0..4_u128, 1..40_usize, any::<bool>()), 1..200)
+        ) {
+            let shares = Shares::new(100).with_share(12).with_reserve(25);
+            let mut model: BTreeMap<u128, usize> = BTreeMap::new();
+            for (project, count, gives) in steps {
+                let all: usize = model.values().sum();
+                let its = model.entry(project).or_default();
+                if gives {
+                    let count = count.min(*its);
+                    shares.give_for(ProjectId(project), count);
+                    *its -= count;
+                } else {
+                    let fits = all + count <= 75 || all + count <= 100 && *its + count <= 12;
+                    prop_assert_eq!(shares.take_for(ProjectId(project), count).is_ok(), fits);
+                    *its += if fits { count } else { 0 };
+                }
+                prop_assert_eq!(shares.held(), model.values().sum::<usize>());
+            }
+            for (project, its) in model {
+                shares.give_for(ProjectId(project), its);
+            }
+            prop_assert!(shares.held() == 0 && shares.projects.is_empty());
+        }
+    }
+}
