@@ -6,7 +6,7 @@ use super::hall::Hall;
 use super::own;
 use super::stream::Progress;
 use bytes::Bytes;
-use http::header::ACCEPT_ENCODING;
+use http::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::Full;
@@ -136,12 +136,17 @@ where
             // Only a future that is polled beyond its end has none.
             return Poll::Pending;
         };
+        let is_last = busy.is_last() && this.progress.is_none();
         let given = Given { _busy: busy, progress: this.progress.take() };
-        Poll::Ready(Ok(match answer {
+        let mut answer = match answer {
             Made::Plain(answer) => answer.map(|body| Outgoing::plain(body, given)),
             Made::Packed(answer) => answer.map(|body| Outgoing::packed(body, given)),
             Made::Own(answer) => answer.map(|body| Outgoing::own(body, given)),
-        }))
+        };
+        if is_last {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Poll::Ready(Ok(answer))
     }
 }
 

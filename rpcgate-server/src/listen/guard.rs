@@ -23,6 +23,8 @@ pub(super) struct Presence {
     /// Whether the socket takes no more bytes for now, and how many it has taken.
     blocked: AtomicBool,
     taken: AtomicU64,
+    /// Whether the gateway leaves: the next answer is to be the last.
+    leaving: AtomicBool,
     /// Whether a stream was reset because its answer was not taken, and no request has come since.
     reset: AtomicBool,
     /// The stream that is being opened, over HTTP/2.
@@ -88,6 +90,11 @@ impl Presence {
         self.opened.lock().take()
     }
 
+    /// The gateway leaves.
+    pub(super) fn leave(&self) {
+        self.leaving.store(true, Relaxed);
+    }
+
     /// A stream is reset because its answer was not taken.
     pub(super) fn reset(&self) {
         self.reset.store(true, Relaxed);
@@ -115,6 +122,13 @@ impl Presence {
 /// A request that is being answered, until the last of its answer was handed over.
 #[derive(Debug)]
 pub(super) struct Busy(Arc<Presence>);
+
+impl Busy {
+    /// Whether its answer is to be the connection's last.
+    pub(super) fn is_last(&self) -> bool {
+        self.0.leaving.load(Relaxed)
+    }
+}
 
 impl Drop for Busy {
     fn drop(&mut self) {

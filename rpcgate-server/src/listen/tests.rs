@@ -456,6 +456,24 @@ async fn closing_lets_calls_finish_and_sends_the_idle_away() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_on_an_open_connection_is_answered_while_the_gateway_leaves() {
+    let hall = hall();
+    let mut kept: Vec<_> = (0..8).map(|_| served(tower::service_fn(hello), &hall, 1 << 16)).collect();
+    for client in &mut kept[1..] {
+        client.write_all(REQUEST).await.unwrap();
+        answer(client, "hello").await;
+    }
+    hall.close();
+    for (number, mut client) in kept.into_iter().enumerate() {
+        client.write_all(REQUEST).await.unwrap();
+        let text = rest(&mut client).await;
+        assert!(text.ends_with("hello") && text.contains("connection: close"), "{number}: {text}");
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(hall.wait(Duration::from_secs(30)).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_not_done_in_time_is_cut() {
     let hall = hall();
     let mut busy = served(tower::service_fn(slow), &hall, 1024);

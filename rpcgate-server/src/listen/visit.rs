@@ -38,8 +38,15 @@ const LINGER: Duration = Duration::from_secs(10);
 /// it up.
 const LAST_LINGER: Duration = Duration::from_secs(1);
 
+/// How long an HTTP/1 connection may be idle while the gateway leaves: closed at once, it would be closed under a
+/// request that is on its way.
+const LAST_IDLE: Duration = Duration::from_secs(1);
+
 /// A connection that can be asked to end.
 pub(super) trait Serve: Future<Output = hyper::Result<()>> {
+    /// Whether the client is told on the connection itself that it ends, and which requests are still answered.
+    const SAYS_GOODBYE: bool;
+
     /// Ends it once what is under way is done.
     fn leave(self: Pin<&mut Self>);
 }
@@ -52,6 +59,8 @@ where
     B: Body + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    const SAYS_GOODBYE: bool = false;
+
     fn leave(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
@@ -66,6 +75,8 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
     E: Http2ServerConnExec<S::Future, B>,
 {
+    const SAYS_GOODBYE: bool = true;
+
     fn leave(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
@@ -142,8 +153,12 @@ impl<C: Serve> Future for Visit<C> {
         }
         if !*this.leaving && this.guest.hall.is_closing() {
             *this.leaving = true;
+            *this.since = Instant::now();
             presence.register(cx.waker());
-            this.connection.as_mut().leave();
+            presence.leave();
+            if C::SAYS_GOODBYE {
+                this.connection.as_mut().leave();
+            }
         }
         if this.guest.hall.is_cutting() {
             return Poll::Ready(End::Cut);
@@ -167,6 +182,7 @@ impl<C: Serve> Future for Visit<C> {
         }
         let deadline = match phase {
             Phase::Busy => None,
+            Phase::Idle if *this.leaving && !C::SAYS_GOODBYE => Some(*this.since + LAST_IDLE),
             Phase::Idle if presence.was_reset() => Some(*this.since + AFTER_RESET),
             Phase::Idle => Some(*this.since + this.patience.idle),
             Phase::Head => Some(*this.since + this.patience.head),
@@ -252,6 +268,8 @@ mod tests {
     }
 
     impl Serve for Silent {
+        const SAYS_GOODBYE: bool = false;
+
         fn leave(self: Pin<&mut Self>) {}
     }
 
