@@ -341,7 +341,9 @@ async fn connect(file: &Path, deadline: Duration, writes: bool) -> Result<Databa
                 .filename(&file)
                 .create_if_missing(false)
                 .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(SqliteSynchronous::Normal)
+                // What was acknowledged survives a loss of power. A shipment of usage too: the gateway removes its
+                // journal after it.
+                .synchronous(SqliteSynchronous::Full)
                 .foreign_keys(true)
                 // SQLite is to give up before we do, so that nobody waits any more when the deadline is over.
                 .busy_timeout(deadline.mul_f32(0.8));

@@ -8,7 +8,7 @@
 use super::error::{StoreError, is_away};
 use super::tls::Wish;
 use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
-use sea_orm::sqlx::{ConnectOptions as _, Connection as _, Error as SqlxError};
+use sea_orm::sqlx::{self, ConnectOptions as _, Connection as _, Error as SqlxError};
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, RuntimeErr, Statement,
 };
@@ -24,6 +24,10 @@ const IDLE: Duration = Duration::from_secs(600);
 
 /// A connection is replaced after so long: by then its host's name may stand for another server.
 const LIFE: Duration = Duration::from_secs(1_800);
+
+/// What is wrong with a server that acknowledges what it may lose.
+const LOSES_COMMITS: &str = "synchronous_commit is off, so what it acknowledges can be lost with the power: set it on, \
+                             with ALTER DATABASE … SET synchronous_commit = on";
 
 /// What programs hold while they write, so that one writes at a time. It is let go only when all see what was written.
 /// The numbers are the server's names for it, of one database; others may use theirs beside.
@@ -114,6 +118,7 @@ impl Server {
                 if let Some(doubt) = self.tls.doubt() {
                     tracing::warn!("{self}: {doubt}");
                 }
+                self.check_durability(&mut connection).await?;
                 // It was good for an answer, and that is there.
                 let _ = connection.close().await;
                 Ok(())
@@ -134,6 +139,21 @@ impl Server {
                 })
             }
         }
+    }
+
+    /// Checks that the server has written down what it acknowledges. Whether its disk has it is a thing of the server
+    /// alone, which is told.
+    async fn check_durability(&self, connection: &mut PgConnection) -> Result<(), StoreError> {
+        const SETTINGS: &str = "SELECT current_setting('synchronous_commit'), current_setting('fsync')";
+        let settings = sqlx::query_as::<_, (String, String)>(SETTINGS).fetch_one(connection).await;
+        let (commit, fsync) = settings.map_err(|error| DbErr::Query(RuntimeErr::SqlxError(error.into())))?;
+        if commit == "off" {
+            return Err(self.wrong(LOSES_COMMITS));
+        }
+        if fsync == "off" {
+            tracing::warn!("{self}: fsync is off: a loss of power can destroy the database");
+        }
+        Ok(())
     }
 
     /// Connections that are made when they are needed: one for writes or some for reads, by which nothing can be

@@ -231,3 +231,27 @@ async fn where_one_is_at_it_another_leaves_it_to_that() {
     assert_eq!(both.await.unwrap(), Some(None), "and writes go on");
     assert_eq!(other.transact_alone(Turn::Retention, nothing).await.unwrap(), Some(()));
 }
+
+#[tokio::test]
+async fn a_server_that_acknowledges_what_it_may_lose_is_refused_at_the_start() {
+    let site = Site::server();
+    let set = async |value: &str| {
+        let pool = Server::parse(site.url()).unwrap().single();
+        let name: String =
+            sea_orm::sqlx::query_scalar("SELECT current_database()").fetch_one(&pool).await.unwrap();
+        let sql = format!("ALTER DATABASE \"{name}\" SET synchronous_commit = {value}");
+        sea_orm::sqlx::raw_sql(sea_orm::sqlx::AssertSqlSafe(sql)).execute(&pool).await.unwrap();
+    };
+    let open = async || {
+        let opened = Database::open::<Management>(&place(site.url()), true, Turn::Management, ENOUGH).await;
+        opened.map(drop)
+    };
+    set("off").await;
+    let refused = open().await.unwrap_err();
+    assert!(matches!(refused, StoreError::Server { .. }), "{refused}");
+    assert!(refused.to_string().contains("ALTER DATABASE … SET synchronous_commit = on"), "{refused}");
+    for durable in ["on", "local", "remote_write", "remote_apply"] {
+        set(durable).await;
+        open().await.unwrap();
+    }
+}

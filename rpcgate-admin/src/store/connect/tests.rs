@@ -214,3 +214,25 @@ async fn readers_cannot_write() {
     assert!(written.await.is_err());
     assert_eq!(switches(&database).await, 0);
 }
+
+#[tokio::test]
+async fn what_was_acknowledged_is_on_the_disk_and_a_copy_of_the_files_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(&place(&dir), DEADLINE).await;
+    for turn in 0..2 {
+        let level = async |transaction: &DatabaseTransaction| {
+            let pragma = sea_orm::Statement::from_string(sea_orm::DbBackend::Sqlite, "PRAGMA synchronous");
+            let row = transaction.query_one_raw(pragma).await?.unwrap();
+            Ok::<_, StoreError>(row.try_get_by_index::<i32>(0)?)
+        };
+        assert_eq!(database.transact(level).await.unwrap(), 2, "FULL");
+        switch(&database, &format!("c{turn}")).await.unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        for file in ["rpcgate.db", "rpcgate.db-wal"] {
+            fs::copy(dir.path().join(file), copy.path().join(file)).unwrap();
+        }
+        assert_eq!(switches(&open(&place(&copy), DEADLINE).await).await, turn + 1);
+        // The connection that takes its place is as careful.
+        database.writer.broken.store(true, Ordering::Release);
+    }
+}
