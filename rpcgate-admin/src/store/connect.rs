@@ -7,7 +7,8 @@
 
 use super::error::{StoreError, is_busy};
 use super::place::{Place, make, wrong};
-use super::server::{Server, Turn};
+use super::queue::Queue;
+use super::server::{self, Server, Turn};
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, IsolationLevel,
@@ -21,6 +22,8 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// How long a call may take.
 pub(super) const DEADLINE: Duration = Duration::from_secs(2);
@@ -52,6 +55,8 @@ struct Line {
     place: Place,
     writes: bool,
     connection: Mutex<DatabaseConnection>,
+    /// Who waits for one of them.
+    queue: Queue,
     /// Another is to take its place. With SQLite, because a transaction on it did not end as it should, or nobody knows.
     /// Where SQLite has undone one by itself, because the disk failed it, the driver takes it for open, and whatever
     /// follows for a part of it that is never committed. With a server, because it did not answer in time.
@@ -64,8 +69,13 @@ impl Line {
             Place::File(file) => patiently(file, deadline, writes).await?,
             Place::Server(server) => server.connections(deadline, writes),
         };
-        let (place, connection) = (place.clone(), Mutex::new(connection));
-        Ok(Arc::new(Line { place, writes, connection, broken: AtomicBool::new(false) }))
+        let connections = match place {
+            _ if writes => 1,
+            Place::File(_) => READERS,
+            Place::Server(_) => server::READERS,
+        };
+        let (place, connection, queue) = (place.clone(), Mutex::new(connection), Queue::new(connections));
+        Ok(Arc::new(Line { place, writes, connection, queue, broken: AtomicBool::new(false) }))
     }
 
     fn connection(&self) -> MutexGuard<'_, DatabaseConnection> {
@@ -103,8 +113,40 @@ impl Line {
     }
 }
 
-/// Says that the connection is broken, unless the transaction on it is known to have ended.
-struct Doubt<'a>(&'a AtomicBool);
+/// One of a line's connections, which a call has.
+struct Lent {
+    line: Arc<Line>,
+    deadline: Duration,
+    /// None when the call has ended.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Lent {
+    fn give_back(mut self) {
+        self.place = None;
+    }
+}
+
+impl Drop for Lent {
+    /// The call was given up before its end. A server goes on with a statement that nobody waits for, so the connection
+    /// is free when that has ended; who comes next is not to take the wait for a server that does not answer.
+    fn drop(&mut self) {
+        let (Some(place), Place::Server(_)) = (self.place.take(), &self.line.place) else { return };
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (line, deadline) = (self.line.clone(), self.deadline);
+        runtime.spawn(async move {
+            let connections = line.connection().get_postgres_connection_pool().clone();
+            if !matches!(tokio::time::timeout(deadline, connections.acquire()).await, Ok(Ok(_))) {
+                line.broken.store(true, Ordering::Release);
+            }
+            drop(place);
+        });
+    }
+}
+
+/// Says that SQLite's connection is broken, unless the transaction on it is known to have ended. With a server, the
+/// driver asks a connection whether it is sound before it lends it again.
+struct Doubt<'a>(&'a Line);
 
 impl Doubt<'_> {
     fn dispel(self) {
@@ -114,7 +156,9 @@ impl Doubt<'_> {
 
 impl Drop for Doubt<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        if let Place::File(_) = self.0.place {
+            self.0.broken.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -190,12 +234,12 @@ impl Database {
         let immediate = Some(SqliteTransactionMode::Immediate);
         let options = TransactionOptions { sqlite_transaction_mode: immediate, ..Default::default() };
         let connection = self.writer.sound(self.deadline).await?;
-        connection.begin_with_options(options).await.map_err(|error| {
-            if !is_busy(&error) {
-                self.writer.broken.store(true, Ordering::Release);
-            }
-            error.into()
-        })
+        let doubt = Doubt(&self.writer);
+        let begun = connection.begin_with_options(options).await;
+        if begun.as_ref().map_or_else(is_busy, |_| true) {
+            doubt.dispel();
+        }
+        Ok(begun?)
     }
 
     /// Reads, within the deadline. Nothing can be written by it.
@@ -203,7 +247,8 @@ impl Database {
         &self,
         work: impl AsyncFnOnce(&DatabaseConnection) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.bounded(Box::pin(async { work(&self.readers.sound(self.deadline).await?).await })).await
+        let read = async { work(&self.readers.sound(self.deadline).await?).await };
+        self.bounded(&self.readers, Box::pin(read)).await
     }
 
     /// Reads what stood there at one moment, within the deadline.
@@ -225,7 +270,8 @@ impl Database {
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.bounded(Box::pin(async { self.conclude(self.begin().await?, work).await })).await
+        let write = async { self.conclude(self.begin().await?, work).await };
+        self.bounded(&self.writer, Box::pin(write)).await
     }
 
     /// The same for what any of several programs may do and one is enough: nobody waits for it, and where another is at
@@ -235,7 +281,7 @@ impl Database {
         turn: Turn,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
-        self.bounded(Box::pin(async {
+        let write = async {
             let transaction = self.begin_unlocked().await?;
             self.conclude(transaction, async |transaction| {
                 if self.server().is_some() && !turn.take(transaction).await.map_err(StoreError::from)? {
@@ -244,8 +290,8 @@ impl Database {
                 work(transaction).await.map(Some)
             })
             .await
-        }))
-        .await
+        };
+        self.bounded(&self.writer, Box::pin(write)).await
     }
 
     /// Does `work` in `transaction`, and ends that.
@@ -254,7 +300,7 @@ impl Database {
         transaction: DatabaseTransaction,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        let doubt = Doubt(&self.writer.broken);
+        let doubt = Doubt(&self.writer);
         match work(&transaction).await {
             Ok(done) => {
                 transaction.commit().await.map_err(StoreError::from)?;
@@ -270,14 +316,20 @@ impl Database {
         }
     }
 
-    /// `work`, which may take no longer than the deadline: a machine that is stuck answers nothing, not even its own
-    /// timeouts. What it has begun by then is rolled back. It is to be in a box, for it is large, and would be a part of
-    /// everything that waits for a database.
+    /// `work`, when there is a connection of `line` for it, for which it waits half the deadline. It may take no longer
+    /// than the deadline then: a machine that is stuck answers nothing, not even its own timeouts. What it has begun by
+    /// then is rolled back. It is to be in a box, for it is large, and would be a part of everything that waits for a
+    /// database.
     async fn bounded<T, E: From<StoreError>>(
         &self,
+        line: &Arc<Line>,
         work: Pin<Box<impl Future<Output = Result<T, E>>>>,
     ) -> Result<T, E> {
-        let Ok(done) = tokio::time::timeout(self.deadline, work).await else {
+        let place = line.queue.wait(self.deadline / 2).await?;
+        let lent = Lent { line: line.clone(), deadline: self.deadline, place: Some(place) };
+        let done = tokio::time::timeout(self.deadline, work).await;
+        lent.give_back();
+        let Ok(done) = done else {
             if self.server().is_some() {
                 // The server may be another by now, and the connections to the one before never say a word again.
                 self.writer.broken.store(true, Ordering::Release);

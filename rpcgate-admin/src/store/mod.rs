@@ -12,6 +12,7 @@ mod migration;
 mod nudge;
 mod place;
 mod query;
+mod queue;
 mod server;
 #[cfg(test)]
 pub(crate) mod site;

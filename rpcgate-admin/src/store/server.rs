@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 /// Connections for reading, of each store.
-const READERS: u32 = 4;
+pub(super) const READERS: u32 = 4;
 
 /// A connection that was not used for so long is closed.
 const IDLE: Duration = Duration::from_secs(600);
@@ -114,7 +114,7 @@ impl Server {
     pub(super) async fn try_out(&self) -> Result<(), StoreError> {
         self.tls.check().map_err(|why| self.wrong(&why))?;
         match PgConnection::connect_with(&self.options).await {
-            Ok(connection) => {
+            Ok(mut connection) => {
                 if let Some(doubt) = self.tls.doubt() {
                     tracing::warn!("{self}: {doubt}");
                 }

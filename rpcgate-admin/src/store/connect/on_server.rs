@@ -232,6 +232,86 @@ async fn where_one_is_at_it_another_leaves_it_to_that() {
     assert_eq!(other.transact_alone(Turn::Retention, nothing).await.unwrap(), Some(()));
 }
 
+/// How many connections there are to the database at `url`, without the one that asks.
+async fn connections(watcher: &sea_orm::sqlx::PgPool) -> i64 {
+    let sql = "SELECT count(*) FROM pg_stat_activity \
+               WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
+    sea_orm::sqlx::query_scalar(sql).fetch_one(watcher).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are() {
+    let site = Site::server();
+    let database = open(site.url(), Duration::from_secs(2)).await;
+    until(async || switch(&database, "before").await).await;
+    until(async || count(&database).await).await;
+    let watcher = Server::parse(site.url()).unwrap().single();
+    let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
+    let watching = tokio::spawn(async move {
+        let mut most = 0;
+        while stopped.try_recv().is_err() {
+            most = most.max(connections(&watcher).await);
+        }
+        most
+    });
+    // Those that wait take longer, one after another, than anybody waits.
+    let writers: Vec<_> = (0..500)
+        .map(|number| {
+            let database = database.clone();
+            let sql = format!("INSERT INTO chain_switches SELECT 'c{number}', true FROM pg_sleep(0.03)");
+            tokio::spawn(async move {
+                let write = async |transaction: &DatabaseTransaction| {
+                    transaction.execute_unprepared(&sql).await?;
+                    Ok::<_, StoreError>(())
+                };
+                database.transact(write).await
+            })
+        })
+        .collect();
+    let (mut done, mut full, mut late) = (0, 0, 0);
+    for writer in writers {
+        match writer.await.unwrap() {
+            Ok(()) => done += 1,
+            Err(StoreError::Away(why)) if why == "128 calls wait for it already" => full += 1,
+            Err(StoreError::Away(why)) if why == "none of its connections was free within 1s" => late += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    stop.send(()).unwrap();
+    assert!(watching.await.unwrap() <= 1 + i64::from(server::READERS), "one for writes, and those for reads");
+    assert!(done > 0 && late > 0 && done + late <= 500 - full, "{done} {late} {full}");
+    assert!(!database.writer.broken.load(Ordering::Acquire), "nobody takes it for frozen");
+    assert_eq!(count(&database).await.unwrap(), 1 + done, "who was refused has written nothing");
+    switch(&database, "after").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn writers_that_are_given_up_open_no_connection_either() {
+    let site = Site::server();
+    let database = open(site.url(), Duration::from_secs(20)).await;
+    until(async || switch(&database, "before").await).await;
+    let watcher = Server::parse(site.url()).unwrap().single();
+    for _ in 0..20 {
+        let writer = database.clone();
+        let (begun, has_begun) = tokio::sync::oneshot::channel();
+        let writing = tokio::spawn(async move {
+            let write = async |transaction: &DatabaseTransaction| {
+                begun.send(()).unwrap();
+                transaction.execute_unprepared("SELECT pg_sleep(0.1)").await?;
+                Ok::<_, StoreError>(())
+            };
+            writer.transact(write).await
+        });
+        has_begun.await.unwrap();
+        writing.abort();
+        assert!(writing.await.unwrap_err().is_cancelled());
+        assert_eq!(connections(&watcher).await, 1);
+    }
+    switch(&database, "after").await.unwrap();
+    assert_eq!(connections(&watcher).await, 1);
+    assert!(!database.writer.broken.load(Ordering::Acquire));
+}
+
 #[tokio::test]
 async fn a_server_that_acknowledges_what_it_may_lose_is_refused_at_the_start() {
     let site = Site::server();

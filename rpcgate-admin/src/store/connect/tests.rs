@@ -139,12 +139,15 @@ async fn a_write_that_must_wait_too_long_has_not_happened_and_harms_no_later_one
 async fn a_write_that_is_dropped_half_way_is_undone() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), Duration::from_millis(300)).await;
-    let stuck = database.bounded(Box::pin(async {
-        let transaction = database.begin().await?;
-        transaction.execute_unprepared("INSERT INTO chain_switches VALUES ('half', 1)").await?;
-        std::future::pending::<()>().await;
-        Ok(())
-    }));
+    let stuck = database.bounded(
+        &database.writer,
+        Box::pin(async {
+            let transaction = database.begin().await?;
+            transaction.execute_unprepared("INSERT INTO chain_switches VALUES ('half', 1)").await?;
+            std::future::pending::<()>().await;
+            Ok(())
+        }),
+    );
     let error: StoreError = stuck.await.unwrap_err();
     assert_eq!(error.to_string(), "the database cannot be reached now: no answer within 300ms");
     switch(&database, "toy").await.unwrap();
@@ -235,4 +238,34 @@ async fn what_was_acknowledged_is_on_the_disk_and_a_copy_of_the_files_has_it() {
         // The connection that takes its place is as careful.
         database.writer.broken.store(true, Ordering::Release);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_five_hundred_writers_at_once_each_is_served_or_told_to_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(&place(&dir), DEADLINE).await;
+    let lock = database.begin().await.unwrap();
+    let writers: Vec<_> = (0..500)
+        .map(|number| {
+            let database = database.clone();
+            tokio::spawn(async move { switch(&database, &format!("c{number}")).await })
+        })
+        .collect();
+    while !writers.iter().any(tokio::task::JoinHandle::is_finished) {
+        tokio::task::yield_now().await;
+    }
+    lock.rollback().await.unwrap();
+    let (mut done, mut refused) = (0, 0);
+    for writer in writers {
+        match writer.await.unwrap() {
+            Ok(()) => done += 1,
+            Err(StoreError::Away(why)) => {
+                assert!(why.contains("wait for it already") || why.contains("was free within"), "{why}");
+                refused += 1;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(done > 0 && refused > 0, "{done} {refused}");
+    assert_eq!(switches(&database).await, done);
 }
