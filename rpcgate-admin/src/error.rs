@@ -43,6 +43,9 @@ pub enum ActionError {
     /// Things do not stand as the action needs them: 409.
     #[error("{0}")]
     Conflict(&'static str),
+    /// There are as many as there may be, which the text says: 409.
+    #[error("{0}")]
+    Full(String),
     /// Something else has a value that is to be unique: 409.
     #[error("there is already a {what} with this {value}")]
     Taken {
@@ -78,7 +81,9 @@ impl ActionError {
             ActionError::NotFound(_) => StatusCode::NOT_FOUND,
             ActionError::NotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             ActionError::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            ActionError::Conflict(_) | ActionError::Taken { .. } => StatusCode::CONFLICT,
+            ActionError::Conflict(_) | ActionError::Full(_) | ActionError::Taken { .. } => {
+                StatusCode::CONFLICT
+            }
             ActionError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             ActionError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
             ActionError::Away(_) => StatusCode::SERVICE_UNAVAILABLE,
@@ -120,7 +125,7 @@ impl From<StoreError> for ActionError {
             StoreError::Away(why) => ActionError::Away(why),
             StoreError::NotFound(what) => ActionError::NotFound(what),
             StoreError::Taken { what, value } => ActionError::Taken { what, value },
-            StoreError::Full(why) => ActionError::Conflict(why),
+            StoreError::Full(why) => ActionError::Full(why),
             StoreError::Decided(_) => ActionError::Conflict("this has been decided already"),
             StoreError::TooLarge(_) => ActionError::Invalid(error.to_string()),
             error => ActionError::Broken(error.to_string()),
@@ -224,7 +229,7 @@ mod tests {
         for (error, status, text) in [
             (StoreError::Away("disk I/O error".into()), 503, "service temporarily unavailable"),
             (StoreError::NotFound("key"), 404, "key not found"),
-            (StoreError::Full("at most 2"), 409, "at most 2"),
+            (StoreError::Full("at most 2".into()), 409, "at most 2"),
             (StoreError::Decided("limit request"), 409, "this has been decided already"),
             (taken, 409, "there is already a user with this e-mail address"),
             (StoreError::TooLarge("per_day"), 400, "per_day must be at most 9223372036854775807"),

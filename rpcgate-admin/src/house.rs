@@ -86,7 +86,7 @@ impl House {
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, HouseError> {
         let fittings = Fittings::of(&config)?;
         let (url, migrate) = (config.database.url(), config.database.migrate);
-        let store = Store::open(url, migrate).await?;
+        let store = Store::open(url, migrate).await?.with_plans(config.plans.clone());
         let usage = UsageStore::open(url, migrate).await?;
         let attempts = Arc::new(AuthLimit::new(config.admin.auth_per_minute, clock.clone()));
         let passwords = Passwords::new(HASHING, QUEUE);
@@ -100,7 +100,8 @@ impl House {
     /// As [`House::open`].
     pub fn refitted(&self, config: Config) -> Result<Self, HouseError> {
         let fittings = Fittings::of(&config)?;
-        let (store, usage, clock) = (self.store.clone(), self.usage.clone(), self.clock.clone());
+        let (usage, clock) = (self.usage.clone(), self.clock.clone());
+        let store = self.store.clone().with_plans(config.plans.clone());
         let per_minute = config.admin.auth_per_minute;
         let attempts = if per_minute == self.settings.auth_per_minute {
             self.attempts.clone()

@@ -1,5 +1,5 @@
-//! Plans: how many requests a key may make, how many heavy calls its project may make, and what a Compute Unit costs
-//! (specification, "Plans").
+//! Plans: how many requests a key may make, how many heavy calls its project may make, what a Compute Unit costs
+//! (specification, "Plans"), and how many things a tenant may have.
 
 use std::fmt;
 use std::str::FromStr;
@@ -89,6 +89,49 @@ pub struct Plan {
     pub heavy_per_minute: u64,
     /// Price of a Compute Unit.
     pub price: Price,
+    /// How many things a tenant may have.
+    pub counts: Counts,
+}
+
+/// How many things a tenant may have. What it has stays when a count is lowered below that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Projects of the tenant.
+    pub projects: u32,
+    /// Keys of a project that can be used.
+    pub keys_per_project: u32,
+    /// Members of the tenant.
+    pub members: u32,
+    /// Webhooks of a project.
+    pub webhooks_per_project: u32,
+    /// Subscriptions of a webhook.
+    pub subscriptions_per_webhook: u32,
+    /// WebSocket streams of a project.
+    pub streams_per_project: u32,
+}
+
+impl Counts {
+    /// The largest that may be set.
+    pub const MOST: u32 = 1_000_000;
+
+    /// The deployed counts of a tier.
+    pub const fn of(tier: Tier) -> Counts {
+        let (owned, keys_per_project, webhooks_per_project, subscriptions_per_webhook, streams_per_project) =
+            match tier {
+                Tier::Free => (3, 10, 2, 20, 5),
+                Tier::Standard => (20, 50, 10, 100, 50),
+                Tier::Premium => (100, 200, 50, 500, 200),
+                Tier::Enterprise => (1_000, 1_000, 200, 5_000, 2_000),
+            };
+        Counts {
+            projects: owned,
+            keys_per_project,
+            members: owned,
+            webhooks_per_project,
+            subscriptions_per_webhook,
+            streams_per_project,
+        }
+    }
 }
 
 impl Plan {
@@ -100,7 +143,15 @@ impl Plan {
             Tier::Premium => (100, 5_000, 100_000, 60, 500_000_000),
             Tier::Enterprise => (1_000, 50_000, 1_000_000, 600, 200_000_000),
         };
-        Plan { tier, per_minute, per_hour, per_day, heavy_per_minute, price: Price(price) }
+        Plan {
+            tier,
+            per_minute,
+            per_hour,
+            per_day,
+            heavy_per_minute,
+            price: Price(price),
+            counts: Counts::of(tier),
+        }
     }
 }
 
@@ -131,6 +182,26 @@ mod tests {
                 ("standard", 50, 2_500, 50_000, 30, 0.001),
                 ("premium", 100, 5_000, 100_000, 60, 0.0005),
                 ("enterprise", 1_000, 50_000, 1_000_000, 600, 0.0002),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_counts_of_the_contract() {
+        let rows = Tier::ALL.map(Plan::of).map(|plan| {
+            let Counts { projects, keys_per_project, members, .. } = plan.counts;
+            let Counts { webhooks_per_project, subscriptions_per_webhook, streams_per_project, .. } =
+                plan.counts;
+            let later = [webhooks_per_project, subscriptions_per_webhook, streams_per_project];
+            ([projects, keys_per_project, members], later)
+        });
+        assert_eq!(
+            rows,
+            [
+                ([3, 10, 3], [2, 20, 5]),
+                ([20, 50, 20], [10, 100, 50]),
+                ([100, 200, 100], [50, 500, 200]),
+                ([1_000, 1_000, 1_000], [200, 5_000, 2_000]),
             ]
         );
     }

@@ -25,7 +25,7 @@ pub struct NewKey {
 /// # Errors
 /// [`ActionError::Forbidden`] before the caller's e-mail address is confirmed, [`ActionError::NotFound`] for a project
 /// that is not the tenant's, [`ActionError::Invalid`] for an unknown chain or an end that has passed,
-/// [`ActionError::Conflict`] if the project has 1,000 keys that can be used.
+/// [`ActionError::Full`] if the project has as many keys that can be used as the plan allows.
 pub async fn create(
     house: &House,
     actor: &Actor,

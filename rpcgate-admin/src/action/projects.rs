@@ -14,7 +14,7 @@ const UNKNOWN: ActionError = ActionError::NotFound("project");
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for a name that is none,
-/// [`ActionError::Conflict`] if there are 1,000 already.
+/// [`ActionError::Full`] if there are as many as the plan allows.
 pub async fn create(
     house: &House,
     actor: &Actor,

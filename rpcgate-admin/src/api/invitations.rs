@@ -113,7 +113,8 @@ pub async fn list(
 ///
 /// A mail with a link is sent, which is good for 7 days and once; an invitation of the same address before is replaced.
 /// Whether somebody has an account elsewhere is told to the address's owner alone, by mail. Only an owner may invite
-/// owners. A tenant may have 100 open invitations; one with 1,000 members invites nobody.
+/// owners. A tenant may have 100 open invitations; one with as many members as its
+/// plan allows invites nobody.
 #[utoipa::path(post, path = "/tenants/{id}/invitations", operation_id = "create_invitation", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewInvitation,

@@ -94,14 +94,14 @@ pub struct NewKey {
 
 /// Create an API key
 ///
-/// The answer is the only one that tells the key. The caller's e-mail address must be confirmed. A project may have 1,000
-/// keys that can be used; those that are revoked or have ended do not count.
+/// The answer is the only one that tells the key. The caller's e-mail address must be confirmed. The plan says how many
+/// keys a project may have that can be used; those that are revoked or have ended do not count.
 #[utoipa::path(post, path = "/projects/{project_id}/keys", operation_id = "create_key", tag = "keys",
     params(("project_id" = String, Path, format = "uuid", description = "The project.")),
     request_body = NewKey,
     responses((status = 201, description = "The key.", body = CreatedKey),
         (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed."),
-        (status = 409, description = "The project has 1,000 keys that can be used.")))]
+        (status = 409, description = "The project has as many keys that can be used as the plan allows.")))]
 pub async fn create(
     State(house): State<Arc<House>>,
     actor: Actor,
@@ -116,7 +116,7 @@ pub async fn create(
 
 /// List the API keys of a project
 ///
-/// The oldest first, revoked ones too.
+/// The oldest first, and also those that were revoked or have ended: for 90 days, and the newest 1,000 of them.
 #[utoipa::path(get, path = "/projects/{project_id}/keys", operation_id = "list_keys", tag = "keys",
     params(("project_id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "All keys.", body = [Key])))]
@@ -131,7 +131,7 @@ pub async fn list(
 
 /// Revoke an API key
 ///
-/// For ever: gateways refuse it within a second. It stays in the list.
+/// For ever: gateways refuse it within a second. It stays in the list for 90 days.
 #[utoipa::path(delete, path = "/keys/{id}", operation_id = "revoke_key", tag = "keys",
     params(("id" = String, Path, format = "uuid", description = "The key's identifier.")),
     responses((status = 204, description = "It is revoked.")))]

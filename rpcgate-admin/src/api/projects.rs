@@ -74,12 +74,12 @@ pub struct ProjectChange {
 
 /// Create a project
 ///
-/// A tenant may have 1,000; deleted ones do not count.
+/// The plan says how many a tenant may have; deleted ones do not count.
 #[utoipa::path(post, path = "/tenants/{tenant_id}/projects", operation_id = "create_project", tag = "projects",
     params(("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewProject,
     responses((status = 201, description = "The project.", body = Project),
-        (status = 409, description = "The tenant has 1,000 projects.")))]
+        (status = 409, description = "The tenant has as many projects as its plan allows.")))]
 pub async fn create(
     State(house): State<Arc<House>>,
     actor: Actor,

@@ -30,7 +30,7 @@ pub enum StoreError {
     Decided(&'static str),
     /// There are as many as there may be.
     #[error("{0}")]
-    Full(&'static str),
+    Full(String),
     /// A number that the database has no room for.
     #[error("{0} must be at most 9223372036854775807")]
     TooLarge(&'static str),

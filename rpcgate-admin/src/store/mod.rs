@@ -35,6 +35,7 @@ use error::Leave;
 use place::Place;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
+use rpcgate_core::config::Plans;
 use sea_orm::{DatabaseConnection, DatabaseTransaction};
 use server::Turn;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub struct Store {
     database: Database,
     /// What each write leaves in the audit.
     entry: Option<Arc<Audit>>,
+    /// The plans as they are configured: what operators set beats them.
+    plans: Arc<Plans>,
 }
 
 impl Store {
@@ -65,13 +68,19 @@ impl Store {
     async fn open_at(place: &Place, migrate: bool, deadline: Duration) -> Result<Self, StoreError> {
         let turn = Turn::Management;
         let database = Database::open::<migration::Management>(place, migrate, turn, deadline).await?;
-        Ok(Store { database, entry: None })
+        Ok(Store { database, entry: None, plans: Arc::default() })
     }
 
     /// This store, but each write by it leaves `entry` in the audit, in its own transaction: neither is there without
     /// the other. A write that takes an entry itself leaves that one instead.
     pub fn noting(&self, entry: Audit) -> Store {
-        Store { database: self.database.clone(), entry: Some(Arc::new(entry)) }
+        Store { entry: Some(Arc::new(entry)), ..self.clone() }
+    }
+
+    /// This store, with the configured `plans` in the place of the deployed ones: they say how many things a tenant may
+    /// have.
+    pub fn with_plans(self, plans: Plans) -> Store {
+        Store { plans: Arc::new(plans), ..self }
     }
 
     /// Ends all connections of this store and its clones, which folds SQLite's log into the file.

@@ -69,7 +69,7 @@ pub use journal::{Journal, OnFull};
 pub use key::Key;
 pub use load::{LoadError, Sources};
 pub use node::Node;
-pub use overlay::{Overlay, PlanChange};
+pub use overlay::{CountsChange, Overlay, PlanChange};
 pub use plans::Plans;
 pub use problem::{ConfigError, ConfigErrors, Place, Problem};
 pub use project::Project;

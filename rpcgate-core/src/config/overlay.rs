@@ -1,7 +1,7 @@
 //! What operators set through the API: it beats the file.
 
 use super::Config;
-use crate::plan::{Plan, Price, Tier};
+use crate::plan::{Counts, Plan, Price, Tier};
 use std::collections::BTreeMap;
 
 /// The fields of a plan that were set; the others are those of the file.
@@ -17,15 +17,48 @@ pub struct PlanChange {
     pub heavy_per_minute: Option<u64>,
     /// Price of a Compute Unit.
     pub price: Option<Price>,
+    /// How many things a tenant may have.
+    pub counts: CountsChange,
+}
+
+/// The counts of a plan that were set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CountsChange {
+    /// Projects of a tenant.
+    pub projects: Option<u32>,
+    /// Keys of a project that can be used.
+    pub keys_per_project: Option<u32>,
+    /// Members of a tenant.
+    pub members: Option<u32>,
+    /// Webhooks of a project.
+    pub webhooks_per_project: Option<u32>,
+    /// Subscriptions of a webhook.
+    pub subscriptions_per_webhook: Option<u32>,
+    /// WebSocket streams of a project.
+    pub streams_per_project: Option<u32>,
+}
+
+impl CountsChange {
+    fn apply(&self, counts: &mut Counts) {
+        counts.projects = self.projects.unwrap_or(counts.projects);
+        counts.keys_per_project = self.keys_per_project.unwrap_or(counts.keys_per_project);
+        counts.members = self.members.unwrap_or(counts.members);
+        counts.webhooks_per_project = self.webhooks_per_project.unwrap_or(counts.webhooks_per_project);
+        counts.subscriptions_per_webhook =
+            self.subscriptions_per_webhook.unwrap_or(counts.subscriptions_per_webhook);
+        counts.streams_per_project = self.streams_per_project.unwrap_or(counts.streams_per_project);
+    }
 }
 
 impl PlanChange {
-    fn apply(&self, plan: &mut Plan) {
+    /// Sets what was set in `plan`.
+    pub fn apply(&self, plan: &mut Plan) {
         plan.per_minute = self.per_minute.unwrap_or(plan.per_minute);
         plan.per_hour = self.per_hour.unwrap_or(plan.per_hour);
         plan.per_day = self.per_day.unwrap_or(plan.per_day);
         plan.heavy_per_minute = self.heavy_per_minute.unwrap_or(plan.heavy_per_minute);
         plan.price = self.price.unwrap_or(plan.price);
+        self.counts.apply(&mut plan.counts);
     }
 }
 

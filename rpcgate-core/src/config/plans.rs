@@ -1,7 +1,7 @@
 //! `[plans]`: the four tiers, and what a batch counts as.
 
 use super::fields::{Fields, Table};
-use crate::plan::{BatchCounts, Plan, Tier};
+use crate::plan::{BatchCounts, Counts, Plan, Tier};
 
 /// `[plans]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,5 +69,12 @@ impl Table for Plan {
         f.number("per_day", &mut self.per_day, 1..=MOST);
         f.number("heavy_per_minute", &mut self.heavy_per_minute, 0..=MOST);
         f.value("price_per_cu", &mut self.price);
+        let counts = &mut self.counts;
+        f.number("projects", &mut counts.projects, 0..=Counts::MOST);
+        f.number("keys_per_project", &mut counts.keys_per_project, 0..=Counts::MOST);
+        f.number("members", &mut counts.members, 0..=Counts::MOST);
+        f.number("webhooks_per_project", &mut counts.webhooks_per_project, 0..=Counts::MOST);
+        f.number("subscriptions_per_webhook", &mut counts.subscriptions_per_webhook, 0..=Counts::MOST);
+        f.number("streams_per_project", &mut counts.streams_per_project, 0..=Counts::MOST);
     }
 }

@@ -4,7 +4,7 @@ use crate::action::actor::Actor;
 use crate::error::ActionError;
 use crate::house::House;
 use rpcgate_core::config::PlanChange;
-use rpcgate_core::plan::{Plan, Price, Tier};
+use rpcgate_core::plan::{Counts, Plan, Price, Tier};
 
 /// The largest figure of a plan: that of the configuration.
 const MOST: u64 = 1_000_000_000_000;
@@ -45,6 +45,21 @@ pub async fn update(
         ("per_day", 1, change.per_day),
         ("heavy_per_minute", 0, change.heavy_per_minute),
     ];
+    let counts = &change.counts;
+    let counts = [
+        ("projects", counts.projects),
+        ("keys_per_project", counts.keys_per_project),
+        ("members", counts.members),
+        ("webhooks_per_project", counts.webhooks_per_project),
+        ("subscriptions_per_webhook", counts.subscriptions_per_webhook),
+        ("streams_per_project", counts.streams_per_project),
+    ];
+    for (field, count) in counts {
+        if count.is_some_and(|count| count > Counts::MOST) {
+            let most = Counts::MOST;
+            return Err(ActionError::Invalid(format!("`{field}` must be a number from 0 to {most}")));
+        }
+    }
     for (field, least, figure) in figures {
         if figure.is_some_and(|figure| !(least..=MOST).contains(&figure)) {
             return Err(ActionError::Invalid(format!("`{field}` must be a number from {least} to {MOST}")));
@@ -56,6 +71,7 @@ pub async fn update(
             .filter_map(|(field, _, figure)| figure.map(|figure| format!("{field} {figure}")))
             .collect();
         told.extend(change.price.map(|price| format!("price_per_cu {}", price.usd())));
+        told.extend(counts.into_iter().filter_map(|(field, count)| Some(format!("{field} {}", count?))));
         let now = house.now();
         let noting = actor.noting(&house.store, None, ("plan.changed", known, told.join(", ")), now);
         noting.put_plan(known, &change, now).await?;

@@ -158,7 +158,7 @@ async fn whoever_leaves_or_is_removed_is_logged_out_and_gone() {
 
 #[tokio::test]
 async fn what_somebody_may_not_do_any_more_is_not_done_with_an_invitation_of_before() {
-    let site = Site::new().await;
+    let site = Site::of("[plans.free]\nmembers = 4\n").await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
     let admin = site.visitor(Some(tenant), Role::Admin).await;

@@ -29,6 +29,18 @@ pub struct PlanFigures {
     /// Price of a Compute Unit in US dollars.
     #[schema(example = 0.001)]
     pub price_per_cu: f64,
+    /// Projects of a tenant, at most.
+    pub projects: u32,
+    /// Keys of a project that can be used, at most.
+    pub keys_per_project: u32,
+    /// Members of a tenant, at most.
+    pub members: u32,
+    /// Webhooks of a project, at most.
+    pub webhooks_per_project: u32,
+    /// Subscriptions of a webhook, at most.
+    pub subscriptions_per_webhook: u32,
+    /// WebSocket streams of a project, at most.
+    pub streams_per_project: u32,
 }
 
 impl From<plan::Plan> for PlanFigures {
@@ -40,6 +52,12 @@ impl From<plan::Plan> for PlanFigures {
             per_day: plan.per_day,
             heavy_per_minute: plan.heavy_per_minute,
             price_per_cu: plan.price.usd(),
+            projects: plan.counts.projects,
+            keys_per_project: plan.counts.keys_per_project,
+            members: plan.counts.members,
+            webhooks_per_project: plan.counts.webhooks_per_project,
+            subscriptions_per_webhook: plan.counts.subscriptions_per_webhook,
+            streams_per_project: plan.counts.streams_per_project,
         }
     }
 }
@@ -63,6 +81,24 @@ pub struct PlanChange {
     /// Price of a Compute Unit in US dollars.
     #[schema(minimum = 0, maximum = 1000)]
     pub price_per_cu: Option<f64>,
+    /// Projects of a tenant, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub projects: Option<u32>,
+    /// Keys of a project that can be used, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub keys_per_project: Option<u32>,
+    /// Members of a tenant, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub members: Option<u32>,
+    /// Webhooks of a project, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub webhooks_per_project: Option<u32>,
+    /// Subscriptions of a webhook, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub subscriptions_per_webhook: Option<u32>,
+    /// WebSocket streams of a project, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub streams_per_project: Option<u32>,
 }
 
 /// Read the figures of a plan
@@ -90,7 +126,15 @@ pub async fn update(
     Body(change): Body<PlanChange>,
 ) -> Result<Json<PlanFigures>, ActionError> {
     let price = change.price_per_cu.map(action::operator::plans::price).transpose()?;
+    let counts = config::CountsChange {
+        projects: change.projects,
+        keys_per_project: change.keys_per_project,
+        members: change.members,
+        webhooks_per_project: change.webhooks_per_project,
+        subscriptions_per_webhook: change.subscriptions_per_webhook,
+        streams_per_project: change.streams_per_project,
+    };
     let PlanChange { per_minute, per_hour, per_day, heavy_per_minute, .. } = change;
-    let change = config::PlanChange { per_minute, per_hour, per_day, heavy_per_minute, price };
+    let change = config::PlanChange { per_minute, per_hour, per_day, heavy_per_minute, price, counts };
     Ok(Json(action::operator::plans::update(&house, &actor, &tier, change).await?.into()))
 }

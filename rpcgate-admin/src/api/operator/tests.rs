@@ -227,7 +227,8 @@ async fn of_a_plan_only_what_is_sent_changes() {
     let get = async || ask(&site, &operator, Method::GET, "/plans/free", Value::Null).await;
     let plan = |minute: u64, price: f64| {
         json!({"tier": "free", "per_minute": minute, "per_hour": 600, "per_day": 10_000, "heavy_per_minute": 6,
-            "price_per_cu": price})
+            "price_per_cu": price, "projects": 3, "keys_per_project": 10, "members": 3,
+            "webhooks_per_project": 2, "subscriptions_per_webhook": 20, "streams_per_project": 5})
     };
     assert_eq!(get().await, (200, plan(10, 0.0)));
     let put = async |body| ask(&site, &operator, Method::PUT, "/plans/free", body).await;
@@ -236,6 +237,13 @@ async fn of_a_plan_only_what_is_sent_changes() {
     assert!(site.house.store.newest_change().await.unwrap() > before, "gateways hear of it");
     assert_eq!(put(json!({"price_per_cu": 0.002})).await, (200, plan(20, 0.002)));
     assert_eq!(put(json!({})).await, (200, plan(20, 0.002)));
+    let mut counted = plan(20, 0.002);
+    for (field, count) in
+        [("projects", 7), ("keys_per_project", 8), ("members", 9), ("webhooks_per_project", 0)]
+    {
+        counted[field] = count.into();
+        assert_eq!(put(json!({field: count})).await, (200, counted.clone()));
+    }
     for body in [
         json!({"per_minute": 0}),
         json!({"per_day": 1_000_000_000_001_u64}),
@@ -243,17 +251,20 @@ async fn of_a_plan_only_what_is_sent_changes() {
         json!({"price_per_cu": 1001}),
         json!({"tier": "premium"}),
         json!({"per_minute": "20"}),
+        json!({"projects": -1}),
+        json!({"keys_per_project": 1_000_001}),
     ] {
         assert_eq!(put(body.clone()).await.0, 400, "{body}");
     }
-    assert_eq!(get().await, (200, plan(20, 0.002)));
+    assert_eq!(get().await, (200, counted));
     for path in ["/plans/gold", "/plans/Free"] {
         assert_eq!(ask(&site, &operator, Method::GET, path, Value::Null).await.0, 404);
         assert_eq!(ask(&site, &operator, Method::PUT, path, json!({"per_day": 1})).await.0, 404);
     }
-    let audit = site.house.store.audit(Whose::User(operator.user.id), 2).await.unwrap();
+    let audit = site.house.store.audit(Whose::User(operator.user.id), 6).await.unwrap();
     let details: Vec<_> = audit.iter().map(|entry| entry.detail.as_str()).collect();
-    assert_eq!(details, ["price_per_cu 0.002", "per_minute 20"]);
+    assert_eq!(details[..2], ["webhooks_per_project 0", "members 9"]);
+    assert_eq!(details[4..], ["price_per_cu 0.002", "per_minute 20"]);
 }
 
 #[tokio::test]

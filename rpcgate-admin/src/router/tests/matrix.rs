@@ -175,7 +175,9 @@ fn rows() -> Vec<Row> {
         reads("operator_list_nodes", OPERATORS, &[]),
         reads("operator_get_plan", OPERATORS, &[Tier]),
         writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| json!({
-            "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5})),
+            "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5,
+            "projects": 4, "keys_per_project": 11, "members": 21, "webhooks_per_project": 3,
+            "subscriptions_per_webhook": 21, "streams_per_project": 6})),
         // catalog
         reads("list_plans", USERS, &[]),
         reads("list_chains", USERS, &[]),
@@ -335,7 +337,7 @@ struct Matrix {
 
 impl Matrix {
     async fn new() -> Self {
-        let text = "[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n";
+        let text = "[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n[plans.free]\nmembers = 20\n";
         let site = Site::of(text).await;
         let router = router(&site.house, &CancellationToken::new());
         let document = site.ask(None, Method::GET, OPENAPI, Body::empty()).await.body;

@@ -13,6 +13,12 @@ pub(crate) struct Model {
     pub(crate) heavy_per_minute: Option<i64>,
     /// In 10⁻¹² US dollars.
     pub(crate) price: Option<i64>,
+    pub(crate) projects: Option<i64>,
+    pub(crate) keys_per_project: Option<i64>,
+    pub(crate) members: Option<i64>,
+    pub(crate) webhooks_per_project: Option<i64>,
+    pub(crate) subscriptions_per_webhook: Option<i64>,
+    pub(crate) streams_per_project: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

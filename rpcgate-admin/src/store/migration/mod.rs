@@ -3,6 +3,7 @@
 
 mod accounts;
 mod cooled_keys;
+mod counts;
 mod gateways;
 mod identity;
 mod ledger;
@@ -25,6 +26,7 @@ impl MigratorTrait for Management {
             Box::new(gateways::Gateways),
             Box::new(notifications::Notifications),
             Box::new(cooled_keys::CooledKeys),
+            Box::new(counts::Counts),
         ]
     }
 

@@ -4,6 +4,7 @@ use super::audit::{Audit, append};
 use super::digest::Digest;
 use super::id::{InvitationId, UserId};
 use super::members;
+use super::plans::{counts, full};
 use super::users::{self, Role, User, stored_email};
 use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::invitations::{ActiveModel, Column, Entity, Model};
@@ -11,6 +12,7 @@ use crate::store::entity::users as user_rows;
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_core::config::Plans;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Condition;
 use sea_orm::{
@@ -21,10 +23,6 @@ use uuid::Uuid;
 /// Open invitations that a tenant may have at once.
 pub(super) const MOST: u64 = 100;
 const FULL: &str = "a tenant may have 100 open invitations: withdraw one, or wait until one expires";
-
-/// A tenant with so many members invites nobody.
-pub(super) const CROWD: u64 = 1_000;
-const CROWDED: &str = "a tenant may have 1,000 members: remove one before another is invited";
 
 /// An invitation.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,6 +105,19 @@ fn of(tenant: TenantId, now: Time) -> Select<Entity> {
     open(now).filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
 }
 
+/// Checks that a tenant may have another member.
+async fn expect_room(
+    transaction: &DatabaseTransaction,
+    configured: &Plans,
+    tenant: TenantId,
+) -> Result<(), StoreError> {
+    let most = counts(transaction, configured, tenant).await?.members;
+    if members::count(transaction, tenant).await? >= most.into() {
+        return Err(full(most, "members", "remove one"));
+    }
+    Ok(())
+}
+
 /// Withdraws the invitations that a user made, but for those to one of the roles in `kept`.
 pub(super) async fn withdraw_of(
     transaction: &DatabaseTransaction,
@@ -126,8 +137,8 @@ impl Store {
     /// if the invitation is made.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if there are 100 others, or 1,000 members; [`StoreError::Taken`] if there is one with this
-    /// identifier or token; [`StoreError::Away`].
+    /// [`StoreError::Full`] if there are 100 others, or as many members as the plan allows; [`StoreError::Taken`] if
+    /// there is one with this identifier or token; [`StoreError::Away`].
     pub async fn invite(
         &self,
         invitation: &Invitation,
@@ -145,12 +156,10 @@ impl Store {
             if members::has_address(transaction, tenant, &email).await? {
                 return Ok(Invited::Member);
             }
-            if members::count(transaction, tenant).await? >= CROWD {
-                return Err(StoreError::Full(CROWDED));
-            }
+            expect_room(transaction, &self.plans, tenant).await?;
             let others = of(tenant, now).filter(Column::Email.ne(email.as_str())).count(transaction);
             if others.await? >= MOST {
-                return Err(StoreError::Full(FULL));
+                return Err(StoreError::Full(FULL.into()));
             }
             let before = Entity::delete_many()
                 .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
@@ -251,7 +260,8 @@ impl Store {
     /// invitation, or not any more.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if somebody has the address by now, and then the invitation stays; [`StoreError::Away`].
+    /// [`StoreError::Taken`] if somebody has the address by now, [`StoreError::Full`] if the tenant has as many members as
+    /// its plan allows, and then the invitation stays; [`StoreError::Away`].
     pub async fn join(
         &self,
         joining: &Joining<'_>,
@@ -262,6 +272,7 @@ impl Store {
         self.transact(async |transaction| {
             let found = open(now).filter(Column::Hash.eq(token.bytes())).one(transaction).await?;
             let Some(invitation) = found.map(Invitation::try_from).transpose()? else { return Ok(None) };
+            expect_room(transaction, &self.plans, invitation.tenant).await?;
             let it = Entity::delete_by_id(Uuid::from_u128(invitation.id.0));
             if it.exec(transaction).await?.rows_affected == 0 {
                 return Ok(None);

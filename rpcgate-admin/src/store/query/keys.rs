@@ -1,6 +1,7 @@
 //! API keys.
 
 use super::changes::{News, tell};
+use super::plans::{counts, full};
 use super::projects::expect_live;
 use super::value::{insert_error, list, moment, names, time, unreadable};
 use crate::store::entity::keys::{ActiveModel, Column, Entity, Model};
@@ -11,12 +12,14 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
-use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, Select};
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    Select,
+};
 use uuid::Uuid;
 
-/// Keys of a project that can be used, at once.
-const MOST: u64 = 1_000;
-const FULL: &str = "a project may have 1,000 keys that can be used: revoke one that is not needed";
+/// Keys of a project that are kept though they cannot be used any more: the newest.
+const ENDED: u64 = 1_000;
 
 /// An API key as it is stored: its text is not.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,20 +82,50 @@ pub(super) fn active(now: Time) -> Condition {
     Condition::all().add(Column::RevokedAt.is_null()).add(in_time)
 }
 
+/// Keys that were withdrawn or ended by `then`.
+pub(super) fn ended(then: Time) -> Condition {
+    Condition::any().add(Column::RevokedAt.lte(moment(then))).add(Column::ExpiresAt.lte(moment(then)))
+}
+
+/// Removes those keys of a project that cannot be used any more, but for the newest of them. Usage tells them by
+/// identifier, and gateways refuse them as they refuse whatever they do not know.
+async fn forget_ended(transaction: &DatabaseTransaction, project: Uuid, now: Time) -> Result<(), StoreError> {
+    let too_many = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::ProjectId.eq(project))
+        .filter(active(now).not())
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Id)
+        .offset(ENDED)
+        .limit(ENDED);
+    let too_many: Vec<Uuid> = too_many.into_tuple().all(transaction).await?;
+    if !too_many.is_empty() {
+        Entity::delete_many().filter(Column::Id.is_in(too_many)).exec(transaction).await?;
+    }
+    Ok(())
+}
+
 impl Store {
     /// Adds a key. Gateways that have seen it and found it unknown look again.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such project, [`StoreError::Full`] if it has
-    /// 1,000 that can be used, [`StoreError::Away`].
+    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such project, [`StoreError::Full`] if it has as
+    /// many that can be used as the plan allows, [`StoreError::Away`].
     pub async fn create_key(&self, key: &Key, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            expect_live(transaction, key.project).await?;
+            let tenant = expect_live(transaction, key.project).await?;
+            let most = counts(transaction, &self.plans, tenant).await?.keys_per_project;
             let project = Uuid::from_u128(key.project.0);
             let others = Entity::find().filter(Column::ProjectId.eq(project)).filter(active(now));
-            if others.count(transaction).await? >= MOST {
-                return Err(StoreError::Full(FULL));
+            if others.count(transaction).await? >= most.into() {
+                return Err(full(
+                    most,
+                    "keys of a project that can be used",
+                    "revoke one that is not needed",
+                ));
             }
+            forget_ended(transaction, project, now).await?;
             let chains = match &key.scope {
                 Scope::All => None,
                 Scope::Only(chains) => Some(list(chains.iter().map(|chain| &**chain))),

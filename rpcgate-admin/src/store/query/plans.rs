@@ -1,27 +1,62 @@
-//! Plans: the figures that operators set.
+//! Plans: the figures that operators set, and what they allow.
 
 use super::changes::{News, tell};
-use super::value::{count, number, tier};
+use super::value::{count, number, tier, unreadable};
 use crate::store::entity::plans::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::tenants;
 use crate::store::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::PlanChange;
-use rpcgate_core::plan::{Price, Tier};
+use rpcgate_core::config::{CountsChange, PlanChange, Plans};
+use rpcgate_core::plan::{Counts, Price, Tier};
 use sea_orm::ActiveValue::Set;
-use sea_orm::EntityTrait;
 use sea_orm::sea_query::OnConflict;
+use sea_orm::{DatabaseTransaction, EntityTrait};
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// What a row sets.
 pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
     let figure = |stored: Option<i64>| stored.map(|stored| count("figure of a plan", stored)).transpose();
+    let few = |stored: Option<i64>| {
+        let few = |stored| u32::try_from(stored).map_err(|_| unreadable("count of a plan", stored));
+        stored.map(few).transpose()
+    };
     Ok(PlanChange {
         per_minute: figure(row.per_minute)?,
         per_hour: figure(row.per_hour)?,
         per_day: figure(row.per_day)?,
         heavy_per_minute: figure(row.heavy_per_minute)?,
         price: figure(row.price)?.map(Price),
+        counts: CountsChange {
+            projects: few(row.projects)?,
+            keys_per_project: few(row.keys_per_project)?,
+            members: few(row.members)?,
+            webhooks_per_project: few(row.webhooks_per_project)?,
+            subscriptions_per_webhook: few(row.subscriptions_per_webhook)?,
+            streams_per_project: few(row.streams_per_project)?,
+        },
     })
+}
+
+/// How many things a tenant may have by its plan as it is at this moment: `configured`, and what operators set over it.
+pub(super) async fn counts(
+    transaction: &DatabaseTransaction,
+    configured: &Plans,
+    tenant: TenantId,
+) -> Result<Counts, StoreError> {
+    let found = tenants::Entity::find_by_id(Uuid::from_u128(tenant.0)).one(transaction).await?;
+    let its = tier(&found.ok_or(StoreError::NotFound("tenant"))?.tier)?;
+    let mut its_plan = configured.of(its);
+    if let Some(row) = Entity::find_by_id(its.name()).one(transaction).await? {
+        plan(&row)?.apply(&mut its_plan);
+    }
+    Ok(its_plan.counts)
+}
+
+/// That a tenant has as many `things` as it may have, and what can be done.
+pub(super) fn full(most: u32, things: &str, cure: &str) -> StoreError {
+    StoreError::Full(format!("the plan allows {most} {things}: {cure}, or ask for a larger plan"))
 }
 
 impl Store {
@@ -42,12 +77,23 @@ impl Store {
     /// # Errors
     /// [`StoreError::TooLarge`] for a figure beyond 2⁶³ − 1, [`StoreError::Away`].
     pub async fn put_plan(&self, tier: Tier, change: &PlanChange, now: Time) -> Result<(), StoreError> {
+        let counts = &change.counts;
         let figures = [
             (Column::PerMinute, "per_minute", change.per_minute),
             (Column::PerHour, "per_hour", change.per_hour),
             (Column::PerDay, "per_day", change.per_day),
             (Column::HeavyPerMinute, "heavy_per_minute", change.heavy_per_minute),
             (Column::Price, "price_per_cu", change.price.map(|price| price.0)),
+            (Column::Projects, "projects", counts.projects.map(u64::from)),
+            (Column::KeysPerProject, "keys_per_project", counts.keys_per_project.map(u64::from)),
+            (Column::Members, "members", counts.members.map(u64::from)),
+            (Column::WebhooksPerProject, "webhooks_per_project", counts.webhooks_per_project.map(u64::from)),
+            (
+                Column::SubscriptionsPerWebhook,
+                "subscriptions_per_webhook",
+                counts.subscriptions_per_webhook.map(u64::from),
+            ),
+            (Column::StreamsPerProject, "streams_per_project", counts.streams_per_project.map(u64::from)),
         ];
         let given: Vec<Column> = figures.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
         if given.is_empty() {

@@ -1,22 +1,23 @@
 //! Projects.
 
 use super::changes::{News, tell};
+use super::plans::{counts, full};
 use super::value::{insert_error, list, moment, names, time};
-use crate::store::entity::keys;
 use crate::store::entity::projects::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::{keys, quotas};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{
-    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, Select,
+    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
+    Select,
 };
 use uuid::Uuid;
 
-/// Projects that a tenant may have, without those that were deleted.
-const MOST: u64 = 1_000;
-const FULL: &str = "a tenant may have 1,000 projects: delete one that is not needed";
+/// Deleted projects of a tenant whose rows are kept.
+const DELETED: u64 = 1_000;
 
 /// What is metered.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,13 +67,31 @@ pub(super) fn live() -> Select<Entity> {
     Entity::find().filter(Column::DeletedAt.is_null())
 }
 
-/// Checks that a project has not been deleted.
+/// Checks that a project has not been deleted: the tenant that it belongs to.
 pub(super) async fn expect_live(
     transaction: &DatabaseTransaction,
     project: ProjectId,
-) -> Result<(), StoreError> {
+) -> Result<TenantId, StoreError> {
     let found = live().filter(Column::Id.eq(Uuid::from_u128(project.0))).one(transaction).await?;
-    found.map(drop).ok_or(StoreError::NotFound("project"))
+    found.map(|row| TenantId(row.tenant_id.as_u128())).ok_or(StoreError::NotFound("project"))
+}
+
+/// Removes projects that were deleted, with whatever belongs to them. Their usage stays, and tells them by identifier.
+pub(super) async fn remove(
+    transaction: &DatabaseTransaction,
+    projects: Vec<Uuid>,
+) -> Result<u64, StoreError> {
+    if projects.is_empty() {
+        return Ok(0);
+    }
+    let their_keys =
+        keys::Entity::delete_many().filter(keys::Column::ProjectId.is_in(projects.iter().copied()));
+    their_keys.exec(transaction).await?;
+    let quotas =
+        quotas::Entity::delete_many().filter(quotas::Column::ProjectId.is_in(projects.iter().copied()));
+    quotas.exec(transaction).await?;
+    let them = Entity::delete_many().filter(Column::Id.is_in(projects));
+    Ok(them.exec(transaction).await?.rows_affected)
 }
 
 fn methods(names: &[String]) -> String {
@@ -83,14 +102,24 @@ impl Store {
     /// Adds a project. No gateway hears of it: it has no keys yet.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such tenant, [`StoreError::Full`] if it has
-    /// 1,000, [`StoreError::Away`].
+    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such tenant, [`StoreError::Full`] if it has as
+    /// many as its plan allows, without those that were deleted; [`StoreError::Away`].
     pub async fn create_project(&self, project: &Project) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            let others = live().filter(Column::TenantId.eq(Uuid::from_u128(project.tenant.0)));
-            if others.count(transaction).await? >= MOST {
-                return Err(StoreError::Full(FULL));
+            let most = counts(transaction, &self.plans, project.tenant).await?.projects;
+            let its = Column::TenantId.eq(Uuid::from_u128(project.tenant.0));
+            if live().filter(its.clone()).count(transaction).await? >= most.into() {
+                return Err(full(most, "projects", "delete one that is not needed"));
             }
+            let forgotten = Entity::find()
+                .select_only()
+                .column(Column::Id)
+                .filter(its)
+                .filter(Column::DeletedAt.is_not_null())
+                .order_by_desc(Column::DeletedAt)
+                .offset(DELETED)
+                .limit(DELETED);
+            remove(transaction, forgotten.into_tuple().all(transaction).await?).await?;
             let row = ActiveModel {
                 id: Set(Uuid::from_u128(project.id.0)),
                 tenant_id: Set(Uuid::from_u128(project.tenant.0)),

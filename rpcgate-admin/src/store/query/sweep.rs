@@ -1,10 +1,11 @@
 //! Removing what has expired.
 
 use super::value::moment;
-use super::{attempts, invitations, registrations};
+use super::{attempts, invitations, keys, projects, registrations};
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
-    attempts as tries, audit, changes, confirmations, notification_reads, refreshes, sessions, solved,
+    attempts as tries, audit, changes, confirmations, keys as stored_keys, limit_requests,
+    notification_reads, projects as stored_projects, refreshes, sessions, solved,
 };
 use crate::store::error::Leave;
 use crate::store::{Store, StoreError};
@@ -18,6 +19,10 @@ const STEP: u64 = 500;
 
 /// How long an entry of the audit is kept, and a note of who has read what: as long as the usage of the same time.
 const AUDIT: Duration = Duration::from_secs(400 * 86_400);
+
+/// How long a key is kept that was revoked or has ended, and a project that was deleted, so that people find what they
+/// have just lost.
+const ENDED: Duration = Duration::from_secs(90 * 86_400);
 
 /// What was removed because its time was over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,6 +47,12 @@ pub struct Swept {
     pub changes: u64,
     /// Notes of who has read what.
     pub reads: u64,
+    /// Keys that were revoked or had ended.
+    pub keys: u64,
+    /// Projects that were deleted.
+    pub projects: u64,
+    /// Requests for another plan that were decided.
+    pub limit_requests: u64,
 }
 
 /// Removes rows that are `old`, `limit` at most: how many.
@@ -104,7 +115,14 @@ impl Store {
         self.unconfirmed(&mut swept.accounts, now).await?;
         self.all::<audit::Entity>(&mut swept.audit, audit::Column::Number, past).await?;
         self.all::<changes::Entity>(&mut swept.changes, changes::Column::Number, told).await?;
-        self.forgotten(&mut swept.reads, forgotten).await
+        self.forgotten(&mut swept.reads, forgotten).await?;
+        let decided = over(&|now| limit_requests::Column::ReviewedAt.lte(now.saturating_sub(kept)));
+        let requests = &mut swept.limit_requests;
+        self.all::<limit_requests::Entity>(requests, limit_requests::Column::Id, decided).await?;
+        let then = Time::from_micros(now.micros().saturating_sub(ENDED.as_micros() as u64));
+        let ended = keys::ended(then);
+        self.all::<stored_keys::Entity>(&mut swept.keys, stored_keys::Column::Id, ended).await?;
+        self.deleted_projects(&mut swept.projects, then).await
     }
 
     /// Removes all rows that are `old`.
@@ -117,6 +135,23 @@ impl Store {
         loop {
             let step = self
                 .retire(async |transaction| remove::<E>(transaction, id, old.clone(), STEP).await)
+                .await?;
+            *removed += step;
+            if step < STEP {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn deleted_projects(&self, removed: &mut u64, then: Time) -> Result<(), Leave> {
+        use stored_projects::{Column, Entity};
+        loop {
+            let step = self
+                .retire(async |transaction| {
+                    let old = Column::DeletedAt.lte(moment(then));
+                    let some = Entity::find().select_only().column(Column::Id).filter(old).limit(STEP);
+                    projects::remove(transaction, some.into_tuple().all(transaction).await?).await
+                })
                 .await?;
             *removed += step;
             if step < STEP {

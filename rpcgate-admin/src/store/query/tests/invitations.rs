@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::query::invitations::{CROWD, MOST};
+use crate::store::query::invitations::MOST;
 use crate::store::{Invitation, InvitationId, Invited, Joining, Registered, Registration, Swept, Whose};
 
 const WEEK: u64 = 7 * 86_400;
@@ -111,16 +111,32 @@ async fn open_invitations_and_members_have_a_bound() {
     let week = later(WEEK);
     let late = Invitation { created_at: week, expires_at: later(2 * WEEK), ..invitation(600, 1) };
     assert_eq!(invite(&store, &late, 600).await, Invited::Done, "what has expired does not count");
-    let crowd = store.transact(async |transaction| {
-        for number in 2..=u128::from(CROWD) {
-            super::super::users::insert(transaction, &user(number, &format!("{number}@b.example"))).await?;
-        }
-        Ok(())
-    });
-    crowd.await.unwrap();
+    let counts = CountsChange { members: Some(1), ..CountsChange::default() };
+    let change = PlanChange { counts, ..PlanChange::default() };
+    store.put_plan(tenant(TENANT).tier, &change, now()).await.unwrap();
     let crowded = refused(&Invitation { id: InvitationId(9), ..late }).await;
-    assert_eq!(crowded, "a tenant may have 1,000 members: remove one before another is invited");
+    assert_eq!(crowded, "the plan allows 1 members: remove one, or ask for a larger plan");
     assert_eq!(rows(&store, "audit").await, 103, "what is refused leaves no entry");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_those_who_join_at_once_as_many_do_as_the_plan_allows() {
+    let (_dir, store) = owned().await;
+    store.set_tier(TENANT, Tier::Free, now()).await.unwrap();
+    for number in 0..6 {
+        invite(&store, &invitation(number, 1), number).await;
+    }
+    let joined = at_once(6, |number| {
+        let store = store.clone();
+        async move { join(&store, number, 10 + number, now()).await }
+    });
+    let joined = joined.await;
+    assert_eq!(joined.iter().filter(|one| one.is_ok()).count(), 2, "there is the owner already");
+    for refused in joined.into_iter().filter_map(Result::err) {
+        assert_eq!(refused.to_string(), "the plan allows 3 members: remove one, or ask for a larger plan");
+    }
+    assert_eq!(store.members(TENANT).await.unwrap().len(), 3);
+    assert_eq!(rows(&store, "invitations").await, 4, "who cannot join yet can when there is room");
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use crate::store::{
 };
 use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, Quota, Scope, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{Overlay, PlanChange, Plans};
+use rpcgate_core::config::{CountsChange, Overlay, PlanChange, Plans};
 use rpcgate_core::plan::{Plan, Price, Tier};
 use rpcgate_core::seam::changes::{Change, Changes};
 use rpcgate_core::seam::suite;

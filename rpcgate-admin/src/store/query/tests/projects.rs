@@ -133,47 +133,126 @@ async fn what_operators_set_can_be_read_piece_by_piece() {
     assert_eq!(store.plan_changes().await.unwrap(), BTreeMap::from([(Tier::Free, change)]));
 }
 
-const COUNT: &str = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 999)";
+/// Sets counts of the plan that tenants here have.
+async fn set_counts(store: &Store, counts: CountsChange) {
+    let change = PlanChange { counts, ..PlanChange::default() };
+    store.put_plan(tenant(TENANT).tier, &change, now()).await.unwrap();
+}
 
-#[tokio::test]
-async fn a_tenant_has_a_thousand_projects_and_no_more() {
+const PROJECTS: &str = "the plan allows 3 projects: delete one that is not needed, or ask for a larger plan";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_tenant_has_as_many_projects_as_its_plan_allows_also_when_they_are_made_at_once() {
     let (_dir, store) = empty().await;
-    let full = "a tenant may have 1,000 projects: delete one that is not needed";
-    // With the one that is there already; those that were deleted do not count.
-    let rows = "INSERT INTO projects (id, tenant_id, name, allowed_methods, blocked_methods, created_at, deleted_at) \
-                SELECT randomblob(16), tenant_id, 'n', '[]', '[]', 1";
-    for deleted in ["5", "NULL"] {
-        fill(&store, &format!("{COUNT} {rows}, {deleted} FROM n, projects WHERE name = 'first'")).await;
+    store.set_tier(TENANT, Tier::Free, now()).await.unwrap();
+    let made = at_once(8, |number| {
+        let store = store.clone();
+        async move { store.create_project(&project(ProjectId(20 + number))).await }
+    });
+    let made = made.await;
+    assert_eq!(made.iter().filter(|done| done.is_ok()).count(), 2, "there is one already");
+    for refused in made.into_iter().filter_map(Result::err) {
+        assert_eq!(refused.to_string(), PROJECTS);
     }
-    assert_eq!(store.projects(TENANT).await.unwrap().len(), 1_000);
-    assert_eq!(refused(&store, store.create_project(&project(ProjectId(8)))).await, full);
+    assert_eq!(store.projects(TENANT).await.unwrap().len(), 3);
     store.create_project(&Project { tenant: OTHER, ..project(ProjectId(9)) }).await.unwrap();
     store.delete_project(TENANT, PROJECT, now()).await.unwrap();
-    let again = at_once(4, |number| {
-        let store = store.clone();
-        async move { store.create_project(&project(ProjectId(20 + number))).await.is_ok() }
-    });
-    assert_eq!(again.await.into_iter().filter(|done| *done).count(), 1, "there was one place");
-    assert_eq!(store.projects(TENANT).await.unwrap().len(), 1_000);
+    store.create_project(&project(ProjectId(8))).await.unwrap();
+    assert_eq!(refused(&store, store.create_project(&project(ProjectId(7)))).await, PROJECTS);
+    store.set_tier(TENANT, Tier::Standard, now()).await.unwrap();
+    store.create_project(&project(ProjectId(7))).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_project_has_a_thousand_keys_that_can_be_used_and_no_more() {
-    let (_dir, store) = seeded().await;
-    let full = "a project may have 1,000 keys that can be used: revoke one that is not needed";
-    let rows = "INSERT INTO keys (id, project_id, description, prefix, hash, expires_at, revoked_at, created_at) \
-                SELECT randomblob(16), project_id, 'n', 'p', randomblob(32)";
-    let ended = now().micros();
-    // With the one that is there already; those that were revoked and those that have ended do not count.
-    for ends in [format!("{ended}, NULL"), "NULL, 5".into(), "NULL, NULL".into()] {
-        fill(&store, &format!("{COUNT} {rows}, {ends}, 1 FROM n, keys WHERE prefix <> 'p'")).await;
-    }
-    assert_eq!(store.active_keys(TENANT, Some(PROJECT), now()).await.unwrap(), 1_000);
-    let new = |number: u128| key(KeyId(number), KeyHash::of(&number.to_string()));
-    assert_eq!(refused(&store, store.create_key(&new(100), now())).await, full);
+async fn counts_are_what_operators_set_over_the_file_and_a_lowered_one_takes_nothing() {
+    let (_dir, store) = empty().await;
+    let mut plans = Plans::default();
+    plans.free.counts.projects = 2;
+    let store = store.with_plans(plans);
+    store.set_tier(TENANT, Tier::Free, now()).await.unwrap();
     store.create_project(&project(ProjectId(8))).await.unwrap();
-    store.create_key(&Key { project: ProjectId(8), ..new(101) }, now()).await.unwrap();
+    let full = refused(&store, store.create_project(&project(ProjectId(9)))).await;
+    assert!(full.starts_with("the plan allows 2 projects: "), "{full}");
+    let change = |projects| {
+        let counts = CountsChange { projects: Some(projects), ..CountsChange::default() };
+        PlanChange { counts, ..PlanChange::default() }
+    };
+    store.put_plan(Tier::Free, &change(3), now()).await.unwrap();
+    store.create_project(&project(ProjectId(9))).await.unwrap();
+    store.put_plan(Tier::Free, &change(1), now()).await.unwrap();
+    let full = refused(&store, store.create_project(&project(ProjectId(10)))).await;
+    assert!(full.starts_with("the plan allows 1 projects: "), "{full}");
+    assert_eq!(store.projects(TENANT).await.unwrap().len(), 3, "what there is stays");
+    assert_eq!(store.plan_changes().await.unwrap()[&Tier::Free], change(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_project_has_as_many_usable_keys_as_the_plan_allows_also_when_they_are_made_at_once() {
+    let (_dir, store) = seeded().await;
+    set_counts(&store, CountsChange { keys_per_project: Some(4), ..CountsChange::default() }).await;
+    let full = "the plan allows 4 keys of a project that can be used: revoke one that is not needed, or ask for a \
+                larger plan";
+    let new = |number: u128| key(KeyId(number), KeyHash::of(&number.to_string()));
+    let ended = Key { expires_at: Some(now()), ..new(99) };
+    store.create_key(&ended, now()).await.unwrap();
+    let made = at_once(8, |number| {
+        let store = store.clone();
+        async move { store.create_key(&new(100 + number), now()).await.is_ok() }
+    });
+    assert_eq!(made.await.into_iter().filter(|done| *done).count(), 3, "there is one already");
+    assert_eq!(store.active_keys(TENANT, Some(PROJECT), now()).await.unwrap(), 4);
+    assert_eq!(refused(&store, store.create_key(&new(200), now())).await, full);
+    store.create_project(&project(ProjectId(8))).await.unwrap();
+    store.create_key(&Key { project: ProjectId(8), ..new(201) }, now()).await.unwrap();
     store.revoke_key(TENANT, KEY, now()).await.unwrap();
-    store.create_key(&new(100), now()).await.unwrap();
-    assert_eq!(refused(&store, store.create_key(&new(102), now())).await, full);
+    store.create_key(&new(200), now()).await.unwrap();
+    assert_eq!(refused(&store, store.create_key(&new(202), now())).await, full);
+}
+
+const COUNT: &str = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1010)";
+
+#[tokio::test]
+async fn of_keys_that_were_revoked_and_projects_that_were_deleted_the_newest_thousand_are_kept() {
+    let (_dir, store) = seeded().await;
+    let keys = "INSERT INTO keys (id, project_id, description, prefix, hash, expires_at, revoked_at, created_at) \
+                SELECT randomblob(16), project_id, 'n', 'p', randomblob(32), NULL, 5, n FROM n, keys WHERE prefix <> 'p'";
+    fill(&store, &format!("{COUNT} {keys}")).await;
+    let projects = "INSERT INTO projects \
+                    (id, tenant_id, name, allowed_methods, blocked_methods, created_at, deleted_at) \
+                    SELECT randomblob(16), tenant_id, 'n', '[]', '[]', 1, n FROM n, projects WHERE name = 'first'";
+    fill(&store, &format!("{COUNT} {projects}")).await;
+    store.create_key(&key(KeyId(100), KeyHash::of("new")), now()).await.unwrap();
+    assert_eq!(rows(&store, "keys").await, 1_002, "with two that can be used");
+    assert_eq!(
+        rows(&store, "keys WHERE revoked_at IS NOT NULL AND created_at <= 10").await,
+        0,
+        "the oldest go"
+    );
+    store.create_project(&project(ProjectId(8))).await.unwrap();
+    assert_eq!(rows(&store, "projects").await, 1_002);
+    assert_eq!(rows(&store, "projects WHERE deleted_at <= 10").await, 0);
+}
+
+#[tokio::test]
+async fn what_was_revoked_deleted_or_decided_is_removed_after_its_time() {
+    const DAY: u64 = 86_400;
+    let (_dir, store) = seeded().await;
+    let gone = ProjectId(8);
+    store.create_project(&project(gone)).await.unwrap();
+    let its_key = Key { project: gone, ..key(KeyId(9), KeyHash::of("its")) };
+    let ends = Key { expires_at: Some(later(DAY)), ..key(KeyId(10), KeyHash::of("ends")) };
+    store.create_key(&its_key, now()).await.unwrap();
+    store.create_key(&ends, now()).await.unwrap();
+    let quota = Quota { cu_per_day: 1, cu_per_month: None, rps_limit: None, has_row: true };
+    store.put_quota(gone, &quota, now()).await.unwrap();
+    store.delete_project(TENANT, gone, now()).await.unwrap();
+    let young = later(90 * DAY - 1);
+    let swept = store.sweep(young).await.unwrap();
+    assert_eq!((swept.keys, swept.projects), (0, 0));
+    let swept = store.sweep(later(90 * DAY)).await.unwrap();
+    assert_eq!((swept.keys, swept.projects), (1, 1), "the one that has ended a day later stays");
+    assert_eq!(store.sweep(later(91 * DAY)).await.unwrap().keys, 1);
+    let left: Vec<_> = store.keys(TENANT, PROJECT).await.unwrap().into_iter().map(|key| key.id).collect();
+    assert_eq!((left, rows(&store, "keys").await), (vec![KEY], 1));
+    assert_eq!((rows(&store, "projects").await, rows(&store, "quotas").await), (1, 0));
 }
