@@ -2,9 +2,10 @@
 //! handler and what the OpenAPI document says of it, so that they cannot differ.
 
 use crate::error::ActionError;
+use crate::extract::Client;
 use crate::house::House;
 use crate::identity::role::{Permission, Role};
-use crate::identity::token::Claims;
+use crate::identity::token::{Claims, Tokens};
 use crate::store::{self, SessionId, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -139,9 +140,10 @@ impl Door {
         Door(house.clone())
     }
 
-    /// `routes`, open to anybody.
+    /// `routes`, open to anybody: so often from one address.
     pub fn anyone(&self, routes: Routes) -> Routes {
-        marked(routes, Least::Anyone)
+        let limit = from_fn_with_state(self.0.clone(), admit_anyone);
+        marked(routes, Least::Anyone).map(|routes| routes.route_layer(limit))
     }
 
     /// `routes` for whoever is logged in.
@@ -187,6 +189,13 @@ async fn admit(
 ) -> Response {
     let session = match session(&house, request.headers()).await {
         Ok(session) => session,
+        Err(error @ ActionError::Unauthenticated(_)) => {
+            let (mut parts, _) = request.into_parts();
+            return match expect_few(&house, &mut parts).await {
+                Ok(()) => error.into_response(),
+                Err(often) => often.into_response(),
+            };
+        }
         Err(error) => return error.into_response(),
     };
     if let Err(error) = least.admit(&session.user) {
@@ -196,16 +205,35 @@ async fn admit(
     next.run(request).await
 }
 
-async fn session(house: &House, headers: &HeaderMap) -> Result<Session, ActionError> {
-    session_of(house, bearer(headers)?).await.map(|(_, session)| session)
+async fn admit_anyone(State(house): State<Arc<House>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match expect_few(&house, &mut parts).await {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(often) => often.into_response(),
+    }
 }
 
-/// What an access token says, and whose session it belongs to. The session is looked up, so that one which was ended is
-/// refused at once, and a role that was changed holds at once.
-pub(crate) async fn session_of(house: &House, token: &str) -> Result<(Claims, Session), ActionError> {
+/// Counts a request of a client that is not logged in.
+async fn expect_few(house: &Arc<House>, parts: &mut Parts) -> Result<(), ActionError> {
+    let client = Client::from_request_parts(parts, house).await?;
+    Ok(house.limits.anonymous.admit(client.address)?)
+}
+
+async fn session(house: &House, headers: &HeaderMap) -> Result<Session, ActionError> {
+    session_of(house, &house.tokens, bearer(headers)?).await.map(|(_, session)| session)
+}
+
+/// What one of `tokens` says, and whose session it belongs to. The session is looked up, so that one which was ended is
+/// refused at once, and a role that was changed holds at once. It is a request of that user.
+pub(crate) async fn session_of(
+    house: &House,
+    tokens: &Tokens,
+    token: &str,
+) -> Result<(Claims, Session), ActionError> {
     let invalid = || ActionError::Unauthenticated(INVALID);
     let now = house.now();
-    let claims = house.tokens.check(token, now).map_err(|_| invalid())?;
+    let claims = tokens.check(token, now).map_err(|_| invalid())?;
+    house.limits.users.admit(claims.sub)?;
     let (session, user) = house.store.session(SessionId(claims.sid), now).await?.ok_or_else(invalid)?;
     if user.id != claims.sub {
         return Err(invalid());
@@ -229,6 +257,7 @@ mod tests {
     use super::*;
     use crate::house::tests::{Answer, NOON, Site, Visitor};
     use axum::body::Body;
+    use axum::extract::ConnectInfo;
     use axum::routing::get;
     use http::{HeaderValue, Method, StatusCode};
     use std::time::Duration;
@@ -279,6 +308,38 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_user_makes_600_requests_a_minute_and_others_go_on() {
+        let site = Site::new().await;
+        let (busy, other) = (site.member(store::Role::Viewer).await, site.member(store::Role::Viewer).await);
+        for _ in 0..600 {
+            assert_eq!(plans(&site, &busy).await, StatusCode::OK);
+        }
+        let refused = with(&site, &[&format!("Bearer {}", busy.token)]).await;
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+        assert!(refused.headers.contains_key(http::header::RETRY_AFTER));
+        assert_eq!(plans(&site, &other).await, StatusCode::OK);
+        site.clock.advance(Duration::from_secs(60));
+        assert_eq!(plans(&site, &busy).await, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn an_address_asks_60_times_a_minute_without_being_logged_in() {
+        let site = Site::new().await;
+        let invented = async |number: usize| {
+            let body = serde_json::json!({"refresh_token": format!("invented {number}")}).to_string();
+            site.ask(None, Method::POST, "/api/v1/auth/refresh", body).await.status
+        };
+        for number in 0..30 {
+            assert_eq!(with(&site, &["Bearer x"]).await.status, StatusCode::UNAUTHORIZED);
+            assert_eq!(invented(number).await, StatusCode::UNAUTHORIZED);
+        }
+        assert_eq!(invented(60).await, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(with(&site, &[]).await.status, StatusCode::TOO_MANY_REQUESTS);
+        let member = site.member(store::Role::Viewer).await;
+        assert_eq!(plans(&site, &member).await, StatusCode::OK, "whoever is logged in there is served");
+    }
+
+    #[tokio::test]
     async fn a_token_ends_with_its_time() {
         let site = Site::new().await;
         let visitor = site.member(store::Role::Viewer).await;
@@ -320,6 +381,12 @@ mod tests {
         assert_eq!(plans(&site, &visitor).await, StatusCode::SERVICE_UNAVAILABLE);
     }
 
+    /// A request of nobody.
+    fn unknown() -> Request {
+        let peer = ConnectInfo(std::net::SocketAddr::from(([192, 0, 2, 1], 7)));
+        http::Request::get("/x").extension(peer).body(Body::empty()).unwrap()
+    }
+
     /// Routes at `/x` that tell whom they found.
     fn routes() -> Routes {
         let item = PathItem::new(HttpMethod::Get, OperationBuilder::new().build());
@@ -357,9 +424,8 @@ mod tests {
                 let expected = if told == ["user"] || told.contains(name) { 200 } else { 403 };
                 assert_eq!(answer.status().as_u16(), expected, "{name} at a door for {told:?}");
             }
-            let answer =
-                tower::ServiceExt::oneshot(router, http::Request::get("/x").body(Body::empty()).unwrap());
-            assert_eq!(answer.await.unwrap().status(), StatusCode::UNAUTHORIZED);
+            let answer = tower::ServiceExt::oneshot(router, unknown()).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         }
     }
 
@@ -370,8 +436,7 @@ mod tests {
         let least = open.1.paths["/x"].get.clone().unwrap().extensions.unwrap()[LEAST_ROLE].clone();
         assert_eq!(least, "none");
         let router = axum::Router::new().route("/x", open.2).with_state(site.house.clone());
-        let request = http::Request::get("/x").body(Body::empty()).unwrap();
-        let answer = tower::ServiceExt::oneshot(router, request).await.unwrap();
+        let answer = tower::ServiceExt::oneshot(router, unknown()).await.unwrap();
         assert_eq!(
             answer.status(),
             StatusCode::INTERNAL_SERVER_ERROR,

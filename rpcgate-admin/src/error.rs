@@ -1,7 +1,7 @@
 //! Why an action was not done, and what its caller is told: the one place where a status and the body
 //! `{"error": "…"}` are decided (specification, "Errors", "Management API").
 
-use crate::identity::address::TooOften;
+use crate::identity::limit::TooOften;
 use crate::identity::password::PasswordError;
 use crate::identity::token::TokenError;
 use crate::mail::MailError;

@@ -1,9 +1,9 @@
 //! What every action works with.
 
-use crate::identity::address::AuthLimit;
 use crate::identity::challenge::Challenges;
+use crate::identity::limit::RequestLimits;
 use crate::identity::password::{Passwords, QUEUE};
-use crate::identity::token::{TokenError, Tokens};
+use crate::identity::token::{Kind, TokenError, Tokens};
 use crate::mail::{MailError, Post};
 use crate::metrics::Requests;
 use crate::store::{Store, StoreError, UsageStore};
@@ -28,10 +28,12 @@ pub struct House {
     pub passwords: Passwords,
     /// Issues and checks access tokens.
     pub tokens: Tokens,
+    /// The same for the tokens of pages.
+    pub page_tokens: Tokens,
     /// What a new account must solve.
     pub challenges: Challenges,
-    /// Holds attempts to log in and to register.
-    pub attempts: Arc<AuthLimit>,
+    /// How often somebody may ask.
+    pub limits: Arc<RequestLimits>,
     /// Sends mails.
     pub post: Post,
     /// Makes API keys.
@@ -88,9 +90,9 @@ impl House {
         let (url, migrate) = (config.database.url(), config.database.migrate);
         let store = Store::open(url, migrate).await?.with_plans(config.plans.clone());
         let usage = UsageStore::open(url, migrate).await?;
-        let attempts = Arc::new(AuthLimit::new(config.admin.auth_per_minute, clock.clone()));
+        let limits = Arc::new(RequestLimits::new(config.admin.auth_per_minute, &clock));
         let passwords = Passwords::new(HASHING, QUEUE);
-        Ok(fittings.into_house(store, usage, clock, config, passwords, attempts))
+        Ok(fittings.into_house(store, usage, clock, config, passwords, limits))
     }
 
     /// This house as `config` wants it: what it names is used from now on, but for the databases, which stay as they
@@ -103,12 +105,12 @@ impl House {
         let (usage, clock) = (self.usage.clone(), self.clock.clone());
         let store = self.store.clone().with_plans(config.plans.clone());
         let per_minute = config.admin.auth_per_minute;
-        let attempts = if per_minute == self.settings.auth_per_minute {
-            self.attempts.clone()
+        let limits = if per_minute == self.settings.auth_per_minute {
+            self.limits.clone()
         } else {
-            Arc::new(AuthLimit::new(per_minute, clock.clone()))
+            Arc::new(RequestLimits::new(per_minute, &clock))
         };
-        let house = fittings.into_house(store, usage, clock, config, self.passwords.clone(), attempts);
+        let house = fittings.into_house(store, usage, clock, config, self.passwords.clone(), limits);
         Ok(House { requests: self.requests.clone(), ..house })
     }
 
@@ -127,6 +129,7 @@ impl House {
 /// What is made of the configuration alone.
 struct Fittings {
     tokens: Tokens,
+    page_tokens: Tokens,
     challenges: Challenges,
     post: Post,
     forge: KeyForge,
@@ -143,7 +146,8 @@ impl Fittings {
         }
         let secret = admin.challenge.secret.as_ref().unwrap_or(jwt_secret).expose().as_bytes();
         Ok(Fittings {
-            tokens: Tokens::new(jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
+            tokens: Tokens::new(Kind::Access, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
+            page_tokens: Tokens::new(Kind::Page, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
             challenges: Challenges::new(secret, admin.challenge.difficulty),
             post: match &admin.mail.smtp {
                 Some(url) => Post::smtp(url.expose(), &admin.mail.from)?,
@@ -160,9 +164,9 @@ impl Fittings {
         clock: Arc<dyn Clock>,
         config: Config,
         passwords: Passwords,
-        attempts: Arc<AuthLimit>,
+        limits: Arc<RequestLimits>,
     ) -> House {
-        let Fittings { tokens, challenges, post, forge } = self;
+        let Fittings { tokens, page_tokens, challenges, post, forge } = self;
         let settings = Settings::new(config);
         let requests = Requests::default();
         House {
@@ -172,8 +176,9 @@ impl Fittings {
             settings,
             passwords,
             tokens,
+            page_tokens,
             challenges,
-            attempts,
+            limits,
             post,
             forge,
             requests,

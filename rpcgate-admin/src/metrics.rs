@@ -94,13 +94,16 @@ mod tests {
     use super::*;
     use crate::house::tests::Site;
     use axum::body::Body;
+    use axum::extract::ConnectInfo;
     use http::Request;
     use http_body_util::BodyExt;
     use tokio_util::sync::CancellationToken;
     use tower::ServiceExt;
 
     async fn ask(router: &Router, method: &str, path: &str) -> (StatusCode, String) {
-        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        let peer = ConnectInfo(std::net::SocketAddr::from(([192, 0, 2, 1], 7)));
+        let request = Request::builder().method(method).uri(path).extension(peer);
+        let request = request.body(Body::empty()).unwrap();
         let answer = router.clone().oneshot(request).await.unwrap();
         let (head, body) = answer.into_parts();
         (head.status, String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap())

@@ -3,6 +3,7 @@
 //! Whoever registers learns nothing of who has an account: for an address that is taken the same is computed, answered
 //! and sent, only that the mail, which its owner alone reads, says something else.
 
+use super::sessions::expect_few_mails;
 use super::{audit, text};
 use crate::access::Session;
 use crate::error::ActionError;
@@ -12,7 +13,9 @@ use crate::identity::challenge::Challenge;
 use crate::identity::password::Typed;
 use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
 use crate::mail::{self, Address, Mail, MailError};
-use crate::store::{Attempt, Audit, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id};
+use crate::store::{
+    Attempt, Audit, Counted, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id,
+};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
@@ -71,7 +74,7 @@ pub async fn register(
     application: Application,
     client: &Client,
 ) -> Result<Applicant, ActionError> {
-    house.attempts.admit(client.address)?;
+    house.limits.attempts.admit(client.address)?;
     let now = house.now();
     let email = mail::address(&application.email).map_err(|error| invalid(&error))?;
     let name = text::line("name", &application.name)?;
@@ -108,6 +111,11 @@ pub async fn register(
     let applicant = Applicant { email: email.clone(), name };
     let house = house.clone();
     let work = async move {
+        let counted = Counted::Registrations(&user.email);
+        if let Attempt::Locked(_) = house.store.begin_attempt(counted, now).await? {
+            // The answer is the same: whoever reads the mails has had enough of them.
+            return Ok(());
+        }
         let registration = Registration {
             tenant: &tenant,
             user: &user,
@@ -156,12 +164,7 @@ pub async fn confirm_again(house: &House, session: &Session, client: &Client) ->
         return Err(ActionError::Conflict(CONFIRMED));
     }
     let email = mail::address(&user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    // No address has a blank in it, so this count is nobody's count of passwords.
-    let counted = format!("confirmation of {email}");
-    if let Attempt::Locked(until) = house.store.begin_attempt(&counted, now).await? {
-        let wait = until.since(now).as_secs().saturating_add(1);
-        return Err(ActionError::TooMany { retry_after: u32::try_from(wait).unwrap_or(u32::MAX) });
-    }
+    expect_few_mails(house, Counted::Confirmations(&user.email), now).await?;
     let token = Opaque::make(Kind::Confirmation)?;
     let expires_at = now.plus(CONFIRMATION_LIFE);
     if !house.store.renew_confirmation(user.id, &Digest(token.hash().0), expires_at).await? {
@@ -172,13 +175,29 @@ pub async fn confirm_again(house: &House, session: &Session, client: &Client) ->
     send(house, &confirmation(house, email, &token), now).await
 }
 
-/// Confirms the address that `token` was sent to.
+/// Confirms the address that `token` was sent to. A `password` is the account's from then on, and nobody stays logged in:
+/// whoever reads the mails may not be the one that registered.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a token that is none, or not any more; [`ActionError::Away`].
-pub async fn confirm(house: &House, token: &str, client: &Client) -> Result<(), ActionError> {
+/// [`ActionError::Invalid`] for a token that is none, or not any more, or for a password that is too weak;
+/// [`ActionError::TooMany`] after too many attempts with a password from one address, or while too many are hashed;
+/// [`ActionError::Away`].
+pub async fn confirm(
+    house: &House,
+    token: &str,
+    password: Option<Typed>,
+    client: &Client,
+) -> Result<(), ActionError> {
     let hash = OpaqueHash::of(Kind::Confirmation, token).ok_or_else(|| invalid(BAD_TOKEN))?;
     let now = house.now();
+    let password = match password {
+        None => None,
+        Some(typed) => {
+            house.limits.attempts.admit(client.address)?;
+            let chosen = typed.choose().map_err(|error| invalid(&error))?;
+            Some(house.passwords.hash(chosen).await?)
+        }
+    };
     let entry = Audit {
         tenant: None,
         user: None,
@@ -188,6 +207,6 @@ pub async fn confirm(house: &House, token: &str, client: &Client) -> Result<(), 
         at: now,
         detail: String::new(),
     };
-    let confirmed = house.store.confirm(&Digest(hash.0), &entry, now).await?;
+    let confirmed = house.store.confirm(&Digest(hash.0), password.as_deref(), &entry, now).await?;
     confirmed.map(drop).ok_or_else(|| invalid(BAD_TOKEN))
 }

@@ -6,6 +6,7 @@
 use super::accounts::{Applicant, send};
 use super::actor::Actor;
 use super::members::{REFUSED, may};
+use super::sessions::expect_few_mails;
 use super::tenants::own;
 use super::text;
 use crate::error::ActionError;
@@ -15,7 +16,7 @@ use crate::identity::password::Typed;
 use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
 use crate::mail::{self, Mail};
 use crate::store::{
-    Attempt, Audit, Digest, Invitation, InvitationId, Invited, Joining, Role, UserId, fresh_id,
+    Audit, Counted, Digest, Invitation, InvitationId, Invited, Joining, Role, UserId, fresh_id,
 };
 use rpcgate_core::caller::TenantId;
 use std::sync::Arc;
@@ -60,19 +61,14 @@ pub async fn invite(
     role: Role,
 ) -> Result<Invitation, ActionError> {
     let tenant = own(actor, tenant)?;
-    house.attempts.admit(actor.address)?;
+    house.limits.attempts.admit(actor.address)?;
     if actor.user.confirmed_at.is_none() {
         return Err(ActionError::Forbidden("confirm your e-mail address before you invite somebody"));
     }
     let now = house.now();
     let email = mail::address(email).map_err(|error| invalid(&error))?;
     let host = mail::address(&actor.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    // No address has a blank in it, so this count is nobody's count of passwords.
-    let counted = format!("invitation of {email} to {tenant}");
-    if let Attempt::Locked(until) = house.store.begin_attempt(&counted, now).await? {
-        let wait = until.since(now).as_secs().saturating_add(1);
-        return Err(ActionError::TooMany { retry_after: u32::try_from(wait).unwrap_or(u32::MAX) });
-    }
+    expect_few_mails(house, Counted::Invitations(&email.to_string(), tenant), now).await?;
     let token = Opaque::make(Kind::Invitation)?;
     let invitation = Invitation {
         id: InvitationId(fresh_id(now)),
@@ -135,7 +131,7 @@ pub async fn accept(
     password: Typed,
     client: &Client,
 ) -> Result<Applicant, ActionError> {
-    house.attempts.admit(client.address)?;
+    house.limits.attempts.admit(client.address)?;
     let now = house.now();
     let name = text::line("name", &name)?;
     let password = password.choose().map_err(|error| invalid(&error))?;

@@ -7,7 +7,7 @@ use crate::error::ActionError;
 use crate::extract::Client;
 use crate::house::House;
 use crate::identity::password::Typed;
-use crate::store::User;
+use crate::store::{Counted, User};
 
 /// Gives whoever asks another name.
 ///
@@ -31,7 +31,7 @@ pub async fn rename(
 ///
 /// # Errors
 /// [`ActionError::Invalid`] says what is wrong with the new password; [`ActionError::Forbidden`] if the current one is
-/// wrong, or while the account is locked; [`ActionError::Conflict`] if somebody else was quicker;
+/// wrong, or after too many wrong ones; [`ActionError::Conflict`] if somebody else was quicker;
 /// [`ActionError::TooMany`] while too many passwords are hashed; [`ActionError::Away`].
 pub async fn change_password(
     house: &House,
@@ -43,7 +43,7 @@ pub async fn change_password(
     let new = new.choose().map_err(|error| ActionError::Invalid(error.to_string()))?;
     let now = house.now();
     let user = &session.user;
-    let ticket = attempt(house, &user.email, now).await?;
+    let ticket = attempt(house, Counted::Checks(&user.email), now).await?;
     let stored = user.password.as_deref();
     let is_right = verify(house, &ticket, current, stored).await?;
     let Some(verified) = stored.filter(|_| is_right) else {

@@ -8,7 +8,9 @@ use crate::house::House;
 use crate::identity::password::Typed;
 use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
 use crate::identity::token::Claims;
-use crate::store::{self, Attempt, Audit, Digest, Rotation, SessionId, StoreError, Ticket, User, fresh_id};
+use crate::store::{
+    self, Attempt, Audit, Counted, Digest, Rotation, SessionId, StoreError, Ticket, User, fresh_id,
+};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Secret;
 use std::borrow::Cow;
@@ -23,6 +25,8 @@ const NO_REFRESH: &str = "the refresh token is not valid or has expired";
 /// What somebody is given who is logged in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opened {
+    /// What tokens of the session say.
+    pub claims: Claims,
     /// The access token.
     pub token: Secret,
     /// How long it is good.
@@ -31,14 +35,32 @@ pub struct Opened {
     pub refresh_token: Secret,
 }
 
-/// Asks whether a password may be looked at for `email`, and counts it as wrong until [`pass`](store::Store::pass).
+/// Asks whether a password may be looked at, and counts it as wrong until [`pass`](store::Store::pass).
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] while the address is locked, whether somebody has it or not; [`ActionError::Away`].
-pub(super) async fn attempt(house: &House, email: &str, now: Time) -> Result<Ticket, ActionError> {
-    match house.store.begin_attempt(email, now).await? {
+pub(super) async fn attempt(house: &House, counted: Counted<'_>, now: Time) -> Result<Ticket, ActionError> {
+    match house.store.begin_attempt(counted, now).await? {
         Attempt::May(ticket) => Ok(ticket),
         Attempt::Locked(_) => Err(ActionError::Forbidden(LOCKED)),
+    }
+}
+
+/// Counts a mail.
+///
+/// # Errors
+/// [`ActionError::TooMany`] after too many, [`ActionError::Away`].
+pub(super) async fn expect_few_mails(
+    house: &House,
+    counted: Counted<'_>,
+    now: Time,
+) -> Result<(), ActionError> {
+    match house.store.begin_attempt(counted, now).await? {
+        Attempt::May(_) => Ok(()),
+        Attempt::Locked(until) => {
+            let wait = until.since(now).as_secs().saturating_add(1);
+            Err(ActionError::TooMany { retry_after: u32::try_from(wait).unwrap_or(u32::MAX) })
+        }
     }
 }
 
@@ -75,9 +97,9 @@ pub async fn login(
     password: Typed,
     client: &Client,
 ) -> Result<Opened, ActionError> {
-    house.attempts.admit(client.address)?;
+    house.limits.attempts.admit(client.address)?;
     let now = house.now();
-    let ticket = attempt(house, email, now).await?;
+    let ticket = attempt(house, Counted::LogIns(email), now).await?;
     // The second time for the case that another log-in renews the hash at the very moment.
     for _ in 0..2 {
         let user = house.store.user_by_email(email).await?;
@@ -195,6 +217,7 @@ fn opened(house: &House, user: &User, session: SessionId, refresh: &Opaque) -> R
         operator: user.is_operator(),
     };
     Ok(Opened {
+        claims,
         token: Secret::new(house.tokens.issue(&claims, house.now())?),
         ttl: house.tokens.ttl(),
         refresh_token: Secret::new(refresh.expose()),

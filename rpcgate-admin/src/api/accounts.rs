@@ -57,6 +57,10 @@ impl From<Applicant> for Registered {
 pub struct Confirm {
     /// The token in the link.
     pub token: String,
+    /// A password that takes the place of the one that somebody registered with.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = Password)]
+    pub password: Option<Typed>,
 }
 
 impl fmt::Debug for Confirm {
@@ -78,7 +82,7 @@ pub async fn challenge(State(house): State<Arc<House>>) -> Result<Json<challenge
 /// Register
 ///
 /// Makes an organisation and its owner. A mail with a link that confirms the address is sent. Whether somebody has the
-/// address already is told to its owner alone, by mail.
+/// address already is told to its owner alone, by mail; an account that was never confirmed makes room.
 #[utoipa::path(post, path = "/auth/register", operation_id = "register", tag = "account",
     request_body = Register,
     responses((status = 201, description = "A mail is on its way.", body = Registered)))]
@@ -94,15 +98,16 @@ pub async fn register(
 
 /// Confirm an e-mail address
 ///
-/// With the token that came by mail. It is good for a day, and once.
+/// With the token that came by mail. It is good for a day, and once. With a password, that is the account's from then on
+/// and all its sessions end: whoever does not know who registered the address is safe so.
 #[utoipa::path(post, path = "/auth/confirm", operation_id = "confirm", tag = "account", request_body = Confirm,
     responses((status = 204, description = "The address is confirmed.")))]
 pub async fn confirm(
     State(house): State<Arc<House>>,
     client: Client,
-    Body(Confirm { token }): Body<Confirm>,
+    Body(Confirm { token, password }): Body<Confirm>,
 ) -> Result<StatusCode, ActionError> {
-    accounts::confirm(&house, &token, &client).await?;
+    accounts::confirm(&house, &token, password, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

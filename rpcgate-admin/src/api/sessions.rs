@@ -48,7 +48,7 @@ impl fmt::Debug for LoggedIn {
 }
 
 impl From<Opened> for LoggedIn {
-    fn from(Opened { token, ttl, refresh_token }: Opened) -> Self {
+    fn from(Opened { token, ttl, refresh_token, .. }: Opened) -> Self {
         LoggedIn {
             token: token.expose().to_owned(),
             refresh_token: refresh_token.expose().to_owned(),

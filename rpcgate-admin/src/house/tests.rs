@@ -248,7 +248,7 @@ async fn a_house_that_is_refitted_keeps_its_store_and_takes_the_new_settings() {
     assert_eq!(refitted.settings.config.plans.free.per_minute, 77);
     assert!(refitted.store.session(visitor.session, NOON).await.unwrap().is_some());
     assert!(refitted.tokens.check(&visitor.token, NOON).is_ok());
-    assert!(!Arc::ptr_eq(&refitted.attempts, &site.house.attempts), "another bound counts anew");
+    assert!(!Arc::ptr_eq(&refitted.limits, &site.house.limits), "another bound counts anew");
     config.admin.jwt.secret = Some(Secret::new("another secret of thirty-two bytes or so"));
     assert!(refitted.refitted(config.clone()).unwrap().tokens.check(&visitor.token, NOON).is_err());
     config.admin.jwt.secret = None;

@@ -1,28 +1,16 @@
-//! Where a client calls from, and how often it may try to log in or register.
+//! Where a client calls from, and how often it may ask for something without being logged in.
 
-use governor::clock::Clock as Pace;
-use governor::middleware::NoOpMiddleware;
-use governor::state::keyed::DashMapStateStore;
-use governor::{Quota, RateLimiter};
+use super::limit::{MinuteLimit, TooOften};
 use http::HeaderMap;
 use ipnet::IpNet;
 use rpcgate_core::clock::Clock;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::time::Duration;
 
 const FORWARDED: &str = "x-forwarded-for";
-/// The attempts between two sweeps of what is not needed any more.
-const SWEEP: u32 = 256;
 /// Beyond so many attempts that are remembered, larger groups are formed.
 const CROWD: usize = 100_000;
-const MINUTE: Duration = Duration::from_secs(60);
-/// Places that are looked at before an attempt is refused: who sets a bound of a million must not pay for each of them
-/// when somebody reaches it.
-const LOOKED_AT: u32 = 1_000;
 
 /// The address of the client: `peer`, or what the proxies say if `peer` is one of `trusted`
 /// (`gateway.trusted_proxies`). Each proxy appends whom it was called by to `X-Forwarded-For`, so the list is read from
@@ -87,65 +75,21 @@ impl fmt::Display for Group {
     }
 }
 
-/// Somebody has tried too often.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("too many attempts, try again in {retry_after} s")]
-pub struct TooOften {
-    /// Seconds until the next attempt is admitted, at least one.
-    pub retry_after: u32,
-}
-
-/// The clock's hand that never steps back, so that a change of the time of day neither locks out nor lets in.
-#[derive(Clone, Debug)]
-struct Hand(Arc<dyn Clock>);
-
-impl Pace for Hand {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
-/// Holds the attempts to log in and to register, together, of each client.
+/// Holds the attempts of each client: to log in and to register, together, or whatever else is asked without being
+/// logged in.
 ///
-/// A group of addresses makes at most `per_minute` attempts in any 60 seconds, and may make them at once. One quota for
-/// all of them would give attempts back while the minute runs, and let nearly twice as many pass in it. So a group has
-/// that many places instead, each with the quota of one attempt a minute, and takes one that is free. Memory is bounded:
-/// a place is forgotten two minutes after it was taken, and while more than 100,000 remain, whole networks are counted
-/// as one.
-pub struct AuthLimit {
-    limiter: RateLimiter<Place, DashMapStateStore<Place>, Hand, NoOpMiddleware<Duration>>,
-    clock: Arc<dyn Clock>,
-    /// The places of each group.
-    places: u32,
-    attempts: AtomicU32,
-    crowded: AtomicBool,
+/// A group of addresses makes at most `per_minute` attempts in any 60 seconds, and may make them at once. While more than
+/// 100,000 attempts are remembered, whole networks are counted as one.
+#[derive(Debug)]
+pub struct AddressLimit {
+    limit: MinuteLimit<Group>,
     crowd: usize,
 }
 
-/// A place of a group.
-type Place = (Group, u32);
-
-impl fmt::Debug for AuthLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AuthLimit").field("taken", &self.limiter.len()).finish_non_exhaustive()
-    }
-}
-
-impl AuthLimit {
-    /// Admits `per_minute` attempts (`admin.auth_per_minute`), at least one.
+impl AddressLimit {
+    /// Admits `per_minute` attempts, at least one.
     pub fn new(per_minute: u32, clock: Arc<dyn Clock>) -> Self {
-        let limiter =
-            RateLimiter::dashmap_with_clock(Quota::per_minute(NonZeroU32::MIN), Hand(Arc::clone(&clock)));
-        AuthLimit {
-            limiter,
-            clock,
-            places: per_minute.max(1),
-            attempts: AtomicU32::new(0),
-            crowded: AtomicBool::new(false),
-            crowd: CROWD,
-        }
+        AddressLimit { limit: MinuteLimit::new(per_minute, clock), crowd: CROWD }
     }
 
     /// Counts an attempt from `address`.
@@ -153,32 +97,19 @@ impl AuthLimit {
     /// # Errors
     /// [`TooOften`] if there were too many before; this one is not counted then.
     pub fn admit(&self, address: IpAddr) -> Result<(), TooOften> {
-        let number = self.attempts.fetch_add(1, Relaxed);
-        if number % SWEEP == SWEEP - 1 {
-            self.limiter.retain_recent();
-            self.crowded.store(self.limiter.len() >= self.crowd, Relaxed);
-        }
-        let group = if self.crowded.load(Relaxed) { Group::wide(address) } else { Group::of(address) };
-        let mut soonest = MINUTE;
-        // Not always from the first place on: of a thousand places the free one is found at once most of the time.
-        for step in 0..self.places.min(LOOKED_AT) {
-            let place = (u64::from(number) + u64::from(step)) % u64::from(self.places);
-            match self.limiter.check_key(&(group, place as u32)) {
-                Ok(()) => return Ok(()),
-                Err(until) => soonest = soonest.min(until.wait_time_from(self.clock.elapsed())),
-            }
-        }
-        let wait = soonest.as_micros().div_ceil(1_000_000);
-        Err(TooOften { retry_after: u32::try_from(wait).unwrap_or(u32::MAX).max(1) })
+        let is_crowded = self.limit.remembered() >= self.crowd;
+        self.limit.admit(if is_crowded { Group::wide(address) } else { Group::of(address) })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::limit::{MINUTE, SWEEP};
     use super::*;
     use http::HeaderValue;
     use proptest::prelude::*;
     use rpcgate_core::clock::{ManualClock, Time};
+    use std::time::Duration;
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -240,9 +171,9 @@ mod tests {
         assert_eq!(Group::wide(ip("2001:db8:1:2::")).to_string(), "2001:db8::/32");
     }
 
-    fn limit(per_minute: u32) -> (AuthLimit, Arc<ManualClock>) {
+    fn limit(per_minute: u32) -> (AddressLimit, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
-        (AuthLimit::new(per_minute, Arc::clone(&clock) as Arc<dyn Clock>), clock)
+        (AddressLimit::new(per_minute, Arc::clone(&clock) as Arc<dyn Clock>), clock)
     }
 
     #[test]
@@ -320,10 +251,10 @@ mod tests {
         for host in first..last {
             assert_eq!(limit.admit(Ipv4Addr::from_bits(host).into()), Ok(()));
         }
-        assert_eq!(limit.limiter.len(), 255);
+        assert_eq!(limit.limit.taken(), 255);
         clock.advance(2 * MINUTE);
         assert_eq!(limit.admit(ip("192.0.2.7")), Ok(()));
-        assert_eq!(limit.limiter.len(), 1);
+        assert_eq!(limit.limit.taken(), 1);
     }
 
     #[test]
@@ -333,7 +264,7 @@ mod tests {
         for host in 0..100_000u32 {
             let _ = limit.admit(Ipv6Addr::from_bits(ip_bits("2001:db8::") + (u128::from(host) << 64)).into());
         }
-        assert!(limit.limiter.len() <= 200 + SWEEP as usize, "{}", limit.limiter.len());
+        assert!(limit.limit.taken() <= 200 + SWEEP as usize, "{}", limit.limit.taken());
         assert!(limit.admit(ip("2001:db8:ffff::")).is_err());
         assert_eq!(limit.admit(ip("192.0.2.7")), Ok(()), "others are served");
         clock.advance(2 * MINUTE);
@@ -341,7 +272,7 @@ mod tests {
             let _ = limit.admit(ip("192.0.2.7"));
         }
         assert_eq!(limit.admit(ip("2001:db8:ffff::")), Ok(()), "the crowd has gone");
-        assert!(limit.limiter.len() <= 21, "{}", limit.limiter.len());
+        assert!(limit.limit.taken() <= 21, "{}", limit.limit.taken());
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod challenge;
+pub mod limit;
 pub mod password;
 pub mod refresh;
 pub mod role;

@@ -1,4 +1,4 @@
-//! Access tokens: signed statements of who is logged in, checked without a look-up.
+//! Tokens: signed statements of who is logged in, checked without a look-up.
 //!
 //! A token is a JWT signed with HS256. One algorithm, one header, one issuer, one audience are known; whatever differs
 //! is refused, though its signature were right. Whether the session has ended meanwhile is not in the token: who
@@ -20,15 +20,45 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const ISSUER: &str = "rpcgate";
-const AUDIENCE: &str = "rpcgate-management";
-/// RFC 9068: what says that a token is for access, and not one of another kind with the same key.
-const TYPE: &str = "at+jwt";
 /// By how much the clocks of the management side's hosts may differ.
 const LEEWAY: Duration = Duration::from_secs(5);
 /// A longer token is not read. Ours have some 500 bytes.
 const LONGEST: usize = 4096;
 /// The fewest bytes of a secret.
 const LEAST_SECRET: usize = 32;
+
+/// What a token is for. One of one kind is worth nothing as one of another: each has an audience, a type and a key of
+/// its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// For calls of the API, in `Authorization`: RFC 9068.
+    Access,
+    /// For pages, in a cookie.
+    Page,
+}
+
+impl Kind {
+    fn audience(self) -> &'static str {
+        match self {
+            Kind::Access => "rpcgate-management",
+            Kind::Page => "rpcgate-pages",
+        }
+    }
+
+    fn header_type(self) -> &'static str {
+        match self {
+            Kind::Access => "at+jwt",
+            Kind::Page => "page+jwt",
+        }
+    }
+
+    fn purpose(self) -> &'static str {
+        match self {
+            Kind::Access => "rpcgate access token",
+            Kind::Page => "rpcgate page token",
+        }
+    }
+}
 
 /// What a token says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,8 +114,9 @@ pub enum TokenError {
     Signing(String),
 }
 
-/// Issues tokens and checks them.
+/// Issues tokens of one kind and checks them.
 pub struct Tokens {
+    kind: Kind,
     sign: EncodingKey,
     verify: DecodingKey,
     header: Header,
@@ -95,34 +126,34 @@ pub struct Tokens {
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tokens").field("ttl", &self.ttl).finish_non_exhaustive()
+        f.debug_struct("Tokens").field("kind", &self.kind).field("ttl", &self.ttl).finish_non_exhaustive()
     }
 }
 
 impl Tokens {
-    /// Tokens signed with a key made of `secret` (`admin.jwt.secret`, the same on all hosts), good for `ttl`.
+    /// Tokens of this kind, signed with a key made of `secret` (`admin.jwt.secret`, the same on all hosts), good for `ttl`.
     ///
     /// # Errors
     /// [`TokenError::ShortSecret`]; [`TokenError::Signing`] if the process has given the `jsonwebtoken` crate a
     /// cryptography of its own before and that one cannot sign with HS256.
-    pub fn new(secret: &[u8], ttl: Duration) -> Result<Self, TokenError> {
+    pub fn new(kind: Kind, secret: &[u8], ttl: Duration) -> Result<Self, TokenError> {
         if secret.len() < LEAST_SECRET {
             return Err(TokenError::ShortSecret);
         }
         // There is one for the whole process. Had somebody been quicker, theirs does as well, or the trial fails.
         let _ = RING.install_default();
-        let key = derive(secret, "rpcgate access token");
+        let key = derive(secret, kind.purpose());
         let mut rules = Validation::new(Algorithm::HS256);
         rules.set_issuer(&[ISSUER]);
-        rules.set_audience(&[AUDIENCE]);
+        rules.set_audience(&[kind.audience()]);
         rules.set_required_spec_claims(&["iss", "aud", "sub", "exp", "nbf"]);
         // The crate asks the machine for the time. We are told it, and compare below.
         rules.validate_exp = false;
         rules.validate_nbf = false;
         let mut header = Header::new(Algorithm::HS256);
-        header.typ = Some(TYPE.into());
+        header.typ = Some(kind.header_type().into());
         let (sign, verify) = (EncodingKey::from_secret(&key), DecodingKey::from_secret(&key));
-        let tokens = Tokens { sign, verify, header, rules, ttl };
+        let tokens = Tokens { kind, sign, verify, header, rules, ttl };
         tokens.write(&tokens.header, &())?;
         Ok(tokens)
     }
@@ -140,7 +171,7 @@ impl Tokens {
         let uuid = |id: u128| Uuid::from_u128(id).to_string();
         let said = Said {
             iss: ISSUER.into(),
-            aud: AUDIENCE.into(),
+            aud: self.kind.audience().into(),
             sub: uuid(claims.sub.0),
             sid: uuid(claims.sid),
             tenant: uuid(claims.tenant.0),
@@ -282,7 +313,7 @@ mod tests {
     const NOW: Time = Time::from_secs(1_800_000_000);
 
     fn tokens() -> Tokens {
-        Tokens::new(SECRET, Duration::from_secs(900)).unwrap()
+        Tokens::new(Kind::Access, SECRET, Duration::from_secs(900)).unwrap()
     }
 
     fn claims() -> Claims {
@@ -292,7 +323,7 @@ mod tests {
     /// What a token of ours says, to be changed.
     fn said() -> Value {
         json!({
-            "iss": ISSUER, "aud": AUDIENCE, "sub": Uuid::from_u128(1).to_string(),
+            "iss": ISSUER, "aud": Kind::Access.audience(), "sub": Uuid::from_u128(1).to_string(),
             "sid": Uuid::from_u128(2).to_string(), "tenant": Uuid::from_u128(3).to_string(),
             "role": "developer", "operator": false,
             "iat": NOW.secs(), "nbf": NOW.secs(), "exp": NOW.secs() + 900,
@@ -436,7 +467,11 @@ mod tests {
                 signed(HEADER, &with("aud", json!("RPCGATE-management"))),
                 BadToken::Audience,
             ),
-            ("audiences", signed(HEADER, &with("aud", json!([AUDIENCE, "x"]))), BadToken::Malformed),
+            (
+                "audiences",
+                signed(HEADER, &with("aud", json!([Kind::Access.audience(), "x"]))),
+                BadToken::Malformed,
+            ),
             ("no audience", without("aud"), BadToken::Malformed),
             ("no issuer", without("iss"), BadToken::Malformed),
             ("no subject", without("sub"), BadToken::Malformed),
@@ -480,14 +515,15 @@ mod tests {
     #[test]
     fn a_token_of_other_hosts_is_not_ours() {
         let other =
-            Tokens::new(b"another secret of some thirty-two bytes", Duration::from_secs(900)).unwrap();
+            Tokens::new(Kind::Access, b"another secret of some thirty-two bytes", Duration::from_secs(900))
+                .unwrap();
         let token = other.issue(&claims(), NOW).unwrap();
         assert_eq!(tokens().check(&token, NOW), Err(BadToken::Signature));
     }
 
     #[test]
     fn a_secret_that_can_be_guessed_is_refused() {
-        let found = Tokens::new(&[1; 31], Duration::from_secs(1)).unwrap_err();
+        let found = Tokens::new(Kind::Access, &[1; 31], Duration::from_secs(1)).unwrap_err();
         assert_eq!(found.to_string(), "the secret of the tokens must have at least 32 bytes");
         assert!(!format!("{:?}", tokens()).contains("secret"));
     }

@@ -92,7 +92,11 @@ pub(crate) async fn confirm(
     Form(Link { token }): Form<Link>,
 ) -> Response {
     let way = Some(if is_known { (view::HOME, "Go on") } else { (LOGIN, "Log in") });
-    match accounts::confirm(&house, &token, &client).await {
+    let confirmed = async {
+        house.limits.anonymous.admit(client.address)?;
+        accounts::confirm(&house, &token, None, &client).await
+    };
+    match confirmed.await {
         Ok(()) => {
             let text = "Thank you. From now on you can create API keys.".into();
             shown(StatusCode::OK, &Notice { title: "Your address is confirmed", text, way, is_good: true })

@@ -46,7 +46,7 @@ pub(crate) async fn login(
     Form(Login { email, password }): Form<Login>,
 ) -> Response {
     let opened = sessions::login(&house, &email, password, &client).await;
-    let cookie = opened.and_then(|opened| visit::kept(&house.settings, opened.token.expose(), opened.ttl));
+    let cookie = opened.and_then(|opened| visit::given_out(&house, &opened.claims));
     match cookie {
         Ok(cookie) => ([(SET_COOKIE, cookie)], Redirect::to(view::HOME)).into_response(),
         Err(error) => refused(error, |problem| LoginPage { problem: Some(problem), email }),

@@ -81,9 +81,11 @@ async fn newcomer(site: &Site) -> String {
     login(site).await.cookie()
 }
 
-/// The cookie of somebody with an access token.
-fn cookie(visitor: &Visitor) -> String {
-    format!("rpcgate={}", visitor.token)
+/// The cookie of somebody who has the session of an access token.
+fn cookie(site: &Site, visitor: &Visitor) -> String {
+    let now = site.house.now();
+    let claims = site.house.tokens.check(&visitor.token, now).unwrap();
+    format!("rpcgate={}", site.house.page_tokens.issue(&claims, now).unwrap())
 }
 
 /// The paths with a token in the mails that were sent, the oldest first.
@@ -280,7 +282,7 @@ async fn what_was_not_read_is_on_ones_own_page_until_it_is_marked() {
     let tenant = owner.user.tenant.unwrap();
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
     let stranger = site.member(Role::Owner).await;
-    let own = async |visitor: &Visitor| get(&site, "/", &cookie(visitor)).await;
+    let own = async |visitor: &Visitor| get(&site, "/", &cookie(&site, visitor)).await;
     assert!(!own(&owner).await.text.contains("Notifications"));
     use_up(&site, tenant).await;
     let page = own(&owner).await;
@@ -301,7 +303,7 @@ async fn what_was_not_read_is_on_ones_own_page_until_it_is_marked() {
     }
 
     let read = async |visitor: &Visitor, id: &str| {
-        post(&site, "/read-notification", &cookie(visitor), &[("id", id)]).await
+        post(&site, "/read-notification", &cookie(&site, visitor), &[("id", id)]).await
     };
     assert_eq!(read(&owner, spike).await.leads_to(), (StatusCode::SEE_OTHER, "./"));
     assert_eq!(unread(&own(&owner).await), [used.as_str()]);
@@ -318,7 +320,7 @@ async fn what_was_not_read_is_on_ones_own_page_until_it_is_marked() {
     assert_eq!(read(&stranger, spike).await.status, StatusCode::NOT_FOUND);
     let nobody = post(&site, "/read-notification", "", &[("id", spike)]).await;
     assert_eq!(nobody.leads_to(), (StatusCode::SEE_OTHER, "login"));
-    let request = http::Request::post("/read-notification").header(COOKIE, cookie(&viewer));
+    let request = http::Request::post("/read-notification").header(COOKIE, cookie(&site, &viewer));
     let foreign = request.header("sec-fetch-site", "cross-site");
     let page = answered(&site, foreign, format!("id={spike}")).await;
     assert_eq!(page.status, StatusCode::FORBIDDEN);
@@ -337,7 +339,7 @@ async fn of_many_that_were_not_read_the_newest_are_shown() {
     };
     let storms: Vec<_> = (0..12).map(storm).collect();
     site.house.usage.ship(&Sender::new(1).pack(&storms)).await.unwrap();
-    let page = get(&site, "/", &cookie(&owner)).await;
+    let page = get(&site, "/", &cookie(&site, &owner)).await;
     assert_eq!(unread(&page).len(), 10);
     let told: Vec<_> = (0..12).filter(|n| page.text.contains(&format!("{} calls", 60 + n))).collect();
     assert_eq!(told, Vec::from_iter(2..12));
@@ -394,12 +396,13 @@ async fn the_cookie_is_for_this_host_alone_and_for_no_script() {
     let over_tls = "[admin]\ndash_url = \"https://dash.example.com\"\n";
     let site = Site::of(over_tls).await;
     let visitor = site.member(Role::Viewer).await;
-    let page = get(&site, "/", &format!("a=b; __Host-rpcgate={}; c=d", visitor.token)).await;
+    let cookie = cookie(&site, &visitor);
+    let page = get(&site, "/", &format!("a=b; __Host-{cookie}; c=d")).await;
     assert_eq!(page.status, StatusCode::OK);
-    let (cookie, rest) = page.header(SET_COOKIE).split_once("; ").unwrap();
-    assert!(cookie.starts_with("__Host-rpcgate=ey"), "{cookie}");
+    let (renewed, rest) = page.header(SET_COOKIE).split_once("; ").unwrap();
+    assert!(renewed.starts_with("__Host-rpcgate=ey"), "{renewed}");
     assert_eq!(rest, "Path=/; Max-Age=900; HttpOnly; SameSite=Strict; Secure");
-    let page = get(&site, "/", &format!("rpcgate={}", visitor.token)).await;
+    let page = get(&site, "/", &cookie).await;
     assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "login"), "that one another host could have set");
 }
 
@@ -422,10 +425,26 @@ async fn whoever_opens_pages_stays_logged_in_and_whoever_rests_does_not() {
 }
 
 #[tokio::test]
+async fn a_token_of_the_api_opens_no_page_and_that_of_a_page_no_call() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let page = cookie(&site, &owner);
+    assert_eq!(get(&site, "/", &page).await.status, StatusCode::OK);
+    let copied = format!("rpcgate={}", owner.token);
+    assert_eq!(get(&site, "/", &copied).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let ask = async |token: String| {
+        let visitor = Visitor { token, user: owner.user.clone(), session: owner.session };
+        site.ask(Some(&visitor), http::Method::GET, "/api/v1/auth/me", Body::empty()).await.status
+    };
+    assert_eq!(ask(owner.token.clone()).await, StatusCode::OK);
+    assert_eq!(ask(page.replace("rpcgate=", "")).await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
 async fn a_session_of_the_pages_ends_with_its_time_however_busy() {
     let site = Site::of("[admin.jwt]\naccess_ttl = \"10h\"\nrefresh_ttl = \"24h\"\n").await;
     let visitor = site.member(Role::Viewer).await;
-    let mut cookie = cookie(&visitor);
+    let mut cookie = cookie(&site, &visitor);
     for _ in 0..4 {
         let page = get(&site, "/", &cookie).await;
         assert_eq!(page.status, StatusCode::OK);
@@ -451,7 +470,7 @@ async fn tabs_that_are_opened_at_once_do_not_end_each_others_session() {
 async fn a_session_that_was_ended_elsewhere_is_over_here() {
     let site = site().await;
     let visitor = site.member(Role::Viewer).await;
-    let cookie = cookie(&visitor);
+    let cookie = cookie(&site, &visitor);
     assert_eq!(get(&site, "/", &cookie).await.status, StatusCode::OK);
     let ended = site.ask(Some(&visitor), Method::POST, "/api/v1/auth/logout-all", Body::empty()).await;
     assert_eq!(ended.status, StatusCode::NO_CONTENT);
@@ -465,7 +484,7 @@ async fn a_session_that_was_ended_elsewhere_is_over_here() {
 async fn operators_and_the_nameless_have_a_page_too() {
     let site = site().await;
     let operator = site.operator().await;
-    let page = get(&site, "/", &cookie(&operator)).await;
+    let page = get(&site, "/", &cookie(&site, &operator)).await;
     assert!(page.text.contains("<dd>operator</dd>") && !page.text.contains("Organisation"), "{}", page.text);
     register(&site, "", EMAIL).await;
     let page = get(&site, "/", &login(&site).await.cookie()).await;
@@ -506,7 +525,7 @@ async fn without_the_database_a_page_says_that_it_is_away() {
     let site = site().await;
     let visitor = site.member(Role::Viewer).await;
     site.house.close().await;
-    for page in [get(&site, "/", &cookie(&visitor)).await, login(&site).await] {
+    for page in [get(&site, "/", &cookie(&site, &visitor)).await, login(&site).await] {
         assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(page.text.contains("Service temporarily unavailable."), "{}", page.text);
         assert!(!page.header(RETRY_AFTER).is_empty());

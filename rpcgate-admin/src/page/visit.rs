@@ -1,8 +1,9 @@
 //! Who looks at a page: how a browser stays logged in.
 //!
-//! A cookie holds an access token and nothing else, and every page gives the browser a fresh one. A refresh token would
+//! A cookie holds a page token and nothing else, and every page gives the browser a fresh one. It opens no call of the
+//! API, and an access token opens no page: whoever gets hold of one of those has it for as long as it lives. A refresh token would
 //! last longer but is good once: two tabs that used it at the same moment would look like a thief beside the owner, and
-//! the session would end. So a log-in of the pages is over when no page was opened for as long as an access token lives,
+//! the session would end. So a log-in of the pages is over when no page was opened for as long as a token lives,
 //! at the latest when the session's own time ends. The token alone is worth nothing: the session is looked up for each
 //! page, and one that was ended, here or elsewhere, is over at once.
 
@@ -10,6 +11,7 @@ use super::view;
 use crate::access::{Session, session_of};
 use crate::error::ActionError;
 use crate::house::{House, Settings};
+use crate::identity::token::Claims;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::{Redirect, Response};
@@ -44,7 +46,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IsKnown {
 /// Finds out who looks, and renews the cookie of whoever is logged in.
 pub(super) async fn recognise(State(house): State<Arc<House>>, mut request: Request, next: Next) -> Response {
     let known = match given(request.headers(), &house.settings) {
-        Some(token) => match session_of(&house, token).await {
+        Some(token) => match session_of(&house, &house.page_tokens, token).await {
             Ok(known) => Some(known),
             Err(ActionError::Unauthenticated(_)) => None,
             Err(error) => return view::refusal(error),
@@ -56,8 +58,7 @@ pub(super) async fn recognise(State(house): State<Arc<House>>, mut request: Requ
     let mut answer = next.run(request).await;
     // Whoever logs in or out has said what the cookie is to be.
     if !answer.headers().contains_key(SET_COOKIE) {
-        let renewed = house.tokens.issue(&claims, house.now()).map_err(ActionError::from);
-        match renewed.and_then(|token| kept(&house.settings, &token, house.tokens.ttl())) {
+        match given_out(&house, &claims) {
             Ok(cookie) => drop(answer.headers_mut().insert(SET_COOKIE, cookie)),
             Err(error) => tracing::warn!(%error, "a log-in of the pages was not renewed"),
         }
@@ -68,8 +69,13 @@ pub(super) async fn recognise(State(house): State<Arc<House>>, mut request: Requ
 /// The value of `Set-Cookie` that keeps somebody logged in.
 ///
 /// # Errors
-/// [`ActionError::Broken`] for a token that no cookie can hold.
-pub(super) fn kept(settings: &Settings, token: &str, life: Duration) -> Result<HeaderValue, ActionError> {
+/// [`ActionError::Broken`] if no token can be made, or none that a cookie can hold.
+pub(super) fn given_out(house: &House, claims: &Claims) -> Result<HeaderValue, ActionError> {
+    let token = house.page_tokens.issue(claims, house.now())?;
+    kept(&house.settings, &token, house.page_tokens.ttl())
+}
+
+fn kept(settings: &Settings, token: &str, life: Duration) -> Result<HeaderValue, ActionError> {
     let (name, secure) = name(settings);
     let life = life.as_secs();
     let cookie = format!("{name}={token}; Path=/; Max-Age={life}; HttpOnly; SameSite=Strict{secure}");
@@ -79,7 +85,7 @@ pub(super) fn kept(settings: &Settings, token: &str, life: Duration) -> Result<H
 /// The value of `Set-Cookie` that forgets who was logged in.
 ///
 /// # Errors
-/// As [`kept`].
+/// As [`given_out`].
 pub(super) fn forgotten(settings: &Settings) -> Result<HeaderValue, ActionError> {
     kept(settings, "", Duration::ZERO)
 }

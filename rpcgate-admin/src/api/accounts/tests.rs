@@ -69,6 +69,13 @@ pub(in crate::api) fn pair(answer: &Answer) -> (String, String) {
     (text("token"), text("refresh_token"))
 }
 
+/// Registers an address and confirms it by the mail that was sent last.
+pub(in crate::api) async fn register_confirmed(site: &Site, email: &str) {
+    assert_eq!(register(site, email).await.status, StatusCode::CREATED);
+    let form = json!({"token": token(mails(site).last().unwrap())});
+    assert_eq!(post(site, "/auth/confirm", form).await.status, StatusCode::NO_CONTENT);
+}
+
 /// The mails that were sent, the oldest first.
 fn mails(site: &Site) -> Vec<String> {
     let folder = &site.house.settings.config.admin.mail.outbox;
@@ -124,6 +131,8 @@ async fn an_account_is_made_and_confirmed_by_mail() {
 async fn a_taken_address_is_answered_like_a_free_one() {
     let site = site().await;
     let first = register(&site, EMAIL).await;
+    let confirmed = post(&site, "/auth/confirm", json!({"token": token(&mails(&site)[0])})).await;
+    assert_eq!(confirmed.status, StatusCode::NO_CONTENT);
     let before = site.house.passwords.computed();
     let challenge = solution(&site).await;
     let form = json!({"email": "ADA@example.com", "password": "another password", "name": "Ada",
@@ -139,6 +148,63 @@ async fn a_taken_address_is_answered_like_a_free_one() {
     assert_eq!(known.count(), 1);
     assert_eq!(login(&site, EMAIL, "another password").await.status, StatusCode::UNAUTHORIZED);
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK, "nothing was changed");
+}
+
+/// Registers with a password that a squatter has chosen.
+async fn squat(site: &Site) {
+    let challenge = solution(site).await;
+    let form = json!({"email": EMAIL, "password": "the password of a squatter", "challenge": challenge});
+    assert_eq!(post(site, "/auth/register", form).await.status, StatusCode::CREATED);
+    site.clock.advance(Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn whoever_reads_the_mails_has_the_account_and_no_squatter() {
+    let site = site().await;
+    squat(&site).await;
+    let (squatter, refresh) = pair(&login(&site, EMAIL, "the password of a squatter").await);
+    assert_eq!(register(&site, EMAIL).await.status, StatusCode::CREATED);
+    let [first, second] = &mails(&site)[..] else { panic!("there must be two mails") };
+    let confirm = async |mail: &str| post(&site, "/auth/confirm", json!({"token": token(mail)})).await.status;
+    assert_eq!(confirm(first).await, StatusCode::BAD_REQUEST, "the account of the squatter is gone");
+    assert_eq!(confirm(second).await, StatusCode::NO_CONTENT);
+    assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK);
+    assert_eq!(login(&site, EMAIL, "the password of a squatter").await.status, StatusCode::UNAUTHORIZED);
+    let me = ask(&site, Some(&squatter), Method::GET, "/auth/me", None).await;
+    assert_eq!(me.status, StatusCode::UNAUTHORIZED);
+    let renewed = post(&site, "/auth/refresh", json!({"refresh_token": refresh})).await;
+    assert_eq!(renewed.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_password_that_is_given_with_the_confirmation_is_the_one_that_counts() {
+    let site = site().await;
+    squat(&site).await;
+    let (squatter, _) = pair(&login(&site, EMAIL, "the password of a squatter").await);
+    let [mail] = &mails(&site)[..] else { panic!("there must be one mail") };
+    let confirm = async |password: &str| {
+        let form = json!({"token": token(mail), "password": password});
+        post(&site, "/auth/confirm", form).await
+    };
+    let weak = confirm("short").await;
+    assert_eq!(told(&weak), (StatusCode::BAD_REQUEST, "the password must have at least 10 characters"));
+    assert_eq!(confirm(PASSWORD).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK);
+    assert_eq!(login(&site, EMAIL, "the password of a squatter").await.status, StatusCode::UNAUTHORIZED);
+    let me = ask(&site, Some(&squatter), Method::GET, "/auth/me", None).await;
+    assert_eq!(me.status, StatusCode::UNAUTHORIZED, "nobody stays logged in");
+}
+
+#[tokio::test]
+async fn an_address_is_not_flooded_with_mails_by_registrations() {
+    let site = site().await;
+    for _ in 0..7 {
+        assert_eq!(register(&site, EMAIL).await.status, StatusCode::CREATED);
+    }
+    assert_eq!(mails(&site).len(), 5);
+    site.clock.advance(LOCK);
+    assert_eq!(register(&site, EMAIL).await.status, StatusCode::CREATED);
+    assert_eq!(mails(&site).len(), 6);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 use crate::api::accounts::tests::{EMAIL, PASSWORD, ask, login, pair, post, register, site, tokens};
 use crate::house::tests::{Answer, NOON, Site};
-use crate::store::{ATTEMPTS, Attempt, LOCK, UserId, Whose};
+use crate::store::{ATTEMPTS, Attempt, Counted, LOCK, UserId, Whose};
 use http::header::RETRY_AFTER;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -149,10 +149,10 @@ async fn an_attempt_that_there_was_no_room_for_does_not_count() {
     let (email, answer) = refused.unwrap();
     assert_eq!(answer.headers[RETRY_AFTER], "2");
     for _ in 0..ATTEMPTS {
-        let attempt = site.house.store.begin_attempt(&email, NOON).await.unwrap();
+        let attempt = site.house.store.begin_attempt(Counted::LogIns(&email), NOON).await.unwrap();
         assert!(matches!(attempt, Attempt::May(_)));
     }
-    let attempt = site.house.store.begin_attempt(&email, NOON).await.unwrap();
+    let attempt = site.house.store.begin_attempt(Counted::LogIns(&email), NOON).await.unwrap();
     assert!(matches!(attempt, Attempt::Locked(_)));
 }
 

@@ -115,7 +115,7 @@ fn rows() -> Vec<Row> {
             "email": format!("new-{}", scene.own.user().email), "password": PASSWORD, "name": "New",
             "challenge": scene.solution})),
         writes("confirm", ANYONE, &[]).unconfirmed()
-            .with(|scene| json!({"token": scene.own.caller.confirmation.expose()})),
+            .with(|scene| json!({"token": scene.own.caller.confirmation.expose(), "password": PASSWORD})),
         writes("accept_invitation", ANYONE, &[]).with(|scene| json!({
             "token": scene.own.invited.expose(), "password": PASSWORD, "name": "New"})),
         writes("login", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email, "password": PASSWORD})),

@@ -1,5 +1,5 @@
-//! Attempts to log in. A try is counted as wrong before the password is looked at, so that many at once get no further
-//! than one after another.
+//! What may be tried a few times in a quarter of an hour: passwords, and mails to an address. A try is counted as wrong
+//! before the password is looked at, so that many at once get no further than one after another.
 
 use super::digest::Digest;
 use super::sweep::remove;
@@ -7,6 +7,7 @@ use super::users::stored_email;
 use super::value::{moment, time};
 use crate::store::entity::attempts::{ActiveModel, Column, Entity};
 use crate::store::{Store, StoreError, fresh_id};
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Condition;
@@ -14,7 +15,38 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryO
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Wrong passwords in [`LOCK`] that lock an address.
+/// What is counted. Each kind has a count of its own, so that nobody can use up one by another: whoever knows an address
+/// can lock its log-in for a while, but neither its mails nor what its owner does while logged in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counted<'c> {
+    /// Passwords that are typed to log in with this address.
+    LogIns(&'c str),
+    /// Passwords that are typed by whoever is logged in with this address.
+    Checks(&'c str),
+    /// Mails to this address because somebody registers with it.
+    Registrations(&'c str),
+    /// Mails to this address that its owner asks for to confirm it.
+    Confirmations(&'c str),
+    /// Mails that invite this address to a tenant.
+    Invitations(&'c str, TenantId),
+}
+
+impl Counted<'_> {
+    fn digest(self) -> Digest {
+        let (kind, email, tenant) = match self {
+            Counted::LogIns(email) => ("log-in", email, None),
+            Counted::Checks(email) => ("check", email, None),
+            Counted::Registrations(email) => ("registration", email, None),
+            Counted::Confirmations(email) => ("confirmation", email, None),
+            Counted::Invitations(email, tenant) => ("invitation", email, Some(tenant)),
+        };
+        let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
+        // The kind and the tenant have no line break, whatever somebody may type for an address.
+        Digest::of(&format!("{kind}\n{tenant}\n{}", stored_email(email)))
+    }
+}
+
+/// Tries in [`LOCK`] that lock what is counted.
 pub const ATTEMPTS: u64 = 5;
 
 /// How long an address is locked, counted from the last of them.
@@ -75,13 +107,12 @@ async fn locked(
 }
 
 impl Store {
-    /// Asks whether a password may be tried for an address, and counts the try. It is the same for an address that
-    /// nobody has.
+    /// Asks whether something may be tried, and counts the try. It is the same for an address that nobody has.
     ///
     /// # Errors
     /// [`StoreError::Away`].
-    pub async fn begin_attempt(&self, email: &str, now: Time) -> Result<Attempt, StoreError> {
-        let ticket = Ticket { id: Uuid::from_u128(fresh_id(now)), subject: Digest::of(&stored_email(email)) };
+    pub async fn begin_attempt(&self, counted: Counted<'_>, now: Time) -> Result<Attempt, StoreError> {
+        let ticket = Ticket { id: Uuid::from_u128(fresh_id(now)), subject: counted.digest() };
         self.transact(async |transaction| {
             remove::<Entity>(transaction, Column::Id, is_old(now), CLEARED).await?;
             if let Some(until) = locked(transaction, &ticket.subject, now).await? {

@@ -3,6 +3,7 @@
 use super::audit::{Audit, append};
 use super::digest::Digest;
 use super::id::UserId;
+use super::sessions;
 use super::users::User;
 use super::value::{insert_error, moment};
 use crate::store::entity::confirmations::{ActiveModel, Column, Entity};
@@ -11,7 +12,9 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Expr, OnConflict};
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
+use sea_orm::{
+    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
+};
 use uuid::Uuid;
 
 /// Puts a token in the place of the one that a user may have.
@@ -58,22 +61,29 @@ impl Store {
     }
 
     /// Confirms the address of the user whose token has this digest, and uses the token up; `entry` is left in the audit
-    /// with that user and its tenant filled in. None if there is no such token, or not any more.
+    /// with that user and its tenant filled in. A `password` takes the place of the one before, and all sessions end.
+    /// None if there is no such token, or not any more.
     ///
     /// # Errors
     /// [`StoreError::Away`].
     pub async fn confirm(
         &self,
         hash: &Digest,
+        password: Option<&str>,
         entry: &Audit,
         now: Time,
     ) -> Result<Option<UserId>, StoreError> {
+        let is_it = Column::Hash.eq(hash.bytes());
+        let alive = Entity::find().filter(is_it.clone()).filter(Column::ExpiresAt.gt(moment(now)));
+        // Anybody may send anything: what was never a token costs no place in the row of those who write.
+        let known = async |database: &DatabaseConnection| Ok(alive.clone().count(database).await?);
+        if self.read(known).await? == 0 {
+            return Ok(None);
+        }
         self.transact(async |transaction| {
-            let is_it = Column::Hash.eq(hash.bytes());
-            let is_alive = Column::ExpiresAt.gt(moment(now));
-            let found = Entity::find().filter(is_it.clone()).filter(is_alive).one(transaction).await?;
+            let found = alive.clone().one(transaction).await?;
             let Some(found) = found else { return Ok(None) };
-            if Entity::delete_many().filter(is_it).exec(transaction).await?.rows_affected == 0 {
+            if Entity::delete_many().filter(is_it.clone()).exec(transaction).await?.rows_affected == 0 {
                 return Ok(None);
             }
             let update = users::Entity::update_many()
@@ -81,6 +91,13 @@ impl Store {
                 .filter(users::Column::Id.eq(found.user_id))
                 .filter(users::Column::ConfirmedAt.is_null());
             update.exec(transaction).await?;
+            if let Some(password) = password {
+                let update = users::Entity::update_many()
+                    .col_expr(users::Column::Password, Expr::value(password))
+                    .filter(users::Column::Id.eq(found.user_id));
+                update.exec(transaction).await?;
+                sessions::end_all(transaction, UserId(found.user_id.as_u128()), None).await?;
+            }
             let user = users::Entity::find_by_id(found.user_id).one(transaction).await?;
             let user = User::try_from(user.ok_or(StoreError::NotFound("user"))?)?;
             append(transaction, &Audit { user: Some(user.id), tenant: user.tenant, ..entry.clone() }).await?;

@@ -5,6 +5,7 @@ use super::digest::Digest;
 use super::id::{InvitationId, UserId};
 use super::members;
 use super::plans::{counts, full};
+use super::registrations;
 use super::users::{self, Role, User, stored_email};
 use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::invitations::{ActiveModel, Column, Entity, Model};
@@ -165,7 +166,9 @@ impl Store {
                 .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
                 .filter(Column::Email.eq(email.as_str()));
             before.exec(transaction).await?;
-            let known = user_rows::Entity::find().filter(user_rows::Column::Email.eq(email.as_str()));
+            let known = user_rows::Entity::find()
+                .filter(user_rows::Column::Email.eq(email.as_str()))
+                .filter(user_rows::Column::ConfirmedAt.is_not_null());
             let is_known = known.count(transaction).await? > 0;
             let row = ActiveModel {
                 id: Set(Uuid::from_u128(id.0)),
@@ -287,6 +290,7 @@ impl Store {
                 confirmed_at: Some(now),
                 created_at: now,
             };
+            registrations::displace(transaction, &user.email).await?;
             users::insert(transaction, &user).await?;
             let entry = Audit {
                 tenant: user.tenant,

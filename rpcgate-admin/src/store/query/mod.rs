@@ -47,7 +47,7 @@ mod users;
 pub(super) mod value;
 mod weights;
 
-pub use attempts::{ATTEMPTS, Attempt, LOCK, Ticket};
+pub use attempts::{ATTEMPTS, Attempt, Counted, LOCK, Ticket};
 pub use audit::{Audit, Whose};
 pub use callers::StoredKey;
 pub use digest::Digest;

@@ -13,7 +13,9 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
+use sea_orm::{
+    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
+};
 use uuid::Uuid;
 
 /// Tokens that are kept for one session, the used ones too. To forget the oldest instead of ending the session would let
@@ -62,15 +64,22 @@ impl Store {
         reused: &Audit,
         now: Time,
     ) -> Result<Rotation, StoreError> {
+        let is_alive = Column::ExpiresAt.gt(moment(now));
+        // Anybody may send anything: what was never a token costs no place in the row of those who write.
+        let known = async |database: &DatabaseConnection| {
+            Ok(Entity::find_by_id(old.bytes()).filter(is_alive.clone()).count(database).await?)
+        };
+        if self.read(known).await? == 0 {
+            return Ok(Rotation::Unknown);
+        }
         self.transact(async |transaction| {
-            let is_alive = Column::ExpiresAt.gt(moment(now));
             let claim = Entity::update_many()
                 .col_expr(Column::Used, Expr::value(true))
                 .filter(Column::Hash.eq(old.bytes()))
                 .filter(Column::Used.eq(false))
                 .filter(is_alive.clone());
             let is_claimed = claim.exec(transaction).await?.rows_affected > 0;
-            let found = Entity::find_by_id(old.bytes()).filter(is_alive).one(transaction).await?;
+            let found = Entity::find_by_id(old.bytes()).filter(is_alive.clone()).one(transaction).await?;
             let Some(refresh) = found else { return Ok(Rotation::Unknown) };
             let Some((session, user)) = live(transaction, refresh.session_id, now).await? else {
                 return Ok(Rotation::Unknown);

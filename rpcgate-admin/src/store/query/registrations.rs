@@ -51,7 +51,7 @@ pub struct Registration<'r> {
 pub enum Registered {
     /// Tenant and user are there.
     Done,
-    /// Somebody has this address. Nothing was made, and the solution is used up.
+    /// Somebody has this address and has confirmed it. Nothing was made, and the solution is used up.
     AddressTaken,
     /// The solution was used before. Nothing was made.
     SolutionUsed,
@@ -80,7 +80,26 @@ pub(super) async fn remove_unconfirmed(
         .filter(user_rows::Column::CreatedAt.lte(moment(now) - micros))
         .order_by_asc(user_rows::Column::CreatedAt)
         .limit(limit);
-    let late: Vec<(Uuid, Uuid)> = late.into_tuple().all(transaction).await?;
+    remove_accounts(transaction, late.into_tuple().all(transaction).await?).await
+}
+
+/// Removes the account that was registered with an address and never confirmed, if there is one: whoever registers next,
+/// or is invited, may be the one that reads its mails. Its sessions, its tokens and its password are worth nothing then.
+pub(super) async fn displace(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
+    let there = user_rows::Entity::find()
+        .select_only()
+        .columns([user_rows::Column::Id, user_rows::Column::TenantId])
+        .filter(user_rows::Column::Email.eq(stored_email(email)))
+        .filter(user_rows::Column::ConfirmedAt.is_null())
+        .filter(user_rows::Column::TenantId.is_not_null());
+    remove_accounts(transaction, there.into_tuple().all(transaction).await?).await.map(drop)
+}
+
+/// Removes users, by identifier, and those of their tenants that are empty then.
+async fn remove_accounts(
+    transaction: &DatabaseTransaction,
+    late: Vec<(Uuid, Uuid)>,
+) -> Result<u64, StoreError> {
     if late.is_empty() {
         return Ok(0);
     }
@@ -135,7 +154,7 @@ async fn take(
 }
 
 impl Store {
-    /// Makes a tenant and its owner, the token that confirms the owner's address, and `entry` in the audit; and uses up
+    /// Makes a tenant and its owner, in the place of an account with this address that was never confirmed, the token that confirms the owner's address, and `entry` in the audit; and uses up
     /// the solution of the challenge, also if the address is taken: else one solution were enough to ask for many
     /// addresses whether somebody has them.
     ///
@@ -155,6 +174,7 @@ impl Store {
             {
                 return Ok(Registered::SolutionUsed);
             }
+            displace(transaction, &user.email).await?;
             let same = user_rows::Entity::find()
                 .filter(user_rows::Column::Email.eq(stored_email(&user.email)))
                 .count(transaction);

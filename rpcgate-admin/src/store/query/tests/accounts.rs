@@ -39,8 +39,8 @@ async fn a_registration_makes_everything_or_nothing() {
     assert_eq!(store.tenant(tenant.id).await.unwrap(), Some(tenant.clone()));
     assert_eq!(store.user(UserId(1)).await.unwrap(), Some(user.clone()));
     assert_eq!(store.user_by_email("a@B.example").await.unwrap(), Some(user));
-    let [entry] = &store.audit(Whose::Tenant(tenant.id), 9).await.unwrap()[..] else { panic!() };
-    assert_eq!(entry.action, "user.registered");
+    let [noted] = &store.audit(Whose::Tenant(tenant.id), 9).await.unwrap()[..] else { panic!() };
+    assert_eq!(noted.action, "user.registered");
     assert_eq!(store.newest_change().await.unwrap(), 0, "no gateway needs to hear of it");
     let count = async || {
         let mut counts = Vec::new();
@@ -49,6 +49,7 @@ async fn a_registration_makes_everything_or_nothing() {
         }
         counts
     };
+    assert!(store.confirm(&token(1), None, &entry("account.confirmed"), now()).await.unwrap().is_some());
     let before = count().await;
     assert_eq!(register(&store, 2, "a@B.Example", now()).await, Registered::AddressTaken);
     assert_eq!(
@@ -96,15 +97,46 @@ async fn of_many_registrations_with_one_solution_one_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_registrations_of_one_address_one_is_done() {
+async fn of_many_registrations_of_one_address_one_is_left() {
     let (_dir, store) = empty().await;
     let done = at_once(20, |number| {
         let store = store.clone();
         async move { register(&store, number, "a@b.example", now()).await }
     });
     let done = done.await;
-    assert_eq!(done.iter().filter(|done| **done == Registered::Done).count(), 1);
-    assert_eq!(done.iter().filter(|done| **done == Registered::AddressTaken).count(), 19);
+    assert!(done.iter().all(|done| *done == Registered::Done), "each takes the place of the one before");
+    assert_eq!((rows(&store, "users").await, rows(&store, "tenants").await), (1, 3));
+    assert_eq!(rows(&store, "confirmations").await, 1);
+}
+
+#[tokio::test]
+async fn an_account_that_was_not_confirmed_keeps_its_address_from_nobody() {
+    let (_dir, store) = empty().await;
+    register(&store, 1, "a@b.example", now()).await;
+    let squatter = store.user_by_email("a@b.example").await.unwrap().unwrap();
+    let session = crate::store::Session {
+        id: crate::store::SessionId(1),
+        user: squatter.id,
+        created_at: now(),
+        seen_at: now(),
+        expires_at: later(DAY),
+        address: "192.0.2.1".into(),
+        agent: "curl".into(),
+    };
+    let password = squatter.password.clone().unwrap();
+    assert!(store.open_session(&session, &token(9), &password, &entry("session.opened")).await.unwrap());
+    assert_eq!(register(&store, 2, "a@b.example", later(60)).await, Registered::Done);
+    assert_eq!(
+        store.session(session.id, later(60)).await.unwrap(),
+        None,
+        "whoever was logged in is not any more"
+    );
+    let confirm = async |number| {
+        store.confirm(&token(number), None, &entry("account.confirmed"), later(61)).await.unwrap()
+    };
+    assert_eq!(confirm(1).await, None, "the link of the one before is good for nothing");
+    assert_eq!(confirm(2).await, Some(UserId(2)));
+    assert_eq!(register(&store, 3, "a@b.example", later(62)).await, Registered::AddressTaken);
     assert_eq!((rows(&store, "users").await, rows(&store, "tenants").await), (1, 3));
 }
 
@@ -125,7 +157,10 @@ async fn a_token_confirms_its_address_once_and_in_time() {
     register(&store, 1, "a@b.example", now()).await;
     register(&store, 2, "c@b.example", now()).await;
     let confirm = async |number, now| {
-        store.confirm(&token(number), &Audit { at: later(1), ..entry("user.confirmed") }, now).await.unwrap()
+        store
+            .confirm(&token(number), None, &Audit { at: later(1), ..entry("user.confirmed") }, now)
+            .await
+            .unwrap()
     };
     assert_eq!(confirm(3, now()).await, None, "nobody's");
     assert_eq!(confirm(1, later(DAY)).await, None, "too late");
@@ -148,8 +183,8 @@ async fn another_token_takes_the_place_of_the_first() {
     register(&store, 1, "a@b.example", now()).await;
     let entry = entry("user.confirmed");
     assert!(store.renew_confirmation(UserId(1), &token(7), later(9 * DAY)).await.unwrap());
-    assert_eq!(store.confirm(&token(1), &entry, now()).await.unwrap(), None);
-    assert_eq!(store.confirm(&token(7), &entry, later(8 * DAY)).await.unwrap(), Some(UserId(1)));
+    assert_eq!(store.confirm(&token(1), None, &entry, now()).await.unwrap(), None);
+    assert_eq!(store.confirm(&token(7), None, &entry, later(8 * DAY)).await.unwrap(), Some(UserId(1)));
     assert!(!store.renew_confirmation(UserId(1), &token(8), later(DAY)).await.unwrap(), "confirmed");
     assert!(!store.renew_confirmation(UserId(2), &token(8), later(DAY)).await.unwrap(), "nobody");
     assert_eq!(rows(&store, "confirmations").await, 0);
@@ -162,7 +197,7 @@ async fn of_many_who_use_one_token_one_confirms() {
     register(&store, 1, "a@b.example", now()).await;
     let done = at_once(20, |number| {
         let store = if number % 2 == 0 { store.clone() } else { second.clone() };
-        async move { store.confirm(&token(1), &entry("user.confirmed"), now()).await.unwrap() }
+        async move { store.confirm(&token(1), None, &entry("user.confirmed"), now()).await.unwrap() }
     });
     assert_eq!(done.await.into_iter().flatten().collect::<Vec<_>>(), [UserId(1)]);
     let noted = store.audit(Whose::User(UserId(1)), 99).await.unwrap();
@@ -175,7 +210,7 @@ async fn accounts_that_nobody_confirms_are_removed_with_all_that_is_theirs() {
     for number in 1..=4 {
         register(&store, number, &format!("{number}@b.example"), now()).await;
     }
-    store.confirm(&token(1), &entry("user.confirmed"), now()).await.unwrap().unwrap();
+    store.confirm(&token(1), None, &entry("user.confirmed"), now()).await.unwrap().unwrap();
     let id = |number| TenantId(1_000 + number);
     for number in 1..=4 {
         let made = Project { tenant: id(number), ..project(ProjectId(50 + number)) };

@@ -69,7 +69,8 @@ async fn a_second_invitation_of_an_address_takes_the_place_of_the_first() {
     assert_eq!(open.iter().map(|open| open.id).collect::<Vec<_>>(), [again.id]);
     assert_eq!(join(&store, 1, 5, now()).await.unwrap(), None, "the first token is good for nothing");
     let other = Invitation { id: InvitationId(8), tenant: OTHER, by: UserId(2), ..invitation(1, 2) };
-    store.create_user(&User { tenant: Some(OTHER), ..user(2, "other@b.example") }).await.unwrap();
+    let known = User { tenant: Some(OTHER), confirmed_at: Some(now()), ..user(2, "other@b.example") };
+    store.create_user(&known).await.unwrap();
     assert_eq!(invite(&store, &other, 3).await, Invited::Done, "another tenant's stands beside");
     assert_eq!(rows(&store, "invitations").await, 2);
 }
@@ -77,7 +78,8 @@ async fn a_second_invitation_of_an_address_takes_the_place_of_the_first() {
 #[tokio::test]
 async fn who_may_not_invite_and_who_need_not_be_invited_makes_no_invitation() {
     let (_dir, store) = owned().await;
-    store.create_user(&User { tenant: Some(OTHER), ..user(2, "other@b.example") }).await.unwrap();
+    let known = User { tenant: Some(OTHER), confirmed_at: Some(now()), ..user(2, "other@b.example") };
+    store.create_user(&known).await.unwrap();
     let permitted = async |invitation: &Invitation, permits: fn(Role) -> bool| {
         store.invite(invitation, &token(9), permits, &entry("x")).await.unwrap()
     };
@@ -178,10 +180,21 @@ async fn who_joins_is_a_confirmed_member_with_the_role_of_the_invitation() {
 }
 
 #[tokio::test]
+async fn whoever_is_invited_takes_the_place_of_an_account_that_was_never_confirmed() {
+    let (_dir, store) = owned().await;
+    store.create_user(&User { tenant: Some(OTHER), ..user(2, "guest-1@b.example") }).await.unwrap();
+    assert_eq!(invite(&store, &invitation(1, 1), 1).await, Invited::Done);
+    assert!(join(&store, 1, 5, now()).await.unwrap().is_some());
+    assert_eq!(store.user(UserId(2)).await.unwrap(), None);
+    assert_eq!(store.user_by_email("guest-1@b.example").await.unwrap().unwrap().tenant, Some(TENANT));
+}
+
+#[tokio::test]
 async fn an_address_that_has_an_account_by_now_cannot_join_and_uses_nothing_up() {
     let (_dir, store) = owned().await;
     invite(&store, &invitation(1, 1), 1).await;
-    store.create_user(&User { tenant: Some(OTHER), ..user(2, "guest-1@b.example") }).await.unwrap();
+    let confirmed = User { tenant: Some(OTHER), confirmed_at: Some(now()), ..user(2, "guest-1@b.example") };
+    store.create_user(&confirmed).await.unwrap();
     let error = join(&store, 1, 5, now()).await.unwrap_err();
     assert_eq!(error.to_string(), "there is already a user with this e-mail address");
     assert_eq!(store.user(UserId(2)).await.unwrap().unwrap().tenant, Some(OTHER));

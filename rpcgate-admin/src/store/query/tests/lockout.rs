@@ -1,10 +1,10 @@
 use super::*;
-use crate::store::{ATTEMPTS, Attempt, LOCK, Ticket};
+use crate::store::{ATTEMPTS, Attempt, Counted, LOCK, Ticket};
 
 const EMAIL: &str = "a@b.example";
 
 async fn begin(store: &Store, email: &str, now: Time) -> Attempt {
-    store.begin_attempt(email, now).await.unwrap()
+    store.begin_attempt(Counted::LogIns(email), now).await.unwrap()
 }
 
 async fn may(store: &Store, email: &str, now: Time) -> Ticket {
@@ -45,6 +45,42 @@ async fn wrong_passwords_that_lie_further_apart_lock_nothing() {
     }
     may(&store, EMAIL, later(from + 900)).await;
     assert!(matches!(begin(&store, EMAIL, later(from + 901)).await, Attempt::Locked(_)));
+}
+
+#[tokio::test]
+async fn whatever_is_typed_locks_nothing_but_the_log_in() {
+    let (_dir, store) = empty().await;
+    let others = [
+        Counted::Checks(EMAIL),
+        Counted::Registrations(EMAIL),
+        Counted::Confirmations(EMAIL),
+        Counted::Invitations(EMAIL, TENANT),
+    ];
+    for typed in [
+        EMAIL.to_owned(),
+        format!("confirmation of {EMAIL}"),
+        format!("check\n\n{EMAIL}"),
+        format!("registration\n\n{EMAIL}"),
+        format!("confirmation\n\n{EMAIL}"),
+        format!("invitation\n{TENANT}\n{EMAIL}"),
+    ] {
+        for _ in 0..ATTEMPTS {
+            may(&store, &typed, now()).await;
+        }
+        assert!(matches!(begin(&store, &typed, now()).await, Attempt::Locked(_)));
+    }
+    for counted in others {
+        for _ in 0..ATTEMPTS {
+            assert!(
+                matches!(store.begin_attempt(counted, now()).await.unwrap(), Attempt::May(_)),
+                "{counted:?}"
+            );
+        }
+        assert!(
+            matches!(store.begin_attempt(counted, now()).await.unwrap(), Attempt::Locked(_)),
+            "{counted:?}"
+        );
+    }
 }
 
 #[tokio::test]
