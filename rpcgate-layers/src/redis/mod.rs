@@ -321,7 +321,7 @@ impl Counters for RedisCounters {
         };
         let total = costs.iter().map(|cost| u64::from(*cost)).sum();
         let slice = self.slice(ceiling);
-        let spent = shared.units.with(project, |units| units.spend(total, slice, now));
+        let spent = shared.units.with(project, |units| units.spend(total, slice, ceiling, now));
         if let Spent::No(want) = spent {
             let told = self.ask_for_units(&digests, (project, ceiling, now), costs, want);
             let (shared, costs) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs));

@@ -18,6 +18,8 @@ pub(super) struct Units {
     hour: u64,
     /// Whether the rest may be spent. Near the ceiling it may not: there it goes back to Redis.
     spendable: bool,
+    /// The ceiling below which the newest slice was reserved. Who has a lower one may not spend the rest.
+    ceiling: u64,
     /// A slice is on its way.
     asked: bool,
     /// It was spent from since this was last looked at.
@@ -32,6 +34,8 @@ pub(super) struct Want {
     pub(super) slice: u64,
     /// Units of this hour that go back before anything else.
     pub(super) back: u64,
+    /// The ceiling below which it is reserved.
+    pub(super) ceiling: u64,
 }
 
 /// How a reservation went.
@@ -46,17 +50,18 @@ pub(super) enum Spent {
 }
 
 impl Units {
-    /// Spends `units` of the slice, if it is that large. `slice` is what to ask Redis for.
-    pub(super) fn spend(&mut self, units: u64, slice: u64, now: Time) -> Spent {
+    /// Spends `units` of the slice, if it is that large and was not reserved below a higher ceiling than what is now
+    /// the project's. `slice` is what to ask Redis for.
+    pub(super) fn spend(&mut self, units: u64, slice: u64, ceiling: u64, now: Time) -> Spent {
         self.roll(now.hour());
-        let is_slice = self.spendable && self.hour == now.hour();
+        let is_slice = self.is_spendable(now.hour(), ceiling);
         if is_slice && self.rest >= units {
             self.rest -= units;
             self.touched = true;
             return match self.rest < slice / 2 {
                 true if !self.asked => {
                     self.asked = slice > 0;
-                    Spent::Low(Want { slice, back: 0 })
+                    Spent::Low(Want { slice, back: 0, ceiling })
                 }
                 _ => Spent::Yes,
             };
@@ -65,7 +70,7 @@ impl Units {
         self.asked |= slice > 0;
         let back = if self.hour == now.hour() { std::mem::take(&mut self.rest) } else { 0 };
         self.spendable = false;
-        Spent::No(Want { slice, back })
+        Spent::No(Want { slice, back, ceiling })
     }
 
     /// What Redis answered to `want` in `hour`: a slice, and units by the hour, the slice among them.
@@ -87,6 +92,7 @@ impl Units {
         self.hour = hour;
         self.rest = self.rest.saturating_add(slice);
         self.spendable = slice > 0;
+        self.ceiling = want.ceiling;
         self.touched = true;
     }
 
@@ -101,7 +107,7 @@ impl Units {
         let hour = now.hour();
         let total = costs.iter().map(|cost| u64::from(*cost)).sum();
         let mut mask = Mask::default();
-        if self.spendable && self.hour == hour && self.rest >= total {
+        if self.is_spendable(hour, ceiling) && self.rest >= total {
             // Redis has counted it already.
             self.rest -= total;
             self.touched = true;
@@ -195,6 +201,11 @@ impl Units {
             && self.hours.iter().all(|(at, _)| at + 23 < now.hour())
     }
 
+    /// Whether a call of `hour` below this ceiling may be paid from the rest.
+    fn is_spendable(&self, hour: u64, ceiling: u64) -> bool {
+        self.spendable && self.hour == hour && self.ceiling <= ceiling
+    }
+
     /// A new hour: what is left of the slice of another goes back to that one.
     fn roll(&mut self, hour: u64) {
         if self.hour < hour {
@@ -243,12 +254,13 @@ mod tests {
 
     const NOW: Time = Time::from_secs(400_000 * 3_600 + 90);
     const HOUR: u64 = 400_000;
+    const CEILING: u64 = 1_000;
     const LATER: Time = NOW.plus(Duration::from_secs(3_600));
 
     fn with_slice(slice: u64) -> Units {
         let mut units = Units::default();
-        let Spent::No(want) = units.spend(0, slice, NOW) else { panic!("there is nothing yet") };
-        assert_eq!(want, Want { slice, back: 0 });
+        let Spent::No(want) = units.spend(0, slice, CEILING, NOW) else { panic!("there is nothing yet") };
+        assert_eq!(want, Want { slice, back: 0, ceiling: CEILING });
         units.told(want, HOUR, slice, vec![(HOUR, 1_000 + slice)]);
         units
     }
@@ -256,33 +268,39 @@ mod tests {
     #[test]
     fn a_slice_is_spent_without_asking_and_the_next_is_asked_for_in_time() {
         let mut units = with_slice(100);
-        assert_eq!(units.spend(50, 100, NOW), Spent::Yes);
-        let low = Want { slice: 100, back: 0 };
-        assert_eq!(units.spend(1, 100, NOW), Spent::Low(low));
-        assert_eq!(units.spend(9, 100, NOW), Spent::Yes, "it is asked for once");
-        assert_eq!(units.spend(41, 100, NOW), Spent::No(Want { slice: 0, back: 40 }));
+        assert_eq!(units.spend(50, 100, CEILING, NOW), Spent::Yes);
+        let low = Want { slice: 100, back: 0, ceiling: CEILING };
+        assert_eq!(units.spend(1, 100, CEILING, NOW), Spent::Low(low));
+        assert_eq!(units.spend(9, 100, CEILING, NOW), Spent::Yes, "it is asked for once");
+        assert_eq!(
+            units.spend(41, 100, CEILING, NOW),
+            Spent::No(Want { slice: 0, back: 40, ceiling: CEILING })
+        );
         units.told(low, HOUR, 100, vec![(HOUR, 1_200)]);
-        assert_eq!(units.spend(100, 100, NOW), Spent::Low(low));
+        assert_eq!(units.spend(100, 100, CEILING, NOW), Spent::Low(low));
     }
 
     #[test]
     fn what_redis_did_not_hear_of_is_still_here() {
         let mut units = with_slice(100);
-        let Spent::No(want) = units.spend(101, 100, NOW) else { panic!("it is too small") };
-        assert_eq!(want, Want { slice: 100, back: 100 });
+        let Spent::No(want) = units.spend(101, 100, CEILING, NOW) else { panic!("it is too small") };
+        assert_eq!(want, Want { slice: 100, back: 100, ceiling: CEILING });
         units.untold(want, HOUR);
         assert_eq!(units.pay(false).as_slice(), [(HOUR, -100)]);
-        let Spent::No(want) = units.spend(1, 100, NOW) else { panic!("it was given back") };
-        assert_eq!(want, Want { slice: 100, back: 0 }, "and may be asked for again");
+        let Spent::No(want) = units.spend(1, 100, CEILING, NOW) else { panic!("it was given back") };
+        assert_eq!(want, Want { slice: 100, back: 0, ceiling: CEILING }, "and may be asked for again");
     }
 
     #[test]
     fn what_is_left_of_an_hour_goes_back_to_it() {
         let mut units = with_slice(100);
-        assert!(matches!(units.spend(30, 100, LATER), Spent::No(Want { slice: 100, back: 0 })));
+        assert!(matches!(
+            units.spend(30, 100, CEILING, LATER),
+            Spent::No(Want { slice: 100, back: 0, ceiling: CEILING })
+        ));
         assert_eq!(units.pay(false).as_slice(), [(HOUR, -100)]);
         units.put_back(HOUR, 7);
-        units.told(Want { slice: 100, back: 0 }, HOUR, 100, vec![(HOUR, 1_100)]);
+        units.told(Want { slice: 100, back: 0, ceiling: CEILING }, HOUR, 100, vec![(HOUR, 1_100)]);
         assert_eq!(units.pay(false).as_slice(), [(HOUR, -107)], "a slice that comes too late, too");
     }
 
@@ -290,12 +308,41 @@ mod tests {
     fn an_idle_slice_goes_back_and_a_busy_one_stays() {
         let mut units = with_slice(100);
         assert!(units.pay(false).is_empty(), "it has only come");
-        assert_eq!(units.spend(10, 100, NOW), Spent::Yes);
+        assert_eq!(units.spend(10, 100, CEILING, NOW), Spent::Yes);
         assert!(units.pay(false).is_empty());
         assert_eq!(units.pay(false).as_slice(), [(HOUR, -90)]);
         let mut busy = with_slice(100);
         assert_eq!(busy.pay(true).as_slice(), [(HOUR, -100)]);
         assert_eq!(busy.used(HOUR), 1_000);
+    }
+
+    #[test]
+    fn a_slice_of_a_higher_ceiling_goes_back_before_anything_is_reserved_below_a_lower_one() {
+        let mut units = with_slice(100);
+        let Spent::No(want) = units.spend(10, 0, 0, NOW) else { panic!("the ceiling is nothing now") };
+        assert_eq!(want, Want { slice: 0, back: 100, ceiling: 0 });
+        units.told(want, HOUR, 0, vec![(HOUR, 1_000)]);
+        assert!(matches!(units.spend(10, 0, 0, NOW), Spent::No(Want { back: 0, .. })));
+        // One that was asked for before the ceiling was lowered, and comes after.
+        let mut units = with_slice(100);
+        let Spent::Low(want) = units.spend(60, 100, CEILING, NOW) else { panic!("it is time for the next") };
+        let Spent::No(asked) = units.spend(10, 20, 500, NOW) else { panic!("it is of the higher ceiling") };
+        assert_eq!(asked, Want { slice: 0, back: 40, ceiling: 500 });
+        units.told(want, HOUR, 100, vec![(HOUR, 1_200)]);
+        assert!(matches!(units.spend(10, 20, 500, NOW), Spent::No(Want { slice: 20, back: 100, .. })));
+        let mut raised = with_slice(100);
+        assert_eq!(
+            raised.spend(10, 200, 2_000, NOW),
+            Spent::Low(Want { slice: 200, back: 0, ceiling: 2_000 })
+        );
+    }
+
+    #[test]
+    fn alone_a_slice_of_a_higher_ceiling_is_not_spent_below_a_lower_one() {
+        let mut units = with_slice(100);
+        let (mask, grant) = units.reserve(&[10, 0], 500, NOW);
+        assert_eq!((mask.has(0), mask.has(1), grant.units), (false, true, 0));
+        assert!(units.reserve(&[10], CEILING, NOW).0.has(0));
     }
 
     #[test]
@@ -313,10 +360,10 @@ mod tests {
     #[test]
     fn lost_counters_make_a_slice_worthless() {
         let mut units = with_slice(100);
-        assert!(matches!(units.spend(30, 100, NOW), Spent::Yes));
+        assert!(matches!(units.spend(30, 100, CEILING, NOW), Spent::Yes));
         units.forget_slice();
         assert_eq!(units.known().collect::<Vec<_>>(), [(HOUR, 1_030)]);
-        assert!(matches!(units.spend(1, 100, NOW), Spent::No(_)));
+        assert!(matches!(units.spend(1, 100, CEILING, NOW), Spent::No(_)));
     }
 
     /// A project in a Redis that always answers.
@@ -345,25 +392,27 @@ mod tests {
         #[test]
         fn two_gateways_overrun_a_ceiling_by_one_call_at_most_and_lose_nothing(
             steps in proptest::collection::vec((0..2_usize, 1..40_u32, 0..10_u32), 1..300),
+            lowered in (0..300_usize, 0..CEILING),
         ) {
-            const CEILING: u64 = 1_000;
             let (mut far, mut near) = (Far::default(), [Units::default(), Units::default()]);
             let mut spent = 0;
-            for (at, cost, chance) in steps {
+            for (number, (at, cost, chance)) in steps.into_iter().enumerate() {
+                let ceiling = if number < lowered.0 { CEILING } else { lowered.1 };
                 let units = &mut near[at];
-                let granted = match units.spend(u64::from(cost), 50, NOW) {
+                let granted = match units.spend(u64::from(cost), 50, ceiling, NOW) {
                     Spent::Yes => u64::from(cost),
                     Spent::Low(want) => {
-                        let (_, slice) = far.reserve(want, &[], CEILING);
+                        let (_, slice) = far.reserve(want, &[], ceiling);
                         units.told(want, HOUR, slice, vec![(HOUR, far.counted)]);
                         u64::from(cost)
                     }
                     Spent::No(want) => {
-                        let (granted, slice) = far.reserve(want, &[cost], CEILING);
+                        let (granted, slice) = far.reserve(want, &[cost], ceiling);
                         units.told(want, HOUR, slice, vec![(HOUR, far.counted)]);
                         granted
                     }
                 };
+                prop_assert!(granted == 0 || spent < ceiling, "{spent} of {ceiling}");
                 spent += granted;
                 match chance {
                     0 => {

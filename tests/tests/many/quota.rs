@@ -61,3 +61,49 @@ async fn two_gateways_overrun_a_ceiling_by_one_call_at_most() {
 async fn four_gateways_overrun_a_ceiling_by_one_call_at_most() {
     holds(4).await;
 }
+
+/// What is promised of a change.
+const SOON: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn a_lowered_ceiling_is_in_force_at_every_gateway_within_a_second() {
+    const CEILING: u64 = 10_000_000;
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY);
+    let cluster = Cluster::new(3, setup.set("redis", "timeout = \"5s\"")).await;
+    let processes = cluster.start().await;
+    let key = cluster.key(Tier::Enterprise).await;
+    let put = async |cu_per_day| {
+        let quota = Quota { cu_per_day, has_row: true, ..Quota::default() };
+        cluster.store.put_quota(key.project, &quota, now()).await.unwrap();
+    };
+    put(CEILING).await;
+    let clients: Vec<_> = processes.iter().map(|process| key.client(process.addr())).collect();
+    let mut number = 0;
+    let mut codes = async || {
+        number += 1;
+        let params = format!("[{number}]");
+        let [one, two, three] = [0, 1, 2].map(|at| clients[at].call("eth", "eth_call", &params));
+        let (one, two, three) = tokio::join!(one, two, three);
+        [one, two, three].map(|reply| reply.code())
+    };
+    for lowered in [0, 15] {
+        // Every gateway holds a slice that lasts for thousands of calls.
+        let look = async { while (codes().await, codes().await) != ([0; 3], [0; 3]) {} };
+        assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "never served");
+        put(lowered).await;
+        let changed = SystemClock::new();
+        // The load goes on, so no slice is idle.
+        while changed.elapsed() < SOON {
+            codes().await;
+        }
+        for _ in 0..100 {
+            assert_eq!(codes().await, [-32005; 3], "the ceiling is {lowered}");
+        }
+        put(CEILING).await;
+    }
+}
