@@ -217,7 +217,7 @@ impl RedisCounters {
         (project, ceiling, now): (ProjectId, u64, Time),
         costs: &[u32],
         want: Want,
-    ) -> oneshot::Receiver<(Mask, Grant)> {
+    ) -> oneshot::Receiver<Unclaimed> {
         let shared = &self.shared;
         let mut command = digests.run(Script::Reserve, 2);
         command.arg(shared.names.era()).arg(shared.names.units(project)).arg(shared.not_after());
@@ -231,19 +231,39 @@ impl RedisCounters {
         self.ask(command, move |answered| match answered.filter(|answered| answered.code == Code::Done) {
             None => shared.units.with(project, |units| units.untold(want, hour)),
             Some(answered) => {
-                let reserved = reserved(&answered, &costs, hour);
+                let (mask, grant) = reserved(&answered, &costs, hour);
                 let mut numbers = answered.numbers(1);
                 let slice = numbers.next().unwrap_or(0);
                 let hours = std::iter::from_fn(|| Some((numbers.next()?, numbers.next()?))).collect();
-                shared.units.with(project, |units| {
-                    units.told(want, hour, slice, hours);
-                    if tell.send(reserved).is_err() {
-                        units.put_back(hour, reserved.1.units);
-                    }
-                });
+                shared.units.with(project, |units| units.told(want, hour, slice, hours));
+                // Whoever asked may have left, or leave before he looks.
+                let _ = tell.send(Unclaimed { shared, project, mask, grant });
             }
         });
         told
+    }
+}
+
+/// What Redis has granted, until whoever asked for it takes it over. Dropped before, its units go back.
+#[derive(Debug)]
+struct Unclaimed {
+    shared: Arc<Shared>,
+    project: ProjectId,
+    mask: Mask,
+    grant: Grant,
+}
+
+impl Unclaimed {
+    fn claim(mut self) -> (Mask, Grant) {
+        (self.mask, std::mem::take(&mut self.grant))
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if self.grant.units > 0 {
+            self.shared.refund(self.project, self.grant.hour, self.grant.units);
+        }
     }
 }
 
@@ -327,7 +347,7 @@ impl Counters for RedisCounters {
             let (shared, costs) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs));
             return Answer::Later(Box::pin(async move {
                 match told.await {
-                    Ok(reserved) => reserved,
+                    Ok(unclaimed) => unclaimed.claim(),
                     Err(_) => shared.reserve_alone(project, &costs, ceiling, now),
                 }
             }));
@@ -342,11 +362,7 @@ impl Counters for RedisCounters {
     }
 
     fn refund(&self, project: ProjectId, hour: u64, units: u64) {
-        let is_together = self.shared.standing() == Standing::Together;
-        self.shared.units.with(project, |known| match is_together {
-            true => known.put_back(hour, units),
-            false => known.refund(hour, units),
-        });
+        self.shared.refund(project, hour, units);
     }
 }
 

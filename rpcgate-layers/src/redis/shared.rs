@@ -168,6 +168,15 @@ impl Shared {
         self.units.with(project, |units| units.reserve(costs, ceiling, now))
     }
 
+    /// Gives back what was reserved and is not used.
+    pub(super) fn refund(&self, project: ProjectId, hour: u64, units: u64) {
+        let is_together = self.standing() == Standing::Together;
+        self.units.with(project, |known| match is_together {
+            true => known.put_back(hour, units),
+            false => known.refund(hour, units),
+        });
+    }
+
     /// What Redis is still to be told; it is not owed any more.
     pub(super) fn pay(&self, all: bool) -> Vec<Item> {
         let mut items = Vec::new();

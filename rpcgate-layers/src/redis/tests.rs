@@ -216,6 +216,27 @@ async fn what_is_given_back_can_be_spent_elsewhere() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn what_was_granted_to_somebody_who_left_is_given_back() {
+    let settings = settings(Redis::common(), &prefix(), LONG);
+    let gateway = joined(&settings, Arc::new(NoSeed)).await;
+    let mut capped = caller(100);
+    capped.quota.cu_per_day = 1_000;
+    let granted = || gateway.used(capped.project, NOW);
+    // The answer is there, and nobody has looked at it when the client leaves.
+    let Answer::Later(answer) = gateway.reserve(&capped, &[100, 50], NOW) else {
+        panic!("nothing is leased yet")
+    };
+    until("the answer is there", || granted() >= 150).await;
+    drop(answer);
+    // This one leaves before there is an answer.
+    drop(gateway.reserve(&capped, &[900], NOW));
+    gateway.reserve(&capped, &[7], NOW).wait().await;
+    gateway.close().await;
+    assert_eq!(units_in(Redis::common(), &settings, capped.project, NOW.hour()).await, 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn a_gateway_that_ends_gives_its_slices_back() {
     let settings = settings(Redis::common(), &prefix(), LONG);
     let gateways = gateways(2, &settings).await;
