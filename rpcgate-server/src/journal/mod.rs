@@ -11,6 +11,7 @@
 //!
 //! The folder holds the gateway's identity, and a lock: it is one process's at a time.
 
+mod cut;
 mod folder;
 mod losses;
 mod medium;

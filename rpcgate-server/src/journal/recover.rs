@@ -1,6 +1,7 @@
-//! What an earlier process left in the folder. All whole records of it are kept, what is torn is cut off, and nothing
-//! that is found keeps the gateway from starting.
+//! What an earlier process left in the folder. All whole records of it are kept, what is torn is cut off and kept beside
+//! them, and nothing that is found keeps the gateway from starting.
 
+use super::cut;
 use super::medium::{Medium, MediumFile};
 use super::shelf::{file_name, segment_of};
 use rpcgate_core::journal::{BadHead, GatewayId, HEAD, Head, Reader, SegmentId};
@@ -73,8 +74,8 @@ fn segment(dir: &Path, id: SegmentId, gateway: GatewayId, medium: &dyn Medium) -
     let path = dir.join(file_name(id));
     let shown = path.display();
     let file = medium.open_append(&path)?;
-    match Head::read(&start(&*file)?) {
-        Ok(head) if head.segment == id && head.gateway == gateway => {}
+    let has_head = match Head::read(&start(&*file)?) {
+        Ok(head) if head.segment == id && head.gateway == gateway => true,
         Ok(head) => {
             tracing::error!(
                 "{shown} is segment {} of gateway {}, not of this one ({gateway}): its records are not shipped, the \
@@ -90,24 +91,31 @@ fn segment(dir: &Path, id: SegmentId, gateway: GatewayId, medium: &dyn Medium) -
         }
         Err(BadHead::Short | BadHead::Foreign | BadHead::Checksum) => {
             tracing::warn!("{shown} has no head");
+            false
         }
-    }
+    };
     let size = file.size()?;
     let whole = whole(&*file)?;
     if whole.records == 0 {
-        tracing::warn!("{shown} has no whole record: removed with its {size} bytes");
+        let begin = if has_head { HEAD as u64 } else { 0 };
+        let kept = cut::keep(dir, id, begin..size, &*file, medium)?;
+        tracing::warn!("{shown} has no whole record: removed with its {size} bytes{kept}");
         medium.remove(&path)?;
         return Ok(Found::Nothing);
     }
     if whole.end < size {
-        tracing::warn!(
-            "{shown}: {} bytes behind the last of {} whole records are cut off",
-            size - whole.end,
-            whole.records
-        );
         // What stays behind the end does not count either: the segment is only read up to there.
-        if let Err(error) = file.truncate(whole.end).and_then(|()| file.sync()) {
-            tracing::error!("{shown}: {error}");
+        let cut = cut::keep(dir, id, whole.end..size, &*file, medium)
+            .and_then(|kept| file.truncate(whole.end).and_then(|()| file.sync()).map(|()| kept));
+        let (torn, records) = (size - whole.end, whole.records);
+        match cut {
+            Ok(kept) => tracing::warn!(
+                "{shown}: {torn} bytes behind the last of {records} whole records are cut off{kept}"
+            ),
+            Err(error) => tracing::error!(
+                "{shown}: {torn} bytes behind the last of {records} whole records are not read; they cannot be cut \
+                 off: {error}"
+            ),
         }
     }
     Ok(Found::Segment(whole.end))

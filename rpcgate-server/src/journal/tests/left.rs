@@ -75,6 +75,59 @@ fn cut_at_any_byte_of_its_last_4_kib_it_opens_with_the_whole_records_before_the_
     }
 }
 
+/// What was kept of what was cut off, by name.
+fn cuts(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.ends_with(".cut")).collect();
+    names.sort();
+    names.into_iter().map(|name| (name.clone(), fs::read(dir.join(name)).unwrap())).collect()
+}
+
+#[test]
+fn what_is_cut_off_is_kept_beside_the_segment() {
+    let home = tempfile::tempdir().unwrap();
+    let (path, bytes) = left(home.path(), 30);
+    let frames = frames(&bytes);
+    let (first, _) = frames[10];
+    let mut broken = bytes.clone();
+    broken[first + 5] ^= 0x41;
+    fs::write(&path, &broken).unwrap();
+    assert_eq!(numbers(&open(home.path())), (0..11).collect::<Vec<_>>());
+    let [(name, kept)] = &cuts(home.path())[..] else { panic!("{:?}", cuts(home.path())) };
+    assert!(name.ends_with(&format!("-{first}.cut")), "{name}");
+    assert_eq!(*kept, broken[first..], "a person may still read the 19 whole records behind the broken byte");
+    drop(open(home.path()));
+    assert_eq!(cuts(home.path()).len(), 1, "once");
+}
+
+#[test]
+fn a_segment_without_a_whole_record_is_kept_too_and_zeros_are_not() {
+    let home = tempfile::tempdir().unwrap();
+    let (path, bytes) = left(home.path(), 1);
+    let mut broken = bytes.clone();
+    broken[HEAD + 3] ^= 0x41;
+    fs::write(&path, &broken).unwrap();
+    drop(open(home.path()));
+    assert_eq!(cuts(home.path())[0].1, broken[HEAD..]);
+    let home = tempfile::tempdir().unwrap();
+    let (path, mut bytes) = left(home.path(), 20);
+    bytes.extend(vec![0; 10_000]);
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(numbers(&open(home.path())).len(), 20);
+    assert!(cuts(home.path()).is_empty(), "as a loss of power leaves them");
+}
+
+#[test]
+fn of_what_was_cut_off_the_newest_sixteen_files_are_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let (path, bytes) = left(home.path(), 40);
+    for (end, _) in frames(&bytes).iter().rev().take(20) {
+        fs::write(&path, &bytes[..end - 1]).unwrap();
+        drop(open(home.path()));
+    }
+    assert_eq!(cuts(home.path()).len(), cut::MOST);
+}
+
 #[test]
 fn a_large_set_is_kept_and_what_comes_after_it() {
     let home = tempfile::tempdir().unwrap();
