@@ -195,7 +195,8 @@ impl Store {
         self.read(async |database| newest(database, some, limit).await).await
     }
 
-    /// Decides a request. With its approval the tenant has the plan that it asked for.
+    /// Decides a request. With its approval the tenant has the plan that it asked for, unless it has a larger one by then:
+    /// the request may be older than that.
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::Decided`] if it is not pending any more; [`StoreError::Away`].
@@ -223,12 +224,15 @@ impl Store {
                 return Err(StoreError::Decided("limit request"));
             }
             if verdict == Verdict::Approved {
-                let tier = request.requested_tier.name();
-                let update = tenants::Entity::update_many()
-                    .col_expr(tenants::Column::Tier, Expr::value(tier))
-                    .filter(tenants::Column::Id.eq(Uuid::from_u128(request.tenant.0)));
-                update.exec(transaction).await?;
-                tell(transaction, News::Tenant(request.tenant), now).await?;
+                let its = Uuid::from_u128(request.tenant.0);
+                let tenant = tenants::Entity::find_by_id(its).one(transaction).await?;
+                if tier(&tenant.ok_or(StoreError::NotFound("tenant"))?.tier)? < request.requested_tier {
+                    let update = tenants::Entity::update_many()
+                        .col_expr(tenants::Column::Tier, Expr::value(request.requested_tier.name()))
+                        .filter(tenants::Column::Id.eq(its));
+                    update.exec(transaction).await?;
+                    tell(transaction, News::Tenant(request.tenant), now).await?;
+                }
             }
             Ok(request)
         })

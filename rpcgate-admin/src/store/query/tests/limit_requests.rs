@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Verdict, Whose};
+use crate::store::{LimitRequest, LimitRequestId, RequestStatus, TenantChange, Verdict, Whose};
 
 fn request(id: u128) -> LimitRequest {
     LimitRequest {
@@ -89,6 +89,19 @@ async fn an_approved_request_moves_the_tenant_to_its_plan() {
     let nothing = async { review(&noting, 2, Verdict::Approved).await.map(drop) };
     assert_eq!(refused(&store, nothing).await, "there is no such limit request");
     assert_eq!(store.audit(Whose::Tenant(TENANT), 9).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_old_request_takes_no_larger_plan_away() {
+    let (_dir, store) = seeded().await;
+    let old = LimitRequest { requested_tier: Tier::Premium, ..request(1) };
+    store.create_limit_request(&old).await.unwrap();
+    let larger = TenantChange { tier: Some(Tier::Enterprise), ..TenantChange::default() };
+    store.update_tenant(TENANT, &larger, now()).await.unwrap();
+    let before = store.newest_change().await.unwrap();
+    assert_eq!(review(&store, 1, Verdict::Approved).await.unwrap().status, RequestStatus::Approved);
+    assert_eq!(store.tenant(TENANT).await.unwrap().unwrap().tier, Tier::Enterprise);
+    assert_eq!(store.newest_change().await.unwrap(), before, "gateways need not hear of it");
 }
 
 #[tokio::test]
