@@ -33,10 +33,13 @@ pub struct Numbered {
     pub change: Change,
 }
 
+/// Changes that are told at once.
+pub const AT_ONCE: usize = 1_000;
+
 /// Tells what has changed.
 pub trait Changes: Send + Sync + Debug {
-    /// All changes above `number`, in order; empty when there are none. A reader starts with 0, keeps the number of
-    /// the last change it has acted on, and asks again.
+    /// The first [`AT_ONCE`] changes above `number`, in order; empty when there are none. A reader starts with 0, keeps
+    /// the number of the last change it has acted on, and asks again: at once, if there were so many.
     ///
     /// # Errors
     /// [`Away`] when the feed cannot be reached; the reader loses nothing by asking again.
@@ -62,6 +65,7 @@ impl Changes for MemoryChanges {
         let from = usize::try_from(number).unwrap_or(usize::MAX).min(changes.len());
         let news = changes[from..]
             .iter()
+            .take(AT_ONCE)
             .enumerate()
             .map(|(index, change)| Numbered { number: (from + index + 1) as u64, change: change.clone() })
             .collect();

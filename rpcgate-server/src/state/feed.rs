@@ -4,7 +4,7 @@
 use super::directory::StoreDirectory;
 use super::force::Force;
 use rpcgate_core::config::Overlay;
-use rpcgate_core::seam::changes::{Change, Changes, Numbered};
+use rpcgate_core::seam::changes::{AT_ONCE, Change, Changes, Numbered};
 use rpcgate_core::seam::{Away, Later};
 use std::fmt;
 use std::future::Future;
@@ -95,8 +95,19 @@ impl Feed {
         }
     }
 
-    /// Acts on what is new.
+    /// Acts on all that is new.
     async fn read(&mut self) -> Result<(), Away> {
+        while self.read_some().await? {}
+        self.directory.reached();
+        if self.stale {
+            self.force.put(within(self.management.overlay()).await?);
+            self.stale = false;
+        }
+        Ok(())
+    }
+
+    /// Acts on some of what is new: whether there may be more.
+    async fn read_some(&mut self) -> Result<bool, Away> {
         if self.away && within(self.management.newest()).await? < self.number {
             // The database was replaced by an older one: its numbers begin anew, and nothing is as it was.
             self.anew(0);
@@ -120,16 +131,11 @@ impl Feed {
             // With many keys in memory this takes as long as thousands of calls.
             tokio::task::spawn_blocking(move || directory.apply(&changes)).await.map_err(|_| Away)?;
         }
-        self.directory.reached();
         if let Some(Numbered { number, .. }) = news.last() {
             self.number = *number;
         }
         self.stale |= news.iter().any(|news| matches!(news.change, Change::Plan(_) | Change::Chain(_)));
-        if self.stale {
-            self.force.put(within(self.management.overlay()).await?);
-            self.stale = false;
-        }
-        Ok(())
+        Ok(news.len() >= AT_ONCE)
     }
 
     /// Nothing that is remembered can be relied on. What follows `number` is still to be read.

@@ -6,7 +6,7 @@ use crate::store::{Store, StoreError, nudge};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
-use rpcgate_core::seam::changes::{Change, Changes, Numbered};
+use rpcgate_core::seam::changes::{AT_ONCE, Change, Changes, Numbered};
 use rpcgate_core::seam::{Away, Later};
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::sea_query::Condition;
@@ -114,7 +114,8 @@ impl Store {
     async fn changes_since(&self, number: u64) -> Result<Vec<Numbered>, StoreError> {
         self.read(async |database| {
             let above = Column::Number.gt(i64::try_from(number).unwrap_or(i64::MAX));
-            let rows = Entity::find().filter(above).order_by_asc(Column::Number).all(database).await?;
+            let rows = Entity::find().filter(above).order_by_asc(Column::Number).limit(AT_ONCE as u64);
+            let rows = rows.all(database).await?;
             let numbered =
                 |row: &Model| Ok(Numbered { number: row.number.unsigned_abs(), change: read(row)? });
             rows.iter().map(numbered).collect()

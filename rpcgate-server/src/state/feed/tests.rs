@@ -378,6 +378,19 @@ async fn a_look_that_finds_nothing_is_one_question() {
 }
 
 #[tokio::test]
+async fn of_many_changes_all_are_acted_on_in_one_look_that_takes_several_questions() {
+    let house = House::new();
+    let mut feed = house.feed().await.unwrap();
+    house.ask().await;
+    (0..2_500).for_each(|_| house.office.publish(Change::Other));
+    house.revoke();
+    house.office.inner.lock().asked = 0;
+    feed.read().await.unwrap();
+    assert_eq!((feed.number, house.office.inner.lock().asked), (2_501, 3), "a thousand at a time");
+    assert!(matches!(house.ask().await, Peek::Revoked(_)));
+}
+
+#[tokio::test]
 async fn a_start_at_an_empty_feed_misses_nothing_of_what_follows() {
     let house = House::new();
     let mut feed = house.feed().await.unwrap();

@@ -31,6 +31,24 @@ async fn a_change_is_kept_for_an_hour_and_the_newest_for_ever() {
 }
 
 #[tokio::test]
+async fn of_many_changes_a_thousand_are_told_at_once_and_the_rest_when_asked_again() {
+    let (_dir, store) = changed(&[0]).await;
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) \
+               INSERT INTO changes SELECT i, 'chain', 'toy', 0 FROM n";
+    fill(&store, sql).await;
+    let mut told = Vec::new();
+    loop {
+        let some = store.since(told.last().copied().unwrap_or_default()).await.unwrap();
+        told.extend(some.iter().map(|change| change.number));
+        if some.len() < 1_000 {
+            break;
+        }
+        assert_eq!(some.len(), 1_000);
+    }
+    assert_eq!(told, (1..=2_500).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn where_the_clock_stepped_back_no_gap_is_left() {
     // The second was written by a clock that was ahead.
     let (_dir, store) = changed(&[0, 5 * HOUR, 1, 6 * HOUR]).await;
