@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod challenge;
+mod common;
 pub mod limit;
 pub mod password;
 pub mod refresh;

@@ -4,6 +4,7 @@
 //! string that carries its parameters. It takes tens of milliseconds of a core, so hashing is a thing to attack a
 //! service with: only so many hashes are computed at once, only so many wait, and what comes then is refused.
 
+use super::common;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{Error as HashError, PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -41,6 +42,9 @@ pub enum WeakPassword {
     /// It has too many characters.
     #[error("the password must have at most {MOST} characters")]
     Long,
+    /// It is one of those that are tried first.
+    #[error("the password is too common")]
+    Common,
     /// There is nothing in it that can be seen.
     #[error("the password must not consist of blanks")]
     Blank,
@@ -64,6 +68,8 @@ impl Typed {
             Err(WeakPassword::Long)
         } else if self.0.chars().all(|c| c.is_whitespace() || c.is_control()) {
             Err(WeakPassword::Blank)
+        } else if common::is_common(&self.0) {
+            Err(WeakPassword::Common)
         } else {
             Ok(Password(self))
         }
@@ -261,17 +267,24 @@ mod tests {
         hash.unwrap().to_string()
     }
 
+    /// So many characters of four bytes each.
+    fn characters(count: u32) -> String {
+        (0..count).filter_map(|number| char::from_u32(0x1_f300 + number)).collect()
+    }
+
     #[test]
-    fn a_new_password_has_10_to_256_characters_that_are_not_all_blank() {
+    fn a_new_password_has_10_to_256_characters_that_are_not_all_blank_and_is_not_common() {
         for (text, found) in [
             ("123456789".to_owned(), Some(WeakPassword::Short)),
             ("ä".repeat(9), Some(WeakPassword::Short)),
-            ("ä".repeat(10), None),
-            ("1234567890".into(), None),
+            ("äöüßéèêñçø".into(), None),
+            ("1234567890".into(), Some(WeakPassword::Common)),
+            ("Password2026!".into(), Some(WeakPassword::Common)),
             (" \t\u{3000}\u{a0}      ".into(), Some(WeakPassword::Blank)),
             ("\0".repeat(10), Some(WeakPassword::Blank)),
             ("with blank".into(), None),
-            ("\u{10ffff}".repeat(256), None),
+            (characters(256), None),
+            (characters(257), Some(WeakPassword::Long)),
             ("a".repeat(257), Some(WeakPassword::Long)),
         ] {
             assert_eq!(Password::new(text.as_str()).err(), found, "{text}");
