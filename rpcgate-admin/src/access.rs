@@ -10,13 +10,14 @@ use crate::store::{self, SessionId, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use http::{HeaderMap, Method};
 use rpcgate_core::caller::TenantId;
 use std::fmt;
 use std::sync::Arc;
-use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
 
 /// The name in the OpenAPI document of the least role that an operation is for: that of a member of a tenant, or `none`
@@ -143,7 +144,8 @@ impl Door {
     /// `routes`, open to anybody: so often from one address.
     pub fn anyone(&self, routes: Routes) -> Routes {
         let limit = from_fn_with_state(self.0.clone(), admit_anyone);
-        marked(routes, Least::Anyone).map(|routes| routes.route_layer(limit))
+        let known = from_fn_with_state(Known::of(&routes), expect_known);
+        marked(routes, Least::Anyone).map(|routes| routes.route_layer(known).route_layer(limit))
     }
 
     /// `routes` for whoever is logged in.
@@ -163,7 +165,55 @@ impl Door {
 
     fn guarded(&self, routes: Routes, least: Least) -> Routes {
         let guard = from_fn_with_state((self.0.clone(), least), admit);
-        marked(routes, least).map(|routes| routes.route_layer(guard))
+        let known = from_fn_with_state(Known::of(&routes), expect_known);
+        marked(routes, least).map(|routes| routes.route_layer(known).route_layer(guard))
+    }
+}
+
+/// The parameters that the queries of some routes may have: those that the OpenAPI document lists, so that neither knows
+/// one that the other does not.
+#[derive(Clone, Debug)]
+struct Known(Arc<[(Method, Vec<String>)]>);
+
+impl Known {
+    fn of(routes: &Routes) -> Self {
+        let mut known = Vec::new();
+        for PathItem { get, put, post, delete, .. } in routes.1.paths.values() {
+            let operations =
+                [(Method::GET, get), (Method::PUT, put), (Method::POST, post), (Method::DELETE, delete)];
+            for (method, operation) in operations {
+                let Some(operation) = operation else { continue };
+                let names = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
+                    RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => {
+                        Some(parameter.name.clone())
+                    }
+                    _ => None,
+                });
+                known.push((method, names.collect()));
+            }
+        }
+        Known(known.into())
+    }
+
+    /// Checks the names in a query: whoever misspells one would be answered something else than was asked.
+    fn check(&self, method: &Method, query: &str) -> Result<(), ActionError> {
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let Some((_, known)) = self.0.iter().find(|(its, _)| its == method) else { return Ok(()) };
+        let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+        let Some(unknown) = names.find(|name| !known.iter().any(|known| known == name)) else {
+            return Ok(());
+        };
+        let shown: String = unknown.chars().filter(|c| !c.is_control()).take(100).collect();
+        let expected: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+        let expected = if expected.is_empty() { "none".to_owned() } else { expected.join(", ") };
+        Err(ActionError::Invalid(format!("unknown parameter `{shown}`: expected {expected}")))
+    }
+}
+
+async fn expect_known(State(known): State<Known>, request: Request, next: Next) -> Response {
+    match known.check(request.method(), request.uri().query().unwrap_or_default()) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
     }
 }
 
@@ -219,7 +269,11 @@ async fn expect_few(house: &Arc<House>, parts: &mut Parts) -> Result<(), ActionE
     Ok(house.limits.anonymous.admit(client.address)?)
 }
 
-async fn session(house: &House, headers: &HeaderMap) -> Result<Session, ActionError> {
+/// Who is logged in by the bearer token of a request.
+///
+/// # Errors
+/// [`ActionError::Unauthenticated`] without a good one, [`ActionError::TooMany`], [`ActionError::Away`].
+pub(crate) async fn session(house: &House, headers: &HeaderMap) -> Result<Session, ActionError> {
     session_of(house, &house.tokens, bearer(headers)?).await.map(|(_, session)| session)
 }
 
@@ -259,7 +313,7 @@ mod tests {
     use axum::body::Body;
     use axum::extract::ConnectInfo;
     use axum::routing::get;
-    use http::{HeaderValue, Method, StatusCode};
+    use http::{HeaderValue, StatusCode};
     use std::time::Duration;
     use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathsBuilder};
 
@@ -427,6 +481,25 @@ mod tests {
             let answer = tower::ServiceExt::oneshot(router, unknown()).await.unwrap();
             assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         }
+    }
+
+    #[tokio::test]
+    async fn a_parameter_that_the_document_does_not_list_is_refused() {
+        let site = Site::new().await;
+        let owner = site.member(store::Role::Owner).await;
+        let ask = async |visitor: Option<&Visitor>, path: &str| {
+            let answer = site.ask(visitor, Method::GET, path, Body::empty()).await;
+            (answer.status.as_u16(), answer.body["error"].as_str().unwrap_or_default().to_owned())
+        };
+        let audit = "/api/v1/auth/audit";
+        assert_eq!(ask(Some(&owner), &format!("{audit}?limit=3")).await.0, 200);
+        let (status, error) = ask(Some(&owner), &format!("{audit}?limt=3")).await;
+        assert_eq!(status, 400);
+        assert!(error.starts_with("unknown parameter `limt`: expected `limit`"), "{error}");
+        let none = (400, "unknown parameter `x`: expected none".to_owned());
+        assert_eq!(ask(Some(&owner), "/api/v1/plans?x").await, none);
+        assert_eq!(ask(None, "/api/v1/auth/challenge?x=").await, none);
+        assert_eq!(ask(None, "/api/v1/plans?x").await.0, 401, "who asks comes first");
     }
 
     #[tokio::test]

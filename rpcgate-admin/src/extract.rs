@@ -48,7 +48,7 @@ pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result
     })
 }
 
-/// The parameters of the query. Unknown ones are ignored.
+/// The parameters of the query. Which there may be is said, and looked at, where the route is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked<T>(pub T);
 
@@ -121,6 +121,10 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Words<T
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
+        // A NUL character is no part of a name, and PostgreSQL takes none.
+        if parts.uri.path().contains("%00") {
+            return Err(ActionError::NotFound("path"));
+        }
         let path = Path::<T>::from_request_parts(parts, state).await;
         path.map(|Path(words)| Words(words)).map_err(|_| ActionError::NotFound("path"))
     }

@@ -1,17 +1,22 @@
 //! What every action works with.
 
+use crate::action::WAITING;
+use crate::error::ActionError;
+use crate::identity::address::Group;
 use crate::identity::challenge::Challenges;
 use crate::identity::limit::RequestLimits;
 use crate::identity::password::{Passwords, QUEUE};
 use crate::identity::token::{Kind, TokenError, Tokens};
 use crate::mail::{MailError, Post};
 use crate::metrics::Requests;
-use crate::store::{Store, StoreError, UsageStore};
+use crate::store::{Counted, Store, StoreError, UsageStore};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::{ChallengeKind, Config, Overlay, PREFIX, Secret, Url};
 use rpcgate_core::secret::KeyForge;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// Everything that the management side has, shared by all of its roles.
 #[derive(Debug)]
@@ -36,6 +41,8 @@ pub struct House {
     pub limits: Arc<RequestLimits>,
     /// Sends mails.
     pub post: Post,
+    /// Mails that may wait for another try.
+    pub mails: Arc<Semaphore>,
     /// Makes API keys.
     pub forge: KeyForge,
     /// What was asked.
@@ -114,6 +121,21 @@ impl House {
         Ok(House { requests: self.requests.clone(), ..house })
     }
 
+    /// Counts a log-in, a registration or the like of a client: first here, which costs nothing, then with all hosts of the
+    /// same database.
+    ///
+    /// # Errors
+    /// [`ActionError::TooMany`] beyond `admin.auth_per_minute`, [`ActionError::Away`].
+    pub async fn admit_attempt(&self, address: IpAddr) -> Result<(), ActionError> {
+        self.limits.attempts.admit(address)?;
+        let network = Group::of(address).to_string();
+        let most = self.settings.auth_per_minute;
+        let wait = self.store.admit_within_minute(Counted::Clients(&network), most, self.now()).await?;
+        let Some(wait) = wait else { return Ok(()) };
+        let retry_after = u32::try_from(wait.as_micros().div_ceil(1_000_000)).unwrap_or(u32::MAX).max(1);
+        Err(ActionError::TooMany { retry_after })
+    }
+
     /// The moment that an action decides by.
     pub fn now(&self) -> Time {
         self.clock.now()
@@ -180,6 +202,7 @@ impl Fittings {
             challenges,
             limits,
             post,
+            mails: Arc::new(Semaphore::new(WAITING)),
             forge,
             requests,
         }
@@ -210,6 +233,8 @@ pub struct Settings {
     pub access_ttl: Duration,
     /// Life of a refresh token that is not used.
     pub refresh_ttl: Duration,
+    /// Life of a session, however often it is renewed.
+    pub session_ttl: Duration,
     /// Log-ins and registrations together that one client address may try in a minute.
     pub auth_per_minute: u32,
     /// The whole configuration, below what operators set.
@@ -229,6 +254,7 @@ impl Settings {
             api_url: url(admin.api_url.as_ref()),
             access_ttl: admin.jwt.access_ttl,
             refresh_ttl: admin.jwt.refresh_ttl,
+            session_ttl: admin.jwt.session_ttl,
             auth_per_minute: admin.auth_per_minute,
             config,
         }

@@ -19,7 +19,24 @@ pub(crate) fn of_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
         serde_json::error::Category::Data => "the body must be a JSON object".to_owned(),
         _ => "the body is not JSON".to_owned(),
     })?;
+    // PostgreSQL has no room for it in a text, and whoever sends it means no good.
+    if let Some((name, _)) = object.0.iter().find(|(_, value)| holds_nul(value)) {
+        return Err(nul(name));
+    }
     read(object.0.into_iter())
+}
+
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(values) => values.iter().any(holds_nul),
+        Value::Object(members) => members.values().any(holds_nul),
+        _ => false,
+    }
+}
+
+fn nul(name: &str) -> String {
+    format!("`{}` must not hold a NUL character", name.replace('\0', ""))
 }
 
 /// Reads the query of a URI. Parameters that `T` does not name are left alone.
@@ -27,7 +44,11 @@ pub(crate) fn of_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
 /// # Errors
 /// As [`of_object`].
 pub(crate) fn of_query<T: DeserializeOwned>(query: &str) -> Result<T, String> {
-    read(form_urlencoded::parse(query.as_bytes()).map(|(name, text)| (name.into_owned(), Text(text))))
+    let parameters = || form_urlencoded::parse(query.as_bytes());
+    if let Some((name, _)) = parameters().find(|(_, text)| text.contains('\0')) {
+        return Err(nul(&name));
+    }
+    read(parameters().map(|(name, text)| (name.into_owned(), Text(text))))
 }
 
 fn read<'q, T: DeserializeOwned, V: Deserializer<'q, Error = Error>>(
@@ -224,6 +245,14 @@ mod tests {
 
     fn form(body: &str) -> Result<Form, String> {
         of_object(body.as_bytes())
+    }
+
+    #[test]
+    fn a_nul_character_is_refused_wherever_it_stands() {
+        for body in [r#"{"email":"a\u0000@b"}"#, r#"{"email":"a@b","tags":["x","\u0000"]}"#] {
+            assert!(form(body).unwrap_err().ends_with("` must not hold a NUL character"), "{body}");
+        }
+        assert_eq!(of_query::<Form>("email=a%00b").unwrap_err(), "`email` must not hold a NUL character");
     }
 
     #[test]

@@ -12,10 +12,12 @@ use crate::house::House;
 use crate::identity::role::Permission;
 use crate::{openapi, outer, page};
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
@@ -35,7 +37,7 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
         .routes(door.anyone(routes!(invitations::accept)))
         .routes(door.anyone(routes!(sessions::login)))
         .routes(door.anyone(routes!(sessions::refresh)))
-        .routes(door.user(routes!(sessions::logout)))
+        .routes(door.anyone(routes!(sessions::logout)))
         .routes(door.user(routes!(sessions::logout_all)))
         .routes(door.user(routes!(sessions::list)))
         .routes(door.user(routes!(sessions::end)))
@@ -111,13 +113,20 @@ pub fn router(house: &Arc<House>, leaving: &CancellationToken) -> Router {
     let (api, document) = described.nest(BASE, api(&Door::new(house))).split_for_parts();
     let document = Bytes::from(openapi::finished(&document).to_string());
     let told = get(async move || ([(CONTENT_TYPE, JSON)], document.clone()));
-    let swagger = SwaggerUi::new("/swagger").config(Config::new([OPENAPI]));
+    // All of it is found from where it is itself: it may be served below a path of another host.
+    let swagger = SwaggerUi::new("/swagger").config(Config::new([format!("..{OPENAPI}")]));
+    let swagger = Router::from(swagger).layer(map_response(async |mut answer: Response| {
+        if let Some(place) = answer.headers_mut().get_mut(LOCATION) {
+            *place = HeaderValue::from_static("swagger/");
+        }
+        answer
+    }));
     let router = api
         .route(OPENAPI, told.clone())
         .route(&format!("{BASE}{OPENAPI}"), told)
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
-        .merge(Router::from(swagger))
+        .merge(swagger)
         .merge(pages(house))
         .fallback(async || ActionError::NotFound("path"))
         .method_not_allowed_fallback(async || ActionError::NotAllowed)

@@ -3,6 +3,7 @@
 //! Whoever registers learns nothing of who has an account: for an address that is taken the same is computed, answered
 //! and sent, only that the mail, which its owner alone reads, says something else.
 
+use super::mails::send;
 use super::sessions::expect_few_mails;
 use super::{audit, text};
 use crate::access::Session;
@@ -12,12 +13,11 @@ use crate::house::House;
 use crate::identity::challenge::Challenge;
 use crate::identity::password::Typed;
 use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
-use crate::mail::{self, Address, Mail, MailError};
+use crate::mail::{self, Address, Mail};
 use crate::store::{
     Attempt, Audit, Counted, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id,
 };
 use rpcgate_core::caller::TenantId;
-use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub async fn register(
     application: Application,
     client: &Client,
 ) -> Result<Applicant, ActionError> {
-    house.limits.attempts.admit(client.address)?;
+    house.admit_attempt(client.address).await?;
     let now = house.now();
     let email = mail::address(&application.email).map_err(|error| invalid(&error))?;
     let name = text::line("name", &application.name)?;
@@ -141,23 +141,16 @@ fn confirmation(house: &House, email: Address, token: &Opaque) -> Mail {
     Mail::confirmation(email, &house.settings.dash_url, token.expose(), CONFIRMATION_LIFE)
 }
 
-/// Sends a mail. That an address takes no mail is no error: whoever typed it finds out by waiting.
-pub(super) async fn send(house: &House, mail: &Mail, now: Time) -> Result<(), ActionError> {
-    match house.post.send(mail, now).await {
-        Err(MailError::Refused(why)) => {
-            tracing::info!(why, "a mail was refused");
-            Ok(())
-        }
-        sent => Ok(sent?),
-    }
-}
-
 /// Sends another mail with a token, in the place of the one before: a few in a quarter of an hour, lest somebody be
 /// pestered with them.
 ///
 /// # Errors
 /// [`ActionError::Conflict`] if the address is confirmed, [`ActionError::TooMany`], [`ActionError::Away`].
-pub async fn confirm_again(house: &House, session: &Session, client: &Client) -> Result<(), ActionError> {
+pub async fn confirm_again(
+    house: &Arc<House>,
+    session: &Session,
+    client: &Client,
+) -> Result<(), ActionError> {
     let now = house.now();
     let user = &session.user;
     if user.confirmed_at.is_some() {
@@ -193,7 +186,7 @@ pub async fn confirm(
     let password = match password {
         None => None,
         Some(typed) => {
-            house.limits.attempts.admit(client.address)?;
+            house.admit_attempt(client.address).await?;
             let chosen = typed.choose().map_err(|error| invalid(&error))?;
             Some(house.passwords.hash(chosen).await?)
         }

@@ -3,8 +3,9 @@
 //! Whoever invites learns nothing of who has an account elsewhere: an address that has one is invited like any other,
 //! only that the mail, which its owner alone reads, says that it cannot join.
 
-use super::accounts::{Applicant, send};
+use super::accounts::Applicant;
 use super::actor::Actor;
+use super::mails::send;
 use super::members::{REFUSED, may};
 use super::sessions::expect_few_mails;
 use super::tenants::own;
@@ -61,7 +62,7 @@ pub async fn invite(
     role: Role,
 ) -> Result<Invitation, ActionError> {
     let tenant = own(actor, tenant)?;
-    house.limits.attempts.admit(actor.address)?;
+    house.admit_attempt(actor.address).await?;
     if actor.user.confirmed_at.is_none() {
         return Err(ActionError::Forbidden("confirm your e-mail address before you invite somebody"));
     }
@@ -131,7 +132,7 @@ pub async fn accept(
     password: Typed,
     client: &Client,
 ) -> Result<Applicant, ActionError> {
-    house.limits.attempts.admit(client.address)?;
+    house.admit_attempt(client.address).await?;
     let now = house.now();
     let name = text::line("name", &name)?;
     let password = password.choose().map_err(|error| invalid(&error))?;

@@ -7,6 +7,7 @@ pub mod chains;
 pub mod invitations;
 pub mod keys;
 pub mod limit_requests;
+mod mails;
 pub mod me;
 pub mod members;
 pub mod notifications;
@@ -18,3 +19,5 @@ pub mod sessions;
 pub mod tenants;
 pub mod text;
 pub mod usage;
+
+pub(crate) use mails::WAITING;

@@ -9,7 +9,7 @@ use crate::identity::password::Typed;
 use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
 use crate::identity::token::Claims;
 use crate::store::{
-    self, Attempt, Audit, Counted, Digest, Rotation, SessionId, StoreError, Ticket, User, fresh_id,
+    self, Attempt, Audit, Counted, Digest, Lives, Rotation, SessionId, StoreError, Ticket, User, fresh_id,
 };
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Secret;
@@ -97,7 +97,7 @@ pub async fn login(
     password: Typed,
     client: &Client,
 ) -> Result<Opened, ActionError> {
-    house.limits.attempts.admit(client.address)?;
+    house.admit_attempt(client.address).await?;
     let now = house.now();
     let ticket = attempt(house, Counted::LogIns(email), now).await?;
     // The second time for the case that another log-in renews the hash at the very moment.
@@ -197,7 +197,7 @@ async fn open(
         user: user.id,
         created_at: now,
         seen_at: now,
-        expires_at: now.plus(house.settings.refresh_ttl),
+        expires_at: now.plus(house.settings.refresh_ttl.min(house.settings.session_ttl)),
         address: client.address.to_string(),
         agent: client.agent.clone(),
     };
@@ -243,8 +243,8 @@ pub async fn refresh(house: &House, token: &str, client: &Client) -> Result<Open
         at: now,
         detail: "the session was ended".into(),
     };
-    let expires_at = now.plus(house.settings.refresh_ttl);
-    match house.store.rotate(&Digest(old.0), &Digest(new.hash().0), expires_at, &reused, now).await? {
+    let lives = Lives { unused: house.settings.refresh_ttl, whole: house.settings.session_ttl };
+    match house.store.rotate(&Digest(old.0), &Digest(new.hash().0), lives, &reused, now).await? {
         Rotation::Done(session, user) => opened(house, &user, session.id, &new),
         Rotation::Reused | Rotation::Unknown => Err(refused),
     }
@@ -261,6 +261,19 @@ pub async fn logout(house: &House, session: &Session, client: &Client) -> Result
         Err(StoreError::NotFound(_)) => Ok(()),
         ended => Ok(ended?),
     }
+}
+
+/// Ends the session of a refresh token. Whether there was one is not told.
+///
+/// # Errors
+/// [`ActionError::Away`].
+pub async fn logout_by_refresh(house: &House, token: &str, client: &Client) -> Result<(), ActionError> {
+    let Some(hash) = OpaqueHash::of(Kind::Refresh, token) else { return Ok(()) };
+    let now = house.now();
+    let Some((session, user)) = house.store.session_by_refresh(&Digest(hash.0), now).await? else {
+        return Ok(());
+    };
+    logout(house, &Session { id: session.id, user: Arc::new(user) }, client).await
 }
 
 /// Ends all sessions, the one that is asked from too.

@@ -4,12 +4,13 @@ use super::moment::Moment;
 use crate::access;
 use crate::action::sessions::{self, Opened};
 use crate::error::ActionError;
-use crate::extract::{Body, Client, Id};
+use crate::extract::{Body, Client, Id, whole};
 use crate::house::House;
 use crate::identity::password::Typed;
+use crate::members;
 use crate::store::{self, SessionId};
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -144,15 +145,27 @@ pub async fn refresh(
 
 /// Log out
 ///
-/// Ends the session that the token belongs to, at once.
+/// Ends a session at once: that of the refresh token in the body, for which no other token is needed, or without a body
+/// that of the bearer token.
 #[utoipa::path(post, path = "/auth/logout", operation_id = "logout", tag = "account",
-    responses((status = 204, description = "Logged out.")))]
+    request_body(content = Refresh, description = "Without a body the bearer token says which session."),
+    responses(
+        (status = 204, description = "Logged out."),
+        (status = 401, description = "There is no refresh token and no valid bearer token.")))]
 pub async fn logout(
     State(house): State<Arc<House>>,
-    session: access::Session,
     client: Client,
+    request: Request,
 ) -> Result<StatusCode, ActionError> {
-    sessions::logout(&house, &session, &client).await?;
+    let headers = request.headers().clone();
+    let body = whole(request, &()).await?;
+    if body.is_empty() {
+        let session = access::session(&house, &headers).await?;
+        sessions::logout(&house, &session, &client).await?;
+    } else {
+        let Refresh { refresh_token } = members::of_object(&body).map_err(ActionError::Invalid)?;
+        sessions::logout_by_refresh(&house, &refresh_token, &client).await?;
+    }
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -254,3 +254,23 @@ async fn a_house_that_is_refitted_keeps_its_store_and_takes_the_new_settings() {
     config.admin.jwt.secret = None;
     assert!(refitted.refitted(config).unwrap_err().is_configuration());
 }
+
+#[tokio::test]
+async fn two_hosts_with_one_database_admit_as_many_attempts_of_a_client_as_one_would() {
+    let site = Site::of("[admin]\nauth_per_minute = 7\n").await;
+    let second = House::open(site.house.settings.config.clone(), site.clock.clone()).await.unwrap();
+    let address = "2001:db8::1".parse().unwrap();
+    let mut admitted = 0;
+    for _ in 0..10 {
+        for house in [&*site.house, &second] {
+            match house.admit_attempt(address).await {
+                Ok(()) => admitted += 1,
+                Err(error) => assert_eq!(error.status(), StatusCode::TOO_MANY_REQUESTS),
+            }
+        }
+    }
+    assert_eq!(admitted, 7);
+    assert!(second.admit_attempt("2001:db8:0:1::1".parse().unwrap()).await.is_ok(), "others are not held");
+    site.clock.advance(Duration::from_secs(60));
+    assert!(second.admit_attempt(address).await.is_ok());
+}

@@ -24,7 +24,7 @@ pub use error::StoreError;
 pub use place::{check_url, url_of};
 pub use query::{
     ATTEMPTS, Attempt, Audit, Counted, Digest, GatewayReport, Invitation, InvitationId, Invited, Joining,
-    Key, LOCK, LimitRequest, LimitRequestId, MemberChange, MemberChanged, NodeState, Notification,
+    Key, LOCK, LimitRequest, LimitRequestId, Lives, MemberChange, MemberChanged, NodeState, Notification,
     NotificationId, Project, ProjectChange, Registered, Registration, RequestStatus, Role, Rotation, Session,
     SessionId, Spent, StoredKey, Swept, Tenant, TenantChange, Ticket, UnknownName, User, UserId, Verdict,
     Whose,

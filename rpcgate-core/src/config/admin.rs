@@ -74,11 +74,13 @@ pub struct Jwt {
     pub access_ttl: Duration,
     /// Life of a refresh token that is not used.
     pub refresh_ttl: Duration,
+    /// Life of a session, however often it is renewed.
+    pub session_ttl: Duration,
 }
 
 impl Default for Jwt {
     fn default() -> Self {
-        Jwt { secret: None, access_ttl: 900 * SECOND, refresh_ttl: 30 * DAY }
+        Jwt { secret: None, access_ttl: 900 * SECOND, refresh_ttl: 30 * DAY, session_ttl: 90 * DAY }
     }
 }
 
@@ -87,6 +89,7 @@ impl Table for Jwt {
         f.secret("secret", &mut self.secret, 32);
         f.duration("access_ttl", &mut self.access_ttl, SECOND..=DAY);
         f.duration("refresh_ttl", &mut self.refresh_ttl, SECOND..=400 * DAY);
+        f.duration("session_ttl", &mut self.session_ttl, SECOND..=4_000 * DAY);
     }
 }
 

@@ -55,6 +55,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("admin.jwt.secret", "thirty-two-bytes-and-some-more-of-them"),
     ("admin.jwt.access_ttl", "10m"),
     ("admin.jwt.refresh_ttl", "10d"),
+    ("admin.jwt.session_ttl", "11d"),
     ("admin.mail.from", "b@example.com"),
     ("admin.mail.smtp", "smtp://b.example.com"),
     ("admin.mail.outbox", "b"),

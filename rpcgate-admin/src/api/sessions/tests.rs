@@ -240,6 +240,25 @@ async fn who_logs_out_is_out_at_once_here_or_everywhere() {
 }
 
 #[tokio::test]
+async fn who_has_a_refresh_token_alone_can_log_out_too() {
+    let site = account().await;
+    let (a, a_refresh) = tokens(&site, EMAIL).await;
+    let (b, _) = tokens(&site, EMAIL).await;
+    let leave = async |body: Option<Value>| ask(&site, None, Method::POST, "/auth/logout", body).await.status;
+    assert_eq!(leave(None).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(leave(Some(json!({}))).await, StatusCode::BAD_REQUEST);
+    assert_eq!(leave(Some(json!({"refresh_token": a_refresh}))).await, StatusCode::NO_CONTENT);
+    assert_eq!(me(&site, &a).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(me(&site, &b).await, StatusCode::OK);
+    assert_eq!(refresh(&site, &a_refresh).await.status, StatusCode::UNAUTHORIZED);
+    for unknown in [a_refresh.as_str(), "rpcgr_x", ""] {
+        let told = leave(Some(json!({"refresh_token": unknown}))).await;
+        assert_eq!(told, StatusCode::NO_CONTENT, "there is no such session any more");
+    }
+    assert_eq!(actions(&site).await[0], "session.ended");
+}
+
+#[tokio::test]
 async fn sessions_are_listed_and_ended_by_whom_they_belong_to() {
     let site = account().await;
     register(&site, "eve@example.com").await;

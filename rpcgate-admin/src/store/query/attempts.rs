@@ -29,6 +29,8 @@ pub enum Counted<'c> {
     Confirmations(&'c str),
     /// Mails that invite this address to a tenant.
     Invitations(&'c str, TenantId),
+    /// Log-ins and registrations of the clients of this network.
+    Clients(&'c str),
 }
 
 impl Counted<'_> {
@@ -39,12 +41,16 @@ impl Counted<'_> {
             Counted::Registrations(email) => ("registration", email, None),
             Counted::Confirmations(email) => ("confirmation", email, None),
             Counted::Invitations(email, tenant) => ("invitation", email, Some(tenant)),
+            Counted::Clients(network) => ("client", network, None),
         };
         let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
         // The kind and the tenant have no line break, whatever somebody may type for an address.
         Digest::of(&format!("{kind}\n{tenant}\n{}", stored_email(email)))
     }
 }
+
+/// The time that [`Store::admit_within_minute`] looks back.
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Tries in [`LOCK`] that lock what is counted.
 pub const ATTEMPTS: u64 = 5;
@@ -125,6 +131,42 @@ impl Store {
             };
             Entity::insert(row).exec_without_returning(transaction).await?;
             Ok(Attempt::May(ticket))
+        })
+        .await
+    }
+
+    /// Counts a try of which there may be `most` in any 60 seconds, at all hosts together: none if it may be, else how long
+    /// to wait, and then it is not counted.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn admit_within_minute(
+        &self,
+        counted: Counted<'_>,
+        most: u32,
+        now: Time,
+    ) -> Result<Option<Duration>, StoreError> {
+        let subject = counted.digest();
+        self.transact(async |transaction| {
+            remove::<Entity>(transaction, Column::Id, is_old(now), CLEARED).await?;
+            // As far ahead as back: hosts' clocks differ, and one that stepped back must not lock anybody for long.
+            let minute = (moment(now) - micros(MINUTE) + 1)..=(moment(now) + micros(MINUTE));
+            let decides = Entity::find()
+                .select_only()
+                .column(Column::At)
+                .filter(Column::Subject.eq(subject.bytes()))
+                .filter(Column::At.between(*minute.start(), *minute.end()))
+                .order_by_desc(Column::At)
+                .offset(u64::from(most.max(1)) - 1)
+                .limit(1);
+            let decides: Option<i64> = decides.into_tuple().one(transaction).await?;
+            if let Some(at) = decides {
+                return Ok(Some(time(at).plus(MINUTE).since(now)));
+            }
+            let (id, at) = (Uuid::from_u128(fresh_id(now)), moment(now));
+            let row = ActiveModel { id: Set(id), subject: Set(subject.bytes()), at: Set(at) };
+            Entity::insert(row).exec_without_returning(transaction).await?;
+            Ok(None)
         })
         .await
     }

@@ -59,7 +59,7 @@ pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
 pub use members::{MemberChange, MemberChanged};
 pub use notifications::Notification;
 pub use projects::{Project, ProjectChange};
-pub use refreshes::Rotation;
+pub use refreshes::{Lives, Rotation};
 pub use registrations::{Registered, Registration};
 pub use sessions::Session;
 pub use spent::Spent;

@@ -16,11 +16,21 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{
     ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
 };
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Tokens that are kept for one session, the used ones too. To forget the oldest instead of ending the session would let
 /// a thief use up the evidence.
 const MOST: u64 = 10_000;
+
+/// How long a session lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lives {
+    /// From its last renewal.
+    pub unused: Duration,
+    /// From its beginning, however often it is renewed.
+    pub whole: Duration,
+}
 
 /// What became of a refresh token.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,8 +61,30 @@ pub(super) async fn insert(
 }
 
 impl Store {
+    /// The session that a refresh token belongs to, and its user; none if the session has ended, or the token's time is
+    /// over.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn session_by_refresh(
+        &self,
+        token: &Digest,
+        now: Time,
+    ) -> Result<Option<(Session, User)>, StoreError> {
+        self.read(async |database| {
+            let is_alive = Column::ExpiresAt.gt(moment(now));
+            let found = Entity::find_by_id(token.bytes()).filter(is_alive).one(database).await?;
+            match found {
+                Some(refresh) => live(database, refresh.session_id, now).await,
+                None => Ok(None),
+            }
+        })
+        .await
+    }
+
     /// Uses up the refresh token that is stored under `old`: the one under `new` follows it, and both it and the session
-    /// end at `expires_at`. `reused` is left in the audit, with its user and tenant filled in, if `old` was used before.
+    /// end when one of their `lives` does. `reused` is left in the audit, with its user and tenant filled in, if `old` was
+    /// used before.
     ///
     /// # Errors
     /// [`StoreError::Taken`] if there is a token under `new`, [`StoreError::Away`].
@@ -60,7 +92,7 @@ impl Store {
         &self,
         old: &Digest,
         new: &Digest,
-        expires_at: Time,
+        lives: Lives,
         reused: &Audit,
         now: Time,
     ) -> Result<Rotation, StoreError> {
@@ -89,6 +121,11 @@ impl Store {
                 let entry = Audit { user: Some(user.id), tenant: user.tenant, ..reused.clone() };
                 append(transaction, &entry).await?;
                 return Ok(Rotation::Reused);
+            }
+            let expires_at = now.plus(lives.unused).min(session.created_at.plus(lives.whole));
+            if expires_at <= now {
+                sessions::end(transaction, refresh.session_id).await?;
+                return Ok(Rotation::Unknown);
             }
             let of_session = Column::SessionId.eq(refresh.session_id);
             let expired = Column::ExpiresAt.lte(moment(now));

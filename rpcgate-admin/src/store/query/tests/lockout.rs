@@ -177,3 +177,20 @@ async fn no_address_is_kept_in_the_clear() {
         assert!(!bytes.windows(8).any(|part| part == b"somebody"), "{name}");
     }
 }
+
+#[tokio::test]
+async fn in_any_minute_as_many_tries_are_admitted_as_may_be() {
+    let (_dir, store) = empty().await;
+    let admit = async |network: &str, second| {
+        store.admit_within_minute(Counted::Clients(network), 3, later(second)).await.unwrap()
+    };
+    for second in [0, 10, 10] {
+        assert_eq!(admit("192.0.2.1/32", second).await, None);
+    }
+    assert_eq!(admit("192.0.2.1/32", 20).await, Some(Duration::from_secs(40)));
+    assert_eq!(admit("192.0.2.2/32", 20).await, None);
+    assert_eq!(admit("192.0.2.1/32", 59).await, Some(Duration::from_secs(1)));
+    assert_eq!(admit("192.0.2.1/32", 60).await, None, "what was refused was not counted");
+    assert_eq!(admit("192.0.2.1/32", 60).await, Some(Duration::from_secs(10)));
+    assert_eq!(admit("192.0.2.1/32", 70).await, None);
+}

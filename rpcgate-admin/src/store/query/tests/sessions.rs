@@ -1,8 +1,9 @@
 use super::*;
-use crate::store::{Rotation, Session, SessionId, Whose};
+use crate::store::{Lives, Rotation, Session, SessionId, Whose};
 
 const HASH: &str = "$argon2id$secret";
 const TTL: u64 = 30 * 86_400;
+const LIVES: Lives = Lives { unused: Duration::from_secs(TTL), whole: Duration::from_secs(3 * TTL) };
 
 fn token(text: &str) -> Digest {
     Digest::of(text)
@@ -38,8 +39,7 @@ async fn open(store: &Store, session: &Session, refresh: &str) {
 }
 
 async fn rotate(store: &Store, old: &str, new: &str, now: Time) -> Rotation {
-    let end = now.plus(Duration::from_secs(TTL));
-    store.rotate(&token(old), &token(new), end, &entry("session.reused"), now).await.unwrap()
+    store.rotate(&token(old), &token(new), LIVES, &entry("session.reused"), now).await.unwrap()
 }
 
 async fn is_open(store: &Store, id: u128) -> bool {
@@ -65,6 +65,29 @@ async fn a_session_lives_as_long_as_it_is_refreshed() {
     assert_eq!(store.sessions(UserId(1), later(TTL + 1)).await.unwrap(), [refreshed]);
     assert_eq!(rotate(&store, "b", "c", later(2 * TTL)).await, Rotation::Unknown, "too late");
     assert_eq!(rotate(&store, "never", "c", at).await, Rotation::Unknown);
+}
+
+#[tokio::test]
+async fn a_session_ends_in_time_however_often_it_is_renewed() {
+    let (_dir, store) = manned().await;
+    open(&store, &session(1, now()), "0").await;
+    let renew = async |number: u64, second| {
+        rotate(&store, &(number - 1).to_string(), &number.to_string(), later(second)).await
+    };
+    for number in 1..=3 {
+        let at = number * (TTL - 1);
+        let Rotation::Done(session, _) = renew(number, at).await else { panic!("{number}") };
+        assert_eq!(session.expires_at, later((at + TTL).min(3 * TTL)));
+    }
+    assert!(store.session(SessionId(1), later(3 * TTL - 1)).await.unwrap().is_some());
+    assert_eq!(store.session(SessionId(1), later(3 * TTL)).await.unwrap(), None);
+    assert_eq!(renew(4, 3 * TTL).await, Rotation::Unknown);
+    // Made shorter in the configuration, it ends those that are older already.
+    let shorter = Lives { whole: Duration::from_secs(9), ..LIVES };
+    let late = later(3 * TTL - 1);
+    let ended = store.rotate(&token("3"), &token("x"), shorter, &entry("session.reused"), late).await;
+    assert_eq!(ended.unwrap(), Rotation::Unknown);
+    assert_eq!(rows(&store, "sessions").await, 0);
 }
 
 #[tokio::test]
@@ -111,10 +134,8 @@ async fn of_many_who_use_one_refresh_token_one_succeeds_and_the_session_ends() {
 async fn a_new_token_must_be_new() {
     let (_dir, store) = manned().await;
     open(&store, &session(1, now()), "a").await;
-    let error = store
-        .rotate(&token("a"), &token("a"), later(TTL), &entry("session.reused"), now())
-        .await
-        .unwrap_err();
+    let error =
+        store.rotate(&token("a"), &token("a"), LIVES, &entry("session.reused"), now()).await.unwrap_err();
     assert_eq!(error.to_string(), "there is already a refresh token with this text");
     assert!(matches!(rotate(&store, "a", "b", now()).await, Rotation::Done(..)), "nothing had happened");
 }
