@@ -4,7 +4,7 @@
 //! and sent, only that the mail, which its owner alone reads, says something else.
 
 use super::mails::send;
-use super::sessions::expect_few_mails;
+use super::sessions::expect_few;
 use super::{audit, text};
 use crate::access::Session;
 use crate::error::ActionError;
@@ -157,7 +157,7 @@ pub async fn confirm_again(
         return Err(ActionError::Conflict(CONFIRMED));
     }
     let email = mail::address(&user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    expect_few_mails(house, Counted::Confirmations(&user.email), now).await?;
+    expect_few(house, Counted::Confirmations(&user.email), now).await?;
     let token = Opaque::make(Kind::Confirmation)?;
     let expires_at = now.plus(CONFIRMATION_LIFE);
     if !house.store.renew_confirmation(user.id, &Digest(token.hash().0), expires_at).await? {

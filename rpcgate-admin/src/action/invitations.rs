@@ -7,7 +7,7 @@ use super::accounts::Applicant;
 use super::actor::Actor;
 use super::mails::send;
 use super::members::{REFUSED, may};
-use super::sessions::expect_few_mails;
+use super::sessions::expect_few;
 use super::tenants::own;
 use super::text;
 use crate::error::ActionError;
@@ -69,7 +69,7 @@ pub async fn invite(
     let now = house.now();
     let email = mail::address(email).map_err(|error| invalid(&error))?;
     let host = mail::address(&actor.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    expect_few_mails(house, Counted::Invitations(&email.to_string(), tenant), now).await?;
+    expect_few(house, Counted::Invitations(&email.to_string(), tenant), now).await?;
     let token = Opaque::make(Kind::Invitation)?;
     let invitation = Invitation {
         id: InvitationId(fresh_id(now)),

@@ -1,6 +1,6 @@
 //! What somebody may change about the own account.
 
-use super::sessions::{attempt, verify};
+use super::sessions::{attempt, expect_few, verify};
 use super::{audit, text};
 use crate::access::Session;
 use crate::error::ActionError;
@@ -9,10 +9,11 @@ use crate::house::House;
 use crate::identity::password::Typed;
 use crate::store::{Counted, User};
 
-/// Gives whoever asks another name.
+/// Gives whoever asks another name, a few times in a quarter of an hour: each is an entry of the audit. The name that
+/// there is already is no change.
 ///
 /// # Errors
-/// [`ActionError::Invalid`], [`ActionError::Away`].
+/// [`ActionError::Invalid`], [`ActionError::TooMany`], [`ActionError::Away`].
 pub async fn rename(
     house: &House,
     session: &Session,
@@ -21,6 +22,10 @@ pub async fn rename(
 ) -> Result<User, ActionError> {
     let name = text::line("name", name)?;
     let user = &session.user;
+    if name == user.name {
+        return Ok(User::clone(user));
+    }
+    expect_few(house, Counted::Names(&user.email), house.now()).await?;
     let entry = audit::entry(session, client, "account.renamed", user.id.to_string(), house.now());
     house.store.noting(entry).rename_user(user.id, &name).await?;
     Ok(User { name, ..User::clone(user) })

@@ -46,15 +46,11 @@ pub(super) async fn attempt(house: &House, counted: Counted<'_>, now: Time) -> R
     }
 }
 
-/// Counts a mail.
+/// Counts what somebody may do a few times in a quarter of an hour.
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many, [`ActionError::Away`].
-pub(super) async fn expect_few_mails(
-    house: &House,
-    counted: Counted<'_>,
-    now: Time,
-) -> Result<(), ActionError> {
+pub(super) async fn expect_few(house: &House, counted: Counted<'_>, now: Time) -> Result<(), ActionError> {
     match house.store.begin_attempt(counted, now).await? {
         Attempt::May(_) => Ok(()),
         Attempt::Locked(until) => {

@@ -1,6 +1,6 @@
 use crate::api::accounts::tests::{EMAIL, PASSWORD, ask, login, register, site, tokens};
 use crate::house::tests::{Answer, Site};
-use crate::store::{ATTEMPTS, Role};
+use crate::store::{ATTEMPTS, Role, Whose};
 use axum::body::Body;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -98,4 +98,29 @@ async fn a_stolen_token_does_not_do_for_guessing_the_password() {
     let locked = (StatusCode::FORBIDDEN, "account temporarily locked");
     assert_eq!(told(&change(&site, &token, PASSWORD, NEW).await), locked);
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK, "the owner is not locked out");
+}
+
+#[tokio::test]
+async fn names_fill_no_audit() {
+    let site = Site::new().await;
+    let visitor = site.member(Role::Viewer).await;
+    let rename = async |name: &str| {
+        let body = json!({"name": name}).to_string();
+        site.ask(Some(&visitor), Method::PUT, "/api/v1/auth/me", body).await
+    };
+    let renamed = async || {
+        let noted = site.house.store.audit(Whose::User(visitor.user.id), 99).await.unwrap();
+        noted.iter().filter(|entry| entry.action == "account.renamed").count()
+    };
+    for _ in 0..20 {
+        assert_eq!(rename("Somebody").await.status, StatusCode::OK);
+    }
+    assert_eq!(renamed().await, 0, "it is the name that there was");
+    for number in 0..ATTEMPTS {
+        assert_eq!(rename(&format!("Name {number}")).await.status, StatusCode::OK);
+    }
+    let refused = rename("Another").await;
+    assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(refused.headers.contains_key(http::header::RETRY_AFTER));
+    assert_eq!(renamed().await, ATTEMPTS as usize);
 }

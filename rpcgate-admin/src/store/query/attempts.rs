@@ -29,6 +29,8 @@ pub enum Counted<'c> {
     Confirmations(&'c str),
     /// Mails that invite this address to a tenant.
     Invitations(&'c str, TenantId),
+    /// Other names that the user with this address takes.
+    Names(&'c str),
     /// Log-ins and registrations of the clients of this network.
     Clients(&'c str),
 }
@@ -41,6 +43,7 @@ impl Counted<'_> {
             Counted::Registrations(email) => ("registration", email, None),
             Counted::Confirmations(email) => ("confirmation", email, None),
             Counted::Invitations(email, tenant) => ("invitation", email, Some(tenant)),
+            Counted::Names(email) => ("name", email, None),
             Counted::Clients(network) => ("client", network, None),
         };
         let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
