@@ -19,7 +19,8 @@ pub fn head(url: &str) -> OpenApi {
     let mut info = Info::new("rpcgate management API", env!("CARGO_PKG_VERSION"));
     info.description = Some(
         "Accounts, projects, API keys and usage. Every error is a JSON object with the member `error`. Identifiers \
-         are UUIDs, times RFC 3339 in UTC."
+         are UUIDs, times RFC 3339 in UTC. A list is told in parts: `limit` entries, and where there are more, the \
+         `Link` header (`rel=\"next\"`) says what to ask for next."
             .into(),
     );
     OpenApiBuilder::new()

@@ -30,7 +30,7 @@ const REQUEST_TIME: Duration = Duration::from_secs(30);
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Headers of answers that pages of another origin may read.
-const SHOWN: &str = "content-disposition, retry-after, x-request-id, x-truncated";
+const SHOWN: &str = "content-disposition, link, retry-after, x-request-id, x-truncated";
 
 struct Outer {
     clock: Arc<dyn Clock>,
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], DASH);
         assert_eq!(
             headers[ACCESS_CONTROL_EXPOSE_HEADERS],
-            "content-disposition, retry-after, x-request-id, x-truncated"
+            "content-disposition, link, retry-after, x-request-id, x-truncated"
         );
         assert_eq!(headers[VARY], "origin");
         for stranger in ["https://evil.example", "https://dash.example.com.evil.example", "null"] {

@@ -1,15 +1,15 @@
 //! The audit.
 
+use super::list::{Page, Part, Told};
 use super::moment::Moment;
 use crate::access::Session;
 use crate::action;
 use crate::error::ActionError;
-use crate::extract::Asked;
 use crate::house::House;
 use crate::store::Audit;
-use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use rpcgate_core::clock::Time;
+use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -48,26 +48,25 @@ impl From<Audit> for Entry {
     }
 }
 
-/// How much is wanted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
-pub struct Query {
-    limit: Option<u64>,
-}
-
 /// Read the audit
 ///
 /// Who did what, the newest first: owners and admins read of everybody in their tenant, others of themselves.
 #[utoipa::path(get, path = "/auth/audit", operation_id = "list_audit", tag = "account",
-    params(("limit" = Option<u64>, Query, minimum = 1, maximum = 1000,
-        description = "The most entries, 100 if nothing is said.")),
+    params(Page),
     responses((status = 200, description = "The newest entries.", body = [Entry])))]
 pub async fn list(
     State(house): State<Arc<House>>,
     session: Session,
-    Asked(Query { limit }): Asked<Query>,
-) -> Result<Json<Vec<Entry>>, ActionError> {
-    let entries = action::audit::list(&house, &session, limit).await?;
-    Ok(Json(entries.into_iter().map(Entry::from).collect()))
+    part: Part,
+) -> Result<Told<Entry>, ActionError> {
+    let before = part.read(|cursor| {
+        let (at, number) = cursor.split_once('-')?;
+        Some((Time::from_micros(at.parse().ok()?), number.parse().ok()?))
+    })?;
+    let entries = action::audit::list(&house, &session, before, part.limit).await?;
+    let last = entries.last().filter(|_| entries.len() as u64 == part.limit);
+    let next = last.map(|(number, last)| format!("{}-{number}", last.at.micros()));
+    Ok(part.told(entries, next).map(|(_, entry)| Entry::from(entry)))
 }
 
 #[cfg(test)]

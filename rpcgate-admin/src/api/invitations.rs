@@ -1,5 +1,6 @@
 //! Invitations to join a tenant.
 
+use super::list::{Page, Part, Told};
 use super::members::MemberRole;
 use super::moment::Moment;
 use crate::action;
@@ -98,15 +99,16 @@ pub struct Joined {
 ///
 /// The oldest first.
 #[utoipa::path(get, path = "/tenants/{id}/invitations", operation_id = "list_invitations", tag = "members",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     responses((status = 200, description = "All that are open, at most 100.", body = [Invitation])))]
 pub async fn list(
     State(house): State<Arc<House>>,
+    part: Part,
     actor: Actor,
     Id(tenant): Id<TenantId>,
-) -> Result<Json<Vec<Invitation>>, ActionError> {
+) -> Result<Told<Invitation>, ActionError> {
     let invitations = action::invitations::list(&house, &actor, tenant).await?;
-    Ok(Json(invitations.into_iter().map(Invitation::from).collect()))
+    part.of(invitations.into_iter().map(Invitation::from).collect(), false, |one| &one.id)
 }
 
 /// Invite somebody

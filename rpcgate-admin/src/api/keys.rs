@@ -1,5 +1,6 @@
 //! API keys.
 
+use super::list::{Page, Part, Told};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
@@ -118,15 +119,16 @@ pub async fn create(
 ///
 /// The oldest first, and also those that were revoked or have ended: for 90 days, and the newest 1,000 of them.
 #[utoipa::path(get, path = "/projects/{project_id}/keys", operation_id = "list_keys", tag = "keys",
-    params(("project_id" = String, Path, format = "uuid", description = "The project.")),
+    params(Page, ("project_id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "All keys.", body = [Key])))]
 pub async fn list(
     State(house): State<Arc<House>>,
+    part: Part,
     actor: Actor,
     Id(project): Id<ProjectId>,
-) -> Result<Json<Vec<Key>>, ActionError> {
+) -> Result<Told<Key>, ActionError> {
     let keys = action::keys::list(&house, &actor, project).await?;
-    Ok(Json(keys.into_iter().map(Key::from).collect()))
+    part.of(keys.into_iter().map(Key::from).collect(), false, |one| &one.id)
 }
 
 /// Revoke an API key

@@ -1,5 +1,6 @@
 //! Requests for another plan.
 
+use super::list::{Page, Part, Told};
 use super::moment::Moment;
 use super::tenants::Tier;
 use crate::action;
@@ -123,13 +124,15 @@ pub async fn create(
 ///
 /// The newest first, at most 1,000.
 #[utoipa::path(get, path = "/limit-requests", operation_id = "list_limit_requests", tag = "limit requests",
+    params(Page),
     responses((status = 200, description = "The tenant's requests.", body = [LimitRequest])))]
 pub async fn list(
     State(house): State<Arc<House>>,
+    part: Part,
     actor: Actor,
-) -> Result<Json<Vec<LimitRequest>>, ActionError> {
+) -> Result<Told<LimitRequest>, ActionError> {
     let requests = action::limit_requests::list(&house, &actor).await?;
-    Ok(Json(requests.into_iter().map(LimitRequest::from).collect()))
+    part.of(requests.into_iter().map(LimitRequest::from).collect(), true, |one| &one.id)
 }
 
 #[cfg(test)]

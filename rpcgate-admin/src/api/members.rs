@@ -1,5 +1,6 @@
 //! Members of the caller's tenant.
 
+use super::list::{Page, Part, Told};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
@@ -100,15 +101,16 @@ pub struct NewRole {
 ///
 /// The oldest first.
 #[utoipa::path(get, path = "/tenants/{id}/members", operation_id = "list_members", tag = "members",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     responses((status = 200, description = "All members.", body = [Member])))]
 pub async fn list(
     State(house): State<Arc<House>>,
+    part: Part,
     actor: Actor,
     Id(tenant): Id<TenantId>,
-) -> Result<Json<Vec<Member>>, ActionError> {
+) -> Result<Told<Member>, ActionError> {
     let members = action::members::list(&house, &actor, tenant).await?;
-    Ok(Json(members.into_iter().map(Member::from).collect()))
+    part.of(members.into_iter().map(Member::from).collect(), false, |one| &one.id)
 }
 
 /// Give a member another role

@@ -7,6 +7,7 @@ pub mod health;
 pub mod invitations;
 pub mod keys;
 pub mod limit_requests;
+pub mod list;
 pub mod me;
 pub mod members;
 pub mod moment;

@@ -1,5 +1,6 @@
 //! Notifications.
 
+use super::list::{Page, Part, Told};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
@@ -93,13 +94,15 @@ impl From<Seen> for Notification {
 /// are made that its plan lets all its keys make in the day; and at most hourly of 50 calls refused with 429 within a
 /// minute.
 #[utoipa::path(get, path = "/notifications", operation_id = "list_notifications", tag = "notifications",
+    params(Page),
     responses((status = 200, description = "What the tenant was notified of.", body = [Notification])))]
 pub async fn list(
     State(house): State<Arc<House>>,
+    part: Part,
     actor: Actor,
-) -> Result<Json<Vec<Notification>>, ActionError> {
+) -> Result<Told<Notification>, ActionError> {
     let all = action::notifications::list(&house, &actor).await?;
-    Ok(Json(all.into_iter().map(Notification::from).collect()))
+    part.of(all.into_iter().map(Notification::from).collect(), true, |one| &one.id)
 }
 
 /// Mark a notification as read

@@ -1,5 +1,6 @@
 //! Projects.
 
+use super::list::{Page, Part, Told};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
@@ -94,15 +95,16 @@ pub async fn create(
 ///
 /// The oldest first.
 #[utoipa::path(get, path = "/tenants/{tenant_id}/projects", operation_id = "list_projects", tag = "projects",
-    params(("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    params(Page, ("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     responses((status = 200, description = "All projects.", body = [Project])))]
 pub async fn list(
     State(house): State<Arc<House>>,
+    part: Part,
     actor: Actor,
     Id(tenant): Id<TenantId>,
-) -> Result<Json<Vec<Project>>, ActionError> {
+) -> Result<Told<Project>, ActionError> {
     let projects = action::projects::list(&house, &actor, tenant).await?;
-    Ok(Json(projects.into_iter().map(Project::from).collect()))
+    part.of(projects.into_iter().map(Project::from).collect(), false, |one| &one.id)
 }
 
 /// Read a project

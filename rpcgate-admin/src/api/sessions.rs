@@ -1,5 +1,6 @@
 //! Logging in and out, and staying logged in.
 
+use super::list::{Page, Part, Told};
 use super::moment::Moment;
 use crate::access;
 use crate::action::sessions::{self, Opened};
@@ -187,13 +188,15 @@ pub async fn logout_all(
 ///
 /// Where the caller is logged in, the newest first.
 #[utoipa::path(get, path = "/auth/sessions", operation_id = "list_sessions", tag = "account",
+    params(Page),
     responses((status = 200, description = "All sessions that have not ended.", body = [Session])))]
 pub async fn list(
     State(house): State<Arc<House>>,
+    part: Part,
     session: access::Session,
-) -> Result<Json<Vec<Session>>, ActionError> {
+) -> Result<Told<Session>, ActionError> {
     let all = sessions::list(&house, &session).await?;
-    Ok(Json(all.into_iter().map(|one| Session::seen_from(&session, one)).collect()))
+    part.of(all.into_iter().map(|one| Session::seen_from(&session, one)).collect(), true, |one| &one.id)
 }
 
 /// End a session

@@ -1,5 +1,6 @@
 //! The caller's tenant.
 
+use super::list::{Page, Part, Told};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
@@ -103,10 +104,15 @@ pub struct TenantName {
 ///
 /// There is one.
 #[utoipa::path(get, path = "/tenants", operation_id = "list_tenants", tag = "tenants",
+    params(Page),
     responses((status = 200, description = "The caller's tenant.", body = [Tenant])))]
-pub async fn list(State(house): State<Arc<House>>, actor: Actor) -> Result<Json<Vec<Tenant>>, ActionError> {
+pub async fn list(
+    State(house): State<Arc<House>>,
+    part: Part,
+    actor: Actor,
+) -> Result<Told<Tenant>, ActionError> {
     let tenants = action::tenants::list(&house, &actor).await?;
-    Ok(Json(tenants.into_iter().map(Tenant::from).collect()))
+    part.of(tenants.into_iter().map(Tenant::from).collect(), false, |one| &one.id)
 }
 
 /// Read a tenant

@@ -5,17 +5,19 @@ use crate::action::text;
 use crate::error::ActionError;
 use crate::house::House;
 use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Verdict};
+use rpcgate_core::clock::Time;
 
-/// Requests that stand so, or all, the newest first: at most `limit`.
+/// Requests that stand so, or all, the newest first, those that come behind `before` in this order: at most `limit`.
 ///
 /// # Errors
 /// [`ActionError::Away`].
 pub async fn list(
     house: &House,
     status: Option<RequestStatus>,
+    before: Option<(Time, LimitRequestId)>,
     limit: u64,
 ) -> Result<Vec<LimitRequest>, ActionError> {
-    Ok(house.store.all_limit_requests(status, limit).await?)
+    Ok(house.store.all_limit_requests(status, before, limit).await?)
 }
 
 /// Decides a request. Approved, it moves the tenant to the plan, which gateways hear of.
@@ -32,9 +34,8 @@ pub async fn review(
 ) -> Result<LimitRequest, ActionError> {
     let note = note.map(|note| text::prose("note", note)).transpose()?;
     let now = house.now();
-    let pending = list(house, Some(RequestStatus::Pending), u64::MAX).await?;
-    let request = pending.iter().find(|request| request.id == id);
-    let tier = request.map_or("", |request| request.requested_tier.name());
+    let request = house.store.limit_request(id).await?;
+    let tier = request.as_ref().map_or("", |request| request.requested_tier.name());
     let action = match verdict {
         Verdict::Approved => "limit_request.approved",
         Verdict::Rejected => "limit_request.rejected",

@@ -1,15 +1,16 @@
 //! Requests of all tenants for another plan.
 
-use super::tenants::limit;
 use crate::action;
 use crate::action::actor::Actor;
 use crate::api::limit_requests::{LimitRequest, RequestStatus};
+use crate::api::list::{Page, Part, Told};
 use crate::error::ActionError;
 use crate::extract::{Asked, Body, Id};
 use crate::house::House;
 use crate::store::{self, LimitRequestId};
 use axum::Json;
 use axum::extract::State;
+use rpcgate_core::clock::Time;
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -19,8 +20,6 @@ use utoipa::ToSchema;
 pub struct Wanted {
     /// Those that stand so.
     pub status: Option<RequestStatus>,
-    /// How many.
-    pub limit: Option<u32>,
 }
 
 /// How a request may be decided.
@@ -49,17 +48,22 @@ pub struct Review {
 /// The newest first.
 #[utoipa::path(get, path = "/operator/limit-requests", operation_id = "operator_list_limit_requests",
     tag = "operator",
-    params(("status" = Option<RequestStatus>, Query, description = "Tell those that stand so."),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "How many, 1 to 1,000, which is the default.")),
+    params(("status" = Option<RequestStatus>, Query, description = "Tell those that stand so."), Page),
     responses((status = 200, description = "The requests.", body = [LimitRequest])))]
 pub async fn list(
     State(house): State<Arc<House>>,
+    part: Part,
     Asked(wanted): Asked<Wanted>,
-) -> Result<Json<Vec<LimitRequest>>, ActionError> {
-    let (status, limit) = (wanted.status.map(Into::into), limit(wanted.limit)?);
-    let requests = action::operator::limit_requests::list(&house, status, limit).await?;
-    Ok(Json(requests.into_iter().map(LimitRequest::from).collect()))
+) -> Result<Told<LimitRequest>, ActionError> {
+    let before = part.read(|cursor| {
+        let (at, id) = cursor.split_once('-')?;
+        Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?))
+    })?;
+    let status = wanted.status.map(Into::into);
+    let requests = action::operator::limit_requests::list(&house, status, before, part.limit).await?;
+    let last = requests.last().filter(|_| requests.len() as u64 == part.limit);
+    let next = last.map(|last| format!("{}-{}", last.created_at.micros(), last.id));
+    Ok(part.told(requests, next).map(LimitRequest::from))
 }
 
 /// Decide a request for another plan

@@ -2,6 +2,7 @@
 
 use crate::action;
 use crate::action::actor::Actor;
+use crate::api::list::{Page, Part, Told};
 use crate::api::tenants::{Tenant, TenantStatus, Tier};
 use crate::error::ActionError;
 use crate::extract::{Asked, Body, Id};
@@ -13,27 +14,11 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// The most entries of a list.
-const MOST: u32 = 1_000;
-
-/// How many entries of a list are told.
-///
-/// # Errors
-/// [`ActionError::Invalid`].
-pub(super) fn limit(asked: Option<u32>) -> Result<u64, ActionError> {
-    match asked.unwrap_or(MOST) {
-        limit @ 1..=MOST => Ok(limit.into()),
-        _ => Err(ActionError::Invalid(format!("`limit` must be a number from 1 to {MOST}"))),
-    }
-}
-
 /// Which tenants are wanted.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-pub struct Page {
+pub struct Wanted {
     /// Those that follow this one.
     pub after: Option<String>,
-    /// How many.
-    pub limit: Option<u32>,
 }
 
 /// What changes about a tenant. What is left out stays.
@@ -48,21 +33,24 @@ pub struct TenantChange {
 
 /// List all tenants
 ///
-/// In the order of their identifiers, which is about the order they were made in. For more than one page, `after` is the
-/// last identifier of the page before.
+/// In the order of their identifiers, which is about the order they were made in. `after` is an identifier to
+/// begin behind, as a `cursor` is.
 #[utoipa::path(get, path = "/operator/tenants", operation_id = "operator_list_tenants", tag = "operator",
     params(("after" = Option<String>, Query, format = "uuid", description = "Tell those that follow this one."),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "How many, 1 to 1,000, which is the default.")),
+        Page),
     responses((status = 200, description = "The tenants.", body = [Tenant])))]
 pub async fn list(
     State(house): State<Arc<House>>,
-    Asked(page): Asked<Page>,
-) -> Result<Json<Vec<Tenant>>, ActionError> {
-    let after = page.after.map(|after| after.parse());
+    part: Part,
+    Asked(wanted): Asked<Wanted>,
+) -> Result<Told<Tenant>, ActionError> {
+    let after = wanted.after.map(|after| after.parse());
     let after = after.transpose().map_err(|_| ActionError::Invalid("`after` must be a UUID".into()))?;
-    let tenants = action::operator::tenants::list(&house, after, limit(page.limit)?).await?;
-    Ok(Json(tenants.into_iter().map(Tenant::from).collect()))
+    let after = part.read(|cursor| cursor.parse().ok())?.or(after);
+    let tenants = action::operator::tenants::list(&house, after, part.limit).await?;
+    let last = tenants.last().filter(|_| tenants.len() as u64 == part.limit);
+    let next = last.map(|last| last.id.to_string());
+    Ok(part.told(tenants, next).map(Tenant::from))
 }
 
 /// Suspend a tenant or move it to another plan

@@ -7,6 +7,7 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::{NotSet, Set};
+use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
@@ -104,6 +105,23 @@ impl Store {
     /// # Errors
     /// [`StoreError::Away`].
     pub async fn audit(&self, whose: Whose, limit: u64) -> Result<Vec<Audit>, StoreError> {
+        Ok(self.audit_before(whose, None, limit).await?.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    /// The same with the entries' numbers, and only those that come behind `before` in this order, a time and a number.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn audit_before(
+        &self,
+        whose: Whose,
+        before: Option<(Time, i64)>,
+        limit: u64,
+    ) -> Result<Vec<(i64, Audit)>, StoreError> {
+        let is_before = before.map(|(at, number)| {
+            let then = Condition::all().add(Column::At.eq(moment(at))).add(Column::Number.lt(number));
+            Condition::any().add(Column::At.lt(moment(at))).add(then)
+        });
         self.read(async |database| {
             let is_wanted = match whose {
                 Whose::Tenant(id) => Column::TenantId.eq(Uuid::from_u128(id.0)),
@@ -111,10 +129,12 @@ impl Store {
             };
             let newest = Entity::find()
                 .filter(is_wanted)
+                .filter(is_before.unwrap_or_else(Condition::all))
                 .order_by_desc(Column::At)
                 .order_by_desc(Column::Number)
                 .limit(limit.min(MOST));
-            Ok(newest.all(database).await?.into_iter().map(Audit::from).collect())
+            let newest = newest.all(database).await?;
+            Ok(newest.into_iter().map(|row| (row.number, Audit::from(row))).collect())
         })
         .await
     }

@@ -11,7 +11,7 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use std::fmt;
 use std::str::FromStr;
@@ -179,18 +179,37 @@ impl Store {
         self.read(async |database| newest(database, its, MOST).await).await
     }
 
-    /// All tenants' requests that stand so, or all, the newest first: at most `limit`, and at most 1,000.
+    /// A request, of whatever tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn limit_request(&self, id: LimitRequestId) -> Result<Option<LimitRequest>, StoreError> {
+        self.read(async |database| {
+            let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            found.map(LimitRequest::try_from).transpose()
+        })
+        .await
+    }
+
+    /// All tenants' requests that stand so, or all, the newest first, those that come behind `before` in this order: at
+    /// most `limit`, and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Away`].
     pub async fn all_limit_requests(
         &self,
         status: Option<RequestStatus>,
+        before: Option<(Time, LimitRequestId)>,
         limit: u64,
     ) -> Result<Vec<LimitRequest>, StoreError> {
         let mut some = Entity::find();
         if let Some(status) = status {
             some = some.filter(Column::Status.eq(status.name()));
+        }
+        if let Some((at, id)) = before {
+            let (at, id) = (moment(at), Uuid::from_u128(id.0));
+            let then = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.lt(id));
+            some = some.filter(Condition::any().add(Column::CreatedAt.lt(at)).add(then));
         }
         self.read(async |database| newest(database, some, limit).await).await
     }

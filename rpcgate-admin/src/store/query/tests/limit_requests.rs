@@ -35,7 +35,7 @@ async fn a_tenant_asks_for_one_plan_at_a_time() {
         store.limit_requests(TENANT).await.unwrap().into_iter().map(|request| request.id.0).collect();
     assert_eq!(own, [2, 1], "the newest first");
     let all = async |status, limit| {
-        let all = store.all_limit_requests(status, limit).await.unwrap();
+        let all = store.all_limit_requests(status, None, limit).await.unwrap();
         all.into_iter().map(|request| request.id.0).collect::<Vec<_>>()
     };
     assert_eq!(all(None, 9).await, [3, 2, 1]);
