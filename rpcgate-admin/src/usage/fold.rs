@@ -12,6 +12,7 @@ use rpcgate_core::journal::{Event, EventLine, Reader};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::seam::ledger::{Outcome, Phase};
 use rpcgate_core::tally::Transport;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 
@@ -50,6 +51,27 @@ pub struct Folded {
     pub refused: BTreeMap<(TenantId, u64), u64>,
     /// When the last of all this came.
     pub newest: Time,
+}
+
+impl Folded {
+    /// What of it belongs to the hour `first` and those that follow.
+    pub(crate) fn since(&self, first: u64) -> Cow<'_, Folded> {
+        // A day of which a part was removed is not counted any more.
+        let (day, minute) = (first.div_ceil(24), first * 60);
+        let is_new = self.rollups.iter().all(|rollup| rollup.hour >= first)
+            && self.charges.iter().all(|charge| charge.hour >= first)
+            && self.admitted.keys().all(|(_, number)| *number >= day)
+            && self.refused.keys().all(|(_, number)| *number >= minute);
+        if is_new {
+            return Cow::Borrowed(self);
+        }
+        let mut rest = self.clone();
+        rest.rollups.retain(|rollup| rollup.hour >= first);
+        rest.charges.retain(|charge| charge.hour >= first);
+        rest.admitted.retain(|(_, number), _| *number >= day);
+        rest.refused.retain(|(_, number), _| *number >= minute);
+        Cow::Owned(rest)
+    }
 }
 
 /// The names of a rollup; those that are text, and the caller, by number.

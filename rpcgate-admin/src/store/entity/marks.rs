@@ -11,6 +11,8 @@ pub(crate) struct Model {
     pub(crate) segment: Uuid,
     /// In bytes from the segment's start.
     pub(crate) position: i64,
+    /// The last UTC hour of anything that was shipped of it.
+    pub(crate) hour: i64,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -7,6 +7,7 @@ mod counts;
 mod gateways;
 mod identity;
 mod ledger;
+mod marks;
 mod notifications;
 mod sums;
 mod usage;
@@ -41,7 +42,7 @@ pub(super) struct Usage;
 
 impl MigratorTrait for Usage {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(usage::Usage), Box::new(ledger::Ledger), Box::new(sums::Sums)]
+        vec![Box::new(usage::Usage), Box::new(ledger::Ledger), Box::new(sums::Sums), Box::new(marks::Marks)]
     }
 
     fn migration_table_name() -> DynIden {

@@ -21,8 +21,10 @@ const BLOCKS: u64 = 16;
 const ROLLUPS: u64 = 1_000;
 
 impl UsageStore {
-    /// Removes blocks whose events all came before `events_before`, the marks of segments that were begun and
-    /// notifications that were raised before it, and rollups and charges of hours that were over by `rollups_before`. It
+    /// Removes blocks whose events all came before `events_before`, notifications that were raised before it, and
+    /// rollups and charges of hours that were over by `rollups_before`, with the marks of segments of which everything
+    /// that was shipped is of such hours: from then on nothing of those hours is added any more
+    /// ([`ship`](UsageStore::ship)), so that a segment that comes back later is not billed again either. It
     /// goes in small steps, each a transaction of its own, so that shipping hardly waits; what is done when it fails
     /// stays done.
     ///
@@ -40,11 +42,11 @@ impl UsageStore {
                 break;
             }
         }
-        removed.marks = self.remove_marks(events_before).await?;
         removed.notifications = self.remove_notifications(events_before).await?;
-        removed.charges = self.remove_charges(rollups_before).await?;
-        // First of all nobody looks at sums of what will not be there.
+        // First of all nobody looks at sums of what will not be there, or adds to it.
         self.keep_sums(rollups_before.hour()).await?;
+        removed.marks = self.remove_marks(rollups_before).await?;
+        removed.charges = self.remove_charges(rollups_before).await?;
         removed.rollups = self.remove_sums(None, rollups_before).await?;
         for level in &LEVELS {
             self.remove_sums(Some(level.code), rollups_before).await?;
@@ -92,15 +94,27 @@ impl UsageStore {
         .await
     }
 
-    /// Removes the marks of old segments: how many. There is one for each minute at most, so this is a small step.
+    /// Removes the marks of which nothing is billed any more, an hour at a time: how many.
     async fn remove_marks(&self, before: Time) -> Result<u64, StoreError> {
-        // Segments' names begin with the millisecond in which they were begun.
-        let first = Uuid::from_u128(u128::from(before.millis()) << 80);
-        self.retire(async |transaction| {
-            let old = marks::Entity::delete_many().filter(marks::Column::Segment.lt(first));
-            Ok(old.exec(transaction).await?.rows_affected)
-        })
-        .await
+        let mut removed = 0;
+        loop {
+            let step = self
+                .retire(async |transaction| {
+                    let old = marks::Entity::find()
+                        .select_only()
+                        .column(marks::Column::Hour)
+                        .filter(marks::Column::Hour.lt(stored(before.hour())))
+                        .order_by_asc(marks::Column::Hour);
+                    let Some(hour) = old.into_tuple::<i64>().one(transaction).await? else { return Ok(0) };
+                    let marks = marks::Entity::delete_many().filter(marks::Column::Hour.eq(hour));
+                    Ok(marks.exec(transaction).await?.rows_affected)
+                })
+                .await?;
+            if step == 0 {
+                return Ok(removed);
+            }
+            removed += step;
+        }
     }
 
     /// Removes old rollups, or old sums of a level: how many.

@@ -12,6 +12,7 @@ use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
 use rpcgate_core::tally::Transport;
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, InsertStatement, OnConflict, Query};
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -21,8 +22,8 @@ pub(super) const ROWS: usize = 256;
 
 impl UsageStore {
     /// Up to where the segments of a gateway are shipped, from segment `oldest` on. One of which nothing was shipped has
-    /// no mark. Marks outlive their segments, so that one that comes back, from a backup for instance, is known; it is
-    /// [`retain`](UsageStore::retain) that removes them.
+    /// no mark. Marks outlive their segments, so that one that comes back, from a backup for instance, is known for as
+    /// long as anything that was shipped of it is billed; then [`retain`](UsageStore::retain) removes them.
     ///
     /// # Errors
     /// [`StoreError::Away`].
@@ -47,7 +48,8 @@ impl UsageStore {
     /// the same id, and moves the marks. All of it or nothing.
     ///
     /// Of a project's methods in an hour only so many are told apart, those that are in the database first (contract,
-    /// "Usage"); the others are added up under one name.
+    /// "Usage"); the others are added up under one name. What belongs to hours of which [`retain`](UsageStore::retain)
+    /// removed the charges is not added: it may be of a segment whose mark was removed with them.
     ///
     /// # Errors
     /// [`ShipError::Moved`] if a mark does not stand where the shipment begins; what else can happen is a
@@ -67,21 +69,27 @@ impl UsageStore {
         shipment: &Shipment,
         allowances: &BTreeMap<TenantId, u64>,
     ) -> Result<(), ShipError> {
-        let mut strangers = self.known().strangers(&shipment.folded.rollups);
+        let mut strangers = Some(self.known().strangers(&shipment.folded.rollups));
         let (settled, summed) = self
             .write(async |transaction| {
                 for mark in &shipment.marks {
-                    advance(transaction, shipment.gateway, mark).await?;
+                    advance(transaction, shipment.gateway, mark, shipment.folded.newest.hour()).await?;
                 }
-                let (crowd, settled) = self.settle(transaction, std::mem::take(&mut strangers)).await?;
-                let rollups = method::merge(&shipment.folded.rollups, &crowd);
+                // After the marks: where one was removed meanwhile, this knows of the hours that it was removed with.
+                let summed = Summed::read(transaction).await?;
+                let folded = shipment.folded.since(summed.first());
+                let strangers = match &folded {
+                    Cow::Borrowed(_) => strangers.take().unwrap_or_default(),
+                    Cow::Owned(folded) => self.known().strangers(&folded.rollups),
+                };
+                let (crowd, settled) = self.settle(transaction, strangers).await?;
+                let rollups = method::merge(&folded.rollups, &crowd);
                 for chunk in rollups.chunks(ROWS) {
                     transaction.execute(&add(chunk)?).await?;
                 }
-                let summed = Summed::read(transaction).await?;
                 summed.add(transaction, &rollups).await?;
-                ledger::charge(transaction, &shipment.folded.charges).await?;
-                notifications::note(transaction, &shipment.folded, allowances).await?;
+                ledger::charge(transaction, &folded.charges).await?;
+                notifications::note(transaction, &folded, allowances).await?;
                 days::prepare(transaction, &days::of(&shipment.blocks)).await?;
                 for block in &shipment.blocks {
                     keep(transaction, block).await?;
@@ -154,18 +162,22 @@ async fn methods(
     Ok(names.into_tuple::<String>().all(database).await?.into_iter().collect())
 }
 
-/// Moves a mark from where it has to stand.
+/// Moves a mark from where it has to stand, for a shipment of events up to `hour`.
 async fn advance(
     transaction: &DatabaseTransaction,
     gateway: GatewayId,
     mark: &Mark,
+    hour: u64,
 ) -> Result<(), ShipError> {
     let (gateway, segment) = (Uuid::from_u128(gateway.0), Uuid::from_u128(mark.segment.0));
     if mark.to < mark.from {
         return Err(ShipError::Moved);
     }
+    let later = Expr::case(marks::Column::Hour.lt(stored(hour)), stored(hour))
+        .finally(Expr::col(marks::Column::Hour));
     let update = marks::Entity::update_many()
         .col_expr(marks::Column::Position, Expr::value(stored(mark.to)))
+        .col_expr(marks::Column::Hour, later.into())
         .filter(marks::Column::Gateway.eq(gateway))
         .filter(marks::Column::Segment.eq(segment))
         .filter(marks::Column::Position.eq(stored(mark.from)));
@@ -177,8 +189,13 @@ async fn advance(
     }
     let insert = Query::insert()
         .into_table(marks::Entity)
-        .columns([marks::Column::Gateway, marks::Column::Segment, marks::Column::Position])
-        .values([gateway.into(), segment.into(), stored(mark.to).into()])
+        .columns([
+            marks::Column::Gateway,
+            marks::Column::Segment,
+            marks::Column::Position,
+            marks::Column::Hour,
+        ])
+        .values([gateway.into(), segment.into(), stored(mark.to).into(), stored(hour).into()])
         .map_err(misshapen)?
         .on_conflict(
             OnConflict::columns([marks::Column::Gateway, marks::Column::Segment]).do_nothing().to_owned(),

@@ -692,20 +692,47 @@ async fn what_is_too_old_is_removed_in_small_steps_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn marks_go_with_the_events_of_their_time() {
+async fn a_segment_that_returns_after_any_time_is_billed_once() {
     let mut desk = Desk::new().await;
-    let mut shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
-    let (old, new) = (SegmentId::new(at(START)), SegmentId::new(at(START + 50)));
-    let mark = |segment| Mark { segment, from: 0, to: 500 };
-    shipment.marks = vec![mark(old), mark(new)];
+    // Begun in one hour, ended in the next, as where nothing could be shipped for a while.
+    let mut shipment = desk.pack(&[
+        Deed { windowed: 1, ..deed(110, at(START), vec![item("a")]) },
+        deed(110, at(START + 1), vec![item("b")]),
+    ]);
+    let segment = SegmentId::new(at(START));
+    shipment.marks = vec![Mark { segment, from: 0, to: 500 }];
+    let charged = "SELECT coalesce(sum(units), 0) FROM ledger";
+    let used = "SELECT coalesce(sum(requests), 0) FROM rollups";
+    let summed = "SELECT coalesce(sum(requests), 0) FROM sums";
     desk.store.ship(&shipment).await.unwrap();
-    for (before, left) in
-        [(at(START), vec![old, new]), (at(START + 1), vec![new]), (at(START + 50), vec![new])]
-    {
-        let removed = desk.store.retain(before, at(0)).await.unwrap();
-        let marks = desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap();
-        assert_eq!(marks.into_iter().map(|(segment, _)| segment).collect::<Vec<_>>(), left);
-        assert_eq!(removed.marks, u64::from(before == at(START + 1)));
+    let (all, half) = (desk.number(charged).await, desk.number(charged).await / 2);
+    assert!(half > 0);
+    // Retention of events, and then of the ledger up to and over each of the two hours.
+    for (events, ledger, units, requests, marks) in [
+        (START + 100, START, all, 2, 1),
+        (START + 100, START + 1, half, 1, 1),
+        (START + 100, START + 2, 0, 0, 0),
+    ] {
+        let removed = desk.store.retain(at(events), at(ledger)).await.unwrap();
+        assert_eq!(removed.marks, u64::from(marks == 0));
+        let known = desk.store.marks(GATEWAY, segment).await.unwrap();
+        assert_eq!(known.len(), marks, "ledger from {ledger}");
+        let again = desk.store.ship(&shipment).await;
+        assert_eq!(matches!(again, Err(ShipError::Moved)), marks == 1, "{again:?}");
+        assert_eq!(desk.number(charged).await, units, "ledger from {ledger}");
+        assert_eq!(desk.number(used).await, requests, "ledger from {ledger}");
+    }
+    assert_eq!(desk.number(summed).await, 0);
+    assert_eq!(desk.number("SELECT count(*) FROM daily_requests").await, 0);
+
+    // What is shipped of it later, and came later, is billed; and its mark is kept for as long as that is.
+    let mut rest = desk.pack(&[deed(110, at(START + 3), vec![item("c")])]);
+    rest.marks = vec![Mark { segment, from: 500, to: 600 }];
+    desk.store.ship(&rest).await.unwrap();
+    assert_eq!(desk.number(charged).await, half);
+    for (ledger, marks) in [(START + 3, 1), (START + 4, 0)] {
+        desk.store.retain(at(ledger), at(ledger)).await.unwrap();
+        assert_eq!(desk.store.marks(GATEWAY, segment).await.unwrap().len(), marks);
     }
 }
 

@@ -25,13 +25,15 @@ struct Desk {
     position: u64,
     /// What was shipped and not removed.
     deeds: Vec<Deed>,
+    /// The first hour that was not removed.
+    kept: u64,
 }
 
 impl Desk {
     async fn new() -> Self {
         let site = Site::of(module_path!());
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        Desk { site, store, position: 0, deeds: Vec::new() }
+        Desk { site, store, position: 0, deeds: Vec::new(), kept: 0 }
     }
 
     async fn ship(&mut self, deeds: &[Deed]) {
@@ -52,11 +54,13 @@ impl Desk {
             assert!(matches!(self.store.ship(&shipment).await, Err(ShipError::Moved)));
         }
         assert_eq!(self.sums().await, state, "a second time it changes nothing");
-        self.deeds.extend_from_slice(deeds);
+        let kept = deeds.iter().filter(|deed| deed.arrival.hour() >= self.kept);
+        self.deeds.extend(kept.cloned());
     }
 
     async fn retain(&mut self, hour: u64) {
         self.store.retain(Time::from_secs(0), Time::from_secs(hour * HOUR)).await.unwrap();
+        self.kept = hour;
         self.deeds.retain(|deed| deed.arrival.hour() >= hour);
         let old = format!("hour < {hour}");
         assert_eq!(self.number(&format!("SELECT count(*) FROM sums WHERE {old}")).await, 0);
