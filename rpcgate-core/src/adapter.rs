@@ -39,7 +39,7 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     }
 
     /// What holds for a call whose method is marked [`Flags::COMMANDS`](crate::chain::Flags::COMMANDS), now that its
-    /// parameters are known.
+    /// parameters are known. Asked by [`Chain::narrow`], which lets the operator have the last word.
     fn narrow(&self, call: CallView<'_>) -> Rule {
         call.rule
     }

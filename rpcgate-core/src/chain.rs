@@ -2,6 +2,7 @@
 
 use crate::adapter::Adapter;
 use crate::cache_rule::CacheRule;
+use crate::call::CallView;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -238,10 +239,47 @@ pub struct Found {
 pub struct Chain {
     adapter: Arc<dyn Adapter>,
     table: HashMap<Box<[u8]>, Found, RandomState>,
+    /// What the operator says of methods of the table.
+    said: HashMap<Box<[u8]>, Said, RandomState>,
     open: Vec<String>,
     final_depth: u64,
     served: bool,
     head: Arc<Head>,
+}
+
+/// What an operator says of one method.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Said {
+    cu: Option<u32>,
+    cache: Option<CacheRule>,
+    is_blocked: bool,
+}
+
+impl Said {
+    /// What `changes` say of the method that is sent as `name` and metered as `metered`: by the former name if they know
+    /// it by that.
+    fn of(changes: &Changes, name: &str, metered: Option<&str>) -> Self {
+        let is_it = |known: &str, by: Option<&str>| by == Some(known);
+        let find = |by: Option<&str>| {
+            let cu = changes.cu.iter().rev().find(|(known, _)| is_it(known, by)).map(|(_, cu)| *cu);
+            let cache =
+                changes.cache.iter().rev().find(|(known, _)| is_it(known, by)).map(|(_, cache)| *cache);
+            (cu, cache)
+        };
+        let (own, general) = (find(Some(name)), find(metered));
+        let is_blocked =
+            changes.blocked.iter().any(|known| is_it(known, Some(name)) || is_it(known, metered));
+        Said { cu: own.0.or(general.0), cache: own.1.or(general.1), is_blocked }
+    }
+
+    fn over(self, mut rule: Rule) -> Rule {
+        rule.cu = self.cu.unwrap_or(rule.cu);
+        rule.cache = self.cache.unwrap_or(rule.cache);
+        if self.is_blocked {
+            rule.flags = rule.flags.and(Flags::BLOCKED);
+        }
+        rule
+    }
 }
 
 impl Chain {
@@ -254,39 +292,23 @@ impl Chain {
                 Found { rule: method.rule, metered: Some(method.metered) },
             );
         }
-        let unnamed = |name: &str| Found { rule: adapter.unlisted(name), metered: None };
-        // Where two methods are metered under one name, operators know them by that name; what is said of the other
-        // itself comes after.
-        for (metered, cu) in &changes.cu {
-            table
-                .values_mut()
-                .filter(|found| found.metered == Some(metered))
-                .for_each(|found| found.rule.cu = *cu);
-        }
-        for (metered, cache) in &changes.cache {
-            let alike = table.values_mut().filter(|found| found.metered == Some(metered));
-            alike.for_each(|found| found.rule.cache = *cache);
-        }
-        for (name, cu) in changes.cu {
-            table.entry(name.as_bytes().into()).or_insert_with(|| unnamed(&name)).rule.cu = cu;
-        }
-        for (name, cache) in changes.cache {
-            table.entry(name.as_bytes().into()).or_insert_with(|| unnamed(&name)).rule.cache = cache;
-        }
-        for name in &changes.blocked {
-            table.entry(name.as_bytes().into()).or_insert_with(|| unnamed(name));
-        }
-        for (name, found) in &mut table {
-            let is = |name: &[u8]| changes.blocked.iter().any(|blocked| blocked.as_bytes() == name);
-            if is(name) || found.metered.is_some_and(|metered| is(metered.as_bytes())) {
-                found.rule.flags = found.rule.flags.and(Flags::BLOCKED);
-            }
+        let named = changes.cu.iter().map(|(name, _)| name).chain(changes.cache.iter().map(|(name, _)| name));
+        for name in named.chain(&changes.blocked) {
+            let unlisted = || Found { rule: adapter.unlisted(name), metered: None };
+            table.entry(name.as_bytes().into()).or_insert_with(unlisted);
         }
         let final_depth = changes.final_depth.unwrap_or(adapter.facts().final_depth);
-        let mut chain =
-            Chain { adapter, table: HashMap::default(), open: changes.open, final_depth, served, head };
+        let mut said = HashMap::default();
+        for (name, found) in &table {
+            let told = Said::of(&changes, &String::from_utf8_lossy(name), found.metered);
+            if told != Said::default() {
+                said.insert(name.clone(), told);
+            }
+        }
+        let open = changes.open;
+        let mut chain = Chain { adapter, table: HashMap::default(), said, open, final_depth, served, head };
         for (name, found) in &mut table {
-            found.rule = chain.opened(&String::from_utf8_lossy(name), found.rule);
+            found.rule = chain.decided(name, found.rule);
         }
         chain.table = table;
         chain
@@ -345,6 +367,31 @@ impl Chain {
         }
     }
 
+    /// What holds for a call, now that its parameters are known: what the adapter [narrows](Adapter::narrow) its rule to,
+    /// closed unless the operator opens it where that is left to the operator, who has the last word on weight, class
+    /// and block too. What is closed for every call of the method stays closed.
+    pub fn narrow(&self, call: CallView<'_>) -> Rule {
+        if !call.rule.flags.has(Flags::COMMANDS) {
+            return call.rule;
+        }
+        let mut rule = self.decided(call.sent, self.adapter.narrow(call));
+        for mark in [Flags::CLOSED, Flags::BLOCKED, Flags::FORBIDDEN] {
+            if call.rule.flags.has(mark) {
+                rule.flags = rule.flags.and(mark);
+            }
+        }
+        rule
+    }
+
+    /// An adapter's rule as the operator wants it.
+    fn decided(&self, method: &[u8], rule: Rule) -> Rule {
+        let rule = self.opened(&String::from_utf8_lossy(method), rule);
+        match self.said.get(method) {
+            Some(said) => said.over(rule),
+            None => rule,
+        }
+    }
+
     fn opened(&self, method: &str, mut rule: Rule) -> Rule {
         if rule.flags.has(Flags::OPENABLE) {
             let open = self.open.iter().any(|pattern| match pattern.strip_suffix('*') {
@@ -388,10 +435,77 @@ impl FromIterator<Arc<Chain>> for Chains {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::{Probe, Seen, Settled};
     use crate::toy::Toy;
 
     fn chain(changes: Changes) -> Chain {
         Chain::new(Arc::new(Toy), changes, true, Arc::default())
+    }
+
+    /// Forgets, once the parameters are known, what was said of the method before.
+    #[derive(Debug)]
+    struct Forgetful;
+
+    impl Adapter for Forgetful {
+        fn facts(&self) -> &'static Facts {
+            Toy.facts()
+        }
+
+        fn methods(&self) -> Vec<Method> {
+            let commands = |name, flags| Method::new(name, 1).marked(Flags::COMMANDS.and(flags));
+            vec![commands("run", Flags::NONE), commands("shut", Flags::CLOSED), Method::new("plain", 1)]
+        }
+
+        fn narrow(&self, call: CallView<'_>) -> Rule {
+            let flags = if call.params == b"[\"open?\"]" { Flags::OPENABLE } else { Flags::HEAVY };
+            Rule { cu: 50, cache: CacheRule::secs(9), flags }
+        }
+
+        fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+            Toy.settled(call, result, chain)
+        }
+
+        fn probe(&self) -> Probe {
+            Toy.probe()
+        }
+
+        fn seen(&self, answer: &[u8]) -> Option<Seen> {
+            Toy.seen(answer)
+        }
+    }
+
+    #[test]
+    fn the_operator_has_the_last_word_after_the_adapter_has_seen_the_parameters() {
+        let narrowed = |changes: Changes, method: &str, params: &[u8]| {
+            let chain = Chain::new(Arc::new(Forgetful), changes, true, Arc::default());
+            let (sent, rule) = (method.as_bytes(), chain.look_up(method).rule);
+            let name = chain.name();
+            chain.narrow(CallView {
+                chain: name,
+                method: sent,
+                sent,
+                params,
+                body: b"",
+                is_rest: false,
+                rule,
+            })
+        };
+        let plain = Rule { cu: 50, cache: CacheRule::secs(9), flags: Flags::HEAVY };
+        assert_eq!(narrowed(Changes::default(), "run", b"[]"), plain);
+        assert_eq!(narrowed(Changes::default(), "plain", b"[]").cu, 1, "the adapter is not asked");
+        let changes = || Changes {
+            cu: vec![("run".into(), 7)],
+            cache: vec![("run".into(), CacheRule::Never)],
+            blocked: BTreeSet::from(["run".into()]),
+            ..Changes::default()
+        };
+        let said = Rule { cu: 7, cache: CacheRule::Never, flags: Flags::HEAVY.and(Flags::BLOCKED) };
+        assert_eq!(narrowed(changes(), "run", b"[]"), said);
+        let closed = |changes, method, params| narrowed(changes, method, params).flags.has(Flags::CLOSED);
+        let open = || Changes { open: vec!["r*".into()], ..Changes::default() };
+        assert!(closed(Changes::default(), "run", b"[\"open?\"]"), "until the operator opens it");
+        assert!(!closed(open(), "run", b"[\"open?\"]"));
+        assert!(closed(open(), "shut", b"[]"), "no parameter opens what is closed");
     }
 
     #[test]

@@ -194,10 +194,9 @@ impl RestCall {
         Some(RestCall { line, verb, target, headers, name })
     }
 
-    /// The same call, its [line](RestCall::line) holding all that a node is told: for calls whose answers are kept. No
-    /// two calls that a node could tell apart have the same, since a line feed stands in no target and in no header.
-    #[must_use]
-    pub fn in_full(mut self, body: &[u8]) -> Self {
+    /// Makes its [line](RestCall::line) hold all that a node is told: for calls whose answers are kept. No two calls that
+    /// a node could tell apart have the same then, since a line feed stands in no target and in no header.
+    pub fn complete(&mut self, body: &[u8]) {
         let mut line = self.line.to_vec();
         for (name, value) in &self.headers {
             line.push(b'\n');
@@ -208,7 +207,6 @@ impl RestCall {
         line.extend_from_slice(b"\n\n");
         line.extend_from_slice(body);
         self.line = line.into();
-        self
     }
 
     /// Whether a node gets the request's body: whoever only reads has none.
@@ -381,10 +379,10 @@ mod tests {
         let path = Path::canonical("/v1/view").unwrap();
         let mut headers = HeaderMap::new();
         headers.insert("accept", "application/x-bcs, */*".parse().unwrap());
-        let call = RestCall::new(Method::POST, &path, "ledger_version=7", headers).unwrap();
+        let mut call = RestCall::new(Method::POST, &path, "ledger_version=7", headers).unwrap();
         assert_eq!((call.name(), call.line()), (&b"view"[..], &b"POST /v1/view?ledger_version=7"[..]));
         assert_eq!(call.target().as_str(), "/v1/view?ledger_version=7");
-        let call = call.in_full(b"{\n\n}");
+        call.complete(b"{\n\n}");
         assert_eq!(call.line(), b"POST /v1/view?ledger_version=7\naccept:application/x-bcs, */*\n\n{\n\n}");
         let line = RestLine::read(call.line());
         assert_eq!((line.verb, line.path, line.query), ("POST", "/v1/view", "ledger_version=7"));
@@ -407,7 +405,9 @@ mod tests {
             for (name, value) in headers {
                 map.append(*name, value.parse().unwrap());
             }
-            RestCall::new(Method::POST, &path, query, map).unwrap().in_full(body).line().to_vec()
+            let mut call = RestCall::new(Method::POST, &path, query, map).unwrap();
+            call.complete(body);
+            call.line().to_vec()
         };
         let lines = [
             full("", &[], b""),

@@ -320,7 +320,7 @@ fn entry(tally: &Tally, item: Item) -> Entry {
             };
             let mut call = Call::json_rpc(envelope, found);
             if call.rule.flags.has(Flags::COMMANDS) {
-                call.rule = tally.chain.adapter().narrow(call.view(&tally.body, tally.chain.name()));
+                call.rule = tally.chain.narrow(call.view(&tally.body, tally.chain.name()));
             }
             Entry::open(call)
         }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::HeaderName;
 use http::header::HeaderMap;
 use http::request::Parts;
-use rpcgate_core::call::{Call, Entry};
+use rpcgate_core::call::{Call, Entry, Payload};
 use rpcgate_core::chain::{Chain, Flags};
 use rpcgate_core::rest::{KEY_PARAMETERS, Path, RestCall, query_without};
 use rpcgate_core::tally::Tally;
@@ -34,15 +34,16 @@ pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
         Some(found) => found,
         None => chain.look_up(&String::from_utf8_lossy(call.name())),
     };
-    let call = if found.rule.cache.is_cached() {
-        let body = sent(&call, body);
-        call.in_full(&body)
-    } else {
-        call
-    };
     let mut call = Call::rest(call, found);
     if call.rule.flags.has(Flags::COMMANDS) {
-        call.rule = chain.adapter().narrow(call.view(body, chain.name()));
+        call.rule = chain.narrow(call.view(body, chain.name()));
+    }
+    // Not before it is known whether its answer is kept: then the line is what tells it from others.
+    if call.rule.cache.is_cached()
+        && let Payload::Rest(rest) = &mut call.payload
+    {
+        let body = sent(rest, body);
+        rest.complete(&body);
     }
     Entry::open(call)
 }
@@ -50,4 +51,65 @@ pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
 /// What a node gets of a request's body: whoever only reads has none.
 pub(crate) fn sent(call: &RestCall, body: &Bytes) -> Bytes {
     if call.has_body() { body.clone() } else { Bytes::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Desk;
+    use http::Request;
+    use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+    use rpcgate_core::cache_rule::CacheRule;
+    use rpcgate_core::call::CallView;
+    use rpcgate_core::chain::{Facts, Method, Rule};
+    use rpcgate_core::toy::Toy;
+    use std::sync::Arc;
+
+    /// Says only of a call, and not of its method, that its answer is kept.
+    #[derive(Debug)]
+    struct Late;
+
+    impl Adapter for Late {
+        fn facts(&self) -> &'static Facts {
+            Toy.facts()
+        }
+
+        fn methods(&self) -> Vec<Method> {
+            vec![Method::new("view", 1).marked(Flags::COMMANDS)]
+        }
+
+        fn narrow(&self, call: CallView<'_>) -> Rule {
+            Rule { cache: CacheRule::secs(2), ..call.rule }
+        }
+
+        fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+            Toy.settled(call, result, chain)
+        }
+
+        fn probe(&self) -> Probe {
+            Toy.probe()
+        }
+
+        fn seen(&self, answer: &[u8]) -> Option<Seen> {
+            Toy.seen(answer)
+        }
+    }
+
+    #[test]
+    fn calls_whose_adapter_says_late_that_answers_are_kept_are_told_apart_by_body_and_headers() {
+        let desk = Desk { chain: Arc::new(Chain::deployed(Arc::new(Late))), ..Desk::new() };
+        let line = |accept: &str, body: &'static str| {
+            let request = Request::post("/view").header("accept", accept).body(()).unwrap();
+            let (head, ()) = request.into_parts();
+            let tally = desk.tally();
+            let call = call(&tally.chain, &head, &Path::canonical("/view").unwrap()).unwrap();
+            let entry = entry(&tally, call, &Bytes::from_static(body.as_bytes()));
+            assert!(entry.call.rule.cache.is_cached());
+            let Payload::Rest(call) = &entry.call.payload else { panic!("a REST call") };
+            call.line().to_vec()
+        };
+        assert_ne!(line("a/b", "one"), line("a/b", "two"));
+        assert_ne!(line("a/b", "one"), line("c/d", "one"));
+        assert_eq!(line("a/b", "one"), line("a/b", "one"));
+    }
 }
