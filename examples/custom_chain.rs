@@ -193,7 +193,7 @@ async fn start(clock: Arc<dyn Clock>, changes: Changes) -> Result<Running, Probl
     let mut pools = Vec::new();
     for (chain, url) in chains.iter().zip(nodes) {
         let node = NodeConfig::new(url.parse()?);
-        let pool = Pool::new(chain.name(), vec![node], PoolLimits::default(), clock.clone());
+        let pool = Pool::new(chain.facts(), vec![node], PoolLimits::default(), clock.clone());
         tokio::spawn(watch_head(pool.clone(), chain.clone(), Duration::from_secs(5)));
         pools.push(pool);
     }

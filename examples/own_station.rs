@@ -62,7 +62,7 @@ async fn start(clock: Arc<dyn Clock>) -> Result<(SocketAddr, String), Problem> {
     let chain = Arc::new(Chain::new(rpcgate_chains::eth::adapter(), changes, true, Arc::default()));
     let url = node::simulated("eth", clock.clone()).await?;
     let pool =
-        Pool::new(chain.name(), vec![NodeConfig::new(url.parse()?)], PoolLimits::default(), clock.clone());
+        Pool::new(chain.facts(), vec![NodeConfig::new(url.parse()?)], PoolLimits::default(), clock.clone());
     let (key, directory) = key::fresh()?;
     let counters = Arc::new(MemoryCounters::default());
     let books =

@@ -50,7 +50,7 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
     let chain = Arc::new(Chain::deployed(rpcgate_chains::eth::adapter()));
     let url = node::simulated("eth", clock.clone()).await?;
     let nodes = vec![NodeConfig::new(url.parse()?)];
-    let pool = Pool::new(chain.name(), nodes, PoolLimits::default(), clock.clone());
+    let pool = Pool::new(chain.facts(), nodes, PoolLimits::default(), clock.clone());
     // The cache may keep for good what is final, and for that it must know how high the chain is.
     tokio::spawn(watch_head(pool.clone(), chain.clone(), Duration::from_secs(5)));
 

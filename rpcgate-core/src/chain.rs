@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// A chain's canonical path name, such as `eth`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -204,6 +205,8 @@ pub struct Changes {
     pub open: Vec<String>,
     /// Instead of [`Facts::final_depth`].
     pub final_depth: Option<u64>,
+    /// How long a call may take at the nodes, over all tries and waits; 30 s by default.
+    pub timeout: Option<Duration>,
 }
 
 /// The newest block height that a chain's nodes have shown.
@@ -243,9 +246,12 @@ pub struct Chain {
     said: HashMap<Box<[u8]>, Said, RandomState>,
     open: Vec<String>,
     final_depth: u64,
+    timeout: Duration,
     served: bool,
     head: Arc<Head>,
 }
+
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What an operator says of one method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -305,8 +311,10 @@ impl Chain {
                 said.insert(name.clone(), told);
             }
         }
+        let timeout = changes.timeout.unwrap_or(TIMEOUT);
         let open = changes.open;
-        let mut chain = Chain { adapter, table: HashMap::default(), said, open, final_depth, served, head };
+        let mut chain =
+            Chain { adapter, table: HashMap::default(), said, open, final_depth, timeout, served, head };
         for (name, found) in &mut table {
             found.rule = chain.decided(name, found.rule);
         }
@@ -365,6 +373,11 @@ impl Chain {
             Some(found) => found,
             None => Found { rule: self.opened(method, self.adapter.unlisted(method)), metered: None },
         }
+    }
+
+    /// How long a call may take at the nodes, over all tries and waits.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// What holds for a call, now that its parameters are known: what the adapter [narrows](Adapter::narrow) its rule to,

@@ -239,7 +239,7 @@ impl RestCall {
         self.name.len() > LONGEST_NAME
     }
 
-    /// `<verb> <target>`, and of a call [in full](RestCall::in_full) a line for each header and, after an empty line, the
+    /// `<verb> <target>`, and of a [complete](RestCall::complete) call a line for each header and, after an empty line, the
     /// body. [`RestLine`] reads it.
     pub fn line(&self) -> &[u8] {
         &self.line

@@ -87,6 +87,8 @@ pub struct Tally {
     pub passing: HeaderMap,
     /// Memory held for its bodies.
     pub room: crate::room::Held,
+    /// When its calls must have come back, by [`Clock::elapsed`], where they have waited for others' before.
+    pub deadline: Option<Duration>,
     started: Duration,
     books: Arc<Books>,
     is_closed: bool,
@@ -119,6 +121,7 @@ impl Tally {
             grant: None,
             passing: HeaderMap::new(),
             room: crate::room::Held::default(),
+            deadline: None,
             started,
             books,
             is_closed: false,

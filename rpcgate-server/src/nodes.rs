@@ -22,10 +22,10 @@ pub(crate) fn pool(
     let limits = PoolLimits {
         timeout: config.timeout,
         in_flight: config.max_in_flight as usize,
-        max_lag: config.max_lag.unwrap_or(facts.max_lag),
+        max_lag: config.max_lag,
         ..PoolLimits::default()
     };
-    Ok((!nodes.is_empty()).then(|| Pool::new(facts.name, nodes, limits, clock.clone())))
+    Ok((!nodes.is_empty()).then(|| Pool::new(facts, nodes, limits, clock.clone())))
 }
 
 /// How the nodes of `pool` stand, held against the head of their chain.

@@ -64,6 +64,7 @@ impl Chain {
             blocked: self.blocked_methods.iter().cloned().collect(),
             open: self.open_methods.clone(),
             final_depth: self.final_depth,
+            timeout: Some(self.timeout),
         }
     }
 }

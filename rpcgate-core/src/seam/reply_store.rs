@@ -1,7 +1,6 @@
 //! The reply store: where the cache keeps raw results.
 
 use crate::chain::ChainName;
-use crate::clock::Time;
 use bytes::Bytes;
 use equivalent::Equivalent;
 use foldhash::fast::RandomState;
@@ -11,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 /// What an answer is looked for under: chain, method as sent and the exact parameter bytes, compared in full. Never the
 /// id, never the caller. It is hashed once, when it is made, under a seed of this process's own; see [`ReplyHash`].
@@ -179,12 +179,13 @@ impl Hasher for ReplyHash {
 
 /// Keeps raw results, bounded in bytes.
 pub trait ReplyStore: Send + Sync + Debug {
-    /// The result kept under the key that is `sought`, unless its time is over at `now`.
-    fn get(&self, sought: &ReplySought<'_>, now: Time) -> Option<Bytes>;
+    /// The result kept under the key that is `sought`, unless its time is over at `now`. All moments are those of
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed), which no change of the time of day moves.
+    fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes>;
 
     /// Keeps `result` for whoever looks for what is `sought`, until `expires_at`; `None`: until it is evicted. The result
     /// is copied where it might otherwise hold a larger buffer in memory.
-    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Time>);
+    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>);
 }
 
 /// A small store that evicts the oldest entry first.
@@ -196,7 +197,7 @@ pub struct MemoryReplyStore {
 
 #[derive(Debug, Default)]
 struct Kept {
-    entries: HashMap<ReplyKey, (Bytes, Option<Time>), ReplyHash>,
+    entries: HashMap<ReplyKey, (Bytes, Option<Duration>), ReplyHash>,
     order: VecDeque<ReplyKey>,
     bytes: usize,
 }
@@ -217,13 +218,13 @@ impl Kept {
 }
 
 impl ReplyStore for MemoryReplyStore {
-    fn get(&self, sought: &ReplySought<'_>, now: Time) -> Option<Bytes> {
+    fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes> {
         let kept = self.kept.lock();
         let (result, expires_at) = kept.entries.get(&sought.to_key())?;
         expires_at.is_none_or(|end| now < end).then(|| result.clone())
     }
 
-    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Time>) {
+    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>) {
         let key = sought.to_key();
         let size = key.len() + result.len();
         if size > self.bound {
@@ -298,6 +299,6 @@ mod tests {
         assert!(!one.sought().equivalent(&other));
         let store = MemoryReplyStore::bounded(1 << 10);
         store.put(&one.sought(), &Bytes::from_static(b"1"), None);
-        assert_eq!(store.get(&other.sought(), Time::default()), None);
+        assert_eq!(store.get(&other.sought(), Duration::ZERO), None);
     }
 }

@@ -210,27 +210,24 @@ pub fn ledger(make: impl Fn() -> MadeLedger) {
 /// Every [`ReplyStore`] gives back what was put, until its time is over, and holds no more than its bound.
 pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     let key = |n: usize| ReplyKey::new(ChainName::new("toy"), b"toy_read", format!("[{n}]").as_bytes());
-    let now = Time::from_secs(1_000_000);
+    let now = Duration::from_secs(1_000_000);
 
     let store = make(1 << 20);
-    store.put(&key(1).sought(), &Bytes::from_static(b"\"one\""), Some(now.plus(Duration::from_secs(2))));
+    store.put(&key(1).sought(), &Bytes::from_static(b"\"one\""), Some(now + Duration::from_secs(2)));
     store.put(&key(2).sought(), &Bytes::from_static(b"2"), None);
     assert_eq!(store.get(&key(1).sought(), now).as_deref(), Some(&b"\"one\""[..]));
     assert_eq!(
-        store.get(&key(1).sought(), now.plus(Duration::from_micros(1_999_999))).as_deref(),
+        store.get(&key(1).sought(), now + Duration::from_micros(1_999_999)).as_deref(),
         Some(&b"\"one\""[..])
     );
-    assert_eq!(store.get(&key(1).sought(), now.plus(Duration::from_secs(2))), None, "its time is over");
-    assert_eq!(
-        store.get(&key(2).sought(), now.plus(Duration::from_secs(1 << 30))).as_deref(),
-        Some(&b"2"[..])
-    );
+    assert_eq!(store.get(&key(1).sought(), now + Duration::from_secs(2)), None, "its time is over");
+    assert_eq!(store.get(&key(2).sought(), now + Duration::from_secs(1 << 30)).as_deref(), Some(&b"2"[..]));
     assert_eq!(store.get(&key(3).sought(), now), None);
     let other = ReplyKey::new(ChainName::new("toy2"), b"toy_read", b"[2]");
     assert_eq!(store.get(&other.sought(), now), None, "another chain's answer is another answer");
-    store.put(&key(2).sought(), &Bytes::from_static(b"3"), Some(now.plus(Duration::from_secs(1))));
+    store.put(&key(2).sought(), &Bytes::from_static(b"3"), Some(now + Duration::from_secs(1)));
     assert_eq!(store.get(&key(2).sought(), now).as_deref(), Some(&b"3"[..]), "the newer answer counts");
-    assert_eq!(store.get(&key(2).sought(), now.plus(Duration::from_secs(1))), None, "and its time too");
+    assert_eq!(store.get(&key(2).sought(), now + Duration::from_secs(1)), None, "and its time too");
 
     let bound = 256 * 1024;
     let store = make(bound);

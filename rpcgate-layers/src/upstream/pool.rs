@@ -17,7 +17,7 @@ use http::{Method, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 use rpcgate_core::adapter::Seen;
-use rpcgate_core::chain::ChainName;
+use rpcgate_core::chain::{ChainName, Facts};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::room::Held;
@@ -40,13 +40,14 @@ pub struct PoolLimits {
     pub idle_per_node: usize,
     /// How long they may wait; less where a node says so in its `Keep-Alive` header.
     pub idle_time: Duration,
-    /// Blocks that a node may be behind the others before it is asked only when none is better.
-    pub max_lag: u64,
+    /// Blocks that a node may be behind the others before it is asked only when none is better; `None`: as many as its
+    /// [chain](Facts::max_lag) says.
+    pub max_lag: Option<u64>,
 }
 
 impl Default for PoolLimits {
-    /// 30 s for a call, 3 s of it for a connection, 1024 calls under way, 128 connections waiting for up to 60 s, and any
-    /// lag.
+    /// 30 s for a call, 3 s of it for a connection, 1024 calls under way, 128 connections waiting for up to 60 s, and the
+    /// chain's lag.
     fn default() -> Self {
         PoolLimits {
             timeout: Duration::from_secs(30),
@@ -54,7 +55,7 @@ impl Default for PoolLimits {
             in_flight: 1024,
             idle_per_node: 128,
             idle_time: Duration::from_secs(60),
-            max_lag: u64::MAX,
+            max_lag: None,
         }
     }
 }
@@ -67,10 +68,11 @@ const FRESH_FOR_BROADCAST: Duration = Duration::from_secs(2);
 ///
 /// ```
 /// use bytes::Bytes;
-/// use rpcgate_core::chain::ChainName;
+/// use rpcgate_core::adapter::Adapter;
 /// use rpcgate_core::clock::SystemClock;
 /// use rpcgate_core::fault::{Cause, Fault};
 /// use rpcgate_core::room::Held;
+/// use rpcgate_core::toy::Toy;
 /// use rpcgate_layers::upstream::{Ask, AskError, NodeConfig, Pool, PoolLimits};
 /// use std::sync::Arc;
 ///
@@ -78,7 +80,7 @@ const FRESH_FOR_BROADCAST: Duration = Duration::from_secs(2);
 /// # async fn main() -> Result<(), rpcgate_layers::upstream::BadUrl> {
 /// // Nothing listens on port 1.
 /// let node = NodeConfig::new("http://127.0.0.1:1".parse()?);
-/// let pool = Pool::new(ChainName::new("eth"), vec![node], PoolLimits::default(), Arc::new(SystemClock::new()));
+/// let pool = Pool::new(Toy.facts(), vec![node], PoolLimits::default(), Arc::new(SystemClock::new()));
 /// let call = Ask::json_rpc(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#));
 /// let answer = pool.ask(&call, &mut Held::default()).await;
 /// assert_eq!(answer.err(), Some(AskError::Fault(Fault::unsent(Cause::Connect))));
@@ -96,11 +98,14 @@ pub struct Pool {
     slots: Arc<Slots>,
     /// Calls that every node takes in one array.
     max_batch: usize,
+    max_lag: u64,
 }
 
+/// Hears whether a byte of a call may have reached a node.
+pub(super) type Sent<'s> = dyn FnMut(bool) + Send + 's;
+
 /// How far a call got.
-#[derive(Default)]
-struct Trip {
+struct Trip<'s> {
     /// Whether a byte of it may have reached a node.
     sent: bool,
     /// Whether it is on a connection that served others before and has not shown a sign of life since.
@@ -109,6 +114,20 @@ struct Trip {
     node: Option<NodeIndex>,
     /// Its place among the calls under way.
     slot: Option<Slot>,
+    told: &'s mut Sent<'s>,
+}
+
+impl<'s> Trip<'s> {
+    fn new(slot: Option<Slot>, told: &'s mut Sent<'_>) -> Self {
+        Trip { sent: false, stale: false, node: None, slot, told }
+    }
+
+    fn set_sent(&mut self, is_sent: bool) {
+        if self.sent != is_sent {
+            self.sent = is_sent;
+            (self.told)(is_sent);
+        }
+    }
 }
 
 /// One call in a node's count of those under way, for as long as the count is borrowed.
@@ -128,9 +147,9 @@ impl Drop for Under<'_> {
 }
 
 impl Pool {
-    /// The pool of `chain` with `nodes`. Nothing is connected before the first call.
+    /// The pool of the chain with these facts, with `nodes`. Nothing is connected before the first call.
     pub fn new(
-        chain: ChainName,
+        facts: &Facts,
         nodes: Vec<NodeConfig>,
         limits: PoolLimits,
         clock: Arc<dyn Clock>,
@@ -140,8 +159,9 @@ impl Pool {
         };
         let max_batch = nodes.iter().filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
         Arc::new(Pool {
-            chain,
+            chain: facts.name,
             max_batch,
+            max_lag: limits.max_lag.unwrap_or(facts.max_lag),
             timers: Timers::default(),
             nodes: nodes.into_iter().enumerate().map(node).collect(),
             slots: Slots::new(limits.in_flight),
@@ -170,7 +190,7 @@ impl Pool {
 
     /// Blocks that a node may be behind.
     pub fn max_lag(&self) -> u64 {
-        self.limits.max_lag
+        self.max_lag
     }
 
     /// Calls under way, streamed answers included.
@@ -192,13 +212,30 @@ impl Pool {
     /// if `room` is full, else the [`Fault`] of the last try;
     /// it says `sent` if a byte may have reached a node in any of them.
     pub async fn ask(&self, ask: &Ask, room: &mut Held) -> Result<NodeAnswer, AskError> {
+        self.earn();
+        self.ask_within(ask, room, self.limits.timeout, &mut |_| {}).await
+    }
+
+    /// Asks one of the nodes within `limit`; `told` hears when the first byte is about to be written, and if it was not.
+    ///
+    /// # Errors
+    /// As [`ask`](Pool::ask).
+    pub(super) async fn ask_within(
+        &self,
+        ask: &Ask,
+        room: &mut Held,
+        limit: Duration,
+        told: &mut Sent<'_>,
+    ) -> Result<NodeAnswer, AskError> {
+        if limit.is_zero() {
+            return Err(Fault::unsent(Cause::Timeout).into());
+        }
         let slot = self.slots.take(room.project()).map_err(|_| AskError::Busy)?;
-        self.budget.earn();
-        let mut trip = Trip { slot: Some(slot), ..Trip::default() };
+        let mut trip = Trip::new(Some(slot), told);
         let result = {
             // In a box of its own: two small ones are sooner got and filled than one large one.
             let mut run = Box::pin(self.run(ask, room, &mut trip));
-            self.timers.within(self.limits.timeout, run.as_mut()).await
+            self.timers.within(limit, run.as_mut()).await
         };
         let result = result.unwrap_or_else(|| {
             if let Some(node) = trip.node {
@@ -212,6 +249,21 @@ impl Pool {
         })
     }
 
+    /// A call was made: the reserve of retries grows.
+    pub(super) fn earn(&self) {
+        self.budget.earn();
+    }
+
+    /// Takes one retry out of the reserve; false if there is none.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.budget.spend(self.clock.elapsed())
+    }
+
+    /// How long a call may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.limits.timeout
+    }
+
     /// Asks one node and no other, whatever is known about it. For the gateway's own questions: not counted among the
     /// calls under way to the chain, so that a busy chain is not taken for a dead one.
     pub(super) async fn probe(
@@ -221,7 +273,8 @@ impl Pool {
         limit: Duration,
     ) -> Result<NodeAnswer, AskError> {
         let node = self.nodes.get(index.0).ok_or(Fault::unsent(Cause::NoNode))?;
-        let mut trip = Trip::default();
+        let mut nobody = |_| {};
+        let mut trip = Trip::new(None, &mut nobody);
         let mut room = Held::default();
         let tries = async {
             match self.attempt(node, ask, &mut room, false, &mut trip).await {
@@ -249,7 +302,7 @@ impl Pool {
 
     /// Holds all nodes against this height.
     pub(super) fn compare(&self, reference: u64) {
-        self.nodes.iter().for_each(|node| node.health.compared(reference, self.limits.max_lag));
+        self.nodes.iter().for_each(|node| node.health.compared(reference, self.max_lag));
     }
 
     /// What the node answered was an answer.
@@ -282,7 +335,7 @@ impl Pool {
         self.clock.elapsed()
     }
 
-    async fn run(&self, ask: &Ask, room: &mut Held, trip: &mut Trip) -> Result<NodeAnswer, AskError> {
+    async fn run(&self, ask: &Ask, room: &mut Held, trip: &mut Trip<'_>) -> Result<NodeAnswer, AskError> {
         let choose = |failed| self.rotation.choose(&self.nodes, [ask.avoid, failed], || self.clock.elapsed());
         let mut node = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
         let (mut renewed, mut moved) = (false, false);
@@ -316,7 +369,7 @@ impl Pool {
                 };
             }
             // What was never sent loads no node twice, so it needs no leave.
-            if fault.sent && !self.budget.spend(self.clock.elapsed()) {
+            if fault.sent && !self.may_repeat() {
                 return Err(fault.into());
             }
         }
@@ -328,7 +381,7 @@ impl Pool {
         ask: &Ask,
         room: &mut Held,
         fresh: bool,
-        trip: &mut Trip,
+        trip: &mut Trip<'_>,
     ) -> Result<NodeAnswer, AskError> {
         (trip.stale, trip.node) = (false, Some(node.index));
         let _under = Under::way(&node.in_flight);
@@ -350,13 +403,14 @@ impl Pool {
             None => Box::pin(self.connect(node)).await?,
         };
         let request = node.request(ask).ok_or(Fault::unsent(Cause::Undecodable))?;
-        let before = std::mem::replace(&mut trip.sent, true);
+        let before = trip.sent;
+        trip.set_sent(true);
         let sent = conn.send(request);
         let response = match sent.await {
             Ok(response) => response,
             Err(mut error) => {
                 if error.take_message().is_some() {
-                    trip.sent = before;
+                    trip.set_sent(before);
                     return Err(Fault::unsent(Cause::Broken).into());
                 }
                 let cause = if error.into_error().is_parse() { Cause::Undecodable } else { Cause::Broken };
@@ -392,7 +446,7 @@ impl Pool {
         node: &Arc<Node>,
         ask: &Ask,
         room: &mut Held,
-        (mut conn, began, trip): (Box<Conn>, Duration, &mut Trip),
+        (mut conn, began, trip): (Box<Conn>, Duration, &mut Trip<'_>),
         response: Response<Incoming>,
     ) -> Result<NodeAnswer, AskError> {
         let (mut head, mut incoming) = response.into_parts();
@@ -449,7 +503,9 @@ mod tests {
     use bytes::Bytes;
     use http::HeaderValue;
     use http::uri::PathAndQuery;
+    use rpcgate_core::adapter::Adapter;
     use rpcgate_core::room::Room;
+    use rpcgate_core::toy::Toy;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     const fn broken() -> AskError {
@@ -954,6 +1010,15 @@ mod tests {
         held.take(1).unwrap();
         assert_eq!(desk.pool.ask(&call("a"), &mut held).await.err(), Some(AskError::Busy));
         assert_eq!(node.seen().len(), 2);
+    }
+
+    #[test]
+    fn a_pool_takes_the_lag_of_its_chain() {
+        let lag = |max_lag| {
+            let limits = PoolLimits { max_lag, ..PoolLimits::default() };
+            Desk::with(&["http://127.0.0.1:1".to_owned()], limits).pool.max_lag()
+        };
+        assert_eq!((lag(None), lag(Some(50))), (Toy.facts().max_lag, 50));
     }
 
     #[tokio::test]

@@ -32,9 +32,10 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
         ..Ask::json_rpc(sent(call, &tally.body))
     };
     let bodiless = *call.verb() == Method::HEAD;
-    entry.state = State::Sent;
     let (mut room, chain) = (tally.room.sibling(), tally.chain.clone());
-    let answer = asked(pool, ask, &mut room, |answer| judge(answer, chain.adapter(), bodiless, held)).await;
+    let mut told = |is_sent| entry.state = if is_sent { State::Sent } else { State::Open };
+    let judge = |answer| judge(answer, chain.adapter(), bodiless, held);
+    let answer = asked(pool, ask, tally.deadline, &mut room, &mut told, judge).await;
     tally.room.absorb(room);
     if let Some(entry) = tally.entries.first_mut() {
         entry.state = match answer {

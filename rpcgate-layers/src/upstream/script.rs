@@ -3,9 +3,10 @@
 use super::{AnswerBody, Ask, AskError, NodeConfig, Pool, PoolLimits};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rpcgate_core::chain::ChainName;
+use rpcgate_core::adapter::Adapter;
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::room::Held;
+use rpcgate_core::toy::Toy;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -151,7 +152,7 @@ impl Desk {
 
     pub(super) fn of(nodes: Vec<NodeConfig>, limits: PoolLimits) -> Self {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_700_000_000)));
-        Desk { pool: Pool::new(ChainName::new("toy"), nodes, limits, clock.clone()), clock }
+        Desk { pool: Pool::new(Toy.facts(), nodes, limits, clock.clone()), clock }
     }
 
     /// The body of the answer to `ask`, which must be whole.

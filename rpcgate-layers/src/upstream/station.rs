@@ -19,10 +19,12 @@
 //! ```
 
 use super::judge::{Answer, Wanted};
+use super::pool::Sent;
 use super::{Ask, AskError, NodeAnswer, Pool};
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use futures_util::future::{Either, join_all};
+use parking_lot::Mutex;
 use rpcgate_core::call::{Before, Calls, Payload, Settled, State};
 use rpcgate_core::chain::{ChainName, Flags};
 use rpcgate_core::envelope::WireId;
@@ -31,13 +33,14 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Reply, Source};
 use rpcgate_core::room::Held;
 use rpcgate_core::seam::Later;
-use rpcgate_core::tally::Tally;
+use rpcgate_core::tally::{Entries, Tally};
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tower_service::Service;
 
 /// The node pools of all chains.
@@ -162,17 +165,19 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
     }
     let path = tally.chain.adapter().rpc_path();
     let mut loads = loads(pool, tally);
-    for place in loads.iter().flat_map(|load| &load.places) {
-        tally.entries[*place].state = State::Sent;
-    }
     match loads.pop() {
         // One request, the rule, needs no list of futures.
         Some(load) if loads.is_empty() => {
             let (mut room, wanted) = (tally.room.sibling(), load.wanted(tally));
-            let ask = ask(load.body, load.broadcast, load.held, limits).posted_to(path);
-            let answer = ask_judged(pool, ask, wanted, &mut room).await;
+            let Load { places, body, broadcast, alone, held } = load;
+            let ask = ask(body, broadcast, held, limits).posted_to(path);
+            let (until, entries) = (tally.deadline, &mut tally.entries);
+            let answer = {
+                let mut told = |is_sent| note_sent(entries, &places, is_sent);
+                ask_judged(pool, ask, (wanted, until), &mut room, &mut told).await
+            };
             tally.room.absorb(room);
-            settle(tally, &load.places, load.alone, answer);
+            settle(tally, &places, alone, answer);
         }
         Some(last) => {
             loads.push(last);
@@ -186,17 +191,32 @@ async fn forward_all(pool: &Pool, tally: &mut Tally, loads: SmallVec<[Load; 1]>,
     let path = tally.chain.adapter().rpc_path();
     let room = tally.room.sibling();
     let wanted: SmallVec<[Wanted; 8]> = loads.iter().map(|load| load.wanted(tally)).collect();
+    let until = tally.deadline;
+    let entries = Mutex::new(&mut tally.entries);
     let answers = loads.into_iter().zip(wanted).map(|(load, wanted)| {
-        let mut room = room.sibling();
+        let (mut room, entries) = (room.sibling(), &entries);
         async move {
             let Load { places, body, broadcast, alone, held } = load;
             let ask = ask(body, broadcast, held, limits).posted_to(path);
-            (places, alone, ask_judged(pool, ask, wanted, &mut room).await, room)
+            let answer = {
+                let mut told = |is_sent| note_sent(&mut entries.lock(), &places, is_sent);
+                ask_judged(pool, ask, (wanted, until), &mut room, &mut told).await
+            };
+            (places, alone, answer, room)
         }
     });
     for (places, alone, answer, room) in join_all(answers).await {
         tally.room.absorb(room);
         settle(tally, &places, alone, answer);
+    }
+}
+
+/// Notes of calls whether a byte of them may have reached a node: whose client leaves then has had them made.
+fn note_sent(entries: &mut Entries, places: &[usize], is_sent: bool) {
+    for place in places {
+        if let Some(entry) = entries.get_mut(*place) {
+            entry.state = if is_sent { State::Sent } else { State::Open };
+        }
     }
 }
 
@@ -328,21 +348,34 @@ impl Nothing {
 }
 
 /// Asks a node, and once another one when what came is no answer and the call may be repeated.
-async fn ask_judged(pool: &Pool, ask: Ask, wanted: Wanted, room: &mut Held) -> Result<Answer, Nothing> {
+async fn ask_judged(
+    pool: &Pool,
+    ask: Ask,
+    (wanted, until): (Wanted, Option<Duration>),
+    room: &mut Held,
+    told: &mut Sent<'_>,
+) -> Result<Answer, Nothing> {
     let held = ask.collect >= ask.largest;
-    asked(pool, ask, room, |answer| Answer::judge(answer, wanted, held)).await
+    asked(pool, ask, until, room, told, |answer| Answer::judge(answer, wanted, held)).await
 }
 
-/// The same for answers that `judge` knows how to read.
+/// The same for answers that `judge` knows how to read. All of it takes no longer than a call may, or `until` that moment
+/// where it comes sooner; `told` hears whether a byte may have reached a node.
 pub(super) async fn asked<T>(
     pool: &Pool,
     mut ask: Ask,
+    until: Option<Duration>,
     room: &mut Held,
+    told: &mut Sent<'_>,
     judge: impl Fn(NodeAnswer) -> Result<T, Fault>,
 ) -> Result<T, Nothing> {
+    pool.earn();
+    let mut now = pool.elapsed();
+    let until = until.unwrap_or(Duration::MAX).min(now.saturating_add(pool.timeout()));
     let mut first: Option<Fault> = None;
     loop {
-        let answer = match pool.ask(&ask, room).await {
+        let mut hears = |is_sent| told(is_sent || first.is_some());
+        let answer = match pool.ask_within(&ask, room, until.saturating_sub(now), &mut hears).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(chain = %pool.chain(), %error, "no answer from a node");
@@ -363,11 +396,14 @@ pub(super) async fn asked<T>(
                 pool.blame(node, fault, stay);
                 tracing::debug!(chain = %pool.chain(), %fault, "a node's answer is no answer");
                 let others = pool.nodes().len() > 1;
-                if first.is_some() || ask.broadcast || !others || !fault.may_retry(true) {
+                let may_repeat = first.is_none() && !ask.broadcast && others && fault.may_retry(true);
+                // A node that answers badly under load is not met with twice the load either.
+                if !may_repeat || !pool.may_repeat() {
                     return Err(Nothing::Fault(first.unwrap_or(fault)));
                 }
                 first = Some(fault);
                 ask.avoid = Some(node);
+                now = pool.elapsed();
             }
         }
     }

@@ -57,7 +57,7 @@ impl Desk {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let chain = Arc::new(Chain::deployed(rpcgate_chains::eth::adapter()));
         let config = NodeConfig::new(node.url().parse().unwrap());
-        let pool = Pool::new(chain.name(), vec![config], PoolLimits::default(), clock.clone());
+        let pool = Pool::new(chain.facts(), vec![config], PoolLimits::default(), clock.clone());
         let plan = Plan::of(Tier::Enterprise);
         let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), plan);
         let directory = MemoryDirectory::new([(KeyHash::of(KEY), Arc::new(caller))]);

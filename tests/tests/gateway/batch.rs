@@ -195,7 +195,7 @@ async fn blanks_around_items_are_nobodys_business() {
 async fn an_answer_that_many_items_share_is_joined_as_often_as_there_is_room_for_it() {
     for (setup, refused) in [
         (Setup::new().set("gateway", "reply_max = \"1MiB\""), 97),
-        (Setup::new().set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"1MiB\""), 97),
+        (Setup::new().set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"1400KiB\""), 97),
     ] {
         let node = Node::evm().await;
         let gateway = setup.node("eth", &node.url()).start().await;

@@ -377,9 +377,11 @@ async fn a_long_answer_that_breaks_off_is_never_a_clean_one_and_never_charged() 
 
 #[tokio::test]
 async fn a_client_that_leaves_while_an_answer_streams_pays_for_it() {
-    let (_node, proxy, gateway) = streaming().await;
+    let (node, proxy, gateway) = streaming().await;
     proxy.set(Mode::Slow { bytes: 20_000, every: std::time::Duration::from_millis(20) });
-    drop(ask(&gateway).await);
+    let asking = ask(&gateway).await;
+    node.got(1).await;
+    drop(asking);
     until("it is recorded", || !gateway.records().is_empty()).await;
     assert_eq!(gateway.charged(), 10);
 }

@@ -6,8 +6,7 @@ use parking_lot::Mutex;
 use rpcgate_core::adapter::Settled as Permanence;
 use rpcgate_core::cache_rule::{CacheRule, Keep};
 use rpcgate_core::call::{Cached, Calls, Settled, State};
-use rpcgate_core::clock::Time;
-use rpcgate_core::fault::Fault;
+use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::seam::reply_store::ReplySought;
 use rpcgate_core::tally::Tally;
@@ -17,6 +16,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tower_service::Service;
 
 type Going = Pin<Box<dyn Future<Output = Result<Calls<Settled>, Infallible>> + Send>>;
@@ -86,8 +86,12 @@ where
 {
     async fn go(self, leading: Arc<Leading>) -> Result<Calls<Settled>, Infallible> {
         let Travel { shelf, mut inner, mut calls, mut plan } = self;
+        let mut deadline = None;
         loop {
             let follows = std::mem::take(&mut plan.follows);
+            if !follows.is_empty() && deadline.is_none() {
+                deadline = Some(shelf.clock.elapsed() + calls.tally().chain.timeout());
+            }
             *leading.lock() = plan;
             let mut settled = inner.call(calls).await?;
             // Everybody else's calls are answered before this set waits for anybody.
@@ -106,7 +110,9 @@ where
             );
             let mut lost = false;
             for (place, follow) in &follows {
-                let state = match follow.landing().await {
+                let left = deadline.unwrap_or_default().saturating_sub(shelf.clock.elapsed());
+                let landing = tokio::time::timeout(left, follow.landing()).await;
+                let state = match landing.unwrap_or(Landing::Failed(Fault::unsent(Cause::Timeout))) {
                     Landing::Answered(form) => State::Answered(Reply { form, from: Source::Shared }),
                     // What was sent was the leader's.
                     Landing::Failed(fault) => State::Failed(Fault { sent: false, ..fault }),
@@ -125,18 +131,21 @@ where
             }
             // Those whose leader was lost look again: one of all that lost it will lead next.
             let mut again = Calls::new(settled.into_tally());
+            again.tally_mut().deadline = deadline;
             plan = shelf.split(again.tally_mut());
             calls = again.at();
         }
     }
 }
 
-/// What followers get: what the leader got, unless that may be due to the leader's neighbours in a batch. Then each is
-/// on its own again, or anybody could fail another's calls by the company he sends them in.
+/// What followers get: what the leader got, failures too. Only where a node gave one answer to all calls of an array, or
+/// one that is too large for them together, which says nothing of any of them, each is on its own again.
 fn landing(tally: &Tally, place: usize) -> Landing {
     match state(tally, place) {
         Some(State::Answered(reply)) if reply.from == Source::NodeForAll => Landing::Lost,
-        Some(State::Failed(_) | State::Refused(_)) if tally.entries.len() > 1 => Landing::Lost,
+        Some(State::Failed(fault)) if fault.cause == Cause::Oversize && tally.entries.len() > 1 => {
+            Landing::Lost
+        }
         Some(State::Answered(reply)) => Landing::Answered(reply.form.shared()),
         Some(State::Failed(fault)) => Landing::Failed(*fault),
         Some(State::Refused(refusal)) => Landing::Refused(*refusal),
@@ -150,7 +159,7 @@ fn state(tally: &Tally, place: usize) -> Option<&State> {
 
 /// Keeps what `form` holds as long as its adapter allows. `now` is asked for once for all of a set's results; `hash` is of
 /// what was sought.
-fn keep(shelf: &Shelf, tally: &Tally, place: usize, hash: u64, form: &Form, now: &mut Option<Time>) {
+fn keep(shelf: &Shelf, tally: &Tally, place: usize, hash: u64, form: &Form, now: &mut Option<Duration>) {
     let Some(entry) = tally.entries.get(place) else { return };
     let Some(result) = form.content().filter(|_| !form.is_error()) else { return };
     let rule: CacheRule = entry.call.rule.cache;
@@ -163,7 +172,7 @@ fn keep(shelf: &Shelf, tally: &Tally, place: usize, hash: u64, form: &Form, now:
     let expires_at = match keep {
         Keep::No => return,
         Keep::Forever => None,
-        Keep::For(time) => Some(now.get_or_insert_with(|| shelf.clock.now()).plus(time)),
+        Keep::For(time) => Some(*now.get_or_insert_with(|| shelf.clock.elapsed()) + time),
     };
     if let Some(kept) = form.kept() {
         let sought = ReplySought::again(hash, tally.chain.name(), view.sent, view.params);

@@ -4,8 +4,8 @@
 //! Stands behind the quota, because cached answers are metered like any other, and before the nodes. A set is split
 //! into what is stored, what this set fetches (it *leads*) and what another set, or an earlier entry of this one, is
 //! already fetching (it *follows*). All leads of a set are on their way before it waits for anybody else's, so two
-//! sets never wait for each other. A follower gets what its leader got, failures too. When a client leaves while
-//! others follow its call, the call goes on without it.
+//! sets never wait for each other. A follower gets what its leader got, failures too, and waits no longer than a call of
+//! its own might take. When a client leaves while others follow its call, the call goes on without it.
 //!
 //! What may be kept, and how long, is the adapter's word about each answer; errors and answers about things not known
 //! yet are never kept. Nothing of a caller is in a key or in what is kept. It refuses nothing.
@@ -13,15 +13,15 @@
 //! ```
 //! use bytes::Bytes;
 //! use rpcgate_core::chain::ChainName;
-//! use rpcgate_core::clock::Time;
 //! use rpcgate_core::seam::reply_store::{ReplySought, ReplyStore};
 //! use rpcgate_layers::call::cache::BoundedReplies;
+//! use std::time::Duration;
 //!
 //! let store = BoundedReplies::new(1 << 20);
 //! let sought = ReplySought::new(ChainName::new("toy"), b"toy_read", b"[1]");
-//! store.put(&sought, &Bytes::from_static(b"\"0x1\""), Some(Time::from_secs(2)));
-//! assert_eq!(store.get(&sought, Time::from_secs(1)).as_deref(), Some(&b"\"0x1\""[..]));
-//! assert_eq!(store.get(&sought, Time::from_secs(2)), None);
+//! store.put(&sought, &Bytes::from_static(b"\"0x1\""), Some(Duration::from_secs(2)));
+//! assert_eq!(store.get(&sought, Duration::from_secs(1)).as_deref(), Some(&b"\"0x1\""[..]));
+//! assert_eq!(store.get(&sought, Duration::from_secs(2)), None);
 //! ```
 
 mod flight;
@@ -36,7 +36,7 @@ use futures_util::future::Either;
 use journey::{Journey, Travel};
 use rpcgate_core::call::{Before, Cached, CallView, Calls, Settled, State};
 use rpcgate_core::chain::Flags;
-use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::clock::Clock;
 use rpcgate_core::reply::{Form, Reply, Rest, Source};
 use rpcgate_core::seam::reply_store::{ReplySought, ReplyStore};
 use rpcgate_core::tally::Tally;
@@ -44,6 +44,7 @@ use smallvec::SmallVec;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -129,7 +130,7 @@ impl Plan {
 
 impl Shelf {
     /// What is kept for this call.
-    fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Time) -> Option<Form> {
+    fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Duration) -> Option<Form> {
         let kept = self.replies.get(sought, now)?;
         if call.is_rest {
             Rest::restored(kept).map(|rest| Form::Rest(Box::new(rest)))
@@ -142,6 +143,8 @@ impl Shelf {
     /// nothing to do with the cache.
     fn split(self: &Arc<Self>, tally: &mut Tally) -> Plan {
         let mut plan = Plan::default();
+        // The moment of the look, not of the request's arrival: its body may have come long after.
+        let mut now = None;
         let (chain, all) = (tally.chain.name(), tally.entries.len());
         for (place, entry) in tally.entries.iter_mut().enumerate() {
             let rule = entry.call.rule;
@@ -155,7 +158,8 @@ impl Shelf {
             let view = entry.call.view(&tally.body, chain);
             let sought = ReplySought::new(chain, view.sent, view.params);
             let landed = self.flights.landed(&sought);
-            if let Some(form) = self.look(&sought, view, tally.arrival) {
+            let now = *now.get_or_insert_with(|| self.clock.elapsed());
+            if let Some(form) = self.look(&sought, view, now) {
                 entry.state = State::Answered(Reply { form, from: Source::Stored });
                 continue;
             }
@@ -164,7 +168,7 @@ impl Shelf {
                     let is_later = lead.is_later_than(landed);
                     plan.leads.push(&self.flights, place, lead, all - place - 1);
                     // Its flight may have landed between our look at the store and here.
-                    if is_later && let Some(form) = self.look(&sought, view, tally.arrival) {
+                    if is_later && let Some(form) = self.look(&sought, view, now) {
                         entry.state = State::Answered(Reply { form: form.clone(), from: Source::Shared });
                         plan.leads.land_last(flight::Landing::Answered(form));
                     }

@@ -1,12 +1,12 @@
 //! The store of one process: quick_cache bounds it in bytes and chooses what to evict; whether an answer's time is over is
-//! decided here, by the clock that everything else goes by.
+//! decided here, by the monotonic clock: a step of the time of day makes no answer older or younger.
 
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
-use rpcgate_core::clock::Time;
 use rpcgate_core::seam::reply_store::{ReplyHash, ReplyKey, ReplySought, ReplyStore};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// Raw results in memory.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct BoundedReplies {
 #[derive(Clone, Debug)]
 struct Kept {
     result: Bytes,
-    expires_at: Option<Time>,
+    expires_at: Option<Duration>,
 }
 
 /// How often something was looked for in a store.
@@ -94,7 +94,7 @@ impl BoundedReplies {
         Looks { hits: sum(|counts| &counts.hits), misses: sum(|counts| &counts.misses) }
     }
 
-    fn find(&self, sought: &ReplySought<'_>, now: Time) -> Option<Bytes> {
+    fn find(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes> {
         let kept = self.kept.as_ref()?.get(sought)?;
         kept.expires_at.is_none_or(|end| now < end).then_some(kept.result)
     }
@@ -111,7 +111,7 @@ impl BoundedReplies {
 }
 
 impl ReplyStore for BoundedReplies {
-    fn get(&self, sought: &ReplySought<'_>, now: Time) -> Option<Bytes> {
+    fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes> {
         let found = self.find(sought, now);
         // A thread that ends may have lost its place.
         let counts = &self.looks[PLACE.try_with(|place| *place).unwrap_or_default()];
@@ -119,7 +119,7 @@ impl ReplyStore for BoundedReplies {
         found
     }
 
-    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Time>) {
+    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>) {
         let size = sought.key_len() + result.len();
         if let Some(kept) = self.kept.as_ref().filter(|_| size <= self.largest) {
             // A copy, so that a small result does not hold the buffer it came in.
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn a_flood_of_other_keys_does_not_wash_out_a_hot_one() {
         let store = BoundedReplies::new(1 << 20);
-        let now = Time::from_secs(1);
+        let now = Duration::from_secs(1);
         let key = |n: u32| ReplyKey::new(ChainName::new("toy"), b"toy_read", n.to_string().as_bytes());
         let hot = ReplyKey::new(ChainName::new("toy"), b"toy_id", b"");
         let result = Bytes::from(vec![b'1'; 500]);

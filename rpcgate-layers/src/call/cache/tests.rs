@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled as Permanence};
 use rpcgate_core::call::{Cached, CallView, Calls, Settled, State};
 use rpcgate_core::chain::{Chain, ChainName, Changes, Facts, Head, Method};
+use rpcgate_core::clock::Time;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source, Whole};
@@ -501,14 +502,13 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again(
 }
 
 #[tokio::test]
-async fn what_befalls_a_batch_is_not_passed_on_to_those_who_follow_one_of_its_calls() {
+async fn what_says_nothing_of_a_single_call_of_a_batch_is_not_passed_on_to_those_who_follow_it() {
     let for_all = || {
         let form = Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK);
         State::Answered(Reply { form, from: Source::NodeForAll })
     };
-    let failed = || State::Failed(Fault::sent(Cause::Timeout));
-    let refused = || State::Refused(Refusal::Overloaded);
-    let ends: [Ending; 3] = [for_all, failed, refused];
+    let too_large = || State::Failed(Fault::sent(Cause::Oversize));
+    let ends: [Ending; 2] = [for_all, too_large];
     for end in ends {
         let site = Site::held(Desk::new());
         let first = site.under_way(many(&[read(1), one("2", "toy_scan", "[]")]));
@@ -527,6 +527,74 @@ async fn what_befalls_a_batch_is_not_passed_on_to_those_who_follow_one_of_its_ca
         assert_eq!(site.node.calls(), 3, "one of the five asked again for all");
         assert!(site.flights().is_empty());
     }
+}
+
+#[tokio::test]
+async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_whoever_follows_it() {
+    let failed = || State::Failed(Fault::sent(Cause::Timeout));
+    let refused = || State::Refused(Refusal::Overloaded);
+    let ends: [Ending; 2] = [failed, refused];
+    for end in ends {
+        let site = Site::held(Desk::new());
+        let batch = || many(&[read(1), one("2", "toy_block", "[1]")]);
+        let first = site.under_way(batch());
+        let batches: Vec<_> = (0..100).map(|_| site.under_way(batch())).collect();
+        let alone = site.under_way(read(3));
+        site.node.says(move |_| end());
+        site.node.release(1);
+        let Ok(calls) = first.await;
+        assert!(told(calls).0.contains("error"));
+        for Ok(calls) in join_all(batches).await {
+            assert_eq!(told(calls).0.matches("error").count(), 2);
+        }
+        let Ok(calls) = alone.await;
+        assert!(told(calls).0.contains("error"));
+        assert_eq!(site.node.calls(), 2, "nobody asked again");
+        assert!(site.flights().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_follows_waits_no_longer_than_a_call_may_take() {
+    let site = Site::held(Desk::new());
+    let _first = site.under_way(many(&[read(1), one("2", "toy_block", "[1]")]));
+    let began = tokio::time::Instant::now();
+    let clock = site.desk.clock.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            clock.advance(Duration::from_millis(100));
+        }
+    });
+    let followers = [site.under_way(read(3)), site.under_way(many(&[read(4), one("5", "toy_block", "[1]")]))];
+    for Ok(calls) in join_all(followers).await {
+        assert!(told(calls).0.contains("backend request failed"));
+    }
+    assert_eq!(began.elapsed().as_secs(), site.desk.chain.timeout().as_secs());
+    assert_eq!(site.node.calls(), 2);
+}
+
+#[tokio::test]
+async fn a_step_of_the_time_of_day_makes_no_answer_older_or_younger() {
+    let site = Site::open();
+    let now = site.desk.now();
+    assert!(!site.send(read(1)).await.1);
+    site.desk.clock.set(now.plus(Duration::from_secs(3_600)));
+    assert!(site.send(read(2)).await.1);
+    site.desk.clock.set(Time::from_secs(now.secs() - 3_600));
+    assert!(site.send(read(3)).await.1);
+    site.desk.clock.advance(Duration::from_secs(2));
+    assert!(!site.send(read(4)).await.1, "two seconds are over all the same");
+}
+
+#[tokio::test]
+async fn a_request_that_came_long_ago_gets_no_answer_whose_time_is_over() {
+    let site = Site::open();
+    let late = site.desk.calls(read(1).leak().as_bytes());
+    assert!(!site.send(read(2)).await.1);
+    site.desk.clock.advance(Duration::from_secs(2));
+    let Ok(calls) = site.cache.clone().call(late).await;
+    assert!(!told(calls).1);
 }
 
 /// Lets tasks run that were started meanwhile.

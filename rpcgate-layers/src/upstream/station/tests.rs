@@ -18,6 +18,7 @@ use proptest::prelude::*;
 use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled as Permanence};
 use rpcgate_core::call::{CallView, Calls, Settled, State};
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Method};
+use rpcgate_core::clock::Clock;
 use rpcgate_core::envelope::{Limits, Parsed, parse};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
@@ -743,6 +744,99 @@ async fn a_client_that_leaves_is_charged_for_what_was_sent_and_holds_no_room() {
         [(75, 499, Outcome::Abandoned), (0, 400, Outcome::Refused), (5, 499, Outcome::Abandoned)]
     );
     site.pool.until(|_| node.seen().last().is_some_and(|last| last == "gone")).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_there_is_a_connection_is_not_charged() {
+    // It accepts and says nothing, so the handshake never ends.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://127.0.0.1:{}", listener.local_addr().unwrap().port());
+    for body in [
+        r#"{"id":1,"method":"toy_scan"}"#,
+        r#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"toy_send"},{"id":3,"method":"toy_read"}]"#,
+    ] {
+        let limits = PoolLimits { connect: Duration::from_secs(20), ..PoolLimits::default() };
+        let site = Site::of(Desk::new(), script::Desk::with(std::slice::from_ref(&url), limits));
+        let mut upstream = site.upstream.clone();
+        let mut going = upstream.call(site.desk.calls(body.as_bytes()));
+        for _ in 0..20 {
+            assert!((&mut going).now_or_never().is_none());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        drop(going);
+        assert!(site.lines().iter().all(|line| *line == (0, 499, Outcome::Abandoned)), "{:?}", site.lines());
+    }
+}
+
+#[tokio::test]
+async fn retries_after_bad_answers_end_with_their_reserve_too() {
+    for head in
+        ["HTTP/1.1 502 Bad\r\ncontent-length: 2\r\n\r\noh", "HTTP/1.1 429 No\r\ncontent-length: 0\r\n\r\n"]
+    {
+        let (one, two) = (Script::always(head.to_owned()).await, Script::always(head.to_owned()).await);
+        let site = Site::new(&[&one, &two]);
+        for _ in 0..200 {
+            site.settle(READ).await;
+        }
+        assert_eq!(
+            one.seen().len() + two.seen().len(),
+            200 + 30 + 20,
+            "thirty in reserve, and one for ten calls"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_has_one_deadline_over_all_its_tries() {
+    let late = Script::serve(|_, mut wire: Wire| async move {
+        while wire.request().await.is_some() {
+            wire.note("asked");
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            wire.write("HTTP/1.1 502 Bad\r\ncontent-length: 2\r\n\r\noh").await;
+        }
+    });
+    let (one, two) = (late.await, silent().await);
+    let limits = PoolLimits::default();
+    let pool = script::Desk::with(&[one.url(), two.url()], limits);
+    let site = Site::of(Desk::new(), pool);
+    // Whichever comes first: the one that is late is left for the other, with what is left of the time.
+    for _ in 0..2 {
+        let began = tokio::time::Instant::now();
+        let clock = site.pool.clock.clone();
+        let ticking = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                clock.advance(Duration::from_millis(100));
+            }
+        });
+        site.settle(READ).await;
+        ticking.abort();
+        let took = began.elapsed();
+        assert!(took <= limits.timeout + Duration::from_millis(100), "{took:?}");
+    }
+}
+
+/// A node that takes requests and never answers.
+async fn silent() -> Script {
+    Script::serve(|_, mut wire: Wire| async move {
+        wire.request().await;
+        wire.closed().await;
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_call_that_has_waited_for_another_has_what_is_left_of_its_time() {
+    let node = Script::always(answer(GOOD)).await;
+    let site = Site::new(&[&node]);
+    let mut calls = site.desk.calls(READ.as_bytes());
+    calls.tally_mut().deadline = Some(site.pool.clock.elapsed());
+    let Ok(calls) = site.upstream.clone().call(calls).await;
+    assert!(matches!(
+        calls.tally().entries[0].state,
+        State::Failed(Fault { cause: Cause::Timeout, sent: false })
+    ));
+    assert!(node.seen().is_empty());
 }
 
 /// One item of a batch, and what is answered to it: nothing to a notification.
