@@ -4,6 +4,8 @@
 //! file that mail programs open. What is handed over twice is sent twice, and nothing is tried again: that is for who
 //! sends.
 
+mod texts;
+
 use lettre::message::header::{ContentTransferEncoding, ContentType, MessageId};
 use lettre::message::{Body, Mailbox};
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};
@@ -109,61 +111,6 @@ impl fmt::Debug for Mail {
     /// Without the text: it may hold a token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mail").field("to", &self.to).field("subject", &self.subject).finish_non_exhaustive()
-    }
-}
-
-impl Mail {
-    /// The mail that lets a new user confirm the address: it carries a link to `{dash_url}/confirm` with `token`, good
-    /// for `life`. Nothing that the user typed stands in it, so nobody can use us to write to others.
-    pub fn confirmation(to: Address, dash_url: &str, token: &str, life: Duration) -> Self {
-        let dash_url = dash_url.trim_end_matches('/');
-        let hours = life.as_secs().div_ceil(3_600);
-        let within = if hours == 1 { "1 hour".to_owned() } else { format!("{hours} hours") };
-        let text = format!(
-            "Welcome to rpcgate.\n\n\
-             Please confirm that this e-mail address is yours. Open this link within {within}:\n\n\
-             {dash_url}/confirm?token={token}\n\n\
-             Until then no API key can be created.\n\n\
-             If you have not registered, you need not do anything: without the link nobody can use the account.\n"
-        );
-        Mail { to, subject: "Confirm your e-mail address".into(), text }
-    }
-
-    /// The mail for somebody who registers with an address that has an account: the answer to the request must not
-    /// tell.
-    pub fn registered_already(to: Address, dash_url: &str) -> Self {
-        let dash_url = dash_url.trim_end_matches('/');
-        let text = format!(
-            "Somebody has tried to register with rpcgate under this e-mail address. You have an account already; \
-             nothing was changed.\n\n\
-             If that was you, log in here:\n\n\
-             {dash_url}/login\n\n\
-             If it was not, you need not do anything.\n"
-        );
-        Mail { to, subject: "You have an account already".into(), text }
-    }
-
-    /// The mail that invites somebody to join the organisation of `host` as `role`, by a `link` that is good for `life`.
-    /// Of what others typed only `host` stands in it, an address that was confirmed.
-    pub fn invitation(to: Address, host: &Address, role: &str, link: &str, life: Duration) -> Self {
-        let days = life.as_secs().div_ceil(86_400);
-        let text = format!(
-            "{host} invites you to join an organisation at rpcgate, in the role \"{role}\".\n\n\
-             To join, open this link within {days} days and choose a password:\n\n\
-             {link}\n\n\
-             If you do not know {host}, you need not do anything.\n"
-        );
-        Mail { to, subject: "You are invited to rpcgate".into(), text }
-    }
-
-    /// The mail for somebody who is invited and has an account already: whoever invites must not learn of it.
-    pub fn invited_in_vain(to: Address, host: &Address) -> Self {
-        let text = format!(
-            "{host} invites you to join an organisation at rpcgate. But this e-mail address belongs to an account \
-             already, and an account cannot join a second organisation. Nothing was changed.\n\n\
-             If you want to join, ask {host} to invite another address of yours.\n"
-        );
-        Mail { to, subject: "You are invited to rpcgate".into(), text }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::access::Door;
 use crate::action::invitations::MAIL_PATH;
+use crate::action::resets::RESET_PATH;
 use crate::api::{
-    accounts, audit, chains, health, invitations, keys, limit_requests, me, members, notifications, operator,
-    plans, projects, quotas, roles, sessions, tenants, usage,
+    accounts, audit, chains, emails, health, invitations, keys, limit_requests, me, members, notifications,
+    operator, plans, projects, quotas, resets, roles, sessions, tenants, usage,
 };
 use crate::error::ActionError;
 use crate::extract::LARGEST_BODY;
@@ -34,6 +35,8 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
         .routes(door.anyone(routes!(accounts::challenge)))
         .routes(door.anyone(routes!(accounts::register)))
         .routes(door.anyone(routes!(accounts::confirm)))
+        .routes(door.anyone(routes!(resets::forgot)))
+        .routes(door.anyone(routes!(resets::reset)))
         .routes(door.anyone(routes!(invitations::accept)))
         .routes(door.anyone(routes!(sessions::login)))
         .routes(door.anyone(routes!(sessions::refresh)))
@@ -43,6 +46,7 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
         .routes(door.user(routes!(sessions::end)))
         .routes(door.user(routes!(me::get, me::put)))
         .routes(door.user(routes!(me::change_password)))
+        .routes(door.user(routes!(emails::change)))
         .routes(door.user(routes!(accounts::confirm_again)))
         .routes(door.user(routes!(audit::list)))
         // tenant
@@ -94,12 +98,15 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
 
 /// The pages for people.
 fn pages(house: &Arc<House>) -> Router<Arc<House>> {
-    use page::{accounts, home, invitations, notifications, sessions};
+    use page::{accounts, emails, home, invitations, notifications, resets, sessions};
     let pages = Router::new()
         .route("/", get(home::show))
         .route("/register", get(accounts::application).post(accounts::register))
         .route("/confirm", get(accounts::link).post(accounts::confirm))
         .route("/confirm-again", post(accounts::confirm_again))
+        .route("/forgot", get(resets::form).post(resets::forgot))
+        .route(RESET_PATH, get(resets::link).post(resets::reset))
+        .route("/email", get(emails::form).post(emails::change))
         .route(MAIL_PATH, get(invitations::link).post(invitations::accept))
         .route("/read-notification", post(notifications::read))
         .route("/login", get(sessions::form).post(sessions::login))

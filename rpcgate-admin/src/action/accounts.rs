@@ -5,7 +5,7 @@
 
 use super::mails::send;
 use super::sessions::expect_few;
-use super::{audit, text};
+use super::{audit, emails, text};
 use crate::access::Session;
 use crate::error::ActionError;
 use crate::extract::Client;
@@ -168,19 +168,42 @@ pub async fn confirm_again(
     send(house, &confirmation(house, email, &token), now).await
 }
 
-/// Confirms the address that `token` was sent to. A `password` is the account's from then on, and nobody stays logged in:
-/// whoever reads the mails may not be the one that registered.
+/// Whether whoever opens the link with `token` must choose a password: all but those who are logged in to the very account,
+/// for whoever reads the mails may not be the one that registered.
+///
+/// # Errors
+/// [`ActionError::Away`].
+pub async fn wants_password(
+    house: &House,
+    token: &str,
+    session: Option<&Session>,
+) -> Result<bool, ActionError> {
+    let Some(hash) = OpaqueHash::of(Kind::Confirmation, token) else { return Ok(false) };
+    let Some(session) = session else { return Ok(true) };
+    let owner = house.store.confirmation(&Digest(hash.0), house.now()).await?;
+    Ok(owner.is_some_and(|owner| owner != session.user.id))
+}
+
+/// Confirms the address that `token` was sent to: that of a new account, or another one of an account. With a `password`,
+/// which is for new accounts, that is the account's from then on, and nobody stays logged in: whoever reads the mails may
+/// not be the one that registered.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for a token that is none, or not any more, or for a password that is too weak;
 /// [`ActionError::TooMany`] after too many attempts with a password from one address, or while too many are hashed;
-/// [`ActionError::Away`].
+/// [`ActionError::Taken`] if somebody has the other address by now; [`ActionError::Away`].
 pub async fn confirm(
-    house: &House,
+    house: &Arc<House>,
     token: &str,
     password: Option<Typed>,
     client: &Client,
 ) -> Result<(), ActionError> {
+    if emails::is_change(token) {
+        return match password {
+            None => emails::take_effect(house, token, client).await,
+            Some(_) => Err(invalid("`password` is for the confirmation of a new account")),
+        };
+    }
     let hash = OpaqueHash::of(Kind::Confirmation, token).ok_or_else(|| invalid(BAD_TOKEN))?;
     let now = house.now();
     let password = match password {

@@ -8,6 +8,7 @@ use crate::extract::Client;
 use crate::house::House;
 use crate::identity::password::Typed;
 use crate::store::{Counted, User};
+use rpcgate_core::clock::Time;
 
 /// Gives whoever asks another name, a few times in a quarter of an hour: each is an entry of the audit. The name that
 /// there is already is no change.
@@ -31,8 +32,32 @@ pub async fn rename(
     Ok(User { name, ..User::clone(user) })
 }
 
-/// Gives whoever asks another password, and ends all other sessions at once. A wrong current password counts as one
-/// does at the log-in: a stolen token must not do for guessing.
+/// Checks the password of whoever is logged in: the hash that it fits. A wrong one counts as one does at the log-in: a
+/// stolen token must not do for guessing.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] if it is wrong, or after too many wrong ones; [`ActionError::TooMany`] while too many
+/// passwords are checked; [`ActionError::Away`].
+pub(super) async fn expect_password<'s>(
+    house: &House,
+    session: &'s Session,
+    typed: Typed,
+    client: &Client,
+    now: Time,
+) -> Result<&'s str, ActionError> {
+    let user = &session.user;
+    let ticket = attempt(house, Counted::Checks(&user.email), now).await?;
+    let stored = user.password.as_deref();
+    let is_right = verify(house, &ticket, typed, stored).await?;
+    if let Some(verified) = stored.filter(|_| is_right) {
+        return Ok(verified);
+    }
+    let entry = audit::entry(session, client, "password.wrong", user.id.to_string(), now);
+    house.store.note(&entry).await?;
+    Err(ActionError::Forbidden("the current password is wrong"))
+}
+
+/// Gives whoever asks another password, and ends all other sessions at once.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] says what is wrong with the new password; [`ActionError::Forbidden`] if the current one is
@@ -48,14 +73,7 @@ pub async fn change_password(
     let new = new.choose().map_err(|error| ActionError::Invalid(error.to_string()))?;
     let now = house.now();
     let user = &session.user;
-    let ticket = attempt(house, Counted::Checks(&user.email), now).await?;
-    let stored = user.password.as_deref();
-    let is_right = verify(house, &ticket, current, stored).await?;
-    let Some(verified) = stored.filter(|_| is_right) else {
-        let entry = audit::entry(session, client, "password.wrong", user.id.to_string(), now);
-        house.store.note(&entry).await?;
-        return Err(ActionError::Forbidden("the current password is wrong"));
-    };
+    let verified = expect_password(house, session, current, client, now).await?;
     let new = house.passwords.hash(new).await?;
     let entry = audit::entry(session, client, "password.changed", user.id.to_string(), now);
     if house.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {

@@ -128,4 +128,4 @@ pub async fn confirm_again(
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

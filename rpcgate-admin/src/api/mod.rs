@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod audit;
 pub mod chains;
+pub mod emails;
 pub mod health;
 pub mod invitations;
 pub mod keys;
@@ -16,6 +17,7 @@ pub mod operator;
 pub mod plans;
 pub mod projects;
 pub mod quotas;
+pub mod resets;
 pub mod roles;
 pub mod sessions;
 pub mod tenants;

@@ -1,5 +1,5 @@
-//! Secrets that stand for a row in the database: refresh tokens, and the tokens in mails, which confirm an address or
-//! invite somebody.
+//! Secrets that stand for a row in the database: refresh tokens, and the tokens in mails, which confirm an address, set a
+//! password, change an address or invite somebody.
 //!
 //! Such a token is a prefix that names its kind and 32 random bytes in base64url. It says nothing; what it is good for
 //! is stored under its SHA-256, so that a stolen copy of the database is of no use.
@@ -25,6 +25,10 @@ pub enum Kind {
     Confirmation,
     /// It lets the reader of a mail join a tenant.
     Invitation,
+    /// It lets the reader of a mail set a password.
+    Reset,
+    /// It gives an account the address whose mails are read.
+    EmailChange,
 }
 
 impl Kind {
@@ -34,6 +38,8 @@ impl Kind {
             Kind::Refresh => "rpcgr_",
             Kind::Confirmation => "rpcgc_",
             Kind::Invitation => "rpcgi_",
+            Kind::Reset => "rpcgp_",
+            Kind::EmailChange => "rpcge_",
         }
     }
 }
@@ -116,9 +122,13 @@ mod tests {
 
     #[test]
     fn tokens_differ_and_name_their_kind() {
-        for (kind, prefix) in
-            [(Kind::Refresh, "rpcgr_"), (Kind::Confirmation, "rpcgc_"), (Kind::Invitation, "rpcgi_")]
-        {
+        for (kind, prefix) in [
+            (Kind::Refresh, "rpcgr_"),
+            (Kind::Confirmation, "rpcgc_"),
+            (Kind::Invitation, "rpcgi_"),
+            (Kind::Reset, "rpcgp_"),
+            (Kind::EmailChange, "rpcge_"),
+        ] {
             let (a, b) = (Opaque::make(kind).unwrap(), Opaque::make(kind).unwrap());
             assert!(a.expose().starts_with(prefix) && a.expose().len() == 49, "{}", a.expose());
             assert_ne!(a.expose(), b.expose());

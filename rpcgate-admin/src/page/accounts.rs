@@ -3,7 +3,7 @@
 use super::form::Form;
 use super::home;
 use super::view::{self, LOGIN, Notice, refused, shown};
-use super::visit::{IsKnown, Visitor};
+use super::visit::{IsKnown, Known, Visitor};
 use crate::action::accounts::{self, Application};
 use crate::error::ActionError;
 use crate::extract::{Asked, Client};
@@ -66,7 +66,9 @@ pub(crate) async fn register(
 #[derive(Template)]
 #[template(path = "confirm.html")]
 struct ConfirmPage {
+    problem: Option<String>,
     token: String,
+    wants_password: bool,
 }
 
 /// What came by mail.
@@ -76,10 +78,28 @@ pub(crate) struct Link {
     token: String,
 }
 
+/// What confirms an address.
+#[derive(Deserialize)]
+pub(crate) struct Confirmation {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    password: Option<Typed>,
+}
+
 /// Where the mail's link leads. It confirms nothing yet: programs that look for bad links in mails open them too.
-pub(crate) async fn link(asked: Result<Asked<Link>, ActionError>) -> Response {
-    match asked {
-        Ok(Asked(Link { token })) => shown(StatusCode::OK, &ConfirmPage { token }),
+pub(crate) async fn link(
+    State(house): State<Arc<House>>,
+    Known(session): Known,
+    asked: Result<Asked<Link>, ActionError>,
+) -> Response {
+    let page = async {
+        let Asked(Link { token }) = asked?;
+        let wants_password = accounts::wants_password(&house, &token, session.as_ref()).await?;
+        Ok(ConfirmPage { problem: None, token, wants_password })
+    };
+    match page.await {
+        Ok(page) => shown(StatusCode::OK, &page),
         Err(error) => view::refusal(error),
     }
 }
@@ -87,19 +107,27 @@ pub(crate) async fn link(asked: Result<Asked<Link>, ActionError>) -> Response {
 /// Confirms the address.
 pub(crate) async fn confirm(
     State(house): State<Arc<House>>,
-    IsKnown(is_known): IsKnown,
+    Known(session): Known,
     client: Client,
-    Form(Link { token }): Form<Link>,
+    Form(Confirmation { token, password }): Form<Confirmation>,
 ) -> Response {
-    let way = Some(if is_known { (view::HOME, "Go on") } else { (LOGIN, "Log in") });
+    let way = Some(if session.is_some() { (view::HOME, "Go on") } else { (LOGIN, "Log in") });
+    let mut lacks_password = false;
     let confirmed = async {
         house.limits.anonymous.admit(client.address)?;
-        accounts::confirm(&house, &token, None, &client).await
+        let wants_password = accounts::wants_password(&house, &token, session.as_ref()).await?;
+        let typed = password.unwrap_or_else(|| "".into());
+        lacks_password = wants_password && typed.clone().choose().is_err();
+        let password = wants_password.then_some(typed);
+        accounts::confirm(&house, &token, password, &client).await
     };
     match confirmed.await {
         Ok(()) => {
             let text = "Thank you. From now on you can create API keys.".into();
             shown(StatusCode::OK, &Notice { title: "Your address is confirmed", text, way, is_good: true })
+        }
+        Err(error) if lacks_password => {
+            refused(error, |problem| ConfirmPage { problem: Some(problem), token, wants_password: true })
         }
         Err(error) => refused(error, |mut text| {
             text.push_str(" If your address is not confirmed yet, log in to have another mail sent.");

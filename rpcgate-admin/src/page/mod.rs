@@ -6,11 +6,13 @@
 
 pub(crate) mod accounts;
 pub(crate) mod assets;
+pub(crate) mod emails;
 mod form;
 mod guard;
 pub(crate) mod home;
 pub(crate) mod invitations;
 pub(crate) mod notifications;
+pub(crate) mod resets;
 pub(crate) mod sessions;
 mod view;
 mod visit;

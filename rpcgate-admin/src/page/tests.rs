@@ -92,6 +92,7 @@ fn cookie(site: &Site, visitor: &Visitor) -> String {
 fn links(site: &Site) -> Vec<String> {
     let folder = &site.house.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "eml"));
     files.sort();
     let mails = files.iter().map(|file| std::fs::read_to_string(file).unwrap());
     let lines: Vec<_> = mails.flat_map(|mail| mail.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
@@ -121,7 +122,10 @@ async fn a_page_loads_nothing_but_our_own_files_and_stays_with_its_reader() {
         ("/", newcomer.as_str()),
         ("/login", ""),
         ("/register", ""),
+        ("/email", newcomer.as_str()),
         ("/confirm?token=x", ""),
+        ("/forgot", ""),
+        ("/reset?token=x", ""),
         ("/invitation?token=x", ""),
     ] {
         let page = get(&site, path, cookie).await;
@@ -175,7 +179,7 @@ async fn somebody_registers_confirms_and_logs_in_and_out() {
     let page = get(&site, link, "").await;
     assert!(page.text.contains(&format!("value=\"{}\"", token(link))), "{}", page.text);
     assert!(!confirmed(&site).await, "to open the link is not to confirm");
-    let page = post(&site, "/confirm", "", &[("token", token(link))]).await;
+    let page = post(&site, "/confirm", &cookie, &[("token", token(link))]).await;
     assert_eq!(page.status, StatusCode::OK);
     assert!(confirmed(&site).await);
     let home = get(&site, "/", &cookie).await;
@@ -189,6 +193,84 @@ async fn somebody_registers_confirms_and_logs_in_and_out() {
     assert_eq!(left.header(SET_COOKIE), "rpcgate=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
     assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
     assert_eq!(post(&site, "/logout", &cookie, &[]).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+}
+
+#[tokio::test]
+async fn whoever_opens_the_link_and_is_not_logged_in_chooses_the_password() {
+    let site = site().await;
+    let squatter = newcomer(&site).await;
+    let stranger = cookie(&site, &site.member(Role::Owner).await);
+    let [link] = &links(&site)[..] else { panic!("there must be one mail") };
+    let asks = "name=\"password\"";
+    assert!(!get(&site, link, &squatter).await.text.contains(asks), "who is logged in has given it");
+    for cookie in ["", &stranger] {
+        assert!(get(&site, link, cookie).await.text.contains(asks));
+        let page = post(&site, "/confirm", cookie, &[("token", token(link))]).await;
+        assert_eq!(page.status, StatusCode::BAD_REQUEST);
+        assert!(page.text.contains("at least 10 characters") && page.text.contains(asks), "{}", page.text);
+        assert!(!confirmed(&site).await);
+    }
+    let new = "the password of the reader";
+    let page = post(&site, "/confirm", "", &[("token", token(link)), ("password", new)]).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(confirmed(&site).await);
+    assert_eq!(get(&site, "/", &squatter).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    assert_eq!(login(&site).await.status, StatusCode::UNAUTHORIZED, "whoever registered is not the one");
+    let page = post(&site, "/login", "", &[("email", EMAIL), ("password", new)]).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"));
+}
+
+#[tokio::test]
+async fn a_forgotten_password_is_chosen_anew_by_mail() {
+    let site = site().await;
+    let cookie = newcomer(&site).await;
+    assert!(get(&site, "/login", "").await.text.contains("href=\"forgot\""));
+    let page = post(&site, "/forgot", "", &[("email", EMAIL)]).await;
+    assert_eq!(page.status, StatusCode::ACCEPTED);
+    let nobody = post(&site, "/forgot", "", &[("email", "nobody@example.com")]).await;
+    assert_eq!(nobody.text, page.text.replace(EMAIL, "nobody@example.com"));
+    crate::api::accounts::tests::mailed(&site, 2, "").await;
+    let links = links(&site);
+    let link = links.iter().find(|link| link.starts_with("/reset?")).unwrap();
+    assert!(get(&site, link, "").await.text.contains(&format!("value=\"{}\"", token(link))));
+    let weak = post(&site, "/reset", "", &[("token", token(link)), ("password", "short")]).await;
+    assert_eq!(weak.status, StatusCode::BAD_REQUEST);
+    assert!(weak.text.contains(token(link)) && weak.text.contains("at least 10 characters"), "{}", weak.text);
+    let new = "another horse, another staple";
+    let page = post(&site, "/reset", "", &[("token", token(link)), ("password", new)]).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let page = post(&site, "/login", "", &[("email", EMAIL), ("password", new)]).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"));
+}
+
+#[tokio::test]
+async fn an_address_is_changed_by_the_mail_to_the_new_one() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let cookie = cookie(&site, &owner);
+    assert!(get(&site, "/", &cookie).await.text.contains("href=\"email\""));
+    assert_eq!(get(&site, "/email", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let stored = site.house.passwords.hash(crate::identity::password::Password::new(PASSWORD).unwrap()).await;
+    let before = owner.user.password.as_deref().unwrap();
+    assert!(site.house.store.renew_hash(owner.user.id, before, &stored.unwrap()).await.unwrap());
+    let change = async |password| {
+        post(&site, "/email", &cookie, &[("email", "new@example.com"), ("password", password)]).await
+    };
+    let wrong = change("a wrong password").await;
+    assert_eq!(wrong.status, StatusCode::FORBIDDEN);
+    assert!(
+        wrong.text.contains("new@example.com") && wrong.text.contains("password is wrong"),
+        "{}",
+        wrong.text
+    );
+    assert_eq!(change(PASSWORD).await.status, StatusCode::ACCEPTED);
+    let [link] = &links(&site)[..] else { panic!("there must be one link") };
+    let page = get(&site, link, "").await;
+    assert!(!page.text.contains("name=\"password\""), "{}", page.text);
+    let page = post(&site, "/confirm", "", &[("token", token(link))]).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(get(&site, "/", &cookie).await.text.contains("new@example.com"));
 }
 
 #[tokio::test]
@@ -257,7 +339,7 @@ async fn what_people_write_is_text_and_never_markup() {
     assert!(page.text.contains(&format!("value=\"{SHOWN}\"")), "{}", page.text);
     let page = post(&site, "/register", "", &[("name", NASTY), ("email", NASTY), ("password", "x")]).await;
     assert_eq!(page.text.matches(SHOWN).count(), 2, "{}", page.text);
-    for path in ["/confirm", "/invitation"] {
+    for path in ["/confirm", "/invitation", "/reset"] {
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("token", NASTY).finish();
         let page = get(&site, &format!("{path}?{query}"), "").await;
         assert!(page.text.contains(&format!("value=\"{SHOWN}\"")), "{}", page.text);
@@ -366,6 +448,9 @@ async fn a_form_of_another_site_changes_nothing() {
             "/register",
             "/confirm",
             "/invitation",
+            "/forgot",
+            "/reset",
+            "/email",
         ] {
             let mut request = http::Request::post(path).header(COOKIE, &cookie);
             for (name, value) in headers {

@@ -43,6 +43,17 @@ impl<S: Send + Sync> FromRequestParts<S> for IsKnown {
     }
 }
 
+/// Who is logged in, if somebody is.
+pub(crate) struct Known(pub(super) Option<Session>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Known {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(Known(parts.extensions.get::<Session>().cloned()))
+    }
+}
+
 /// Finds out who looks, and renews the cookie of whoever is logged in.
 pub(super) async fn recognise(State(house): State<Arc<House>>, mut request: Request, next: Next) -> Response {
     let known = match given(request.headers(), &house.settings) {

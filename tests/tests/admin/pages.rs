@@ -48,6 +48,7 @@ async fn come_in(service: &Service, reader: &Reader) {
     reader.open(&format!("/confirm?token={token}")).await;
     reader.reads("Confirm your address").await;
     assert!(service.mails(EMAIL)[0].contains(&format!("/confirm?token={token}")));
+    reader.write("password", PASSWORD).await;
     reader.press("form[action=confirm] button").await;
     reader.reads("Your address is confirmed").await;
     reader.press("a[href=login]").await;

@@ -77,11 +77,27 @@ pub(in crate::api) async fn register_confirmed(site: &Site, email: &str) {
 }
 
 /// The mails that were sent, the oldest first.
-fn mails(site: &Site) -> Vec<String> {
+pub(in crate::api) fn mails(site: &Site) -> Vec<String> {
     let folder = &site.house.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    // One without that ending is still being written.
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "eml"));
     files.sort();
     files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+}
+
+/// The tokens of the links to this page in the mails that were sent, the oldest first, once there are so many mails in
+/// all: some are sent while nobody waits for them.
+pub(crate) async fn mailed(site: &Site, least: usize, page: &str) -> Vec<String> {
+    let enough = async {
+        while mails(site).len() < least {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), enough).await.unwrap();
+    let mails = mails(site);
+    let links = mails.iter().filter_map(|mail| Some(mail.split_once(page)?.1));
+    links.map(|rest| rest.lines().next().unwrap().to_owned()).collect()
 }
 
 /// The token in a mail.

@@ -116,6 +116,9 @@ fn rows() -> Vec<Row> {
             "challenge": scene.solution})),
         writes("confirm", ANYONE, &[]).unconfirmed()
             .with(|scene| json!({"token": scene.own.caller.confirmation.expose(), "password": PASSWORD})),
+        writes("forgot_password", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email})),
+        writes("reset_password", ANYONE, &[])
+            .with(|scene| json!({"token": scene.own.caller.reset.expose(), "password": PASSWORD})),
         writes("accept_invitation", ANYONE, &[]).with(|scene| json!({
             "token": scene.own.invited.expose(), "password": PASSWORD, "name": "New"})),
         writes("login", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email, "password": PASSWORD})),
@@ -130,6 +133,8 @@ fn rows() -> Vec<Row> {
         writes("put_me", USERS, &[]).with(|_| json!({"name": "Another"})),
         writes("change_password", USERS, &[])
             .with(|_| json!({"current_password": PASSWORD, "new_password": "another horse, another staple"})),
+        writes("change_email", USERS, &[]).with(|scene| json!({
+            "email": format!("other-{}", scene.own.user().email), "current_password": PASSWORD})),
         writes("confirm_again", USERS, &[]).unconfirmed(),
         reads("list_audit", USERS, &[]),
         // tenant
@@ -271,6 +276,7 @@ struct Caller {
     visitor: Visitor,
     refresh: Opaque,
     confirmation: Opaque,
+    reset: Opaque,
 }
 
 /// A tenant with one of everything, and somebody who calls.
@@ -606,9 +612,20 @@ async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, c
     let until = now.plus(Duration::from_secs(3_600));
     let renewed = house.store.renew_confirmation(id, &Digest(confirmation.hash().0), until).await.unwrap();
     assert_ne!(renewed, confirmed);
+    let reset = Opaque::make(Kind::Reset).unwrap();
+    let entry = Audit {
+        tenant,
+        user: Some(id),
+        action: "password.reset_asked".into(),
+        subject: id.to_string(),
+        address: "192.0.2.1".into(),
+        at: now,
+        detail: String::new(),
+    };
+    assert!(house.store.put_reset(&user.email, &Digest(reset.hash().0), until, &entry).await.unwrap());
     let session = open(site, &user, hash, &refresh).await;
     let token = house.tokens.issue(&claims(&user, session), now).unwrap();
-    Caller { visitor: Visitor { user, session, token }, refresh, confirmation }
+    Caller { visitor: Visitor { user, session, token }, refresh, confirmation, reset }
 }
 
 async fn open(site: &Site, user: &User, hash: &str, refresh: &Opaque) -> SessionId {

@@ -14,6 +14,7 @@ pub(super) mod invitations;
 pub(super) mod keys;
 pub(super) mod ledger;
 pub(super) mod limit_requests;
+pub(super) mod mail_tokens;
 pub(super) mod marks;
 pub(super) mod minute_refusals;
 pub(super) mod notification_reads;

@@ -16,6 +16,8 @@ pub(crate) struct Model {
     pub(crate) password: Option<String>,
     pub(crate) confirmed_at: Option<i64>,
     pub(crate) created_at: i64,
+    /// Null: it may log in.
+    pub(crate) disabled_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

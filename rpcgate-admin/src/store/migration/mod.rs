@@ -7,6 +7,7 @@ mod counts;
 mod gateways;
 mod identity;
 mod ledger;
+mod mail_tokens;
 mod marks;
 mod notifications;
 mod sums;
@@ -28,6 +29,7 @@ impl MigratorTrait for Management {
             Box::new(notifications::Notifications),
             Box::new(cooled_keys::CooledKeys),
             Box::new(counts::Counts),
+            Box::new(mail_tokens::MailTokens),
         ]
     }
 

@@ -27,6 +27,12 @@ pub enum Counted<'c> {
     Registrations(&'c str),
     /// Mails to this address that its owner asks for to confirm it.
     Confirmations(&'c str),
+    /// Mails to this address because somebody has forgotten its password.
+    Resets(&'c str),
+    /// Mails that whoever has this address asks for to have another one.
+    EmailChanges(&'c str),
+    /// Mails to this address because somebody wants to have it.
+    NewEmails(&'c str),
     /// Mails that invite this address to a tenant.
     Invitations(&'c str, TenantId),
     /// Other names that the user with this address takes.
@@ -42,6 +48,9 @@ impl Counted<'_> {
             Counted::Checks(email) => ("check", email, None),
             Counted::Registrations(email) => ("registration", email, None),
             Counted::Confirmations(email) => ("confirmation", email, None),
+            Counted::Resets(email) => ("reset", email, None),
+            Counted::EmailChanges(email) => ("e-mail change", email, None),
+            Counted::NewEmails(email) => ("new e-mail", email, None),
             Counted::Invitations(email, tenant) => ("invitation", email, Some(tenant)),
             Counted::Names(email) => ("name", email, None),
             Counted::Clients(network) => ("client", network, None),
@@ -113,6 +122,13 @@ async fn locked(
     };
     let until = time(*last).plus(LOCK);
     Ok((last - first < micros(LOCK) && now < until).then_some(until))
+}
+
+/// Forgets the tries at the password of this address: whoever reads its mails, or an operator, has unlocked it.
+pub(super) async fn unlock(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
+    let passwords = [Counted::LogIns(email), Counted::Checks(email)].map(|counted| counted.digest().bytes());
+    Entity::delete_many().filter(Column::Subject.is_in(passwords)).exec(transaction).await?;
+    Ok(())
 }
 
 impl Store {

@@ -78,6 +78,13 @@ fn row(entry: &Audit) -> ActiveModel {
     }
 }
 
+/// Does the work of [`append`] and leaves nothing.
+pub(super) async fn feign(transaction: &DatabaseTransaction, entry: &Audit) -> Result<(), StoreError> {
+    let number = Entity::insert(row(entry)).exec(transaction).await?.last_insert_id;
+    Entity::delete_by_id(number).exec(transaction).await?;
+    Ok(())
+}
+
 impl Store {
     /// Leaves an entry that belongs to no write.
     ///
@@ -92,12 +99,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Away`].
     pub async fn feign(&self, entry: &Audit) -> Result<(), StoreError> {
-        self.transact(async |transaction| {
-            let number = Entity::insert(row(entry)).exec(transaction).await?.last_insert_id;
-            Entity::delete_by_id(number).exec(transaction).await?;
-            Ok(())
-        })
-        .await
+        self.transact(async |transaction| feign(transaction, entry).await).await
     }
 
     /// The newest entries first, of one moment the last that was written: at most `limit`, and at most 1,000.

@@ -3,6 +3,7 @@
 use super::audit::{Audit, append};
 use super::digest::Digest;
 use super::id::UserId;
+use super::mail_tokens;
 use super::sessions;
 use super::users::User;
 use super::value::{insert_error, moment};
@@ -12,9 +13,7 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Expr, OnConflict};
-use sea_orm::{
-    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
-};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
 use uuid::Uuid;
 
 /// Puts a token in the place of the one that a user may have.
@@ -60,6 +59,20 @@ impl Store {
         .await
     }
 
+    /// Whose address the token with this digest would confirm; none if there is no such token, or not any more.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn confirmation(&self, hash: &Digest, now: Time) -> Result<Option<UserId>, StoreError> {
+        self.read(async |database| {
+            let alive = Entity::find()
+                .filter(Column::Hash.eq(hash.bytes()))
+                .filter(Column::ExpiresAt.gt(moment(now)));
+            Ok(alive.one(database).await?.map(|found| UserId(found.user_id.as_u128())))
+        })
+        .await
+    }
+
     /// Confirms the address of the user whose token has this digest, and uses the token up; `entry` is left in the audit
     /// with that user and its tenant filled in. A `password` takes the place of the one before, and all sessions end.
     /// None if there is no such token, or not any more.
@@ -76,8 +89,7 @@ impl Store {
         let is_it = Column::Hash.eq(hash.bytes());
         let alive = Entity::find().filter(is_it.clone()).filter(Column::ExpiresAt.gt(moment(now)));
         // Anybody may send anything: what was never a token costs no place in the row of those who write.
-        let known = async |database: &DatabaseConnection| Ok(alive.clone().count(database).await?);
-        if self.read(known).await? == 0 {
+        if self.confirmation(hash, now).await?.is_none() {
             return Ok(None);
         }
         self.transact(async |transaction| {
@@ -96,7 +108,9 @@ impl Store {
                     .col_expr(users::Column::Password, Expr::value(password))
                     .filter(users::Column::Id.eq(found.user_id));
                 update.exec(transaction).await?;
-                sessions::end_all(transaction, UserId(found.user_id.as_u128()), None).await?;
+                let user = UserId(found.user_id.as_u128());
+                sessions::end_all(transaction, user, None).await?;
+                mail_tokens::withdraw(transaction, user).await?;
             }
             let user = users::Entity::find_by_id(found.user_id).one(transaction).await?;
             let user = User::try_from(user.ok_or(StoreError::NotFound("user"))?)?;

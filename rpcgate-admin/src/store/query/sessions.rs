@@ -85,8 +85,8 @@ pub(super) async fn end_all(
 
 impl Store {
     /// Opens a session with its first refresh token, which lives as long as the session. `verified` is the hash that the
-    /// password was found to fit. False if it is another by now: a log-in that was under way while the password was
-    /// changed opens nothing.
+    /// password was found to fit. False if it is another by now, or the account was disabled: a log-in that was under way
+    /// meanwhile opens nothing.
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Away`].
@@ -100,7 +100,9 @@ impl Store {
         let user = Uuid::from_u128(session.user.0);
         self.transact(async |transaction| {
             let is_the_same = users::Column::Password.eq(verified);
-            let found = users::Entity::find_by_id(user).filter(is_the_same).one(transaction).await?;
+            let is_open = users::Column::DisabledAt.is_null();
+            let found = users::Entity::find_by_id(user).filter(is_the_same).filter(is_open);
+            let found = found.one(transaction).await?;
             if found.is_none() {
                 return Ok(false);
             }

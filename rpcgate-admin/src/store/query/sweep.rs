@@ -4,7 +4,7 @@ use super::value::moment;
 use super::{attempts, invitations, keys, projects, registrations};
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
-    attempts as tries, audit, changes, confirmations, keys as stored_keys, limit_requests,
+    attempts as tries, audit, changes, confirmations, keys as stored_keys, limit_requests, mail_tokens,
     notification_reads, projects as stored_projects, refreshes, sessions, solved,
 };
 use crate::store::error::Leave;
@@ -29,6 +29,8 @@ const ENDED: Duration = Duration::from_secs(90 * 86_400);
 pub struct Swept {
     /// Tokens that would have confirmed an address.
     pub confirmations: u64,
+    /// Tokens that would have set a password or changed an address.
+    pub mail_tokens: u64,
     /// Invitations.
     pub invitations: u64,
     /// Sessions.
@@ -98,6 +100,7 @@ impl Store {
         let over = |expires_at: &dyn Fn(i64) -> Expr| Condition::all().add(expires_at(moment(now)));
         let ended = over(&|now| sessions::Column::ExpiresAt.lte(now));
         let unused = over(&|now| confirmations::Column::ExpiresAt.lte(now));
+        let unread = over(&|now| mail_tokens::Column::ExpiresAt.lte(now));
         let expired = over(&|now| refreshes::Column::ExpiresAt.lte(now));
         let kept = i64::try_from(AUDIT.as_micros()).unwrap_or(i64::MAX);
         let past = over(&|now| audit::Column::At.lte(now - kept));
@@ -106,6 +109,7 @@ impl Store {
         let gone = invitations::is_over(now);
         self.all::<confirmations::Entity>(&mut swept.confirmations, confirmations::Column::UserId, unused)
             .await?;
+        self.all::<mail_tokens::Entity>(&mut swept.mail_tokens, mail_tokens::Column::Hash, unread).await?;
         self.all::<invited::Entity>(&mut swept.invitations, invited::Column::Id, gone).await?;
         self.all::<sessions::Entity>(&mut swept.sessions, sessions::Column::Id, ended).await?;
         self.all::<refreshes::Entity>(&mut swept.refreshes, refreshes::Column::Hash, expired).await?;

@@ -2,6 +2,7 @@
 
 use super::audit::{Audit, append};
 use super::id::{SessionId, UserId};
+use super::mail_tokens;
 use super::sessions;
 use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::users::{ActiveModel, Column, Entity, Model};
@@ -140,6 +141,7 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, user: &User) -> Re
         password: Set(user.password.clone()),
         confirmed_at: Set(user.confirmed_at.map(moment)),
         created_at: Set(moment(user.created_at)),
+        disabled_at: Set(None),
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     let unique = Some(("email", "e-mail address"));
@@ -212,6 +214,7 @@ impl Store {
     }
 
     /// Gives a user the password with this hash, whatever it had before, and ends all its sessions.
+    /// Its tokens in mails are worth nothing any more.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Away`].
@@ -224,7 +227,7 @@ impl Store {
                 return Err(StoreError::NotFound("user"));
             }
             sessions::end_all(transaction, id, None).await?;
-            Ok(())
+            mail_tokens::withdraw(transaction, id).await
         })
         .await
     }
@@ -239,7 +242,7 @@ impl Store {
     }
 
     /// Puts the hash `new` in the place of `verified`, the one that the old password was found to fit, and ends all
-    /// sessions of the user but `keep`. False if the password is another by now, or there is no such user: then nothing
+    /// sessions of the user but `keep`; its tokens in mails are worth nothing any more. False if the password is another by now, or there is no such user: then nothing
     /// is done.
     ///
     /// # Errors
@@ -257,6 +260,7 @@ impl Store {
                 return Ok(false);
             }
             sessions::end_all(transaction, id, keep).await?;
+            mail_tokens::withdraw(transaction, id).await?;
             append(transaction, entry).await?;
             Ok(true)
         })

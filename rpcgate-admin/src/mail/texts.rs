@@ -1,0 +1,117 @@
+//! What the mails say.
+
+use super::{Address, Mail};
+use std::time::Duration;
+
+impl Mail {
+    /// The mail that lets a new user confirm the address: it carries a link to `{dash_url}/confirm` with `token`, good
+    /// for `life`. Nothing that the user typed stands in it, so nobody can use us to write to others.
+    pub fn confirmation(to: Address, dash_url: &str, token: &str, life: Duration) -> Self {
+        let dash_url = dash_url.trim_end_matches('/');
+        let hours = life.as_secs().div_ceil(3_600);
+        let within = if hours == 1 { "1 hour".to_owned() } else { format!("{hours} hours") };
+        let text = format!(
+            "Welcome to rpcgate.\n\n\
+             Please confirm that this e-mail address is yours. Open this link within {within}:\n\n\
+             {dash_url}/confirm?token={token}\n\n\
+             Until then no API key can be created.\n\n\
+             If you have not registered, you need not do anything: without the link nobody can use the account.\n"
+        );
+        Mail { to, subject: "Confirm your e-mail address".into(), text }
+    }
+
+    /// The mail for somebody who registers with an address that has an account: the answer to the request must not
+    /// tell.
+    pub fn registered_already(to: Address, dash_url: &str) -> Self {
+        let dash_url = dash_url.trim_end_matches('/');
+        let text = format!(
+            "Somebody has tried to register with rpcgate under this e-mail address. You have an account already; \
+             nothing was changed.\n\n\
+             If that was you, log in here:\n\n\
+             {dash_url}/login\n\n\
+             If it was not, you need not do anything.\n"
+        );
+        Mail { to, subject: "You have an account already".into(), text }
+    }
+
+    /// The mail whose `link` lets somebody set a new password, good for `life`.
+    pub fn password_reset(to: Address, link: &str, life: Duration) -> Self {
+        let minutes = life.as_secs().div_ceil(60);
+        let text = format!(
+            "A new password was asked for, for your account at rpcgate.\n\n\
+             To choose one, open this link within {minutes} minutes:\n\n\
+             {link}\n\n\
+             All who are logged in to the account are logged out then.\n\n\
+             If it was not you who asked, you need not do anything: the password stays as it is.\n"
+        );
+        Mail { to, subject: "Choose a new password".into(), text }
+    }
+
+    /// The mail to an address that an account is to have: it carries a link to `{dash_url}/confirm` with `token`, good for
+    /// `life`.
+    pub fn email_change(to: Address, dash_url: &str, token: &str, life: Duration) -> Self {
+        let dash_url = dash_url.trim_end_matches('/');
+        let hours = life.as_secs().div_ceil(3_600);
+        let text = format!(
+            "An account at rpcgate is to have this e-mail address.\n\n\
+             Please confirm that the address is yours. Open this link within {hours} hours:\n\n\
+             {dash_url}/confirm?token={token}\n\n\
+             If it was not you who asked, you need not do anything: without the link nothing is changed.\n"
+        );
+        Mail { to, subject: "Confirm your new e-mail address".into(), text }
+    }
+
+    /// The mail to an address that an account is to have, where another one has it already: whoever asks must not learn of
+    /// it.
+    pub fn email_change_in_vain(to: Address, before: &Address) -> Self {
+        let text = format!(
+            "The account of {before} at rpcgate was to have this e-mail address. But it belongs to another account \
+             already. Nothing was changed.\n\n\
+             If you do not know {before}, you need not do anything.\n"
+        );
+        Mail { to, subject: "This e-mail address has an account already".into(), text }
+    }
+
+    /// The mail that tells an address that its account is to have another.
+    pub fn email_change_asked(to: Address, after: &Address) -> Self {
+        let text = format!(
+            "Your account at rpcgate is to have another e-mail address: {after}. That counts as soon as the mail which \
+             was sent there is confirmed.\n\n\
+             If it was not you who asked, choose another password now: nothing is changed then.\n"
+        );
+        Mail { to, subject: "Your e-mail address is to be changed".into(), text }
+    }
+
+    /// The mail that tells an address that its account has another by now.
+    pub fn email_changed(to: Address, after: &Address) -> Self {
+        let text = format!(
+            "Your account at rpcgate has another e-mail address from now on: {after}. This is the last mail to this \
+             one.\n\n\
+             If it was not you who changed it, tell those who run the service.\n"
+        );
+        Mail { to, subject: "Your e-mail address was changed".into(), text }
+    }
+
+    /// The mail that invites somebody to join the organisation of `host` as `role`, by a `link` that is good for `life`.
+    /// Of what others typed only `host` stands in it, an address that was confirmed.
+    pub fn invitation(to: Address, host: &Address, role: &str, link: &str, life: Duration) -> Self {
+        let days = life.as_secs().div_ceil(86_400);
+        let text = format!(
+            "{host} invites you to join an organisation at rpcgate, in the role \"{role}\".\n\n\
+             To join, open this link within {days} days and choose a password:\n\n\
+             {link}\n\n\
+             If you do not know {host}, you need not do anything.\n"
+        );
+        Mail { to, subject: "You are invited to rpcgate".into(), text }
+    }
+
+    /// The mail for somebody who is invited and has an account already: whoever invites must not learn of it.
+    pub fn invited_in_vain(to: Address, host: &Address) -> Self {
+        let text = format!(
+            "{host} invites you to join an organisation at rpcgate. But this e-mail address belongs to an account \
+             already, and an account cannot join a second organisation. Nothing was changed.\n\n\
+             If you want to join, ask {host} to invite another address of yours.\n"
+        );
+        Mail { to, subject: "You are invited to rpcgate".into(), text }
+    }
+}

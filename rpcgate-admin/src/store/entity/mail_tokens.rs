@@ -1,0 +1,20 @@
+//! Tokens in mails that set a password or change an address, by their hash: of each purpose one for each user.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "mail_tokens")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) hash: Vec<u8>,
+    pub(crate) user_id: Uuid,
+    pub(crate) purpose: String,
+    /// The address that the account is to have, where that is the purpose.
+    pub(crate) email: Option<String>,
+    pub(crate) expires_at: i64,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
