@@ -1,6 +1,7 @@
 //! The audit: who did what, and when.
 
 use super::id::UserId;
+use super::sweep::remove;
 use super::value::{moment, time};
 use crate::store::entity::audit::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -13,6 +14,13 @@ use uuid::Uuid;
 
 /// The most entries that are told at once.
 const MOST: u64 = 1_000;
+
+/// Entries of a tenant that are kept: the newest. Who changes things as fast as a user may, and means to have an entry
+/// forgotten, needs more than five hours for it.
+const KEPT: u64 = 200_000;
+
+/// Of so many entries one has it looked at whether there are too many, which takes as long as there are many.
+const LOOKED_AT: u64 = 64;
 
 /// An entry of the audit. It must hold no secret: people read it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,6 +70,26 @@ pub(in crate::store) async fn append(
     entry: &Audit,
 ) -> Result<(), StoreError> {
     Entity::insert(row(entry)).exec_without_returning(transaction).await?;
+    match entry.tenant {
+        Some(tenant) if entry.at.micros().is_multiple_of(LOOKED_AT) => bound(transaction, tenant).await,
+        _ => Ok(()),
+    }
+}
+
+/// Removes the oldest entries of a tenant that has too many, more than are added until this is looked at again.
+async fn bound(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(), StoreError> {
+    let its = Column::TenantId.eq(Uuid::from_u128(tenant.0));
+    let newest_of_old = Entity::find()
+        .select_only()
+        .column(Column::At)
+        .filter(its.clone())
+        .order_by_desc(Column::At)
+        .offset(KEPT)
+        .limit(1);
+    let at: Option<i64> = newest_of_old.into_tuple().one(transaction).await?;
+    let Some(at) = at else { return Ok(()) };
+    let old = Condition::all().add(its).add(Column::At.lte(at));
+    remove::<Entity>(transaction, Column::Number, old, 16 * LOOKED_AT).await?;
     Ok(())
 }
 

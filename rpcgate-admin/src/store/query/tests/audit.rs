@@ -79,3 +79,22 @@ async fn what_is_feigned_leaves_nothing() {
     store.note(&entry("second")).await.unwrap();
     assert_eq!(actions(&store, Whose::Tenant(TENANT), 9).await, ["second", "first"]);
 }
+
+#[tokio::test]
+async fn of_a_tenant_the_newest_entries_are_kept_whoever_makes_many() {
+    let (_dir, store) = empty().await;
+    for tenant in [TENANT, OTHER] {
+        store.note(&Audit { tenant: Some(tenant), ..entry("first") }).await.unwrap();
+    }
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200100) \
+               INSERT INTO audit (tenant_id, user_id, action, subject, address, at, detail) \
+               SELECT tenant_id, user_id, 'many', subject, address, at + i, detail FROM n, audit \
+               WHERE number = (SELECT MIN(number) FROM audit)";
+    fill(&store, sql).await;
+    let last = Audit { at: later(7), ..entry("last") };
+    store.note(&last).await.unwrap();
+    let kept = rows(&store, "audit").await;
+    assert!((199_000..=200_001).contains(&kept), "{kept}");
+    assert_eq!(actions(&store, Whose::Tenant(TENANT), 2).await, ["last", "many"]);
+    assert_eq!(rows(&store, "audit WHERE action = 'first'").await, 1, "the other tenant's");
+}
