@@ -279,3 +279,31 @@ async fn what_has_ended_is_swept() {
     assert!(store.session(SessionId(1), later(TTL)).await.unwrap().is_some());
     assert_eq!(rows(&store, "refreshes").await, 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tokens_that_were_never_issued_wait_for_no_write_and_make_none() {
+    let (_dir, store) = manned().await;
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (release, released) = tokio::sync::oneshot::channel::<()>();
+    let writer = store.clone();
+    let writing = tokio::spawn(async move {
+        let held = async |_: &sea_orm::DatabaseTransaction| {
+            begun.send(()).unwrap();
+            released.await.unwrap();
+            Ok(())
+        };
+        writer.transact(held).await
+    });
+    has_begun.await.unwrap();
+    let refused = at_once(100, |number| {
+        let store = store.clone();
+        async move {
+            let invented = format!("invented {number}");
+            let confirmed = store.confirm(&token(&invented), None, &entry("account.confirmed"), now()).await;
+            (rotate(&store, &invented, "new", now()).await, confirmed.unwrap())
+        }
+    });
+    assert!(refused.await.iter().all(|(rotation, user)| *rotation == Rotation::Unknown && user.is_none()));
+    release.send(()).unwrap();
+    writing.await.unwrap().unwrap();
+}
