@@ -99,7 +99,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("plans.*.projects", "7"),
     ("plans.*.keys_per_project", "8"),
     ("plans.*.members", "9"),
-    ("plans.*.webhooks_per_project", "10"),
+    ("plans.*.webhooks_per_project", "13"),
     ("plans.*.subscriptions_per_webhook", "11"),
     ("plans.*.streams_per_project", "12"),
     ("chains.*.enabled", "false"),
