@@ -116,6 +116,8 @@ async fn an_account_that_was_never_confirmed_makes_room_and_a_confirmed_one_does
     let site = site().await;
     let access = owner(&site).await;
     register(&site, NEW).await;
+    assert_eq!(mailed(&site, 2, "/confirm?token=").await.len(), 2);
+    site.clock.advance(Duration::from_secs(1));
     change(&site, &access, NEW, PASSWORD).await;
     let token = newest(&site).await;
     assert_eq!(confirm(&site, &token).await.0, StatusCode::NO_CONTENT);

@@ -61,6 +61,10 @@ impl Desk {
     async fn retain(&mut self, hour: u64) {
         self.store.retain(Time::from_secs(0), Time::from_secs(hour * HOUR)).await.unwrap();
         self.kept = hour;
+        // As a gateway does: where its mark was removed, it ships from the beginning of the segment.
+        if self.store.marks(GatewayId(7), SegmentId(0)).await.unwrap().is_empty() {
+            self.position = 0;
+        }
         self.deeds.retain(|deed| deed.arrival.hour() >= hour);
         let old = format!("hour < {hour}");
         assert_eq!(self.number(&format!("SELECT count(*) FROM sums WHERE {old}")).await, 0);
