@@ -73,6 +73,11 @@ pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
         // operator
         .routes(door.operator(routes!(operator::tenants::list)))
         .routes(door.operator(routes!(operator::tenants::update)))
+        .routes(door.operator(routes!(operator::users::list)))
+        .routes(door.operator(routes!(operator::users::unlock)))
+        .routes(door.operator(routes!(operator::users::reset)))
+        .routes(door.operator(routes!(operator::users::disable)))
+        .routes(door.operator(routes!(operator::users::enable)))
         .routes(door.operator(routes!(operator::quotas::put, operator::quotas::delete)))
         .routes(door.operator(routes!(operator::limit_requests::list)))
         .routes(door.operator(routes!(operator::limit_requests::review)))

@@ -21,7 +21,7 @@ const TRIES: [Duration; 4] =
 ///
 /// # Errors
 /// [`ActionError::Broken`] for a mail that cannot be written.
-pub(super) async fn send(house: &Arc<House>, mail: &Mail, now: Time) -> Result<(), ActionError> {
+pub(in crate::action) async fn send(house: &Arc<House>, mail: &Mail, now: Time) -> Result<(), ActionError> {
     let error = match house.post.send(mail, now).await {
         Ok(()) => return Ok(()),
         Err(MailError::Refused(why)) => {

@@ -70,7 +70,7 @@ async fn mail_reset(house: &Arc<House>, email: Address, entry: &Audit, now: Time
 }
 
 /// The mail with a token that sets a password.
-pub(super) fn reset_mail(house: &House, email: Address, token: &Opaque) -> Mail {
+pub(in crate::action) fn reset_mail(house: &House, email: Address, token: &Opaque) -> Mail {
     let link = format!("{}{RESET_PATH}?token={}", house.settings.dash_url, token.expose());
     Mail::password_reset(email, &link, RESET_LIFE)
 }

@@ -20,6 +20,7 @@ use tracing::Instrument;
 
 const WRONG: &str = "the e-mail address or the password is wrong";
 const LOCKED: &str = "account temporarily locked";
+const DISABLED: &str = "this account is disabled";
 const NO_REFRESH: &str = "the refresh token is not valid or has expired";
 
 /// What somebody is given who is logged in.
@@ -112,6 +113,9 @@ pub async fn login(
         let current = renewed(house, &user, verified, &password).await;
         if let Some(opened) = open(house, &user, &current, client, now).await? {
             return Ok(opened);
+        }
+        if house.store.is_disabled(user.id).await? {
+            return Err(ActionError::Forbidden(DISABLED));
         }
     }
     Err(ActionError::Unauthenticated(WRONG))

@@ -119,7 +119,7 @@ impl Session {
     responses(
         (status = 200, description = "Logged in.", body = LoggedIn),
         (status = 401, description = "The address or the password is wrong."),
-        (status = 403, description = "The account is temporarily locked.")))]
+        (status = 403, description = "The account is temporarily locked, or operators have disabled it.")))]
 pub async fn login(
     State(house): State<Arc<House>>,
     client: Client,

@@ -23,11 +23,11 @@ pub use crate::usage::{Block, Mark, Restored, Shipment};
 pub use error::StoreError;
 pub use place::{check_url, url_of};
 pub use query::{
-    ATTEMPTS, Attempt, Audit, Counted, Digest, EmailAsked, EmailChange, EmailChanged, GatewayReport,
-    Invitation, InvitationId, Invited, Joining, Key, LOCK, LimitRequest, LimitRequestId, Lives, MemberChange,
-    MemberChanged, NodeState, Notification, NotificationId, Project, ProjectChange, Purpose, Registered,
-    Registration, RequestStatus, Role, Rotation, Session, SessionId, Spent, StoredKey, Swept, Tenant,
-    TenantChange, Ticket, UnknownName, User, UserId, Verdict, Whose,
+    ATTEMPTS, Account, AccountFilter, Attempt, Audit, Counted, Digest, EmailAsked, EmailChange, EmailChanged,
+    GatewayReport, Invitation, InvitationId, Invited, Joining, Key, LOCK, LimitRequest, LimitRequestId,
+    Lives, MemberChange, MemberChanged, NodeState, Notification, NotificationId, Project, ProjectChange,
+    Purpose, Registered, Registration, RequestStatus, Role, Rotation, Session, SessionId, Spent, StoredKey,
+    Swept, Tenant, TenantChange, Ticket, UnknownName, User, UserId, Verdict, Whose,
 };
 pub use usage::{Removed, ShipError, UsageStore};
 

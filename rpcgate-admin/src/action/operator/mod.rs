@@ -6,4 +6,5 @@ pub mod nodes;
 pub mod plans;
 pub mod quotas;
 pub mod tenants;
+pub mod users;
 pub mod weights;

@@ -25,6 +25,8 @@ async fn these_routes_are_for_operators() {
     for (method, path, body) in [
         (Method::GET, "/tenants".to_owned(), Value::Null),
         (Method::PUT, format!("/tenants/{tenant}"), json!({"tier": "enterprise"})),
+        (Method::GET, "/users".into(), Value::Null),
+        (Method::POST, format!("/users/{NOBODY}/disable"), Value::Null),
         (Method::PUT, format!("/projects/{NOBODY}/quota"), json!({})),
         (Method::DELETE, format!("/projects/{NOBODY}/quota"), Value::Null),
         (Method::GET, "/limit-requests".into(), Value::Null),

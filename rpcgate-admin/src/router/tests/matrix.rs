@@ -168,6 +168,11 @@ fn rows() -> Vec<Row> {
         reads("operator_list_tenants", OPERATORS, &[]),
         writes("operator_update_tenant", OPERATORS, &[Tenant])
             .with(|_| json!({"status": "suspended", "tier": "premium"})),
+        reads("operator_list_users", OPERATORS, &[]),
+        writes("operator_unlock_user", OPERATORS, &[Colleague]),
+        writes("operator_reset_user", OPERATORS, &[Colleague]),
+        writes("operator_disable_user", OPERATORS, &[Colleague]),
+        writes("operator_enable_user", OPERATORS, &[Colleague]),
         writes("operator_put_quota", OPERATORS, &[Project])
             .with(|_| json!({"cu_per_day": 5, "cu_per_month": 50, "rps_limit": 1})),
         writes("operator_delete_quota", OPERATORS, &[Project]),
@@ -363,6 +368,18 @@ impl Matrix {
         let Row { path, confirmed, id, .. } = operation.row;
         let asks = path.contains(&Word::LimitRequest);
         let own = premises(&self.site, &self.hash, role, confirmed, asks).await;
+        if id == "operator_enable_user" {
+            let entry = Audit {
+                tenant: None,
+                user: None,
+                action: "user.disabled".into(),
+                subject: own.colleague.to_string(),
+                address: String::new(),
+                at: self.site.house.now(),
+                detail: String::new(),
+            };
+            self.site.house.store.disable_account(own.colleague, true, &entry).await.unwrap();
+        }
         let mut solution = String::new();
         if id == "register" {
             let house = &self.site.house;

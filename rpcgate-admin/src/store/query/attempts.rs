@@ -10,8 +10,11 @@ use crate::store::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::Condition;
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Condition, SimpleExpr};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -101,33 +104,65 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
+/// Tries at `now` that a lock may follow from, and not from a time ahead: a clock that stepped back must not lock anybody
+/// for as long as it did.
+fn that_count(now: Time) -> SimpleExpr {
+    Column::At.between(moment(now) - micros(KEPT), moment(now.plus(LOCK)))
+}
+
+/// Until when the newest tries, the last first, lock what they were at.
+fn until(newest: &[i64], now: Time) -> Option<Time> {
+    let (last, first) = (newest.first()?, newest.get(ATTEMPTS as usize - 1)?);
+    let until = time(*last).plus(LOCK);
+    (last - first < micros(LOCK) && now < until).then_some(until)
+}
+
 /// Until when an address is locked, if it is.
 async fn locked(
     transaction: &DatabaseTransaction,
     subject: &Digest,
     now: Time,
 ) -> Result<Option<Time>, StoreError> {
-    // A clock that stepped back must not lock anybody for as long as it did.
-    let ahead = moment(now.plus(LOCK));
     let newest = Entity::find()
         .select_only()
         .column(Column::At)
         .filter(Column::Subject.eq(subject.bytes()))
-        .filter(Column::At.between(moment(now) - micros(KEPT), ahead))
+        .filter(that_count(now))
         .order_by_desc(Column::At)
         .limit(ATTEMPTS);
     let newest: Vec<i64> = newest.into_tuple().all(transaction).await?;
-    let (Some(last), Some(first)) = (newest.first(), newest.get(ATTEMPTS as usize - 1)) else {
-        return Ok(None);
-    };
-    let until = time(*last).plus(LOCK);
-    Ok((last - first < micros(LOCK) && now < until).then_some(until))
+    Ok(until(&newest, now))
+}
+
+/// What is counted of the passwords of an address.
+fn passwords(email: &str) -> [Vec<u8>; 2] {
+    [Counted::LogIns(email), Counted::Checks(email)].map(|counted| counted.digest().bytes())
+}
+
+/// Until when the passwords of each of these addresses are locked, if they are.
+pub(super) async fn locks(
+    database: &impl ConnectionTrait,
+    emails: &[&str],
+    now: Time,
+) -> Result<Vec<Option<Time>>, StoreError> {
+    let subjects: Vec<_> = emails.iter().map(|email| passwords(email)).collect();
+    let tries = Entity::find()
+        .select_only()
+        .columns([Column::Subject, Column::At])
+        .filter(Column::Subject.is_in(subjects.iter().flatten().cloned()))
+        .filter(that_count(now))
+        .order_by_desc(Column::At);
+    let mut newest: HashMap<Vec<u8>, Vec<i64>> = HashMap::new();
+    for (subject, at) in tries.into_tuple::<(Vec<u8>, i64)>().all(database).await? {
+        newest.entry(subject).or_default().push(at);
+    }
+    let locked = |subject| newest.get(subject).and_then(|tries| until(tries, now));
+    Ok(subjects.iter().map(|subjects| subjects.iter().filter_map(locked).max()).collect())
 }
 
 /// Forgets the tries at the password of this address: whoever reads its mails, or an operator, has unlocked it.
 pub(super) async fn unlock(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
-    let passwords = [Counted::LogIns(email), Counted::Checks(email)].map(|counted| counted.digest().bytes());
-    Entity::delete_many().filter(Column::Subject.is_in(passwords)).exec(transaction).await?;
+    Entity::delete_many().filter(Column::Subject.is_in(passwords(email))).exec(transaction).await?;
     Ok(())
 }
 

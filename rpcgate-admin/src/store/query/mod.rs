@@ -1,5 +1,6 @@
 //! What is asked of the database and written to it, one file for each noun.
 
+mod accounts;
 mod allowances;
 mod attempts;
 pub(super) mod audit;
@@ -50,6 +51,7 @@ mod users;
 pub(super) mod value;
 mod weights;
 
+pub use accounts::{Account, AccountFilter};
 pub use attempts::{ATTEMPTS, Attempt, Counted, LOCK, Ticket};
 pub use audit::{Audit, Whose};
 pub use callers::StoredKey;

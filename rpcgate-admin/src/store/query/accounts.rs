@@ -1,0 +1,181 @@
+//! Accounts as operators meet them: every user, with what keeps it from logging in.
+
+use super::audit::{Audit, append};
+use super::digest::Digest;
+use super::id::UserId;
+use super::mail_tokens::{self, Purpose};
+use super::users::{User, stored_email};
+use super::value::{moment, time};
+use super::{attempts, sessions};
+use crate::store::entity::users::{Column, Entity, Model};
+use crate::store::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+use uuid::Uuid;
+
+/// A user, and what keeps it from logging in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Account {
+    /// The user.
+    pub user: User,
+    /// When operators disabled it.
+    pub disabled_at: Option<Time>,
+    /// Until when wrong passwords have locked it.
+    pub locked_until: Option<Time>,
+}
+
+/// Which accounts are wanted: those that are all of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AccountFilter {
+    /// The one with this address, however it is written.
+    pub email: Option<String>,
+    /// Members of this tenant.
+    pub tenant: Option<TenantId>,
+}
+
+async fn accounts(
+    database: &impl ConnectionTrait,
+    rows: Vec<Model>,
+    now: Time,
+) -> Result<Vec<Account>, StoreError> {
+    let emails: Vec<&str> = rows.iter().map(|row| row.email.as_str()).collect();
+    let locks = attempts::locks(database, &emails, now).await?;
+    let accounts = rows.into_iter().zip(locks).map(|(row, locked_until)| {
+        let disabled_at = row.disabled_at.map(time);
+        Ok(Account { user: row.try_into()?, disabled_at, locked_until })
+    });
+    accounts.collect()
+}
+
+async fn one(database: &impl ConnectionTrait, id: UserId, now: Time) -> Result<Account, StoreError> {
+    let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+    let found = accounts(database, found.into_iter().collect(), now).await?.pop();
+    found.ok_or(StoreError::NotFound("user"))
+}
+
+/// Leaves `entry` in the audit with the tenant of the account filled in.
+async fn note(transaction: &DatabaseTransaction, account: &Account, entry: &Audit) -> Result<(), StoreError> {
+    append(transaction, &Audit { tenant: account.user.tenant, ..entry.clone() }).await
+}
+
+impl Store {
+    /// Accounts in the order of their identifiers, those that follow `after` if it is given; at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn accounts(
+        &self,
+        filter: &AccountFilter,
+        after: Option<UserId>,
+        limit: u64,
+        now: Time,
+    ) -> Result<Vec<Account>, StoreError> {
+        self.read(async |database| {
+            let mut wanted = Entity::find().order_by_asc(Column::Id).limit(limit);
+            if let Some(email) = &filter.email {
+                wanted = wanted.filter(Column::Email.eq(stored_email(email)));
+            }
+            if let Some(tenant) = filter.tenant {
+                wanted = wanted.filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+            }
+            if let Some(after) = after {
+                wanted = wanted.filter(Column::Id.gt(Uuid::from_u128(after.0)));
+            }
+            accounts(database, wanted.all(database).await?, now).await
+        })
+        .await
+    }
+
+    /// Whether operators have disabled an account.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn is_disabled(&self, id: UserId) -> Result<bool, StoreError> {
+        self.read(async |database| {
+            let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            Ok(found.is_some_and(|found| found.disabled_at.is_some()))
+        })
+        .await
+    }
+
+    /// Ends the lock of an account that wrong passwords have locked: the account as it is then.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    pub async fn unlock_account(&self, id: UserId, entry: &Audit) -> Result<Account, StoreError> {
+        self.transact(async |transaction| {
+            let account = one(transaction, id, entry.at).await?;
+            attempts::unlock(transaction, &account.user.email).await?;
+            note(transaction, &account, entry).await?;
+            Ok(Account { locked_until: None, ..account })
+        })
+        .await
+    }
+
+    /// Makes the password of an account worthless, ends its sessions and a lock, and gives it a token with this digest to
+    /// set another password with: the account as it is then. None, and nothing is done, if it is disabled.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Away`].
+    pub async fn reset_account(
+        &self,
+        id: UserId,
+        hash: &Digest,
+        expires_at: Time,
+        entry: &Audit,
+    ) -> Result<Option<Account>, StoreError> {
+        self.transact(async |transaction| {
+            let mut account = one(transaction, id, entry.at).await?;
+            if account.disabled_at.is_some() {
+                return Ok(None);
+            }
+            let update = Entity::update_many()
+                .col_expr(Column::Password, Expr::value(None::<String>))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            update.exec(transaction).await?;
+            sessions::end_all(transaction, id, None).await?;
+            mail_tokens::withdraw(transaction, id).await?;
+            mail_tokens::put(transaction, id, (Purpose::Reset, None), hash, expires_at).await?;
+            attempts::unlock(transaction, &account.user.email).await?;
+            note(transaction, &account, entry).await?;
+            (account.user.password, account.locked_until) = (None, None);
+            Ok(Some(account))
+        })
+        .await
+    }
+
+    /// Disables an account, which ends its sessions and makes the links that were mailed to it worthless, or enables it
+    /// again: the account as it is then. One that is so already is left as it is.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    pub async fn disable_account(
+        &self,
+        id: UserId,
+        is_disabled: bool,
+        entry: &Audit,
+    ) -> Result<Account, StoreError> {
+        self.transact(async |transaction| {
+            let account = one(transaction, id, entry.at).await?;
+            if account.disabled_at.is_some() == is_disabled {
+                return Ok(account);
+            }
+            let disabled_at = is_disabled.then_some(entry.at);
+            let update = Entity::update_many()
+                .col_expr(Column::DisabledAt, Expr::value(disabled_at.map(moment)))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            update.exec(transaction).await?;
+            if is_disabled {
+                sessions::end_all(transaction, id, None).await?;
+                mail_tokens::withdraw(transaction, id).await?;
+            }
+            note(transaction, &account, entry).await?;
+            Ok(Account { disabled_at, ..account })
+        })
+        .await
+    }
+}
