@@ -1,6 +1,7 @@
 //! The routes as a client meets them, and their description.
 
 mod matrix;
+mod tokens;
 
 use super::*;
 use crate::house::tests::Site;

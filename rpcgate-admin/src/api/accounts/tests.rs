@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub(in crate::api) const EMAIL: &str = "ada@example.com";
-pub(in crate::api) const PASSWORD: &str = "correct horse battery staple";
+pub(crate) const EMAIL: &str = "ada@example.com";
+pub(crate) const PASSWORD: &str = "correct horse battery staple";
 
 /// A site whose challenges are easy, and where one client may try often.
-pub(in crate::api) async fn site() -> Site {
+pub(crate) async fn site() -> Site {
     Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await
 }
 
 /// Asks with this access token, or without any.
-pub(in crate::api) async fn ask(
+pub(crate) async fn ask(
     site: &Site,
     token: Option<&str>,
     method: Method,
@@ -37,7 +37,7 @@ pub(in crate::api) async fn ask(
     site.send(request.body(body).unwrap()).await
 }
 
-pub(in crate::api) async fn post(site: &Site, path: &str, body: Value) -> Answer {
+pub(crate) async fn post(site: &Site, path: &str, body: Value) -> Answer {
     ask(site, None, Method::POST, path, Some(body)).await
 }
 
@@ -47,37 +47,37 @@ async fn solution(site: &Site) -> String {
     solve(&serde_json::from_value(posed.body).unwrap()).unwrap()
 }
 
-pub(in crate::api) async fn register(site: &Site, email: &str) -> Answer {
+pub(crate) async fn register(site: &Site, email: &str) -> Answer {
     let challenge = solution(site).await;
     let form = json!({"email": email, "password": PASSWORD, "name": "Ada", "challenge": challenge});
     post(site, "/auth/register", form).await
 }
 
-pub(in crate::api) async fn login(site: &Site, email: &str, password: &str) -> Answer {
+pub(crate) async fn login(site: &Site, email: &str, password: &str) -> Answer {
     post(site, "/auth/login", json!({"email": email, "password": password})).await
 }
 
 /// The access token and the refresh token of an account, which must be there.
-pub(in crate::api) async fn tokens(site: &Site, email: &str) -> (String, String) {
+pub(crate) async fn tokens(site: &Site, email: &str) -> (String, String) {
     let answer = login(site, email, PASSWORD).await;
     assert_eq!(answer.status, StatusCode::OK, "{:?}", answer.body);
     pair(&answer)
 }
 
-pub(in crate::api) fn pair(answer: &Answer) -> (String, String) {
+pub(crate) fn pair(answer: &Answer) -> (String, String) {
     let text = |name| answer.body[name].as_str().unwrap().to_owned();
     (text("token"), text("refresh_token"))
 }
 
 /// Registers an address and confirms it by the mail that was sent last.
-pub(in crate::api) async fn register_confirmed(site: &Site, email: &str) {
+pub(crate) async fn register_confirmed(site: &Site, email: &str) {
     assert_eq!(register(site, email).await.status, StatusCode::CREATED);
     let form = json!({"token": token(mails(site).last().unwrap())});
     assert_eq!(post(site, "/auth/confirm", form).await.status, StatusCode::NO_CONTENT);
 }
 
 /// The mails that were sent, the oldest first.
-pub(in crate::api) fn mails(site: &Site) -> Vec<String> {
+pub(crate) fn mails(site: &Site) -> Vec<String> {
     let folder = &site.house.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     // One without that ending is still being written.
