@@ -27,7 +27,7 @@ pub struct UsageView {
     /// The sums by group, in the order of their cells. They add up to the totals, but for the bytes of ended streams:
     /// see [`Stream::Disconnect`].
     pub rows: Vec<UsageRow>,
-    /// Whether there are more rows than were asked for.
+    /// Whether there are more rows than were asked for: of rows by hour or day, the newest are told.
     pub truncated: bool,
     /// When the oldest single event came that is kept of the tenant, or of the project.
     pub history_from: Option<Time>,

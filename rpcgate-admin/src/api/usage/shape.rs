@@ -39,7 +39,7 @@ pub struct View {
     pub totals: Sums,
     /// The sums by group.
     pub rows: Vec<Row>,
-    /// Whether there are more rows than the limit.
+    /// Whether there are more rows than the limit: of rows by hour or day, the newest are told.
     pub truncated: bool,
     /// When the oldest single event came that is kept.
     #[schema(format = "date-time")]

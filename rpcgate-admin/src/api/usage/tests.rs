@@ -438,6 +438,30 @@ async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_p
 }
 
 #[tokio::test]
+async fn of_hours_and_days_that_are_cut_the_newest_are_told() {
+    let mut office = Office::new().await;
+    let (project, key) = office.one().await;
+    let deeds: Vec<_> =
+        [30, 6, 1].map(|back| office.call(project, key, back, ["a", "b"].map(item).into())).into();
+    office.ship(&deeds).await;
+    let told = async |query: &str, name: &str| {
+        let body = office.get(&format!("/usage?period=7d&{query}")).await;
+        assert_eq!(body["truncated"], true, "{query}");
+        let rows = body["rows"].as_array().unwrap();
+        rows.iter()
+            .map(|row| format!("{} {}", row[name].as_str().unwrap(), row["method"]))
+            .collect::<Vec<_>>()
+    };
+    let newest = ["2026-12-31T11:00:00Z \"a\"", "2026-12-31T11:00:00Z \"b\""];
+    assert_eq!(told("group_by=hour,method&limit=2", "hour").await, newest);
+    assert_eq!(told("group_by=hour&limit=1", "hour").await, ["2026-12-31T11:00:00Z null"]);
+    assert_eq!(told("group_by=day&limit=1", "day").await, ["2026-12-31T00:00:00Z null"]);
+    // In the order of the groups all the same.
+    let newest = ["2026-12-31T06:00:00Z \"a\"", "2026-12-31T11:00:00Z \"a\"", "2026-12-31T11:00:00Z \"b\""];
+    assert_eq!(told("group_by=method,hour&limit=3", "hour").await, newest);
+}
+
+#[tokio::test]
 async fn rows_are_cut_and_totals_are_not() {
     let mut office = Office::new().await;
     let (project, key) = office.one().await;

@@ -33,8 +33,9 @@ impl UsageStore {
             let found = database.query_all(&Plan::rows(ask, &summed).first()).await?;
             let limit = ask.limit() as usize;
             let truncated = found.len() > limit;
-            let rows: Vec<UsageRow> =
+            let mut rows: Vec<UsageRow> =
                 found.iter().take(limit).map(|row| read(ask, row)).collect::<Result<_, _>>()?;
+            rows.sort_unstable_by(|one, other| one.cells.cmp(&other.cells));
             let mut totals = Metrics::default();
             if truncated {
                 if let Some(row) = database.query_one(&Plan::totals(ask, &summed).all()).await? {
@@ -90,6 +91,10 @@ impl Name {
         names
     }
 
+    fn is_time(self) -> bool {
+        matches!(self, Name::Day | Name::Column(Column::Hour))
+    }
+
     /// What it is selected as.
     fn iden(self) -> DynIden {
         match self {
@@ -141,10 +146,15 @@ impl<'a> Plan<'a> {
         select
     }
 
-    /// One more row than may be shown, to see whether there are more.
+    /// One more row than may be shown, to see whether there are more: those of the newest hours or days where the rows are
+    /// told apart by them.
     fn first(&self) -> SelectStatement {
         let mut select = self.all();
-        for name in &self.names {
+        let (times, others): (Vec<&Name>, Vec<&Name>) = self.names.iter().partition(|name| name.is_time());
+        for name in times {
+            select.order_by(name.iden(), Order::Desc);
+        }
+        for name in others {
             select.order_by(name.iden(), Order::Asc);
         }
         let is_one = self.sources.len() == 1;

@@ -9,6 +9,7 @@ use proptest::test_runner::{Config, TestRunner};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::tally::Transport;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -107,8 +108,13 @@ impl Desk {
         for limit in [MOST_ROWS, 1] {
             let view = self.store.usage(&ask.clone().limited(limit).unwrap()).await.unwrap();
             let seen: Vec<_> = view.rows.into_iter().map(|row| (row.cells, row.metrics)).collect();
-            let counted: Vec<_> =
-                rows.iter().take(limit as usize).map(|(cells, row)| (cells.clone(), *row)).collect();
+            let mut counted: Vec<_> = rows.iter().map(|(cells, row)| (cells.clone(), *row)).collect();
+            let is_time = |cell: &&Cell| matches!(cell, Cell::Hour(_) | Cell::Day(_));
+            counted.sort_by_cached_key(|(cells, _)| {
+                Reverse(cells.iter().filter(is_time).cloned().collect::<Vec<_>>())
+            });
+            counted.truncate(limit as usize);
+            counted.sort_by(|(one, _), (other, _)| one.cmp(other));
             assert_eq!(seen, counted, "{context}");
             assert_eq!(view.truncated, rows.len() > limit as usize, "{context}");
             assert_eq!(view.totals, totals, "{context}");
