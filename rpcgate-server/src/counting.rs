@@ -4,7 +4,7 @@ use crate::gateway::StartError;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{Config, Url};
 use rpcgate_core::seam::counters::{Counters, MemoryCounters, Restored};
-use rpcgate_layers::redis::{RedisCounters, RedisSettings, Seed, Standing};
+use rpcgate_layers::redis::{ChangeRelay, RedisCounters, RedisSettings, Seed, Standing};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +32,11 @@ impl Counting {
     /// Looks at what [`open`](Self::open) would refuse.
     pub(crate) fn check(config: &Config) -> Result<(), StartError> {
         settings(config).map_or(Ok(()), |settings| Ok(RedisCounters::check(&settings)?))
+    }
+
+    /// What tells other gateways of changes, if there are others that can be told. As [`open`](Self::open).
+    pub(crate) fn relay(config: &Config) -> Result<Option<ChangeRelay>, StartError> {
+        Ok(settings(config).map(|settings| ChangeRelay::new(&settings)).transpose()?)
     }
 
     /// The seam that stations count by.

@@ -286,7 +286,7 @@ impl Drop for Link {
     }
 }
 
-async fn connect(client: Client) -> Result<MultiplexedConnection, Broken> {
+pub(super) async fn connect(client: Client) -> Result<MultiplexedConnection, Broken> {
     // Deadlines are ours.
     let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let connecting = client.get_multiplexed_async_connection_with_config(&config);

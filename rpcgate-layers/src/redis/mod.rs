@@ -16,6 +16,7 @@
 mod join;
 mod known;
 mod link;
+mod relay;
 mod script;
 mod shared;
 #[cfg(test)]
@@ -25,6 +26,7 @@ mod units;
 
 use known::numbers;
 use link::Link;
+pub use relay::ChangeRelay;
 use rpcgate_core::caller::{Caller, ProjectId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::quota::{Grant, Mask};

@@ -10,7 +10,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +48,10 @@ pub(super) struct Feed {
     every: Duration,
     /// Asks for a look now.
     nudge: Arc<Notify>,
+    /// Tells other gateways what was read.
+    tells: Option<mpsc::Sender<Numbered>>,
+    /// What other gateways tell.
+    hears: Option<mpsc::Receiver<Numbered>>,
 }
 
 impl fmt::Debug for Feed {
@@ -69,7 +73,14 @@ impl Feed {
         force.put(within(management.overlay()).await?);
         directory.reached();
         let (every, nudge) = (EVERY, Arc::default());
-        Ok(Feed { management, directory, force, number, stale: false, away: false, every, nudge })
+        let (stale, away, tells, hears) = (false, false, None, None);
+        Ok(Feed { management, directory, force, number, stale, away, every, nudge, tells, hears })
+    }
+
+    /// Tells others of changes by `tells`, and acts on what they tell, in `hears`, before it is read here: what it concerns
+    /// is looked up anew, and not served for as long as the database is away.
+    pub(super) fn relayed(self, tells: mpsc::Sender<Numbered>, hears: mpsc::Receiver<Numbered>) -> Self {
+        Feed { tells: Some(tells), hears: Some(hears), ..self }
     }
 
     /// Who rings this has the feed looked at now. It is looked at from time to time all the same.
@@ -81,11 +92,18 @@ impl Feed {
     pub(super) async fn run(mut self, closing: CancellationToken) {
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut told = Vec::new();
         loop {
+            // What others tell comes first: while the database is silent, it is time for a look whenever one ends.
             let asked = tokio::select! {
-                _ = ticks.tick() => false,
-                () = self.nudge.notified() => true,
+                biased;
                 () = closing.cancelled() => return,
+                () = hear(&mut self.hears, &mut told) => {
+                    self.hasten(&mut told).await;
+                    continue;
+                }
+                () = self.nudge.notified() => true,
+                _ = ticks.tick() => false,
             };
             let read = self.read().await;
             self.tell(read.is_err());
@@ -93,6 +111,22 @@ impl Feed {
                 tokio::time::sleep(APART).await;
             }
         }
+    }
+
+    /// Acts on what others tell and was not read here yet. It is read all the same: what they tell may have gaps.
+    async fn hasten(&self, told: &mut Vec<Numbered>) {
+        let changes: Vec<Change> =
+            told.drain(..).filter(|told| told.number > self.number).map(|told| told.change).collect();
+        if !changes.is_empty() {
+            self.apply(changes).await.unwrap_or_else(|Away| tracing::error!("changes were not acted on"));
+            self.nudge.notify_one();
+        }
+    }
+
+    async fn apply(&self, changes: Vec<Change>) -> Result<(), Away> {
+        let directory = self.directory.clone();
+        // With many keys in memory this takes as long as thousands of calls.
+        tokio::task::spawn_blocking(move || directory.apply(&changes)).await.map_err(|_| Away)
     }
 
     /// Acts on all that is new.
@@ -126,10 +160,11 @@ impl Feed {
             }
         }
         if !news.is_empty() {
-            let changes: Vec<Change> = news.iter().map(|news| news.change.clone()).collect();
-            let directory = self.directory.clone();
-            // With many keys in memory this takes as long as thousands of calls.
-            tokio::task::spawn_blocking(move || directory.apply(&changes)).await.map_err(|_| Away)?;
+            self.apply(news.iter().map(|news| news.change.clone()).collect()).await?;
+        }
+        if let Some(tells) = &self.tells {
+            // Where there is no room, others read it themselves.
+            news.iter().take_while(|news| tells.try_send(Numbered::clone(news)).is_ok()).for_each(drop);
         }
         if let Some(Numbered { number, .. }) = news.last() {
             self.number = *number;
@@ -155,6 +190,18 @@ impl Feed {
             _ => {}
         }
         self.away = away;
+    }
+}
+
+/// Waits for something that others tell, and takes what there is of it.
+async fn hear(hears: &mut Option<mpsc::Receiver<Numbered>>, told: &mut Vec<Numbered>) {
+    match hears {
+        Some(hears) if !hears.is_closed() => {
+            if hears.recv_many(told, AT_ONCE).await == 0 {
+                std::future::pending::<()>().await;
+            }
+        }
+        _ => std::future::pending().await,
     }
 }
 

@@ -96,7 +96,7 @@ impl State {
         let forge = secret.map(|secret| KeyForge::new(secret.expose().as_bytes()));
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
         let (seed, force) = (Arc::new(UsageSeed::new(clock.clone())), Arc::<Force>::default());
-        let counters = Counting::open(config, seed.clone())?;
+        let (counters, relay) = (Counting::open(config, seed.clone())?, Counting::relay(config)?);
         let (kept, informant) = (Arc::new(Kept::new(&config.retention)), Arc::<Informant>::default());
         let shipping = Arc::<Shipping>::default();
         let (told, stage) = watch::channel(Stage::Starting);
@@ -108,6 +108,7 @@ impl State {
             journal: journal.clone(),
             directory: directory.clone(),
             counters: counters.clone(),
+            relay,
             seed,
             force: force.clone(),
             kept: kept.clone(),

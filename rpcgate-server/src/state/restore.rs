@@ -18,10 +18,11 @@ use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Overlay, Plans};
 use rpcgate_core::seam::{Away, Later};
 use rpcgate_core::secret::KeyHash;
+use rpcgate_layers::redis::ChangeRelay;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Time between two attempts at something that a start needs.
@@ -31,6 +32,9 @@ const JOIN: Duration = Duration::from_secs(2);
 /// How long the last shipment of a gateway that ends may take.
 const LAST: Duration = Duration::from_secs(5);
 
+/// Changes that wait to be told to other gateways, and that they have told and wait to be acted on.
+const RELAYED: usize = 1_000;
+
 /// All that has to be done, and what it is done with.
 pub(super) struct Work {
     pub(super) url: String,
@@ -39,6 +43,7 @@ pub(super) struct Work {
     pub(super) journal: Arc<Journal>,
     pub(super) directory: Arc<StoreDirectory>,
     pub(super) counters: Counting,
+    pub(super) relay: Option<ChangeRelay>,
     pub(super) seed: Arc<UsageSeed>,
     pub(super) force: Arc<Force>,
     pub(super) kept: Arc<Kept>,
@@ -58,9 +63,10 @@ pub(super) struct Left {
 
 impl Work {
     /// Works until `closing`.
-    pub(super) async fn run(self) -> Left {
+    pub(super) async fn run(mut self) -> Left {
         let mut left = Left::default();
-        let Some(feed) = self.start(&mut left).await else { return left };
+        let relay = self.relay.take();
+        let Some(mut feed) = self.start(&mut left).await else { return left };
         let (shipper, usage, store) = (left.shipper.take(), left.usage.clone(), left.store.clone());
         let (Some(shipper), Some(usage), Some(store)) = (shipper, usage, store) else { return left };
         self.journal.admit();
@@ -73,18 +79,25 @@ impl Work {
                 () = closing.cancelled() => {}
             }
         });
-        let feed = tokio::spawn(feed.run(self.closing.clone()));
+        let mut tasks = vec![nudges];
+        if let Some(relay) = relay {
+            let ((tells, told), (hearing, hears)) = (mpsc::channel(RELAYED), mpsc::channel(RELAYED));
+            // It ends with the feed, which tells it.
+            tasks.push(tokio::spawn(relay.run(told, hearing)));
+            feed = feed.relayed(tells, hears);
+        }
+        tasks.push(tokio::spawn(feed.run(self.closing.clone())));
         let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
-        let retention = tokio::spawn(retention);
+        tasks.push(tokio::spawn(retention));
         let (gateway, informant) = (self.journal.gateway(), self.informant.clone());
         let report = report::run(store, gateway, informant, self.clock.clone(), self.closing.clone());
-        let report = tokio::spawn(report);
+        tasks.push(tokio::spawn(report));
         let shipping = tokio::spawn(shipper.run(self.closing.clone()));
         match shipping.await {
             Ok(shipper) => left.shipper = Some(shipper),
             Err(error) => tracing::error!("shipping has ended: {error}"),
         }
-        for task in [feed, nudges, retention, report] {
+        for task in tasks {
             if let Err(error) = task.await {
                 tracing::error!("a task of the state has ended: {error}");
             }

@@ -285,6 +285,49 @@ async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterward
     assert_eq!(text.matches("is back").count(), 1, "{text}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_other_gateways_tell_is_acted_on_while_the_database_is_silent_or_away() {
+    for mood in [Mood::Frozen, Mood::Away] {
+        let house = House::new();
+        house.office.publish(Change::Other);
+        let ((tells, _told), (telling, hears)) = (mpsc::channel(1), mpsc::channel(9));
+        let feed = house.feed().await.unwrap().relayed(tells, hears);
+        assert!(matches!(house.ask().await, Peek::Known(_)));
+        let closing = CancellationToken::new();
+        let running = tokio::spawn(feed.run(closing.clone()));
+        house.office.set(mood);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let tell = |number| telling.try_send(Numbered { number, change: Change::Key(KeyId(7)) }).unwrap();
+        tell(1);
+        tokio::time::sleep(2 * DEADLINE).await;
+        assert!(matches!(house.peek(), Peek::Known(_)), "that was read here before");
+        tell(2);
+        tokio::time::sleep(DEADLINE + APART).await;
+        assert!(matches!(house.peek(), Peek::Miss));
+        house.office.set(Mood::Well);
+        house.revoke();
+        tokio::time::sleep(2 * DEADLINE).await;
+        assert!(matches!(house.ask().await, Peek::Revoked(_)), "all is read here too");
+        closing.cancel();
+        running.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn others_are_told_what_was_read_and_nobody_waits_for_it() {
+    let house = House::new();
+    let ((tells, mut told), (_telling, hears)) = (mpsc::channel(2), mpsc::channel(1));
+    let mut feed = house.feed().await.unwrap().relayed(tells, hears);
+    for _ in 0..3 {
+        house.revoke();
+    }
+    feed.read().await.unwrap();
+    for number in [1, 2] {
+        assert_eq!(told.try_recv(), Ok(Numbered { number, change: Change::Key(KeyId(7)) }));
+    }
+    assert!(told.try_recv().is_err(), "there was no room");
+}
+
 #[tokio::test]
 async fn a_start_without_the_database_is_none() {
     let house = House::new();

@@ -1,0 +1,163 @@
+//! Changes of the management database, told from gateway to gateway: one whose way to the database is cut, or that finds
+//! it silent, hears of them from those that have read them.
+//!
+//! Nothing depends on a message that arrives: each gateway reads all changes from the database, in order, when it can.
+
+use super::link::{Broken, connect};
+use super::script::BadAnswer;
+use super::tls::client;
+use super::{BadRedis, RedisSettings};
+use futures_util::StreamExt;
+use redis::{Client, Msg, Pipeline};
+use rpcgate_core::seam::changes::{Change, Numbered};
+use std::fmt;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+/// Time between two attempts to reach Redis.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long Redis may take to answer. No call waits for it.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often Redis is asked whether it is still there: a way that is cut says nothing.
+const ALIVE: Duration = Duration::from_secs(10);
+/// Changes that are published in one pipeline.
+const TOGETHER: usize = 256;
+
+/// Tells other gateways of changes, and hears of them.
+pub struct ChangeRelay {
+    client: Client,
+    channel: String,
+}
+
+impl fmt::Debug for ChangeRelay {
+    /// The URL, which may have a password, is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeRelay").field("channel", &self.channel).finish_non_exhaustive()
+    }
+}
+
+impl ChangeRelay {
+    /// One between all gateways with these settings.
+    ///
+    /// # Errors
+    /// [`BadRedis`] for a URL that is none, or that names files which cannot be used.
+    pub fn new(settings: &RedisSettings) -> Result<Self, BadRedis> {
+        Ok(ChangeRelay { client: client(&settings.url)?, channel: format!("{}changes", settings.prefix) })
+    }
+
+    /// Publishes what comes from `told`, and hands to `heard` what others publish, and what is published here, until nobody
+    /// can tell anything any more. What is told while Redis is away is lost, and so is what `heard` has no room for.
+    pub async fn run(self, mut told: mpsc::Receiver<Numbered>, heard: mpsc::Sender<Numbered>) {
+        let mut why = String::new();
+        loop {
+            let Err(broken) = self.relay(&mut told, &heard).await else { return };
+            let broken = broken.to_string();
+            if broken != why {
+                tracing::debug!("redis: gateways do not tell each other of changes: {broken}");
+                why = broken;
+            }
+            let mut pause = std::pin::pin!(sleep(PAUSE));
+            loop {
+                tokio::select! {
+                    () = &mut pause => break,
+                    lost = told.recv() => if lost.is_none() { return },
+                }
+            }
+        }
+    }
+
+    async fn relay(
+        &self,
+        told: &mut mpsc::Receiver<Numbered>,
+        heard: &mpsc::Sender<Numbered>,
+    ) -> Result<(), Broken> {
+        let mut publisher = connect(self.client.clone()).await?;
+        let subscribing = async {
+            let mut subscriber = self.client.get_async_pubsub().await?;
+            subscriber.subscribe(&self.channel).await?;
+            Ok::<_, Broken>(subscriber.split())
+        };
+        let (mut asking, mut messages) =
+            timeout(PATIENCE, subscribing).await.map_err(|_| Broken::Silent)??;
+        let mut alive = interval(ALIVE);
+        alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut changes = Vec::new();
+        loop {
+            tokio::select! {
+                count = told.recv_many(&mut changes, TOGETHER) => {
+                    if count == 0 {
+                        return Ok(());
+                    }
+                    let mut pipe = Pipeline::with_capacity(count);
+                    for line in changes.drain(..).filter_map(|change| line(&change)) {
+                        pipe.cmd("PUBLISH").arg(&self.channel).arg(line).ignore();
+                    }
+                    if !pipe.is_empty() {
+                        let published = timeout(PATIENCE, pipe.query_async::<()>(&mut publisher));
+                        published.await.map_err(|_| Broken::Silent)??;
+                    }
+                }
+                message = messages.next() => {
+                    let Some(message) = message else { return Err(BadAnswer::Strange.into()) };
+                    if let Some(change) = change(&message) && heard.try_send(change).is_err() {
+                        tracing::debug!("redis: changes come faster than they are acted on");
+                    }
+                }
+                _ = alive.tick() => {
+                    timeout(PATIENCE, asking.ping::<redis::Value>()).await.map_err(|_| Broken::Silent)??;
+                }
+            }
+        }
+    }
+}
+
+/// A change as it is published. None if it says nothing without the database.
+fn line(Numbered { number, change }: &Numbered) -> Option<String> {
+    Some(match change {
+        Change::Key(id) => format!("{number} key {id}"),
+        Change::Project(id) => format!("{number} project {id}"),
+        Change::Tenant(id) => format!("{number} tenant {id}"),
+        _ => return None,
+    })
+}
+
+fn change(message: &Msg) -> Option<Numbered> {
+    read(std::str::from_utf8(message.get_payload_bytes()).ok()?)
+}
+
+fn read(line: &str) -> Option<Numbered> {
+    let mut words = line.split(' ');
+    let (number, kind, id) = (words.next()?.parse().ok()?, words.next()?, words.next()?);
+    let change = match kind {
+        "key" => Change::Key(id.parse().ok()?),
+        "project" => Change::Project(id.parse().ok()?),
+        "tenant" => Change::Tenant(id.parse().ok()?),
+        _ => return None,
+    };
+    words.next().is_none().then_some(Numbered { number, change })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+
+    #[test]
+    fn what_is_published_is_read_and_nothing_else() {
+        let changes =
+            [Change::Key(KeyId(1)), Change::Project(ProjectId(u128::MAX)), Change::Tenant(TenantId(3))];
+        for (number, change) in (1..).zip(changes) {
+            let numbered = Numbered { number, change };
+            assert_eq!(read(&line(&numbered).unwrap()), Some(numbered));
+        }
+        assert_eq!(line(&Numbered { number: 1, change: Change::Chain("eth".into()) }), None);
+        let id = TenantId(3);
+        for strange in ["", "1", "1 tenant", "1 tenant x", "x tenant 1"] {
+            assert_eq!(read(strange), None, "{strange}");
+        }
+        for strange in [format!("1 plan {id}"), format!("1 tenant {id} more"), format!("-1 tenant {id}")] {
+            assert_eq!(read(&strange), None, "{strange}");
+        }
+    }
+}

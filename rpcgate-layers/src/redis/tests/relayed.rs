@@ -1,0 +1,61 @@
+//! Changes that gateways tell each other.
+
+use super::*;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::seam::changes::{Change, Numbered};
+
+struct Gateway {
+    tells: mpsc::Sender<Numbered>,
+    hears: mpsc::Receiver<Numbered>,
+}
+
+impl Gateway {
+    fn open(settings: &RedisSettings) -> Self {
+        let ((tells, told), (hearing, hears)) = (mpsc::channel(100), mpsc::channel(100));
+        tokio::spawn(ChangeRelay::new(settings).unwrap().run(told, hearing));
+        Gateway { tells, hears }
+    }
+
+    /// Tells of change after change, from `number` on, until `other` hears of one: the number of that.
+    async fn tell_until_heard(&self, other: &mut Gateway, mut number: u64) -> u64 {
+        let telling = async {
+            loop {
+                let change = Numbered { number, change: Change::Tenant(TenantId(9)) };
+                self.tells.send(change).await.unwrap();
+                number += 1;
+                if let Ok(heard) = timeout(Duration::from_millis(50), other.hears.recv()).await {
+                    return heard.unwrap();
+                }
+            }
+        };
+        let heard = timeout(Duration::from_secs(60), telling).await.unwrap();
+        assert_eq!(heard.change, Change::Tenant(TenantId(9)));
+        heard.number
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn gateways_tell_each_other_of_changes_also_after_redis_was_gone() {
+    let mut redis = Redis::start();
+    let settings = settings(&redis, &prefix(), LONG);
+    let (one, mut other) = (Gateway::open(&settings), Gateway::open(&settings));
+    let mut stranger = Gateway::open(&RedisSettings { prefix: prefix(), ..settings.clone() });
+    assert!(one.tell_until_heard(&mut other, 1).await >= 1);
+    redis.kill();
+    redis.revive();
+    assert!(one.tell_until_heard(&mut other, 1_000).await >= 1_000);
+    assert!(stranger.hears.try_recv().is_err(), "gateways of another prefix are others");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn a_relay_ends_with_whoever_tells_also_while_redis_is_away() {
+    let mut redis = Redis::start();
+    let settings = settings(&redis, &prefix(), LONG);
+    let ((tells, told), (hearing, _hears)) = (mpsc::channel(1), mpsc::channel(1));
+    let relay = tokio::spawn(ChangeRelay::new(&settings).unwrap().run(told, hearing));
+    redis.kill();
+    drop(tells);
+    timeout(Duration::from_secs(60), relay).await.unwrap().unwrap();
+}
