@@ -13,6 +13,7 @@ pub mod clock;
 pub mod config;
 pub mod envelope;
 pub mod fault;
+pub mod in_flight;
 #[cfg(feature = "journal")]
 pub mod journal;
 pub mod json;

@@ -6,6 +6,7 @@ use crate::caller::{Caller, RequestId};
 use crate::chain::{Chain, Dialect};
 use crate::clock::{Clock, Time};
 use crate::fault::{Cause, Fault};
+use crate::in_flight::InFlightCall;
 use crate::quota::Grant;
 use crate::refusal::{BackendFailure, Refusal};
 use crate::reply::{Form, Source};
@@ -92,6 +93,8 @@ pub struct Tally {
     started: Duration,
     books: Arc<Books>,
     is_closed: bool,
+    /// Dropped with the account, which has handed in its record by then.
+    in_flight: Option<InFlightCall>,
 }
 
 impl Tally {
@@ -125,12 +128,21 @@ impl Tally {
             started,
             books,
             is_closed: false,
+            in_flight: None,
         }
     }
 
     /// Whether any call is still on its way to a node.
     pub fn has_open(&self) -> bool {
         self.entries.iter().any(Entry::is_open)
+    }
+
+    /// To be called before anything is counted for it: until its record is in the ledger, the counters know that it is
+    /// in flight.
+    pub fn begin(&mut self) {
+        if self.in_flight.is_none() {
+            self.in_flight = self.books.counters.in_flight();
+        }
     }
 
     /// Refuses every open call, and with them the request as a whole.

@@ -81,7 +81,11 @@ impl Desk {
     }
 
     pub(crate) fn calls(&self, body: &'static [u8]) -> Calls<Parsed> {
-        let mut tally = self.tally();
+        self.calls_in(self.books(), body)
+    }
+
+    pub(crate) fn calls_in(&self, books: Arc<Books>, body: &'static [u8]) -> Calls<Parsed> {
+        let mut tally = self.tally_in(books);
         tally.body = Bytes::from_static(body);
         let items = match envelope::parse(body, &Limits::default()).unwrap() {
             envelope::Parsed::Single(item) => vec![item],

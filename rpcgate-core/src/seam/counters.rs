@@ -3,6 +3,7 @@
 use super::Answer;
 use crate::caller::{Caller, KeyId, ProjectId};
 use crate::clock::Time;
+use crate::in_flight::InFlightCall;
 use crate::quota::{Grant, Mask, Rolling};
 use crate::refusal::Refusal;
 use crate::sharded::Sharded;
@@ -33,6 +34,12 @@ pub trait Counters: Send + Sync + Debug {
 
     /// Gives `units` back to `hour`.
     fn refund(&self, project: ProjectId, hour: u64, units: u64);
+
+    /// Held by whoever counts something, from before it is counted until its record is in the ledger, so that counters
+    /// can tell which of what they have counted must be recorded. `None`: these counters need not know.
+    fn in_flight(&self) -> Option<InFlightCall> {
+        None
+    }
 }
 
 /// What was counted before a restart and still matters.

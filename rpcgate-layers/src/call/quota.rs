@@ -68,13 +68,14 @@ where
     }
 
     fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
-        let tally = calls.tally();
+        let tally = calls.tally_mut();
         // What is refused already costs nothing, so places in the mask are places in the set.
         let costs: SmallVec<[u32; 4]> =
             tally.entries.iter().map(|entry| if entry.is_open() { entry.call.rule.cu } else { 0 }).collect();
         if costs.iter().all(|cost| *cost == 0) {
             return Either::Left(self.inner.call(calls.at()));
         }
+        tally.begin();
         match self.counters.reserve(&tally.caller, &costs, tally.arrival) {
             Answer::Now(reserved) => {
                 settle(&mut calls, reserved);
@@ -105,8 +106,17 @@ fn settle<A>(calls: &mut Calls<A>, (mask, grant): (Mask, Grant)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::window::WindowLayer;
     use crate::testing::{self, Desk};
-    use rpcgate_core::call::Opened;
+    use rpcgate_core::call::{Listed, Opened};
+    use rpcgate_core::caller::{Caller, ProjectId};
+    use rpcgate_core::clock::Time;
+    use rpcgate_core::in_flight::{InFlight, InFlightCall};
+    use rpcgate_core::seam::counters::{MemoryCounters, Taken};
+    use rpcgate_core::seam::ledger::{Ledger, Record};
+    use rpcgate_core::tally::Books;
+    use rpcgate_core::window::Windows;
+    use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
     const SCANS: &[u8] =
         br#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"toy_id"},{"id":3,"method":"toy_scan"}]"#;
@@ -132,6 +142,77 @@ mod tests {
         calls.tally_mut().entries[0].state = State::Refused(Refusal::Heavy { retry_after: 1 });
         let calls = testing::through(QuotaLayer::new(desk.counters.clone()), calls).await;
         assert_eq!(calls.tally().grant.unwrap().units, 75);
+    }
+
+    /// Counters and a ledger that are used by calls in flight only.
+    #[derive(Debug, Default)]
+    struct Watched {
+        counters: MemoryCounters,
+        calls: Arc<InFlight>,
+        looks: AtomicI64,
+        records: AtomicI64,
+    }
+
+    impl Watched {
+        fn has_calls(&self) -> bool {
+            let look = self.looks.fetch_add(1, Relaxed);
+            self.calls.advance(look) < look
+        }
+    }
+
+    impl Counters for Watched {
+        fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
+            assert!(self.has_calls());
+            self.counters.take(caller, weight, now)
+        }
+
+        fn peek(&self, caller: &Caller, now: Time) -> Windows {
+            self.counters.peek(caller, now)
+        }
+
+        fn reserve(&self, caller: &Caller, costs: &[u32], now: Time) -> Answer<(Mask, Grant)> {
+            assert!(self.has_calls());
+            self.counters.reserve(caller, costs, now)
+        }
+
+        fn refund(&self, project: ProjectId, hour: u64, units: u64) {
+            assert!(self.has_calls());
+            self.counters.refund(project, hour, units);
+        }
+
+        fn in_flight(&self) -> Option<InFlightCall> {
+            Some(self.calls.enter())
+        }
+    }
+
+    impl Ledger for Watched {
+        fn append(&self, _: &Record<'_>) {
+            assert!(self.has_calls());
+            self.records.fetch_add(1, Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_is_in_flight_before_it_is_counted_and_until_its_record_is_in_the_ledger() {
+        let (desk, watched) = (Desk::new(), Arc::<Watched>::default());
+        assert!(!watched.has_calls());
+        let books = Books { clock: desk.clock.clone(), counters: watched.clone(), ledger: watched.clone() };
+        let books = Arc::new(books);
+        for closes in [false, true] {
+            let calls = desk.calls_in(books.clone(), SCANS).at::<Listed>();
+            assert!(!watched.has_calls(), "nothing is counted for it yet");
+            let calls = testing::through(WindowLayer::new(watched.clone()), calls).await;
+            drop(testing::through(QuotaLayer::new(watched.clone()), calls.at::<Opened>()).await);
+            let calls = desk.calls_in(books.clone(), SCANS).at::<Opened>();
+            let calls = testing::through(QuotaLayer::new(watched.clone()), calls).await;
+            if closes {
+                drop(calls.into_tally().close());
+            } else {
+                drop(calls);
+            }
+            assert!(!watched.has_calls(), "its record is in the ledger");
+        }
+        assert_eq!(watched.records.load(Relaxed), 4);
     }
 
     #[tokio::test]

@@ -122,6 +122,7 @@ where
         if weight == 0 {
             return Either::Left(self.inner.call(calls.at()));
         }
+        tally.begin();
         match self.counters.take(&tally.caller, weight, tally.arrival) {
             Answer::Now(taken) => {
                 count(&mut calls, weight, taken);

@@ -2,6 +2,7 @@
 //! those that it knows better, and tells what it has counted alone.
 
 use super::Standing;
+use super::compare::{COMPARISONS, ONLY_RAISE};
 use super::known::{Spot, numbers};
 use super::link::{Broken, Link, Unsettled, digests};
 use super::script::{Answered, Digests, Script, number};
@@ -21,6 +22,15 @@ const TELLING: Duration = Duration::from_secs(10);
 /// Seconds until another gateway may seed, when the one that began to has not ended.
 const SEEDING: u64 = 20;
 
+/// What a gateway hears when it says that it is there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Heartbeat {
+    /// Comparisons of counters with what is recorded that are left to be made, if it is time for one.
+    pub(super) left: u64,
+    /// The comparison that is under way; empty: none is.
+    pub(super) comparison: String,
+}
+
 impl Link {
     /// Brings counters and gateway in step.
     pub(super) async fn join(&mut self, connection: &mut MultiplexedConnection) -> Result<(), Broken> {
@@ -30,14 +40,21 @@ impl Link {
             Some(era) => era,
             None => self.seed(connection).await?,
         };
-        if self.shared.era.load(Relaxed) != era {
+        let before = self.shared.era.load(Relaxed);
+        let is_new = before == 0;
+        if before != era {
             // What may have been told to counters that are lost is among what is known.
             self.unsettled.clear();
-            self.raise(connection, self.shared.known()).await?;
+            // One that starts knows what is recorded. Others may still have to tell Redis what is among that, and would
+            // add it to what it was raised to.
+            if !is_new || self.seed.recording().is_none() {
+                self.raise(connection, self.shared.known()).await?;
+            }
             self.shared.era.store(era, Relaxed);
         }
-        self.settle(connection, false).await?;
-        self.beat(connection).await
+        // Redis may have counted for one that was here before, which has not heard of it and counted again.
+        self.beat(connection, if is_new { ONLY_RAISE } else { COMPARISONS }).await?;
+        self.settle(connection, false).await
     }
 
     /// The number of the counters' era, if they have one.
@@ -126,14 +143,38 @@ impl Link {
         Ok(())
     }
 
-    /// Says that this gateway is there, and hears how many are.
-    pub(super) async fn beat(&self, connection: &mut MultiplexedConnection) -> Result<(), Broken> {
-        let mut command = self.command(Script::Beat, 2);
-        command.arg(self.shared.names.era()).arg(self.shared.names.gateways());
-        command.arg(self.shared.era.load(Relaxed)).arg(self.gateway);
+    /// Says that this gateway is there, and hears how many are. It asks for so many comparisons with what is recorded.
+    pub(super) async fn beat(
+        &mut self,
+        connection: &mut MultiplexedConnection,
+        comparisons: u64,
+    ) -> Result<Heartbeat, Broken> {
+        let names = &self.shared.names;
+        let mut command = self.command(Script::Beat, 6);
+        command.arg(names.era()).arg(names.gateways()).arg(names.comparisons());
+        command.arg(names.comparing()).arg(names.pause()).arg(names.lowered());
+        command.arg(self.shared.era.load(Relaxed)).arg(self.gateway).arg(comparisons).arg(COMPARISONS);
         let answered = self.run_script(connection, command).await?;
-        self.shared.gateways.store(answered.numbers(0).next().unwrap_or(1).max(1), Relaxed);
-        Ok(())
+        let mut numbers = answered.numbers(0);
+        self.shared.gateways.store(numbers.next().unwrap_or(1).max(1), Relaxed);
+        let mut next = || numbers.next().unwrap_or(0);
+        let (left, lowered, is_new) = (next(), next(), next() == 1);
+        if self.lowered.replace(lowered).is_some_and(|before| before != lowered) {
+            // What is known here may be more than what is counted now.
+            self.shared.doubt();
+            if is_new {
+                // It was silent for so long that its slices were taken back.
+                self.shared.units.each(|_, units| units.forget_slice());
+            }
+        }
+        Ok(Heartbeat { left, comparison: String::from_utf8_lossy(answered.text(4)).into_owned() })
+    }
+
+    /// Says that this gateway is there no more, and left nothing behind.
+    pub(super) async fn leave(&self, connection: &mut MultiplexedConnection) -> Result<(), Broken> {
+        let mut pipe = Pipeline::with_capacity(1);
+        pipe.cmd("ZREM").arg(self.shared.names.gateways()).arg(self.gateway);
+        self.send(connection, &pipe).await.map(drop)
     }
 
     fn command(&self, script: Script, keys: usize) -> redis::Cmd {

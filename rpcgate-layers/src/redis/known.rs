@@ -55,6 +55,8 @@ pub(super) struct Owed {
 pub(super) struct Known {
     spots: [Spot; 3],
     owed: SmallVec<[Owed; 3]>,
+    /// Redis may have lowered the hour and the day since it told them.
+    doubted: bool,
 }
 
 impl Known {
@@ -72,6 +74,11 @@ impl Known {
 
     /// Redis tells, or a database told at the start, that at least so much is counted in the windows by these numbers.
     pub(super) fn raise(&mut self, used: [u64; 3], numbers: [u64; 3]) {
+        if std::mem::take(&mut self.doubted) {
+            for span in [1, 2] {
+                self.spots[span].count = self.owed(span, self.spots[span].number);
+            }
+        }
         for ((spot, number), count) in self.spots.iter_mut().zip(numbers).zip(used) {
             spot.raise(number, count);
         }
@@ -113,6 +120,17 @@ impl Known {
             let owed = self.owed.iter().filter(|owed| owed.span == span && owed.number + 1 >= number);
             Spot { number, count: count.saturating_sub(owed.map(|owed| owed.count).sum()) }
         })
+    }
+
+    /// What is known of the hour and the day may be more than what is counted by now. It is the best there is until
+    /// Redis tells it anew, but nobody is refused by it while Redis can be asked.
+    pub(super) fn doubt(&mut self) {
+        self.doubted = true;
+    }
+
+    /// Whether Redis must be asked even if a window seems to be full.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted
     }
 
     /// Forgets what lies more than one span ahead of `present`: the clock was set back since.
@@ -169,6 +187,22 @@ mod tests {
         known.forget_ahead(at(3_000));
         assert_eq!(known.numbers(at(3_000))[0], at(3_000).minute());
         assert_eq!(known.take(&FREE, 1, at(3_000)).1, Ok(()));
+    }
+
+    #[test]
+    fn what_is_doubted_stays_until_redis_tells_it_anew() {
+        let mut known = Known::default();
+        known.raise([5, 500, 9_000], numbers(at(0)));
+        known.doubt();
+        assert!(known.is_doubted());
+        assert_eq!(left(&known, at(0)), [5, 0, 1_000], "without Redis it is all that is known");
+        known.raise([6, 70, 800], numbers(at(0)));
+        assert!(!known.is_doubted());
+        assert_eq!(left(&known, at(0)), [4, 430, 9_200]);
+        assert_eq!(known.take(&FREE, 2, at(0)).1, Ok(()));
+        known.doubt();
+        known.raise([8, 1, 1], numbers(at(0)));
+        assert_eq!(left(&known, at(0)), [2, 498, 9_998], "Redis has not been told of what was counted alone");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! way goes out together in one pipeline. It breaks the circuit: once an answer fails to come in time, nobody is made
 //! to wait for another until Redis has been tried again.
 
+use super::report::Report;
 use super::script::{Answered, BadAnswer, Code, Digests};
 use super::shared::{Ask, Item, Order, Shared};
 use super::tls::client;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 /// How often Redis is told what is owed, given back what is idle, and found out to be there.
@@ -64,14 +66,29 @@ pub(super) struct Link {
     pub(super) receipts: u64,
     /// What may have been settled or not: it is told again under the same number.
     pub(super) unsettled: VecDeque<Unsettled>,
+    /// How often counters had been lowered when that was heard last.
+    pub(super) lowered: Option<u64>,
+    /// To the newest comparison that was heard of.
+    pub(super) report: Report,
+    /// The comparison that is made here, if one is. It ends with the link.
+    pub(super) comparing: JoinSet<()>,
 }
 
 impl Link {
     pub(super) fn new(url: &str, shared: Arc<Shared>, seed: Arc<dyn Seed>) -> Result<Self, BadRedis> {
         // Its keys are random.
         let gateway = RandomState::new().build_hasher().finish();
-        let unsettled = VecDeque::new();
-        Ok(Link { client: client(url)?, shared, seed, gateway, receipts: 0, unsettled })
+        Ok(Link {
+            client: client(url)?,
+            shared,
+            seed,
+            gateway,
+            receipts: 0,
+            unsettled: VecDeque::new(),
+            lowered: None,
+            report: Report::default(),
+            comparing: JoinSet::new(),
+        })
     }
 
     /// Reaches Redis again and again, until nobody can order anything any more.
@@ -138,12 +155,14 @@ impl Link {
         loop {
             tokio::select! {
                 _ = tick.tick() => {
+                    let heard = self.beat(connection, 0).await?;
                     self.settle(connection, false).await?;
-                    self.beat(connection).await?;
+                    self.compare(connection, heard).await?;
                 }
                 count = orders.recv_many(&mut taken, TOGETHER) => {
                     if count == 0 {
                         self.settle(connection, true).await?;
+                        self.leave(connection).await?;
                         return Ok(None);
                     }
                     if let Some(done) = self.together(connection, &mut taken).await? {
@@ -156,6 +175,7 @@ impl Link {
                             }
                         }
                         self.settle(connection, true).await?;
+                        self.leave(connection).await?;
                         return Ok(Some(done));
                     }
                 }

@@ -10,13 +10,18 @@
 //! back. If Redis has lost its counters, they are seeded: with what the gateways know, and with what a [`Seed`] tells
 //! of the keys that they do not know. That may count twice what was counted alone while they were lost.
 //!
-//! Redis must not evict: `maxmemory-policy noeviction`. A cluster of Redis servers is not supported. A gateway that is
-//! killed takes the unused rest of its slices with it, at most a 64th of a ceiling; one that ends gives it back.
+//! A gateway that ends gives back what is left of its slices. One that is killed takes it along, at most a 64th of a
+//! ceiling for each project. After that, after Redis has lost its counters, and after the way to it broke, counters are
+//! compared with what is recorded: see [`Seed::recording`]. Minutes and seconds are left as they are.
+//!
+//! Redis must not evict: `maxmemory-policy noeviction`. A cluster of Redis servers is not supported.
 
+mod compare;
 mod join;
 mod known;
 mod link;
 mod relay;
+mod report;
 mod script;
 mod shared;
 #[cfg(test)]
@@ -29,6 +34,7 @@ use link::Link;
 pub use relay::ChangeRelay;
 use rpcgate_core::caller::{Caller, ProjectId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::in_flight::InFlightCall;
 use rpcgate_core::quota::{Grant, Mask};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::seam::counters::{Counters, Restored, Taken};
@@ -79,7 +85,17 @@ impl fmt::Debug for RedisSettings {
 #[error("redis.url: {0}")]
 pub struct BadRedis(String);
 
-/// Tells what was counted before Redis lost its counters.
+/// Where a gateway's calls are recorded, and how far that has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recording {
+    /// Names the place. Counters are only compared with what is recorded if it is the same at all gateways, and holds
+    /// what all of them record.
+    pub place: Arc<str>,
+    /// What the ledger was given longer ago is recorded there.
+    pub behind: Duration,
+}
+
+/// Tells what was counted before Redis lost its counters, and what there must be in them.
 pub trait Seed: Send + Sync + fmt::Debug {
     /// Waits until it can tell. Before that, the counters do not look for their Redis.
     fn ready(&self) -> Later<'_, ()> {
@@ -88,6 +104,17 @@ pub trait Seed: Send + Sync + fmt::Debug {
 
     /// What was counted and still matters.
     fn tell(&self) -> Later<'_, Result<Restored, Away>>;
+
+    /// Where all gateways record what they count. `None`: nowhere, or it is not known where; then counters are never
+    /// compared with what is recorded.
+    fn recording(&self) -> Option<Recording> {
+        None
+    }
+
+    /// What is recorded of the hour, the day and the 24 hours. Minutes need not be told.
+    fn recorded(&self) -> Later<'_, Result<Restored, Away>> {
+        self.tell()
+    }
 }
 
 /// Knows nothing: for gateways that keep no usage.
@@ -284,11 +311,12 @@ fn reserved(answered: &Answered, costs: &[u32], hour: u64) -> (Mask, Grant) {
 impl Counters for RedisCounters {
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
         let (shared, weight) = (&self.shared, u64::from(weight));
-        let (before, numbers) = shared.keys.look(caller.key, |known| match known {
-            Some(known) => (known.peek(&caller.plan, now), known.numbers(now)),
-            None => (Windows::of(&caller.plan, [0; 3], now), numbers(now)),
+        let doubts = shared.doubts.load(Relaxed);
+        let (before, numbers, is_doubted) = shared.keys.look(caller.key, |known| match known {
+            Some(known) => (known.peek(&caller.plan, now), known.numbers(now), known.is_doubted()),
+            None => (Windows::of(&caller.plan, [0; 3], now), numbers(now), false),
         });
-        if let Some(retry_after) = before.exhausted(weight) {
+        if let Some(retry_after) = before.exhausted(weight).filter(|_| !is_doubted) {
             return Answer::Now(Taken { windows: before, refused: Some(Refusal::Window { retry_after }) });
         }
         let Some(digests) = shared.together() else {
@@ -322,7 +350,7 @@ impl Counters for RedisCounters {
         Answer::Later(Box::pin(async move {
             match told.await.ok().flatten() {
                 Some(answered) if !matches!(answered.code, Code::Late | Code::OtherEra) => {
-                    taken(&shared, &caller, weight, (now, numbers), &answered)
+                    taken(&shared, &caller, weight, (now, numbers, doubts), &answered)
                 }
                 _ => shared.take_alone(&caller, weight, now),
             }
@@ -366,6 +394,10 @@ impl Counters for RedisCounters {
     fn refund(&self, project: ProjectId, hour: u64, units: u64) {
         self.shared.refund(project, hour, units);
     }
+
+    fn in_flight(&self) -> Option<InFlightCall> {
+        Some(self.shared.in_flight.enter())
+    }
 }
 
 /// What came of a request that Redis has decided on.
@@ -373,12 +405,17 @@ fn taken(
     shared: &Shared,
     caller: &Caller,
     weight: u64,
-    (now, numbers): (Time, [u64; 3]),
+    (now, numbers, doubts): (Time, [u64; 3], u64),
     answered: &Answered,
 ) -> Taken {
     let mut counts = answered.numbers(0);
     let used = std::array::from_fn(|_| counts.next().unwrap_or(0));
-    shared.keys.with(caller.key, |known| known.raise(used, numbers));
+    shared.keys.with(caller.key, |known| {
+        // What was answered before counters were lowered is no longer so.
+        if shared.doubts.load(Relaxed) == doubts {
+            known.raise(used, numbers);
+        }
+    });
     let windows = Windows::of(&caller.plan, used, now);
     let refused = match answered.code {
         Code::Second => Some(1),

@@ -9,12 +9,14 @@ pub(super) const KEPT: [u64; 3] = [120, 3_900, 90_000];
 /// Seconds that a project's units are kept.
 pub(super) const KEPT_UNITS: u64 = 100_000;
 
-const TEXTS: [&str; 5] = [
+const TEXTS: [&str; 7] = [
     include_str!("lua/take.lua"),
     include_str!("lua/reserve.lua"),
     include_str!("lua/settle.lua"),
     include_str!("lua/raise.lua"),
     include_str!("lua/beat.lua"),
+    include_str!("lua/correct.lua"),
+    include_str!("lua/compared.lua"),
 ];
 
 /// One of the scripts.
@@ -25,6 +27,8 @@ pub(super) enum Script {
     Settle,
     Raise,
     Beat,
+    Correct,
+    Compared,
 }
 
 /// The digests by which Redis calls the scripts.
@@ -83,6 +87,36 @@ impl Names {
     /// The gateways that are there.
     pub(super) fn gateways(&self) -> String {
         format!("{}gateways", self.prefix)
+    }
+
+    /// How many comparisons with what is recorded are left to be made.
+    pub(super) fn comparisons(&self) -> String {
+        format!("{}comparisons", self.prefix)
+    }
+
+    /// The comparison that is under way.
+    pub(super) fn comparing(&self) -> String {
+        format!("{}comparing", self.prefix)
+    }
+
+    /// There as long as no comparison is to begin.
+    pub(super) fn pause(&self) -> String {
+        format!("{}pause", self.prefix)
+    }
+
+    /// How often counters were lowered.
+    pub(super) fn lowered(&self) -> String {
+        format!("{}lowered", self.prefix)
+    }
+
+    /// What gateways have reserved and not used, as they reported it to a comparison.
+    pub(super) fn unused(&self, comparison: &str) -> String {
+        format!("{}unused:{comparison}", self.prefix)
+    }
+
+    /// Up to when all is recorded that each gateway has counted, as it reported it to a comparison.
+    pub(super) fn reports(&self, comparison: &str) -> String {
+        format!("{}reports:{comparison}", self.prefix)
     }
 
     /// A receipt.
@@ -229,6 +263,12 @@ mod tests {
             names.era(),
             names.seeding(),
             names.gateways(),
+            names.comparisons(),
+            names.comparing(),
+            names.pause(),
+            names.lowered(),
+            names.unused("1:1"),
+            names.reports("1:1"),
             names.receipt(1, 1),
             names.window(KeyId(1), 0, 1),
             names.window(KeyId(1), 1, 1),

@@ -3,11 +3,12 @@
 use super::Standing;
 use super::known::{Known, Spot};
 use super::script::{Answered, Digests, KEPT, KEPT_UNITS, Names};
-use super::units::Units;
+use super::units::{Units, Unused};
 use parking_lot::RwLock;
 use redis::Cmd;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::in_flight::InFlight;
 use rpcgate_core::quota::{Grant, Mask};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::seam::counters::Taken;
@@ -62,12 +63,16 @@ pub(super) struct Shared {
     pub(super) keys: Sharded<KeyId, Known>,
     pub(super) seconds: Sharded<ProjectId, Fixed<1>>,
     pub(super) units: Sharded<ProjectId, Units>,
+    /// Calls that may have been counted and are not in the ledger yet.
+    pub(super) in_flight: Arc<InFlight>,
     /// Something was counted here alone and Redis is still to be told.
     pub(super) owes: AtomicBool,
     /// Gateways that count together.
     pub(super) gateways: AtomicU64,
     pub(super) era: AtomicU64,
     pub(super) digests: RwLock<Option<Arc<Digests>>>,
+    /// How often it was heard that counters were lowered. What Redis answered to a question of before may be too much.
+    pub(super) doubts: AtomicU64,
     standing: AtomicU8,
     /// Told whenever the standing changes.
     pub(super) changed: Notify,
@@ -84,10 +89,12 @@ impl Shared {
             keys: Sharded::default(),
             seconds: Sharded::default(),
             units: Sharded::default(),
+            in_flight: Arc::default(),
             owes: AtomicBool::new(false),
             gateways: AtomicU64::new(1),
             era: AtomicU64::new(0),
             digests: RwLock::default(),
+            doubts: AtomicU64::new(0),
             standing: AtomicU8::new(Standing::Alone as u8),
             changed: Notify::new(),
             origin: Instant::now(),
@@ -129,7 +136,13 @@ impl Shared {
         self.micros().saturating_add(self.ahead.load(Relaxed)).saturating_add(patience)
     }
 
-    fn micros(&self) -> i64 {
+    /// By Redis's clock, and no later than it really was, what was `micros` here.
+    pub(super) fn at_redis(&self, micros: i64) -> i64 {
+        micros.saturating_add(self.ahead.load(Relaxed))
+    }
+
+    /// Microseconds since this gateway's counters were made.
+    pub(super) fn micros(&self) -> i64 {
         i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 
@@ -172,7 +185,7 @@ impl Shared {
     pub(super) fn refund(&self, project: ProjectId, hour: u64, units: u64) {
         let is_together = self.standing() == Standing::Together;
         self.units.with(project, |known| match is_together {
-            true => known.put_back(hour, units),
+            true => known.give_back(hour, units),
             false => known.refund(hour, units),
         });
     }
@@ -195,6 +208,21 @@ impl Shared {
             items.extend(owed.map(|(hour, value)| self.units_item(project, hour, value)));
         });
         items
+    }
+
+    /// What is known of windows may be more than what is counted now.
+    pub(super) fn doubt(&self) {
+        self.doubts.fetch_add(1, Relaxed);
+        self.keys.each(|_, known| known.doubt());
+    }
+
+    /// Units that Redis has counted and no call has used, by project and hour.
+    pub(super) fn unused(&self) -> Vec<(ProjectId, u64, Unused)> {
+        let mut all = Vec::new();
+        self.units.each(|project, units| {
+            all.extend(units.unused().into_iter().map(|(hour, unused)| (project, hour, unused)));
+        });
+        all
     }
 
     /// What Redis has counted as far as is known.

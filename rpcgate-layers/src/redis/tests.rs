@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep, timeout};
 
+mod compared;
 mod relayed;
 #[path = "../../../tests/src/services/redis.rs"]
 mod service;

@@ -25,6 +25,21 @@ pub(super) struct Units {
     /// It was spent from since this was last looked at.
     touched: bool,
     owed: Owed,
+    /// On their way back to Redis, with a reservation of the newest hour or of the one before.
+    returning: u64,
+    /// Units that have become unused in an hour, since the beginning: slices that came and reservations given back.
+    /// Never less than before.
+    freed: SmallVec<[(u64, u64); 2]>,
+}
+
+/// Units that Redis has counted and no call has used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Unused {
+    /// So many now.
+    pub(super) now: u64,
+    /// All that have ever become unused. What this grows by is the most that can be unused at any later time, on top of
+    /// what was at an earlier one.
+    pub(super) ever: u64,
 }
 
 /// What to ask Redis for.
@@ -70,12 +85,15 @@ impl Units {
         self.asked |= slice > 0;
         let back = if self.hour == now.hour() { std::mem::take(&mut self.rest) } else { 0 };
         self.spendable = false;
+        self.returning = self.returning.saturating_add(back);
         Spent::No(Want { slice, back, ceiling })
     }
 
     /// What Redis answered to `want` in `hour`: a slice, and units by the hour, the slice among them.
     pub(super) fn told(&mut self, want: Want, hour: u64, slice: u64, hours: Vec<(u64, u64)>) {
         self.hours = hours;
+        self.returning = self.returning.saturating_sub(want.back);
+        self.free(hour, slice);
         for (hour, by) in self.owed.clone() {
             self.shift(hour, by);
         }
@@ -99,6 +117,7 @@ impl Units {
     /// Redis did not answer to `want` of `hour`.
     pub(super) fn untold(&mut self, want: Want, hour: u64) {
         self.asked &= want.slice == 0;
+        self.returning = self.returning.saturating_sub(want.back);
         self.put_back(hour, want.back);
     }
 
@@ -128,8 +147,14 @@ impl Units {
         (mask, Grant { hour, units })
     }
 
-    /// Gives `units` back to `hour`: to the slice if that is of this hour, otherwise to Redis.
-    pub(super) fn put_back(&mut self, hour: u64, units: u64) {
+    /// Gives back `units` that were reserved in `hour` and are not used.
+    pub(super) fn give_back(&mut self, hour: u64, units: u64) {
+        self.free(hour, units);
+        self.put_back(hour, units);
+    }
+
+    /// Puts `units` back to `hour`: to the slice if that is of this hour, otherwise to Redis.
+    fn put_back(&mut self, hour: u64, units: u64) {
         if units == 0 {
             return;
         }
@@ -143,6 +168,7 @@ impl Units {
 
     /// Takes away what was counted here alone.
     pub(super) fn refund(&mut self, hour: u64, units: u64) {
+        self.free(hour, units);
         self.shift(hour, -signed(units));
         self.owe(hour, -signed(units));
     }
@@ -163,6 +189,30 @@ impl Units {
             self.give_up();
         }
         std::mem::take(&mut self.owed)
+    }
+
+    /// By hour, what Redis has counted and no call has used. It may be more than it is: what is on its way back is told
+    /// of two hours.
+    pub(super) fn unused(&self) -> SmallVec<[(u64, Unused); 2]> {
+        let mut all = SmallVec::<[(u64, Unused); 2]>::new();
+        let mut add = |hour: u64, now: u64, ever: u64| {
+            if now == 0 && ever == 0 {
+                return;
+            }
+            match all.iter_mut().find(|(at, _)| *at == hour) {
+                Some((_, unused)) => *unused = Unused { now: unused.now + now, ever: unused.ever + ever },
+                None => all.push((hour, Unused { now, ever })),
+            }
+        };
+        add(self.hour, self.rest.saturating_add(self.returning), 0);
+        add(self.hour.saturating_sub(1), self.returning, 0);
+        for (hour, by) in &self.owed {
+            add(*hour, if *by < 0 { by.unsigned_abs() } else { 0 }, 0);
+        }
+        for (hour, units) in &self.freed {
+            add(*hour, 0, *units);
+        }
+        all
     }
 
     /// The counters that held the slice are gone, so it is worth nothing.
@@ -215,6 +265,17 @@ impl Units {
             self.hour = hour;
             self.spendable = false;
             self.hours.retain(|(at, _)| at + 25 >= hour);
+            self.freed.retain(|(at, _)| *at + 2 >= hour);
+        }
+    }
+
+    fn free(&mut self, hour: u64, units: u64) {
+        if units == 0 {
+            return;
+        }
+        match self.freed.iter_mut().find(|(at, _)| *at == hour) {
+            Some((_, freed)) => *freed = freed.saturating_add(units),
+            None => self.freed.push((hour, units)),
         }
     }
 
@@ -364,6 +425,112 @@ mod tests {
         units.forget_slice();
         assert_eq!(units.known().collect::<Vec<_>>(), [(HOUR, 1_030)]);
         assert!(matches!(units.spend(1, 100, CEILING, NOW), Spent::No(_)));
+    }
+
+    #[test]
+    fn what_is_unused_is_told_wherever_it_is() {
+        let unused = |units: &Units| {
+            units.unused().into_iter().filter(|(hour, _)| *hour == HOUR).map(|(_, unused)| unused).next()
+        };
+        let mut units = with_slice(100);
+        assert_eq!(unused(&units), Some(Unused { now: 100, ever: 100 }));
+        assert_eq!(units.spend(40, 100, CEILING, NOW), Spent::Yes);
+        units.give_back(HOUR, 40);
+        assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }));
+        let Spent::No(want) = units.spend(101, 100, CEILING, NOW) else { panic!("it is too small") };
+        assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }), "it is on its way back");
+        units.untold(want, HOUR);
+        assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }), "and did not get there");
+        assert!(matches!(units.spend(1, 100, CEILING, LATER), Spent::No(_)));
+        assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }), "Redis is to be told");
+        assert_eq!(units.pay(false).as_slice(), [(HOUR, -100)]);
+        assert_eq!(unused(&units), Some(Unused { now: 0, ever: 140 }));
+        units.refund(HOUR, 5);
+        assert_eq!(unused(&units), Some(Unused { now: 5, ever: 145 }), "given back while Redis was away");
+    }
+
+    /// One gateway's project in a Redis that answers late.
+    #[derive(Default)]
+    struct Slow {
+        counted: u64,
+        recorded: u64,
+        near: Units,
+        asked: std::collections::VecDeque<(Want, Option<u32>)>,
+        granted: Vec<u64>,
+    }
+
+    impl Slow {
+        fn answer(&mut self) {
+            let Some((want, cost)) = self.asked.pop_front() else { return };
+            self.counted = self.counted - want.back + want.slice + u64::from(cost.unwrap_or(0));
+            self.near.told(want, HOUR, want.slice, vec![(HOUR, self.counted)]);
+            self.granted.extend(cost.map(u64::from));
+        }
+
+        fn step(&mut self, step: u32, cost: u32) {
+            match step {
+                0..=3 => match self.near.spend(u64::from(cost), 50, CEILING, NOW) {
+                    Spent::Yes => self.granted.push(cost.into()),
+                    Spent::Low(want) => {
+                        self.granted.push(cost.into());
+                        self.asked.push_back((want, None));
+                    }
+                    Spent::No(want) => self.asked.push_back((want, Some(cost))),
+                },
+                4 | 5 => self.answer(),
+                6 => self.end(true),
+                7 => self.end(false),
+                _ => {
+                    let paid: i64 = self.near.pay(cost > 30).iter().map(|(_, by)| *by).sum();
+                    self.counted = self.counted.saturating_add_signed(paid);
+                }
+            }
+        }
+
+        /// A call is over, and recorded, or given back as no node has answered.
+        fn end(&mut self, is_answered: bool) {
+            match self.granted.pop() {
+                Some(units) if is_answered => self.recorded += units,
+                Some(units) => self.near.give_back(HOUR, units),
+                None => {}
+            }
+        }
+
+        fn unused(&self) -> Unused {
+            self.near
+                .unused()
+                .into_iter()
+                .find(|(hour, _)| *hour == HOUR)
+                .map_or(Unused::default(), |(_, unused)| unused)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_redis_has_counted_is_recorded_or_was_unused_once_all_calls_of_then_are_over(
+            steps in proptest::collection::vec((0..9_u32, 1..40_u32), 3..200),
+            (first, read) in (0.0..1.0_f64, 0.0..1.0_f64),
+            ends in 0..2_u32,
+        ) {
+            let at = |part: f64| (part * steps.len() as f64) as usize;
+            let (first, read) = (at(first.min(read)), at(read.max(first)));
+            let (mut slow, mut begun, mut found) = (Slow::default(), Unused::default(), 0);
+            for (number, (step, cost)) in steps.iter().copied().enumerate() {
+                if number == first {
+                    begun = slow.unused();
+                }
+                if number == read {
+                    found = slow.counted;
+                }
+                slow.step(step, cost);
+            }
+            while !slow.asked.is_empty() || !slow.granted.is_empty() {
+                slow.answer();
+                slow.end(ends == 0);
+            }
+            let most = begun.now + (slow.unused().ever - begun.ever);
+            prop_assert!(found <= slow.recorded + most, "{found} of {} and {most}", slow.recorded);
+        }
     }
 
     /// A project in a Redis that always answers.

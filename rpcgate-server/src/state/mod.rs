@@ -95,10 +95,11 @@ impl State {
         let secret = config.gateway.key_secret.as_ref();
         let forge = secret.map(|secret| KeyForge::new(secret.expose().as_bytes()));
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
-        let (seed, force) = (Arc::new(UsageSeed::new(clock.clone())), Arc::<Force>::default());
+        let shipping = Arc::<Shipping>::default();
+        let seed = Arc::new(UsageSeed::new(clock.clone(), shipping.clone()));
+        let force = Arc::<Force>::default();
         let (counters, relay) = (Counting::open(config, seed.clone())?, Counting::relay(config)?);
         let (kept, informant) = (Arc::new(Kept::new(&config.retention)), Arc::<Informant>::default());
-        let shipping = Arc::<Shipping>::default();
         let (told, stage) = watch::channel(Stage::Starting);
         let closing = CancellationToken::new();
         let work = Work {

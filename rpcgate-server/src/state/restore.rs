@@ -121,7 +121,8 @@ impl Work {
         }
         let restored = self.patiently("counters", || Box::pin(usage.restore(self.clock.now()))).await?;
         self.counters.restore(&restored);
-        self.seed.open(usage.clone());
+        let place = self.patiently("the usage database's identity", || Box::pin(identity(&usage))).await?;
+        self.seed.open(usage.clone(), place);
         tokio::select! {
             () = self.counters.joined(JOIN) => {}
             () = self.closing.cancelled() => return None,
@@ -168,6 +169,18 @@ impl Work {
                 () = self.closing.cancelled() => return None,
             }
         }
+    }
+}
+
+/// What names the database among all there are, if other gateways can record in it too.
+async fn identity(usage: &UsageStore) -> Result<Option<String>, StoreError> {
+    match usage.identity().await {
+        Err(away @ StoreError::Away(_)) => Err(away),
+        Err(error) => {
+            tracing::warn!("counters in Redis are not compared with what is recorded: {error}");
+            Ok(None)
+        }
+        known => known,
     }
 }
 

@@ -1,18 +1,32 @@
-//! Tells shared counters that were lost what usage knows of them.
+//! Tells shared counters that were lost, or may be out of step, what usage knows of them.
 
+use super::shipping::Shipping;
 use rpcgate_admin::store::UsageStore;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::seam::counters::Restored;
 use rpcgate_core::seam::{Away, Later};
-use rpcgate_layers::redis::Seed;
+use rpcgate_layers::redis::{Recording, Seed};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
+
+/// How long a record may be in memory before it is in the journal: refusals are written together with others, and
+/// records just before their answers leave.
+const IN_MEMORY: Duration = Duration::from_secs(1);
 
 /// The usage database, once it is open and what the journal held is in it.
 pub(super) struct UsageSeed {
-    usage: watch::Sender<Option<UsageStore>>,
+    usage: watch::Sender<Option<Opened>>,
+    shipping: Arc<Shipping>,
     clock: Arc<dyn Clock>,
+}
+
+#[derive(Clone)]
+struct Opened {
+    usage: UsageStore,
+    /// Its name, if other gateways can record in it too.
+    place: Option<Arc<str>>,
 }
 
 impl fmt::Debug for UsageSeed {
@@ -22,12 +36,16 @@ impl fmt::Debug for UsageSeed {
 }
 
 impl UsageSeed {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        UsageSeed { usage: watch::Sender::new(None), clock }
+    pub(super) fn new(clock: Arc<dyn Clock>, shipping: Arc<Shipping>) -> Self {
+        UsageSeed { usage: watch::Sender::new(None), shipping, clock }
     }
 
-    pub(super) fn open(&self, usage: UsageStore) {
-        self.usage.send_replace(Some(usage));
+    pub(super) fn open(&self, usage: UsageStore, place: Option<String>) {
+        self.usage.send_replace(Some(Opened { usage, place: place.map(Into::into) }));
+    }
+
+    fn opened(&self) -> Result<Opened, Away> {
+        self.usage.borrow().clone().ok_or(Away)
     }
 }
 
@@ -42,9 +60,25 @@ impl Seed for UsageSeed {
 
     fn tell(&self) -> Later<'_, Result<Restored, Away>> {
         Box::pin(async {
-            let usage = self.usage.borrow().clone().ok_or(Away)?;
+            let usage = self.opened()?.usage;
             usage.restore(self.clock.now()).await.map_err(|error| {
                 tracing::error!("counters were not read: {error}");
+                Away
+            })
+        })
+    }
+
+    fn recording(&self) -> Option<Recording> {
+        let place = self.usage.borrow().as_ref()?.place.clone()?;
+        let lag = self.shipping.read(self.clock.elapsed()).lag;
+        Some(Recording { place, behind: lag.saturating_add(IN_MEMORY) })
+    }
+
+    fn recorded(&self) -> Later<'_, Result<Restored, Away>> {
+        Box::pin(async {
+            let usage = self.opened()?.usage;
+            usage.recorded(self.clock.now()).await.map_err(|error| {
+                tracing::debug!("what is recorded was not read: {error}");
                 Away
             })
         })

@@ -218,11 +218,14 @@ impl Shipper {
     /// Ships once; whether there is more.
     async fn round(&mut self) -> Result<bool, Delay> {
         let begun = self.clock.elapsed();
+        // What waits in memory is in no segment yet, and as old as the stall of the disk.
+        let journal = self.journal.status();
+        let waits = journal.stalled || journal.queued_bytes > 0;
         let shipped = self.ship().await;
         let left = self.unshipped();
         match &shipped {
             Ok(more) => {
-                self.shipping.went_well(left, *more, begun);
+                self.shipping.went_well(left, *more || waits, begun);
                 self.most = self.most.saturating_mul(2).min(MOST);
                 if std::mem::take(&mut self.away) {
                     tracing::info!("usage is shipped again");

@@ -34,7 +34,7 @@ impl Shipping {
     }
 
     /// An attempt that began at `begun` went well, and left so many bytes. Where there is no `more` of what was there
-    /// when it began, those have come meanwhile.
+    /// when it began, in the journal or still in memory, those have come meanwhile.
     pub(super) fn went_well(&self, left: u64, more: bool, begun: Duration) {
         self.left.store(left, Relaxed);
         self.failing.store(false, Relaxed);

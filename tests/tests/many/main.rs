@@ -6,6 +6,7 @@
 mod changes;
 mod clock;
 mod cluster;
+mod compared;
 mod crash;
 mod frozen;
 mod ledger;

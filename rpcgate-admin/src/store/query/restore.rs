@@ -9,7 +9,9 @@ use crate::usage::{Block, Restored};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::ExprTrait;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Statement,
+};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -25,14 +27,7 @@ impl UsageStore {
     /// # Errors
     /// [`StoreError::Away`]; [`StoreError::Unreadable`] for a damaged block.
     pub async fn restore(&self, now: Time) -> Result<Restored, StoreError> {
-        let mut windows: BTreeMap<KeyId, [u64; 3]> = BTreeMap::new();
-        for (key, hour, requests) in self.window_requests(now).await? {
-            let [_, in_hour, in_day] = windows.entry(key).or_default();
-            *in_day = in_day.saturating_add(requests);
-            if hour == now.hour() {
-                *in_hour = in_hour.saturating_add(requests);
-            }
-        }
+        let mut windows = self.windows(now).await?;
         for block in self.blocks_of_minute(now).await? {
             let Some(bytes) = self.bytes_of(block).await? else { continue };
             let read = Block::read(&bytes, |reader, event| {
@@ -45,6 +40,45 @@ impl UsageStore {
             read.map_err(|error| unreadable("block", format!("{block}: {error}")))?;
         }
         Ok(Restored { now, windows: windows.into_iter().collect(), units: self.units(now).await? })
+    }
+
+    /// The same without the minute, which costs no more than some sums.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`].
+    pub async fn recorded(&self, now: Time) -> Result<Restored, StoreError> {
+        let windows = self.windows(now).await?.into_iter().collect();
+        Ok(Restored { now, windows, units: self.units(now).await? })
+    }
+
+    /// Names this database among all there are. `None`: it is a file, and gateways elsewhere have another one.
+    ///
+    /// # Errors
+    /// [`StoreError::Away`]; [`StoreError::Sql`] from a server that does not let its users ask.
+    pub async fn identity(&self) -> Result<Option<String>, StoreError> {
+        self.read(async |database| {
+            if database.get_database_backend() != DbBackend::Postgres {
+                return Ok(None);
+            }
+            let sql = "SELECT concat_ws('/', system_identifier, current_database(), current_schema()) \
+                       FROM pg_control_system()";
+            let row = database.query_one_raw(Statement::from_string(DbBackend::Postgres, sql)).await?;
+            Ok(row.map(|row| row.try_get_by_index(0)).transpose()?)
+        })
+        .await
+    }
+
+    /// By key: requests counted in the hour and the day of `now`.
+    async fn windows(&self, now: Time) -> Result<BTreeMap<KeyId, [u64; 3]>, StoreError> {
+        let mut windows: BTreeMap<KeyId, [u64; 3]> = BTreeMap::new();
+        for (key, hour, requests) in self.window_requests(now).await? {
+            let [_, in_hour, in_day] = windows.entry(key).or_default();
+            *in_day = in_day.saturating_add(requests);
+            if hour == now.hour() {
+                *in_hour = in_hour.saturating_add(requests);
+            }
+        }
+        Ok(windows)
     }
 
     /// By key and hour of the day of `now`: requests counted in the plan windows.
@@ -103,5 +137,29 @@ impl UsageStore {
             Ok(reaching.into_tuple().all(database).await?)
         })
         .await
+    }
+}
+
+#[cfg(all(test, have_postgres))]
+mod tests {
+    use super::*;
+    use crate::store::site::Site;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_database_on_a_server_has_a_name_of_its_own_that_any_user_may_ask_for() {
+        let deadline = Duration::from_secs(60);
+        let (here, there) = (Site::server(), Site::server());
+        let first = here.usage_within(deadline).await.unwrap();
+        let name = first.identity().await.unwrap();
+        assert!(name.is_some());
+        assert_eq!(here.usage_within(deadline).await.unwrap().identity().await.unwrap(), name);
+        assert_ne!(there.usage_within(deadline).await.unwrap().identity().await.unwrap(), name);
+        let sql = "SELECT has_function_privilege('public', 'pg_control_system()', 'execute')";
+        let ask = Statement::from_string(DbBackend::Postgres, sql);
+        let row = first.read(async |database| Ok(database.query_one_raw(ask).await?)).await.unwrap().unwrap();
+        assert!(row.try_get_by_index::<bool>(0).unwrap(), "an ordinary role may call it");
+        let file = Site::file().usage_within(deadline).await.unwrap();
+        assert_eq!(file.identity().await.unwrap(), None, "each gateway has a file of its own");
     }
 }

@@ -1,9 +1,22 @@
--- A gateway is there: how many are?
--- KEYS: era, gateways
--- ARGV: era, gateway
+-- A gateway says that it is there. It hears how many are, and whether counters are to be compared with what is recorded.
+-- KEYS: era, gateways, comparisons left, comparison under way, pause between comparisons, count of lowerings
+-- ARGV: era, gateway, comparisons that it asks for, comparisons to be made when a gateway has gone
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {2, now} end
-redis.call('ZADD', KEYS[2], time[1], ARGV[2])
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', time[1] - 10)
-return {0, now, redis.call('ZCARD', KEYS[2])}
+local asked = tonumber(ARGV[3])
+local is_new = redis.call('ZADD', KEYS[2], time[1], ARGV[2])
+local gone = redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', time[1] - 10)
+-- A gateway that is new and asks for nothing has been here before: it was silent for so long that it was taken for gone.
+if gone > 0 or (is_new == 1 and asked == 0) then asked = math.max(asked, tonumber(ARGV[4])) end
+local left = tonumber(redis.call('GET', KEYS[3]) or '0')
+if asked > left then
+  left = asked
+  redis.call('SET', KEYS[3], asked, 'EX', 90000)
+  redis.call('DEL', KEYS[5])
+end
+if redis.call('EXISTS', KEYS[5]) == 1 then left = 0 end
+return {
+  0, now, redis.call('ZCARD', KEYS[2]), left,
+  redis.call('GET', KEYS[6]) or '0', is_new, redis.call('GET', KEYS[4]) or ''
+}

@@ -1,7 +1,7 @@
 use super::super::allowances::tests::Told;
 use super::super::pack::REST;
 use super::*;
-use crate::journal::JournalOptions;
+use crate::journal::{Disk, JournalOptions, Medium, MediumFile};
 use crate::telemetry::tests::Lines;
 use parking_lot::Mutex;
 use rpcgate_admin::store::url_of;
@@ -11,8 +11,9 @@ use rpcgate_core::config::{self, LogFormat};
 use rpcgate_core::seam::ledger::{Ledger, Line, Outcome, Record};
 use rpcgate_core::seam::suite;
 use std::collections::VecDeque;
-use std::io::{Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const NOW: Time = Time::from_secs(1_800_000_000);
 
@@ -419,6 +420,60 @@ async fn the_log_hears_once_that_nothing_is_shipped_and_once_that_it_is_again() 
     let text = lines.text();
     assert_eq!(text.matches("usage cannot be shipped").count(), 1, "{text}");
     assert_eq!(text.matches("usage is shipped again").count(), 1, "{text}");
+}
+
+/// A disk that is full as long as it is told to be.
+#[derive(Debug, Default)]
+struct Full(AtomicBool);
+
+impl Medium for Full {
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        Disk.list(dir)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        if self.0.load(Relaxed) { Err(io::ErrorKind::StorageFull.into()) } else { Disk.create(path) }
+    }
+
+    fn open_append(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        Disk.open_append(path)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        Disk.sync_dir(dir)
+    }
+}
+
+#[tokio::test]
+async fn what_waits_in_memory_for_the_disk_is_as_old_as_it_is_and_not_shipped() {
+    let mut desk = Desk::new().await;
+    let disk = Arc::new(Full(AtomicBool::new(true)));
+    let medium =
+        JournalOptions { medium: disk.clone(), ..options(desk.home.path().join("full"), &desk.clock) };
+    desk.journal = Journal::open(medium).unwrap();
+    let shipping = Arc::<Shipping>::default();
+    let mut shipper = desk.shipper().showing(shipping.clone());
+    let second = Duration::from_secs(1);
+    let lag = || shipping.read(desk.clock.elapsed()).lag;
+    desk.clock.advance(second);
+    shipper.round().await.unwrap();
+    assert_eq!(lag(), Duration::ZERO);
+    desk.call(1);
+    assert!(desk.journal.status().queued_bytes > 0);
+    desk.clock.advance(second);
+    shipper.round().await.unwrap();
+    assert_eq!(lag(), second);
+    disk.0.store(false, Relaxed);
+    while desk.journal.status().stalled {
+        tokio::task::yield_now().await;
+    }
+    shipper.ship_all().await;
+    assert_eq!(lag(), Duration::ZERO);
+    assert_eq!(desk.stored().await.0, 1);
 }
 
 #[tokio::test]

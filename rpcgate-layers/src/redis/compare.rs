@@ -1,0 +1,432 @@
+//! Counters are compared with what is recorded, and brought to it, when something may have put them out of step: a
+//! gateway was killed and took slices along, Redis lost its counters, or broke when it had counted and not yet said so.
+//!
+//! One gateway compares for all. A counter is too low if more is recorded than it says. It has too much if it says more
+//! than is recorded once everything is that it had counted, and than what gateways have reserved and not used. That is
+//! found out in this order: every gateway has [reported](super::report) what it has not used; the counters are read; every
+//! gateway reports that all is recorded that it had counted by then, and what has become unused meanwhile; what is recorded
+//! is read. So nothing is taken away that a gateway that is there has counted. What is recorded meanwhile hides as much of
+//! what a counter has too much, so comparisons are made again, some of them when another hour has begun and no call is
+//! recorded any more in that of the trouble.
+
+use super::known::numbers;
+use super::link::{Broken, Link};
+use super::script::{Answered, BadAnswer, Code, Digests, KEPT, KEPT_UNITS, Script, number};
+use super::shared::Shared;
+use super::{Seed, join::Heartbeat};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, Value};
+use rpcgate_core::caller::{KeyId, ProjectId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::seam::counters::Restored;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// Comparisons to be made when counters may be too high or too low. The last one only raises them.
+pub(super) const COMPARISONS: u64 = 6;
+/// So many of them, the last ones, are made after long pauses.
+const RARE: u64 = 3;
+/// Comparisons to be made when counters can only be too low.
+pub(super) const ONLY_RAISE: u64 = 1;
+/// Seconds between two comparisons, and between two of the last ones: those reach into the next hour.
+const PAUSE: u64 = 12;
+const RARE_PAUSE: u64 = 1_900;
+/// How long a comparison may take, and the seconds after which Redis takes it for given up.
+const WHOLE: Duration = Duration::from_secs(50);
+const GIVEN_UP: u64 = 60;
+/// How long one answer of Redis may take. No call waits for it.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Time between two looks at what the gateways have reported.
+const LOOK: Duration = Duration::from_millis(200);
+/// Counters in one script, or commands in one pipeline.
+const CHUNK: usize = 200;
+
+/// Why counters were not compared.
+#[derive(Debug, thiserror::Error)]
+enum Uncompared {
+    #[error("redis: {0}")]
+    Broken(#[from] Broken),
+    #[error("the database does not tell what is recorded")]
+    NoRecord,
+    #[error("a gateway did not report in time that all is recorded that it has counted")]
+    TooLong,
+    #[error("gateways record in different databases")]
+    Elsewhere,
+    #[error("another comparison has begun")]
+    Replaced,
+}
+
+/// A counter in Redis.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Counter {
+    /// A key's window: 1 hour, 2 day, and its number.
+    Window(KeyId, usize, u64),
+    /// A project's units in an hour.
+    Units(ProjectId, u64),
+}
+
+type Counts = HashMap<Counter, u64>;
+
+/// A counter that is out of step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Correction {
+    counter: Counter,
+    /// What it has too much.
+    surplus: u64,
+    /// What it must have at least.
+    least: u64,
+}
+
+impl Link {
+    /// Reports to the comparison that is under way, or makes one if one is due.
+    pub(super) async fn compare(
+        &mut self,
+        connection: &mut MultiplexedConnection,
+        heard: Heartbeat,
+    ) -> Result<(), Broken> {
+        while self.comparing.try_join_next().is_some() {}
+        let Some(recording) = self.seed.recording() else { return Ok(()) };
+        if !heard.comparison.is_empty() {
+            return self.report(connection, &heard.comparison, &recording).await;
+        }
+        let digests = self.shared.digests.read().clone();
+        if let Some(digests) = digests
+            && heard.left > 0
+            && self.comparing.is_empty()
+        {
+            self.receipts += 1;
+            let comparison = Comparison {
+                shared: self.shared.clone(),
+                seed: self.seed.clone(),
+                connection: connection.clone(),
+                digests,
+                place: recording.place,
+                name: format!("{:x}:{:x}", self.gateway, self.receipts),
+                era: self.shared.era.load(Relaxed),
+                left: heard.left,
+            };
+            self.comparing.spawn(comparison.make());
+        }
+        Ok(())
+    }
+}
+
+/// One comparison.
+struct Comparison {
+    shared: Arc<Shared>,
+    seed: Arc<dyn Seed>,
+    connection: MultiplexedConnection,
+    digests: Arc<Digests>,
+    place: Arc<str>,
+    name: String,
+    era: u64,
+    left: u64,
+}
+
+impl Comparison {
+    async fn make(mut self) {
+        match timeout(WHOLE, self.begin()).await {
+            Ok(Ok(true)) => {}
+            // Another gateway was faster, or Redis is away.
+            _ => return,
+        }
+        let made = timeout(WHOLE, self.correct()).await.unwrap_or(Err(Uncompared::TooLong));
+        let is_made = made.is_ok();
+        match made {
+            Ok((0, 0)) => tracing::debug!("redis: counters agree with what is recorded"),
+            Ok((raised, lowered)) => {
+                tracing::info!(raised, lowered, "redis: counters brought to what is recorded");
+            }
+            Err(why) => tracing::debug!("redis: counters are not compared with what is recorded: {why}"),
+        }
+        let pause = if is_made && self.left <= RARE + 1 { RARE_PAUSE } else { PAUSE };
+        let names = &self.shared.names;
+        let mut command = self.digests.run(Script::Compared, 3);
+        command.arg(names.comparing()).arg(names.comparisons()).arg(names.pause());
+        command.arg(&self.name).arg(u8::from(is_made)).arg(pause);
+        if let Err(why) = self.run(command).await {
+            tracing::debug!("redis: {why}");
+        }
+    }
+
+    /// Whether this is the one that is made.
+    async fn begin(&mut self) -> Result<bool, Broken> {
+        let mut pipe = Pipeline::with_capacity(1);
+        let comparing = self.shared.names.comparing();
+        pipe.cmd("SET").arg(comparing).arg(&self.name).arg("NX").arg("EX").arg(GIVEN_UP);
+        Ok(self.send(&pipe).await?.pop() != Some(Value::Nil))
+    }
+
+    /// How many counters were raised and lowered.
+    async fn correct(&mut self) -> Result<(u64, u64), Uncompared> {
+        let corrections =
+            if self.left <= ONLY_RAISE { self.too_low().await? } else { self.out_of_step().await? };
+        let (mut raised, mut lowered) = (0, 0);
+        for chunk in corrections.chunks(CHUNK) {
+            let names = &self.shared.names;
+            let mut command = self.digests.run(Script::Correct, chunk.len() + 3);
+            command.arg(names.era()).arg(names.comparing()).arg(names.lowered());
+            for Correction { counter, .. } in chunk {
+                command.arg(match counter {
+                    Counter::Window(key, span, number) => names.window(*key, *span, *number),
+                    Counter::Units(project, _) => names.units(*project),
+                });
+            }
+            command.arg(self.era).arg(&self.name);
+            for Correction { counter, surplus, least } in chunk {
+                let (hour, kept) = match counter {
+                    Counter::Window(_, span, _) => (String::new(), KEPT[span % 3]),
+                    Counter::Units(_, hour) => (hour.to_string(), KEPT_UNITS),
+                };
+                command.arg(hour).arg(*surplus).arg(*least).arg(kept);
+            }
+            let answered = self.run(command).await?;
+            if answered.code != Code::Done {
+                return Err(Uncompared::Replaced);
+            }
+            let mut counts = answered.numbers(0);
+            raised += counts.next().unwrap_or(0);
+            lowered += counts.next().unwrap_or(0);
+        }
+        Ok((raised, lowered))
+    }
+
+    async fn too_low(&self) -> Result<Vec<Correction>, Uncompared> {
+        let (recorded, none) = (self.recorded().await?, Counts::new());
+        Ok(corrections(&counts(&recorded), &none, &none, recorded.now))
+    }
+
+    async fn out_of_step(&mut self) -> Result<Vec<Correction>, Uncompared> {
+        let (windows, projects) = self.counters(&self.recorded().await?);
+        // From here on every gateway tells what becomes unused.
+        self.reported(i64::MIN).await?;
+        let read = self.read(&windows, &projects).await?;
+        let time = self.time().await?;
+        self.reported(time).await?;
+        let unused = self.unused().await?;
+        let recorded = self.recorded().await?;
+        Ok(corrections(&counts(&recorded), &read, &unused, recorded.now))
+    }
+
+    async fn recorded(&self) -> Result<Restored, Uncompared> {
+        self.seed.recorded().await.map_err(|_| Uncompared::NoRecord)
+    }
+
+    /// The windows and the projects that are recorded or known here.
+    fn counters(&self, recorded: &Restored) -> (Vec<Counter>, Vec<ProjectId>) {
+        let numbers = numbers(recorded.now);
+        let mut keys: HashSet<KeyId> = recorded.windows.iter().map(|(key, _)| *key).collect();
+        self.shared.keys.each(|key, _| keys.extend([key]));
+        let mut projects: HashSet<ProjectId> = recorded.units.iter().map(|(project, ..)| *project).collect();
+        self.shared.units.each(|project, _| projects.extend([project]));
+        let spans = |key| [1, 2].map(|span| Counter::Window(key, span, numbers[span]));
+        (keys.into_iter().flat_map(spans).collect(), projects.into_iter().collect())
+    }
+
+    /// What Redis has counted.
+    async fn read(&mut self, windows: &[Counter], projects: &[ProjectId]) -> Result<Counts, Broken> {
+        let mut counts = Counts::new();
+        for chunk in windows.chunks(CHUNK) {
+            let mut pipe = Pipeline::with_capacity(chunk.len());
+            for counter in chunk {
+                if let Counter::Window(key, span, number) = counter {
+                    pipe.cmd("GET").arg(self.shared.names.window(*key, *span, *number));
+                }
+            }
+            for (counter, value) in chunk.iter().zip(self.send(&pipe).await?) {
+                counts.insert(*counter, unsigned(&value));
+            }
+        }
+        for chunk in projects.chunks(CHUNK) {
+            let mut pipe = Pipeline::with_capacity(chunk.len());
+            for project in chunk {
+                pipe.cmd("HGETALL").arg(self.shared.names.units(*project));
+            }
+            for (project, value) in chunk.iter().zip(self.send(&pipe).await?) {
+                for (hour, units) in fields(value) {
+                    counts.insert(Counter::Units(*project, unsigned(&hour)), unsigned(&units));
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    /// What gateways have reserved and not used.
+    async fn unused(&mut self) -> Result<Counts, Broken> {
+        let mut pipe = Pipeline::with_capacity(1);
+        pipe.cmd("HGETALL").arg(self.shared.names.unused(&self.name));
+        let answer = self.send(&pipe).await?.pop().unwrap_or(Value::Nil);
+        let unused = fields(answer).into_iter().filter_map(|(field, units)| {
+            let (project, hour) = text(&field)?.split_once(':')?;
+            let project = ProjectId(u128::from_str_radix(project, 16).ok()?);
+            Some((Counter::Units(project, hour.parse().ok()?), unsigned(&units)))
+        });
+        Ok(unused.collect())
+    }
+
+    /// Waits until every gateway has reported that all is recorded that it had counted by `time` of Redis's clock.
+    async fn reported(&mut self, time: i64) -> Result<(), Uncompared> {
+        loop {
+            let mut pipe = Pipeline::with_capacity(2);
+            pipe.cmd("ZRANGE").arg(self.shared.names.gateways()).arg(0).arg(-1);
+            pipe.cmd("HGETALL").arg(self.shared.names.reports(&self.name));
+            let mut answers = self.send(&pipe).await?.into_iter();
+            let (gateways, reports) = (answers.next(), answers.next());
+            let Some(Value::Array(gateways)) = gateways else {
+                return Err(Broken::from(BadAnswer::Strange).into());
+            };
+            let mut recorded = HashMap::new();
+            for (gateway, report) in fields(reports.unwrap_or(Value::Nil)) {
+                let Some((up_to, place)) = text(&report).and_then(|report| report.split_once(' ')) else {
+                    continue;
+                };
+                if *place != *self.place {
+                    return Err(Uncompared::Elsewhere);
+                }
+                if let (Some(gateway), Ok(up_to)) = (text(&gateway), up_to.parse::<i64>()) {
+                    recorded.insert(gateway.to_owned(), up_to);
+                }
+            }
+            let is_recorded = |gateway: &Value| {
+                text(gateway).and_then(|gateway| recorded.get(gateway)).is_some_and(|up_to| *up_to >= time)
+            };
+            if gateways.iter().all(is_recorded) {
+                return Ok(());
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// What time it is at Redis.
+    async fn time(&mut self) -> Result<i64, Broken> {
+        let mut pipe = Pipeline::with_capacity(1);
+        pipe.cmd("TIME");
+        let answer = self.send(&pipe).await?.pop();
+        let Some(Value::Array(parts)) = answer else { return Err(BadAnswer::Strange.into()) };
+        let mut parts = parts.iter().filter_map(number);
+        let (Some(seconds), Some(micros)) = (parts.next(), parts.next()) else {
+            return Err(BadAnswer::Strange.into());
+        };
+        Ok(seconds.saturating_mul(1_000_000).saturating_add(micros))
+    }
+
+    async fn run(&mut self, command: Cmd) -> Result<Answered, Broken> {
+        let mut pipe = Pipeline::with_capacity(1);
+        pipe.add_command(command);
+        let answer = self.send(&pipe).await?.pop().ok_or(BadAnswer::Strange)?;
+        let answered = Answered::read(answer)?;
+        if answered.code == Code::OtherEra { Err(Broken::OtherEra) } else { Ok(answered) }
+    }
+
+    async fn send(&mut self, pipe: &Pipeline) -> Result<Vec<Value>, Broken> {
+        let sending = self.connection.send_packed_commands(pipe, 0, pipe.len());
+        let answers = timeout(ANSWER, sending).await.map_err(|_| Broken::Silent)??;
+        if answers.len() == pipe.len() { Ok(answers) } else { Err(BadAnswer::Strange.into()) }
+    }
+}
+
+/// Which counters are out of step. All that had been counted when they were `read` is `recorded`, which is told for `now`,
+/// or `unused`.
+fn corrections(recorded: &Counts, read: &Counts, unused: &Counts, now: Time) -> Vec<Correction> {
+    let of = |counts: &Counts, counter: &Counter| counts.get(counter).copied().unwrap_or(0);
+    let counters: HashSet<Counter> = recorded.keys().chain(read.keys()).copied().collect();
+    let correction = |counter: Counter| {
+        let (found, least) = (of(read, &counter), of(recorded, &counter));
+        let surplus = found.saturating_sub(least.saturating_add(of(unused, &counter)));
+        (surplus > 0 || found < least).then_some(Correction { counter, surplus, least })
+    };
+    // Of other spans it is not told what is recorded.
+    let is_told = |counter: &Counter| match counter {
+        Counter::Window(_, span, number) => numbers(now)[span % 3] == *number,
+        Counter::Units(_, hour) => *hour <= now.hour() && hour.saturating_add(23) >= now.hour(),
+    };
+    counters.into_iter().filter(is_told).filter_map(correction).collect()
+}
+
+/// What is recorded, by counter. Minutes are over before anything is compared.
+fn counts(recorded: &Restored) -> Counts {
+    let numbers = numbers(recorded.now);
+    let windows = recorded
+        .windows
+        .iter()
+        .flat_map(|(key, used)| [1, 2].map(|span| (Counter::Window(*key, span, numbers[span]), used[span])));
+    let units = recorded.units.iter().map(|(project, hour, units)| (Counter::Units(*project, *hour), *units));
+    windows.chain(units).collect()
+}
+
+/// A hash: its fields with their values.
+fn fields(value: Value) -> Vec<(Value, Value)> {
+    match value {
+        Value::Map(fields) => fields,
+        Value::Array(values) => {
+            let mut values = values.into_iter();
+            std::iter::from_fn(|| Some((values.next()?, values.next()?))).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(text) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
+fn unsigned(value: &Value) -> u64 {
+    number(value).and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time::from_secs(400_000 * 3_600 + 90);
+    const UNITS: Counter = Counter::Units(ProjectId(7), 400_000);
+
+    fn one(count: u64) -> Counts {
+        [(UNITS, count)].into()
+    }
+
+    fn surplus(recorded: u64, read: u64, unused: u64) -> u64 {
+        let found = corrections(&one(recorded), &one(read), &one(unused), NOW);
+        found.first().map_or(0, |correction| correction.surplus)
+    }
+
+    #[test]
+    fn what_is_neither_recorded_nor_unused_is_too_much() {
+        assert_eq!(surplus(881, 1_921, 0), 1_040);
+        assert_eq!(surplus(881, 1_921, 1_040), 0, "it is in slices");
+        assert_eq!(surplus(900, 1_000, 40), 60);
+        assert_eq!(surplus(1_100, 1_000, 0), 0, "more is recorded by now");
+    }
+
+    #[test]
+    fn what_is_recorded_is_the_least_that_must_be_counted() {
+        let (few, none) = (one(5), Counts::new());
+        let raise = Correction { counter: UNITS, surplus: 0, least: 9 };
+        assert_eq!(corrections(&one(9), &few, &none, NOW), [raise]);
+        assert_eq!(corrections(&one(9), &none, &none, NOW), [raise], "nothing was read");
+        assert!(corrections(&one(5), &few, &none, NOW).is_empty());
+    }
+
+    #[test]
+    fn a_counter_of_a_span_that_is_not_told_of_is_left_alone() {
+        let far = [
+            Counter::Units(ProjectId(7), 400_001),
+            Counter::Units(ProjectId(7), 400_000 - 24),
+            Counter::Window(KeyId(1), 1, NOW.hour() - 1),
+            Counter::Window(KeyId(1), 2, NOW.day() + 1),
+        ];
+        let read: Counts = far.into_iter().map(|counter| (counter, 100)).collect();
+        assert!(corrections(&Counts::new(), &read, &Counts::new(), NOW).is_empty());
+        let told = Restored { now: NOW, windows: vec![(KeyId(1), [3, 40, 500])], units: Vec::new() };
+        let recorded = counts(&told);
+        assert_eq!(recorded[&Counter::Window(KeyId(1), 1, NOW.hour())], 40);
+        assert_eq!(recorded[&Counter::Window(KeyId(1), 2, NOW.day())], 500);
+        assert_eq!(recorded.len(), 2);
+    }
+}

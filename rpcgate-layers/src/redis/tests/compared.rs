@@ -1,0 +1,304 @@
+//! Counters that are out of step with what is recorded are brought to it.
+
+use super::*;
+use parking_lot::Mutex;
+use rpcgate_core::seam::counters::Restored;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What all gateways have recorded.
+#[derive(Debug)]
+struct Recorded {
+    restored: Mutex<Restored>,
+    place: &'static str,
+}
+
+impl Recorded {
+    fn new(place: &'static str) -> Arc<Self> {
+        Arc::new(Recorded { restored: Mutex::new(Restored { now: NOW, ..Restored::default() }), place })
+    }
+
+    /// So many requests and Compute Units of the caller, in all.
+    fn put(&self, caller: &Caller, requests: u64, units: u64) {
+        let mut restored = self.restored.lock();
+        restored.windows = vec![(caller.key, [requests; 3])];
+        restored.units = vec![(caller.project, NOW.hour(), units)];
+    }
+}
+
+impl Seed for Recorded {
+    fn tell(&self) -> Later<'_, Result<Restored, Away>> {
+        let restored = self.restored.lock().clone();
+        Box::pin(async move { Ok(restored) })
+    }
+
+    fn recording(&self) -> Option<Recording> {
+        Some(Recording { place: self.place.into(), behind: Duration::ZERO })
+    }
+}
+
+fn names(settings: &RedisSettings) -> script::Names {
+    script::Names { prefix: settings.prefix.clone() }
+}
+
+fn number(redis: &Redis, ask: &str) -> u64 {
+    let answer = redis.say(ask);
+    let told = answer.strip_prefix(':').or_else(|| answer.lines().nth(1)).unwrap_or_default();
+    told.trim().parse().unwrap_or(0)
+}
+
+/// Requests of the hour and the day.
+fn windows_in(redis: &Redis, settings: &RedisSettings, caller: &Caller) -> [u64; 2] {
+    let names = names(settings);
+    [(1, NOW.hour()), (2, NOW.day())]
+        .map(|(span, at)| number(redis, &format!("GET {}", names.window(caller.key, span, at))))
+}
+
+/// Waits until there is counted what is recorded.
+async fn agreed(redis: &Redis, settings: &RedisSettings, caller: &Caller, requests: u64, units: u64) {
+    let look = async {
+        loop {
+            let counted = units_in(redis, settings, caller.project, NOW.hour()).await;
+            let found = (windows_in(redis, settings, caller), counted);
+            if found == ([requests; 2], units) {
+                return;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    if timeout(Duration::from_secs(60), look).await.is_err() {
+        let found = windows_in(redis, settings, caller);
+        let counted = units_in(redis, settings, caller.project, NOW.hour()).await;
+        panic!("{found:?} of {requests}, {counted} of {units}");
+    }
+}
+
+async fn serve(gateway: &RedisCounters, caller: &Caller, calls: u64) {
+    for _ in 0..calls {
+        assert!(gateway.take(caller, 1, NOW).wait().await.refused.is_none());
+        assert!(gateway.reserve(caller, &[10], NOW).wait().await.0.has(0));
+    }
+}
+
+/// As if it had been silent for long: it is taken for gone, unless it says that it is there.
+fn forget_gateways(redis: &Redis, settings: &RedisSettings) {
+    let gateways = names(settings).gateways();
+    let all = redis.say(&format!("ZRANGE {gateways} 0 -1"));
+    for gateway in all.lines().filter(|line| line.bytes().all(|byte| byte.is_ascii_digit())) {
+        redis.say(&format!("ZADD {gateways} XX 1 {gateway}"));
+    }
+}
+
+#[test]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+fn the_slice_of_a_gateway_that_was_killed_is_taken_back() {
+    let redis = Redis::start();
+    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
+    let (living, dying) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let _alive = living.block_on(joined(&settings, recorded.clone()));
+    let killed = dying.block_on(joined(&settings, recorded.clone()));
+    dying.block_on(serve(&killed, &caller, 3));
+    dying.shutdown_background();
+    recorded.put(&caller, 3, 30);
+    living.block_on(async {
+        let counted = units_in(&redis, &settings, caller.project, NOW.hour()).await;
+        assert!(counted > 30, "it held a slice: {counted}");
+        forget_gateways(&redis, &settings);
+        agreed(&redis, &settings, &caller, 3, 30).await;
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn a_redis_that_lost_its_counters_has_neither_slices_nor_requests_twice_in_the_end() {
+    let mut redis = Redis::start();
+    let (settings, caller) = (settings(&redis, &prefix(), SHORT), caller(1_000));
+    let recorded = Recorded::new("a");
+    let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
+    for loss in 1..=2 {
+        redis.kill();
+        until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == Standing::Alone))
+            .await;
+        for gateway in &gateways {
+            serve(gateway, &caller, 5).await;
+        }
+        // It is all recorded before Redis is back, so whoever seeds tells of what the other one has counted alone.
+        recorded.put(&caller, 20 * loss, 200 * loss);
+        redis.revive();
+        in_step(&gateways, &redis, &settings).await;
+        // Now both hold slices, and know of each other's.
+        for gateway in &gateways {
+            serve(gateway, &caller, 5).await;
+        }
+        redis.say("FLUSHALL");
+        in_step(&gateways, &redis, &settings).await;
+        agreed(&redis, &settings, &caller, 20 * loss, 200 * loss).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn what_was_counted_alone_is_not_counted_again_by_a_gateway_that_starts_meanwhile() {
+    let redis = Redis::start();
+    let (settings, caller) = (settings(&redis, &prefix(), SHORT), caller(1_000));
+    let recorded = Recorded::new("a");
+    let other = joined(&settings, recorded.clone()).await;
+    serve(&other, &caller, 10).await;
+    redis.freeze();
+    until("counting alone", || other.standing() == Standing::Alone).await;
+    // Those that found Redis frozen are decided alone too.
+    serve(&other, &caller, 20).await;
+    recorded.put(&caller, 35, 350);
+    let restarted = Arc::new(RedisCounters::new(&settings, recorded.clone()).unwrap());
+    restarted.restore(&recorded.restored.lock().clone());
+    redis.thaw();
+    in_step(&[other.clone(), restarted.clone()], &redis, &settings).await;
+    // Five of them were counted alone by a gateway that was killed.
+    agreed(&redis, &settings, &caller, 35, 350).await;
+    assert_eq!(restarted.take(&caller, 1, NOW).wait().await.windows.day.remaining, 1_000_000 - 36);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn who_was_refused_by_too_high_a_window_is_served_when_it_is_lowered() {
+    let redis = Redis::start();
+    let (settings, recorded) = (settings(&redis, &prefix(), LONG), Recorded::new("a"));
+    let mut caller = caller(1_000);
+    caller.plan.per_hour = 50;
+    let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
+    serve(&gateways[0], &caller, 10).await;
+    recorded.put(&caller, 10, 100);
+    for (span, at) in [(1, NOW.hour()), (2, NOW.day())] {
+        redis.say(&format!("INCRBY {} 40", names(&settings).window(caller.key, span, at)));
+    }
+    for gateway in &gateways {
+        assert!(
+            gateway.take(&caller, 1, NOW).wait().await.refused.is_some(),
+            "used up, as far as anybody knows"
+        );
+    }
+    // One that nobody knows has gone.
+    redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
+    agreed(&redis, &settings, &caller, 10, 100).await;
+    for gateway in &gateways {
+        let look = async { while gateway.take(&caller, 1, NOW).wait().await.refused.is_some() {} };
+        assert!(timeout(Duration::from_secs(60), look).await.is_ok(), "refused by what is counted no more");
+    }
+}
+
+/// What a gateway has reported last to the comparison that is under way: up to when all is recorded.
+fn reported(redis: &Redis, settings: &RedisSettings) -> Vec<i64> {
+    let comparison = redis.say(&format!("GET {}", names(settings).comparing()));
+    let Some(comparison) = comparison.lines().nth(1) else { return Vec::new() };
+    let reports = redis.say(&format!("HVALS {}", names(settings).reports(comparison)));
+    reports.lines().filter_map(|line| line.split_once(' ')?.0.parse().ok()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn what_a_call_in_flight_has_counted_is_not_taken_away() {
+    let redis = Redis::start();
+    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
+    let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
+    let call = gateways[0].in_flight();
+    serve(&gateways[0], &caller, 3).await;
+    // One that nobody knows has gone.
+    redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
+    until("the other one has waited for it", || {
+        let reported = reported(&redis, &settings);
+        let (first, last) = (reported.iter().min(), reported.iter().max());
+        first.zip(last).is_some_and(|(first, last)| last.saturating_sub(*first) > 2_000_000)
+    })
+    .await;
+    assert_eq!(windows_in(&redis, &settings, &caller), [3; 2]);
+    assert!(units_in(&redis, &settings, caller.project, NOW.hour()).await >= 30);
+    recorded.put(&caller, 2, 20);
+    drop(call);
+    agreed(&redis, &settings, &caller, 2, 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn a_gateway_whose_slices_were_taken_back_neither_spends_nor_gives_them_back() {
+    let redis = Redis::start();
+    let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
+    let gateway = joined(&settings, Arc::new(NoSeed)).await;
+    serve(&gateway, &caller, 1).await;
+    // It was silent for long, and counters were lowered meanwhile.
+    let names = names(&settings);
+    let script =
+        "redis.call('DEL',KEYS[1]) redis.call('INCR',KEYS[2]) return redis.call('HGET',KEYS[3],ARGV[1])";
+    let keys = [names.gateways(), names.lowered(), names.units(caller.project)].join(" ");
+    let before = number(&redis, &format!("EVAL \"{script}\" 3 {keys} {}", NOW.hour()));
+    until("it has no slice", || gateway.shared.unused().iter().all(|(.., unused)| unused.now == 0)).await;
+    assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()).await, before);
+    assert!(before > 0);
+}
+
+/// A way to Redis on which answers can be lost.
+struct Lossy {
+    url: String,
+    loses: Arc<AtomicBool>,
+}
+
+impl Lossy {
+    async fn to(redis: &Redis) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}/0", listener.local_addr().unwrap());
+        let (loses, target) = (Arc::<AtomicBool>::default(), redis.url());
+        let target = target.trim_start_matches("redis://").trim_end_matches("/0").to_owned();
+        let is_lost = loses.clone();
+        tokio::spawn(async move {
+            while let Ok((near, _)) = listener.accept().await {
+                let (far, is_lost) = (TcpStream::connect(&target).await.unwrap(), is_lost.clone());
+                tokio::spawn(async move {
+                    let ((mut asks, mut hears), (mut answers, mut takes)) =
+                        (near.into_split(), far.into_split());
+                    let asking = tokio::spawn(async move { tokio::io::copy(&mut asks, &mut takes).await });
+                    let mut bytes = vec![0; 1 << 16];
+                    while let Ok(read @ 1..) = answers.read(&mut bytes).await {
+                        if is_lost.load(Relaxed) || hears.write_all(&bytes[..read]).await.is_err() {
+                            break;
+                        }
+                    }
+                    asking.abort();
+                });
+            }
+        });
+        Lossy { url, loses }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn what_redis_counted_and_could_not_say_is_counted_once_in_the_end() {
+    let redis = Redis::start();
+    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
+    let way = Lossy::to(&redis).await;
+    let gateway = joined(&RedisSettings { url: way.url.clone(), ..settings.clone() }, recorded.clone()).await;
+    serve(&gateway, &caller, 3).await;
+    way.loses.store(true, Relaxed);
+    assert!(gateway.take(&caller, 1, NOW).wait().await.refused.is_none(), "it is counted alone, too");
+    assert_eq!(windows_in(&redis, &settings, &caller), [4; 2], "Redis had counted it");
+    recorded.put(&caller, 4, 30);
+    way.loses.store(false, Relaxed);
+    in_step(std::slice::from_ref(&gateway), &redis, &settings).await;
+    agreed(&redis, &settings, &caller, 4, 30).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn gateways_that_record_in_different_places_lower_nothing() {
+    let redis = Redis::start();
+    let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
+    let (here, there) = (Recorded::new("here"), Recorded::new("there"));
+    let _gateways = [joined(&settings, here).await, joined(&settings, there).await];
+    let units = names(&settings).units(caller.project);
+    redis.say(&format!("HSET {units} {} 900", NOW.hour()));
+    redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
+    let (left, pause) = (names(&settings).comparisons(), names(&settings).pause());
+    until("comparisons are left", || number(&redis, &format!("GET {left}")) == compare::COMPARISONS).await;
+    until("one was tried", || number(&redis, &format!("EXISTS {pause}")) == 1).await;
+    assert_eq!(number(&redis, &format!("GET {left}")), compare::COMPARISONS, "it was not made");
+    assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()).await, 900);
+}

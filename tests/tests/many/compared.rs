@@ -1,0 +1,134 @@
+use crate::cluster::{in_step, is_together, rush};
+use crate::*;
+use rpcgate_core::caller::Quota;
+use rpcgate_tests::services::redis::Redis;
+
+/// So much of it is reserved in advance by each of two gateways that it shows.
+const CEILING: u64 = 1_000_000;
+/// What is promised.
+const SOON: Duration = Duration::from_secs(60);
+
+/// What Redis has counted of a key and its project: requests of the day, and Compute Units of all hours.
+fn counted(redis: &Redis, key: &Held) -> (u64, u64) {
+    let numbers = |answer: String| -> Vec<u64> {
+        answer
+            .lines()
+            .filter(|line| !line.starts_with(['$', '*']))
+            .filter_map(|line| line.parse().ok())
+            .collect()
+    };
+    let day = format!("rpcgate:w:{:x}:d{}", key.key.0, now().day());
+    let requests = numbers(redis.say(&format!("GET {day}")));
+    let units = numbers(redis.say(&format!("HVALS rpcgate:u:{:x}", key.project.0)));
+    (requests.first().copied().unwrap_or(0), units.iter().sum())
+}
+
+/// Waits until exactly so many requests and units are counted.
+async fn agrees(redis: &Redis, key: &Held, served: (u64, u64)) {
+    let look = async {
+        while counted(redis, key) != served {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(SOON, look).await;
+    assert!(in_time.is_ok(), "{:?} are counted of {served:?}", counted(redis, key));
+}
+
+/// Calls of 15 units, evenly at these gateways: how many requests, and what they were charged.
+async fn serve(processes: &[&Process], key: &Held, each: usize, served: &mut (u64, u64)) {
+    let addrs: Vec<_> = processes.iter().map(|process| process.addr()).collect();
+    for one in rush(&addrs, &key.text, 2, each, ("eth", "eth_call")).await {
+        assert_eq!((one.reply.status, one.reply.code()), (200, 0), "{:?}", one.reply);
+        *served = (served.0 + 1, served.1 + one.reply.cu());
+    }
+}
+
+/// Waits until all that gateways have recorded is in the database.
+async fn shipped(cluster: &Cluster, processes: &[&Process]) {
+    let books = cluster.books().await;
+    for process in processes {
+        let reply = process.client().call("eth", "eth_call", "[\"last\"]").await;
+        books.hold(ledger::single(&reply, "eth", "eth_call").0).await;
+    }
+}
+
+async fn cluster() -> (Cluster, Held, Vec<Process>, Node) {
+    let node = Node::evm().await;
+    let cluster = Cluster::new(2, Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY)).await;
+    let key = cluster.key(Tier::Enterprise).await;
+    let quota = Quota { cu_per_day: CEILING, has_row: true, ..Quota::default() };
+    cluster.store.put_quota(key.project, &quota, now()).await.unwrap();
+    let processes = cluster.start().await;
+    (cluster, key, processes, node)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn what_a_killed_gateway_had_reserved_is_taken_back_within_a_minute() {
+    let (cluster, key, mut processes, _node) = cluster().await;
+    let (mut served, began) = ((0, 0), now().day());
+    for round in 0..2 {
+        serve(&processes.iter().collect::<Vec<_>>(), &key, 5, &mut served).await;
+        shipped(&cluster, &processes.iter().collect::<Vec<_>>()).await;
+        serve(&[&processes[round]], &key, 1, &mut served).await;
+        let (_, units) = counted(&cluster.redis, &key);
+        assert!(units > served.1, "it has reserved units in advance: {units} of {}", served.1);
+        processes.remove(round).kill();
+        let again = cluster.sites[round].spawn().listening().await;
+        again.ready().await;
+        processes.insert(round, again);
+        agrees(&cluster.redis, &key, served).await;
+    }
+    assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn a_gateway_that_is_restarted_while_redis_is_frozen_makes_nothing_count_twice() {
+    let (cluster, key, mut processes, _node) = cluster().await;
+    let (mut served, began) = ((0, 0), now().day());
+    serve(&processes.iter().collect::<Vec<_>>(), &key, 5, &mut served).await;
+    cluster.redis.freeze();
+    serve(&processes.iter().collect::<Vec<_>>(), &key, 20, &mut served).await;
+    shipped(&cluster, &processes.iter().collect::<Vec<_>>()).await;
+    processes.remove(0).kill();
+    let again = cluster.sites[0].spawn().listening().await;
+    again.ready().await;
+    processes.insert(0, again);
+    cluster.redis.thaw();
+    for process in &processes {
+        until("it counts together", || is_together(process)).await;
+    }
+    agrees(&cluster.redis, &key, served).await;
+    in_step(&cluster, &[processes[0].addr(), processes[1].addr()]).await;
+    assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn a_redis_that_loses_its_data_again_and_again_counts_nothing_twice_in_the_end() {
+    let (mut cluster, key, processes, _node) = cluster().await;
+    let (mut served, began) = ((0, 0), now().day());
+    let all: Vec<_> = processes.iter().collect();
+    for _ in 0..3 {
+        serve(&all, &key, 5, &mut served).await;
+        cluster.redis.kill();
+        serve(&all, &key, 20, &mut served).await;
+        cluster.redis.revive();
+        for process in &processes {
+            until("it counts together", || is_together(process)).await;
+        }
+    }
+    serve(&all, &key, 5, &mut served).await;
+    agrees(&cluster.redis, &key, served).await;
+    assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
+}
