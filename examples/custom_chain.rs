@@ -40,6 +40,7 @@ use rpcgate_examples::{Problem, key, node};
 use rpcgate_layers::call::body::BodyLimits;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::request::route::HeadLimits;
+use rpcgate_layers::spawn::TokioSpawn;
 use rpcgate_layers::stack::{Parts, road};
 use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits, watch_head};
 use serde::Deserialize;
@@ -207,6 +208,7 @@ async fn start(clock: Arc<dyn Clock>, changes: Changes) -> Result<Running, Probl
         directory,
         books: Arc::new(Books { clock, counters, ledger }),
         replies: Arc::new(BoundedReplies::new(64 << 20)),
+        spawn: Arc::new(TokioSpawn),
         room: Room::new(256 << 20),
         head: HeadLimits::default(),
         body: BodyLimits::default(),

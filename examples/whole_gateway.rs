@@ -31,6 +31,7 @@ use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::call::heavy::Heavy;
 use rpcgate_layers::call::pace::Pace;
 use rpcgate_layers::request::route::HeadLimits;
+use rpcgate_layers::spawn::TokioSpawn;
 use rpcgate_layers::stack::{Parts, Road, road};
 use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits, watch_head};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -69,6 +70,7 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
         directory: Arc::new(directory),
         books: Arc::new(Books { clock: clock.clone(), counters: counters.clone(), ledger: ledger.clone() }),
         replies: Arc::new(BoundedReplies::new(64 << 20)),
+        spawn: Arc::new(TokioSpawn),
         room: Room::new(256 << 20),
         head: HeadLimits::default(),
         body: BodyLimits::default(),

@@ -44,6 +44,9 @@ pub enum Form {
     Whole(Whole),
     /// The raw `result`.
     Result(Bytes),
+    /// The raw `result` of a node that says by it that the call failed, as the chain's adapter knows, and the HTTP status
+    /// the node gave it when it was asked alone.
+    Failure(Bytes, StatusCode),
     /// The raw `error` object of a node, and the HTTP status the node gave it when it was asked alone.
     Error(Bytes, StatusCode),
     /// The answer to a REST call.
@@ -151,15 +154,37 @@ pub struct Whole {
     pub status: StatusCode,
     /// The body.
     pub body: Bytes,
-    /// The raw `result` or `error` inside the body.
-    pub inner: Result<Bytes, Bytes>,
+    /// What is inside the body.
+    pub inner: Inner,
+}
+
+/// What a node's reply has in it, as raw JSON.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Inner {
+    /// Its `result`.
+    Result(Bytes),
+    /// Its `result`, which says that the call failed.
+    Failure(Bytes),
+    /// Its `error`.
+    Error(Bytes),
+}
+
+impl Inner {
+    /// The same without the reply, which came with this HTTP status.
+    pub fn form(self, status: StatusCode) -> Form {
+        match self {
+            Inner::Result(result) => Form::Result(result),
+            Inner::Failure(result) => Form::Failure(result, status),
+            Inner::Error(error) => Form::Error(error, status),
+        }
+    }
 }
 
 impl Form {
     /// The raw result, when there is one.
     pub fn result(&self) -> Option<&Bytes> {
         match self {
-            Form::Whole(Whole { inner: Ok(result), .. }) | Form::Result(result) => Some(result),
+            Form::Whole(Whole { inner: Inner::Result(result), .. }) | Form::Result(result) => Some(result),
             _ => None,
         }
     }
@@ -183,8 +208,8 @@ impl Form {
     /// Whether the node answered with an error of its own.
     pub fn is_error(&self) -> bool {
         match self {
-            Form::Whole(whole) => whole.inner.is_err(),
-            Form::Error(..) => true,
+            Form::Whole(whole) => !matches!(whole.inner, Inner::Result(_)),
+            Form::Failure(..) | Form::Error(..) => true,
             Form::Rest(rest) => rest.is_error,
             Form::Stream(streamed) => streamed.is_error,
             Form::Result(_) | Form::Nothing => false,
@@ -195,8 +220,7 @@ impl Form {
     #[must_use]
     pub fn shared(&self) -> Form {
         match self {
-            Form::Whole(Whole { inner: Ok(result), .. }) => Form::Result(result.clone()),
-            Form::Whole(Whole { inner: Err(error), status, .. }) => Form::Error(error.clone(), *status),
+            Form::Whole(Whole { inner, status, .. }) => inner.clone().form(*status),
             other => other.clone(),
         }
     }

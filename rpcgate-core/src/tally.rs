@@ -267,7 +267,7 @@ fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
             Form::Whole(whole) => whole.status,
             Form::Rest(rest) => rest.status,
             Form::Stream(streamed) => streamed.status,
-            Form::Error(_, status) => *status,
+            Form::Failure(_, status) | Form::Error(_, status) => *status,
             Form::Result(_) | Form::Nothing => StatusCode::OK,
         },
     }

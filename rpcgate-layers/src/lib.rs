@@ -10,6 +10,7 @@ pub mod redis;
 pub mod reply_body;
 pub mod request;
 pub mod respond;
+pub mod spawn;
 #[cfg(feature = "upstream")]
 pub mod stack;
 pub mod stranger;

@@ -18,6 +18,7 @@ use crate::request::safeguard::{Safeguard, SafeguardLayer, Safeguarded};
 use crate::request::scope::{ChainScope, ScopeLayer};
 use crate::request::suspend::{Suspend, SuspendLayer};
 use crate::respond::{Respond, RespondLayer};
+use crate::spawn::Spawn;
 use crate::upstream::{Pools, ReplyLimits, Upstream};
 use arc_swap::ArcSwap;
 use rpcgate_core::chain::Chains;
@@ -43,6 +44,8 @@ pub struct Parts {
     pub books: Arc<Books>,
     /// Where answers are kept.
     pub replies: Arc<dyn ReplyStore>,
+    /// What runs a call that others wait for when its own client has left.
+    pub spawn: Arc<dyn Spawn>,
     /// The bound on all bodies in memory.
     pub room: Arc<Room>,
     /// Limits of a request's head.
@@ -79,6 +82,7 @@ pub fn road(parts: Parts) -> Road {
         directory,
         books,
         replies,
+        spawn,
         room,
         head,
         body,
@@ -120,7 +124,7 @@ pub fn road(parts: Parts) -> Road {
         // Cached answers cost too, so the quota stands before the cache.
         QuotaLayer::new(books.counters.clone()),
         // What is known need not be asked; what is asked by many is asked once.
-        CacheLayer::new(replies, books.clock.clone()),
+        CacheLayer::new(replies, books.clock.clone()).with_spawn(spawn),
     );
     layers.layer(Upstream::new(pools).with_limits(reply))
 }

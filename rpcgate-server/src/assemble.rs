@@ -21,6 +21,7 @@ use rpcgate_layers::call::heavy::Heavy;
 use rpcgate_layers::call::pace::Pace;
 use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::request::safeguard::Safeguard;
+use rpcgate_layers::spawn::TokioSpawn;
 use rpcgate_layers::stack::Parts;
 use rpcgate_layers::upstream::{Pool, Pools};
 use std::collections::{HashMap, HashSet};
@@ -114,6 +115,7 @@ pub(crate) fn parts(
         directory: seams.directory,
         books: Arc::new(Books { clock: seams.clock, counters: swept.counters.seam(), ledger: seams.ledger }),
         replies: seams.replies,
+        spawn: Arc::new(TokioSpawn),
         room: Room::new(size(limits.bodies_total)),
         head: HeadLimits {
             uri: size(limits.uri),

@@ -21,7 +21,7 @@ use rpcgate_core::seam::ledger::{Ledger, MemoryLedger};
 use rpcgate_core::seam::witness::Witnessed;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::redis::{BadRedis, NoSeed, Standing};
-use rpcgate_layers::stack::road;
+use rpcgate_layers::stack::{Parts, road};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -241,6 +241,7 @@ impl Gateway {
         let (chains, pools, safeguard) = (live.chains.clone(), live.pools.clone(), live.safeguard.clone());
         let (parts, swept) = assemble::parts(&config, seams, chains, pools, safeguard);
         let hall = Hall::behind(ledger, state.clone());
+        let parts = Parts { spawn: hall.clone(), ..parts };
         let accepting =
             tokio::spawn(listener.serve(road(parts), bounds, live.certificate.clone(), hall.clone()));
         let sweeping = tokio::spawn(swept.run());

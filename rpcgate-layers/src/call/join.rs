@@ -8,7 +8,7 @@ use http::header::HeaderMap;
 use rpcgate_core::call::{Calls, Entry, Settled, State};
 use rpcgate_core::chain::Dialect;
 use rpcgate_core::refusal::{BackendFailure, Refusal};
-use rpcgate_core::reply::{Form, Reply};
+use rpcgate_core::reply::{Form, Inner, Reply};
 use rpcgate_core::tally::Tally;
 
 /// Bytes from which an answer is held in the memory of all bodies together: to count each small one would cost more than
@@ -99,7 +99,7 @@ fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
             let mut pieces = Pieces::default();
             write_form(form, dialect, (id, method), &mut pieces);
             let status = match form {
-                Form::Error(_, status) => *status,
+                Form::Failure(_, status) | Form::Error(_, status) => *status,
                 _ => StatusCode::OK,
             };
             let bytes = pieces.len();
@@ -179,7 +179,10 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> Departure {
 /// Bytes that an entry's answer will take, or a little more.
 fn room_for(entry: &Entry, body: &[u8]) -> usize {
     let content = match &entry.state {
-        State::Answered(Reply { form: Form::Result(bytes) | Form::Error(bytes, _), .. }) => bytes.len(),
+        State::Answered(Reply {
+            form: Form::Result(bytes) | Form::Failure(bytes, _) | Form::Error(bytes, _),
+            ..
+        }) => bytes.len(),
         State::Answered(Reply { form: Form::Whole(whole), .. }) => whole.body.len(),
         State::Answered(Reply { form: Form::Rest(rest), .. }) => rest.body.len(),
         _ => 120,
@@ -192,10 +195,10 @@ fn write_form(form: &Form, dialect: Dialect, (id, method): (Option<&[u8]>, &[u8]
     let id = id.unwrap_or(b"null");
     let (result, error) = match form {
         Form::Whole(whole) => match &whole.inner {
-            Ok(result) => (Some(result), None),
-            Err(error) => (None, Some(error)),
+            Inner::Result(result) | Inner::Failure(result) => (Some(result), None),
+            Inner::Error(error) => (None, Some(error)),
         },
-        Form::Result(result) => (Some(result), None),
+        Form::Result(result) | Form::Failure(result, _) => (Some(result), None),
         Form::Error(error, _) => (None, Some(error)),
         Form::Nothing | Form::Rest(_) | Form::Stream(_) => (None, None),
     };
@@ -399,7 +402,7 @@ mod tests {
         let whole = Whole {
             status: StatusCode::NOT_FOUND,
             body: Bytes::from_static(br#"{"result":null,"error":{"code":-32601},"id":1 }"#),
-            inner: Err(Bytes::from_static(br#"{"code":-32601}"#)),
+            inner: Inner::Error(Bytes::from_static(br#"{"code":-32601}"#)),
         };
         let body = whole.body.clone();
         let state = State::Answered(Reply { form: Form::Whole(whole), from: Source::Node });

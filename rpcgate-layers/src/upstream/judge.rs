@@ -12,7 +12,7 @@ use rpcgate_core::chain::Chain;
 use rpcgate_core::envelope::{Head, Replies, ReplyMembers, parse_index, replies, reply_head};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::DEEPEST;
-use rpcgate_core::reply::{Flow, Form, Reply, Source, Streamed, Whole};
+use rpcgate_core::reply::{Flow, Form, Inner, Reply, Source, Streamed, Whole};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 use std::pin::Pin;
@@ -147,7 +147,7 @@ impl Answer {
             let whole = Whole { status, body: self.body, inner };
             return Ok((Form::Whole(whole), self.headers));
         }
-        Ok((form(inner, status), self.headers))
+        Ok((inner.form(status), self.headers))
     }
 
     /// The answers to calls that were sent together under their places.
@@ -211,10 +211,10 @@ impl Answer {
         match inner(&self.body, reply, adapter) {
             Ok(inner) => {
                 let status = match &inner {
-                    Err(error) => adapter.facts().dialect.status_alone(error),
-                    Ok(_) => StatusCode::OK,
+                    Inner::Error(error) => adapter.facts().dialect.status_alone(error),
+                    Inner::Result(_) | Inner::Failure(_) => StatusCode::OK,
                 };
-                State::Answered(Reply { form: form(inner, status), from: Source::Node })
+                State::Answered(Reply { form: inner.form(status), from: Source::Node })
             }
             Err(fault) => State::Failed(fault),
         }
@@ -243,11 +243,13 @@ fn is_answered(answered: Option<&[u8]>, own: Option<&[u8]>, number: usize) -> bo
     strange || bare(answered) == bare(own) || value(own).is_some_and(|own| value(answered) == Some(own))
 }
 
-fn inner(body: &Bytes, reply: &ReplyMembers, adapter: &dyn Adapter) -> Result<Result<Bytes, Bytes>, Fault> {
+fn inner(body: &Bytes, reply: &ReplyMembers, adapter: &dyn Adapter) -> Result<Inner, Fault> {
     match (reply.error, reply.result) {
-        (Some(error), _) => Ok(Err(body.slice(error.range()))),
-        (None, Some(result)) if adapter.is_error(result.of(body)) => Ok(Err(body.slice(result.range()))),
-        (None, Some(result)) => Ok(Ok(body.slice(result.range()))),
+        (Some(error), _) => Ok(Inner::Error(body.slice(error.range()))),
+        (None, Some(result)) if adapter.is_error(result.of(body)) => {
+            Ok(Inner::Failure(body.slice(result.range())))
+        }
+        (None, Some(result)) => Ok(Inner::Result(body.slice(result.range()))),
         (None, None) => Err(Fault::sent(Cause::Undecodable)),
     }
 }
@@ -303,13 +305,6 @@ impl Body for Prefixed {
             hint.set_upper(upper);
         }
         hint
-    }
-}
-
-fn form(inner: Result<Bytes, Bytes>, status: StatusCode) -> Form {
-    match inner {
-        Ok(result) => Form::Result(result),
-        Err(error) => Form::Error(error, status),
     }
 }
 

@@ -271,15 +271,14 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
         let broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
         if broadcast || !together || !tally.batch {
             let mut body = Vec::with_capacity(entry.call.len() + 32);
-            let silent = tally.batch && entry.call.id(&tally.body).is_none();
-            write(
-                tally,
-                place,
-                if silent { WireId::Index(base(tally) + place) } else { WireId::Own },
-                &mut body,
-            );
-            // Others may wait for what can be cached, and nobody can wait for a stream.
-            let held = tally.batch || entry.call.rule.cache.is_cached();
+            let id = entry.call.id(&tally.body);
+            let silent = tally.batch && id.is_none();
+            let is_odd = id.is_some_and(is_odd);
+            let id = if silent || is_odd { WireId::Index(base(tally) + place) } else { WireId::Own };
+            write(tally, place, id, &mut body);
+            // Others may wait for what can be cached, and nobody can wait for a stream. What was sent under another id has
+            // to be written anew.
+            let held = tally.batch || is_odd || entry.call.rule.cache.is_cached();
             loads.push(Load { places: SmallVec::from_buf([place]), body, broadcast, alone: true, held });
             continue;
         }
@@ -317,6 +316,12 @@ fn loads(pool: &Pool, tally: &Tally) -> SmallVec<[Load; 1]> {
 pub(super) fn base(tally: &Tally) -> usize {
     const PLACES: usize = 128;
     (tally.request.0 as u32 as usize) * PLACES
+}
+
+/// Whether an id is neither a string, a number nor null (JSON-RPC 2.0, section 4), which nodes refuse: geth takes a call
+/// with an object or an array for no call at all.
+fn is_odd(id: &[u8]) -> bool {
+    matches!(id.first(), Some(b'{' | b'[' | b't' | b'f'))
 }
 
 /// Writes the call at `place` for a node.

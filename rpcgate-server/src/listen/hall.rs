@@ -4,12 +4,14 @@ use super::guard::Presence;
 use crate::state::State;
 use parking_lot::Mutex;
 use rpcgate_core::seam::ledger::Ledger;
+use rpcgate_layers::spawn::{Spawn, Work};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,6 +22,7 @@ pub(crate) struct Hall {
     closing: AtomicBool,
     cutting: AtomicBool,
     closed: CancellationToken,
+    cut: CancellationToken,
     guests: Mutex<Guests>,
     tasks: TaskTracker,
 }
@@ -33,6 +36,17 @@ struct Guests {
 impl fmt::Debug for Hall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Hall({} open)", self.open())
+    }
+}
+
+impl Spawn for Hall {
+    /// A drain waits for the work, for as long as it does for connections; then it is dropped.
+    fn spawn(&self, work: Work) {
+        let cut = self.cut.clone();
+        if let Ok(runtime) = Handle::try_current() {
+            let done = async move { cut.run_until_cancelled(work).await.unwrap_or_default() };
+            self.tasks.spawn_on(done, &runtime);
+        }
     }
 }
 
@@ -50,6 +64,7 @@ impl Hall {
             closing: AtomicBool::new(false),
             cutting: AtomicBool::new(false),
             closed: CancellationToken::new(),
+            cut: CancellationToken::new(),
             guests: Mutex::default(),
             tasks: TaskTracker::new(),
         })
@@ -114,6 +129,7 @@ impl Hall {
     /// Throws out whoever is left.
     pub(crate) fn cut(&self) {
         self.cutting.store(true, SeqCst);
+        self.cut.cancel();
         self.wake();
     }
 
@@ -145,5 +161,27 @@ pub(super) struct Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         self.hall.guests.lock().present.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::seam::ledger::MemoryLedger;
+    use tokio::sync::oneshot;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_waits_for_what_goes_on_without_its_client_and_ends_it_after_the_grace() {
+        for (takes, ended) in [(10, true), (40, false)] {
+            let hall = Hall::new(Arc::new(MemoryLedger::default()));
+            let (done, told) = oneshot::channel();
+            hall.spawn(Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(takes)).await;
+                done.send(()).unwrap();
+            }));
+            hall.close();
+            assert_eq!(hall.wait(Duration::from_secs(30)).await, 0, "it is no connection");
+            assert_eq!(told.await.is_ok(), ended, "{takes} s");
+        }
     }
 }

@@ -25,6 +25,7 @@ use rpcgate_core::tally::Books;
 use rpcgate_layers::call::body::BodyLimits;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::request::route::HeadLimits;
+use rpcgate_layers::spawn::TokioSpawn;
 use rpcgate_layers::stack::{Parts, Road, road};
 use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits};
 use rpcgate_tests::node::Node;
@@ -68,6 +69,7 @@ impl Desk {
             directory: Arc::new(directory),
             books: Arc::new(Books { clock, counters, ledger: Arc::new(NoLedger) }),
             replies: Arc::new(BoundedReplies::new(64 << 20)),
+            spawn: Arc::new(TokioSpawn),
             room: Room::new(256 << 20),
             head: HeadLimits::default(),
             body: BodyLimits::default(),

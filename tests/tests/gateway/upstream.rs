@@ -394,3 +394,37 @@ async fn a_long_error_is_a_nodes_error() {
     until("it is recorded", || !gateway.records().is_empty()).await;
     assert_eq!(only_line(&gateway), ("eth_getCode".into(), Outcome::NodeError, 10, 200));
 }
+
+#[tokio::test]
+async fn what_a_near_node_says_of_a_failed_query_inside_its_result_stays_a_result_in_batches_too() {
+    let node = Node::evm().await;
+    let failed = r#"{"error":"wasm execution failed","logs":[],"block_height":1}"#;
+    node.result("query", failed);
+    let gateway = Setup::new().node("near", &node.url()).start().await;
+    let client = gateway.client();
+    let call = |id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"query","params":{{"n":{id}}}}}"#);
+    let answer = |id| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{failed}}}"#);
+    assert_eq!(client.post("near", call(1)).await.text(), answer(1));
+    let batch = client.post("near", format!("[{},{}]", call(2), call(3))).await;
+    assert_eq!(batch.text(), format!("[{},{}]", answer(2), answer(3)));
+    // It is an error all the same: counted as one, and asked anew.
+    assert_eq!(client.post("near", call(1)).await.text(), answer(1));
+    assert_eq!(node.count("query"), 4);
+}
+
+#[tokio::test]
+async fn an_id_that_nodes_refuse_travels_as_a_number_and_comes_back_as_it_was() {
+    let node = Node::evm().await;
+    let gateway = Setup::new().node("eth", &node.url()).start().await;
+    let client = gateway.client();
+    for id in ["{}", "[1]", "true", r#"{"a":["b"]}"#] {
+        for method in ["eth_getBalance", "eth_gasPrice"] {
+            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":[]}}"#);
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"ok"}}"#);
+            assert_eq!(client.post("eth", call.clone()).await.text(), answer);
+            let sent: serde_json::Value = serde_json::from_str(&node.seen().last().unwrap().body).unwrap();
+            assert!(sent["id"].is_u64(), "{sent}");
+            assert_eq!(client.post("eth", format!("[{call}]")).await.text(), format!("[{answer}]"));
+        }
+    }
+}

@@ -24,12 +24,10 @@ type Going = Pin<Box<dyn Future<Output = Result<Calls<Settled>, Infallible>> + S
 /// A set's way to its answers. Dropped half-way while others follow it, it goes on by itself.
 pub struct Journey {
     going: Option<Going>,
-    /// What the set leads at the moment.
-    leading: Arc<Leading>,
+    /// What the set leads at the moment: told by the traveller, read when the journey is dropped.
+    leading: Arc<Mutex<Plan>>,
+    shelf: Arc<Shelf>,
 }
-
-/// Told by the traveller, read when the journey is dropped.
-type Leading = Mutex<Plan>;
 
 impl fmt::Debug for Journey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,8 +41,8 @@ impl Journey {
         S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible> + Send + 'static,
         S::Future: Send,
     {
-        let leading = Arc::new(Leading::default());
-        Journey { going: Some(Box::pin(travel.go(leading.clone()))), leading }
+        let (leading, shelf) = (Arc::<Mutex<Plan>>::default(), travel.shelf.clone());
+        Journey { going: Some(Box::pin(travel.go(leading.clone()))), leading, shelf }
     }
 }
 
@@ -66,8 +64,10 @@ impl Drop for Journey {
     fn drop(&mut self) {
         let Some(going) = self.going.take() else { return };
         let followed = self.leading.lock().is_followed();
-        if followed && let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(going);
+        if followed {
+            self.shelf.spawn.spawn(Box::pin(async {
+                let Ok(_) = going.await;
+            }));
         }
     }
 }
@@ -84,7 +84,7 @@ impl<S> Travel<S>
 where
     S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible>,
 {
-    async fn go(self, leading: Arc<Leading>) -> Result<Calls<Settled>, Infallible> {
+    async fn go(self, leading: Arc<Mutex<Plan>>) -> Result<Calls<Settled>, Infallible> {
         let Travel { shelf, mut inner, mut calls, mut plan } = self;
         let mut deadline = None;
         loop {

@@ -31,6 +31,7 @@ mod store;
 pub use flight::Flights;
 pub use store::{BoundedReplies, Looks};
 
+use crate::spawn::{Spawn, TokioSpawn};
 use flight::{Joined, Leads};
 use futures_util::future::Either;
 use journey::{Journey, Travel};
@@ -60,12 +61,23 @@ struct Shelf {
     replies: Arc<dyn ReplyStore>,
     flights: Flights,
     clock: Arc<dyn Clock>,
+    spawn: Arc<dyn Spawn>,
 }
 
 impl CacheLayer {
     /// A layer that keeps answers in `replies`; `clock` says when their time is over.
     pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
-        CacheLayer { shelf: Arc::new(Shelf { replies, flights: Flights::default(), clock }) }
+        let (flights, spawn) = (Flights::default(), Arc::new(TokioSpawn));
+        CacheLayer { shelf: Arc::new(Shelf { replies, flights, clock, spawn }) }
+    }
+
+    /// A layer that has `spawn` run a call that others wait for, when its own client has left. It shares nothing with this
+    /// one but the store of answers.
+    #[must_use]
+    pub fn with_spawn(&self, spawn: Arc<dyn Spawn>) -> Self {
+        let Shelf { replies, clock, .. } = &*self.shelf;
+        let (replies, clock, flights) = (replies.clone(), clock.clone(), Flights::default());
+        CacheLayer { shelf: Arc::new(Shelf { replies, flights, clock, spawn }) }
     }
 }
 

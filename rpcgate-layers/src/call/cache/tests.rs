@@ -11,7 +11,7 @@ use rpcgate_core::chain::{Chain, ChainName, Changes, Facts, Head, Method};
 use rpcgate_core::clock::Time;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::reply::{Form, Reply, Source, Whole};
+use rpcgate_core::reply::{Form, Inner, Reply, Source, Whole};
 use rpcgate_core::seam::Later;
 use rpcgate_core::seam::ledger::Outcome;
 use rpcgate_core::seam::reply_store::ReplySought;
@@ -303,7 +303,7 @@ async fn errors_and_what_is_not_known_yet_are_never_kept() {
         let form = Form::Whole(Whole {
             status: http::StatusCode::OK,
             body: Bytes::from_static(b"{\"error\":{}}"),
-            inner: Err(Bytes::from_static(b"{}")),
+            inner: Inner::Error(Bytes::from_static(b"{}")),
         });
         State::Answered(Reply { form, from: Source::Node })
     };
@@ -336,7 +336,7 @@ async fn of_a_nodes_own_answer_the_result_alone_is_kept() {
     let site = Site::open();
     site.node.says(|_| {
         let body = Bytes::from_static(br#"{"id":1,"result":[7],"took":3}"#);
-        let inner = Ok(body.slice(17..20));
+        let inner = Inner::Result(body.slice(17..20));
         let form = Form::Whole(Whole { status: http::StatusCode::OK, body, inner });
         State::Answered(Reply { form, from: Source::Node })
     });
