@@ -1,5 +1,6 @@
-use crate::cluster::{in_step, is_together, rush};
+use crate::cluster::{all_told, go_on, in_step, is_together, rush};
 use crate::*;
+use rpcgate_admin::usage::Restored;
 use rpcgate_core::caller::Quota;
 use rpcgate_tests::services::redis::Redis;
 
@@ -131,4 +132,99 @@ async fn a_redis_that_loses_its_data_again_and_again_counts_nothing_twice_in_the
     serve(&all, &key, 5, &mut served).await;
     agrees(&cluster.redis, &key, served).await;
     assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn a_gateway_that_was_frozen_until_its_slices_were_taken_back_counts_exactly_when_it_goes_on() {
+    let (cluster, key, processes, _node) = cluster().await;
+    let (mut served, began) = ((0, 0), now().day());
+    let all: Vec<_> = processes.iter().collect();
+    for round in 0..2 {
+        serve(&all, &key, 5, &mut served).await;
+        shipped(&cluster, &all).await;
+        all[round].freeze();
+        serve(&[all[1 - round]], &key, 5, &mut served).await;
+        agrees(&cluster.redis, &key, served).await;
+        all[round].thaw();
+        serve(&all, &key, 5, &mut served).await;
+        agrees(&cluster.redis, &key, served).await;
+    }
+    in_step(&cluster, &[all[0].addr(), all[1].addr()]).await;
+    assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
+}
+
+/// Of each counter that is recorded: its name in Redis, and its hour if it has hours; what is recorded, and what Redis has
+/// counted now.
+fn side_by_side(redis: &Redis, recorded: &Restored) -> Vec<(String, u64, u64)> {
+    let number =
+        |line: String| redis.say(&line).lines().nth(1).and_then(|line| line.parse().ok()).unwrap_or(0);
+    let (hour, day) = (recorded.now.hour(), recorded.now.day());
+    let windows = recorded.windows.iter().flat_map(|(key, [_, in_hour, in_day])| {
+        let name = |span: &str| format!("GET rpcgate:w:{:x}:{span}", key.0);
+        [(name(&format!("h{hour}")), *in_hour), (name(&format!("d{day}")), *in_day)]
+    });
+    let units = recorded
+        .units
+        .iter()
+        .map(|(project, hour, units)| (format!("HGET rpcgate:u:{:x} {hour}", project.0), *units));
+    windows.chain(units).map(|(line, recorded)| (line.clone(), recorded, number(line))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(
+    not(all(have_postgres, have_redis)),
+    ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
+)]
+async fn under_load_no_comparison_takes_away_what_was_counted() {
+    const COMPARISONS: usize = 5;
+    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let cluster = Cluster::new(2, nodes.setup()).await;
+    let processes = cluster.start().await;
+    let loads: Vec<_> =
+        processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
+    let (books, redis) = (cluster.books().await, &cluster.redis);
+    let began = now().hour();
+    go_on(&loads, 100).await;
+    let (mut seen, mut samples) = (Vec::new(), 0);
+    let watch = async {
+        while seen.len() <= COMPARISONS {
+            match redis.say("GET rpcgate:comparing").lines().nth(1) {
+                Some(comparison) if seen.last().is_none_or(|last| last != comparison) => {
+                    seen.push(comparison.to_owned());
+                }
+                Some(_) => {}
+                // A gateway that nobody knows has gone, so it is time for the next.
+                None => drop(redis.say("ZADD rpcgate:gateways 1 7")),
+            }
+            // What is recorded was counted before.
+            let recorded = books.store().recorded(now()).await.unwrap();
+            for (counter, recorded, counted) in side_by_side(redis, &recorded) {
+                samples += 1;
+                assert!(counted >= recorded, "{counter}: {counted} counted of {recorded}");
+            }
+        }
+    };
+    let in_time = tokio::time::timeout(2 * SOON, watch).await;
+    assert!(in_time.is_ok() && samples > 0, "{} comparisons, {samples} samples", seen.len());
+    go_on(&loads, 100).await;
+    all_told(loads).await;
+    shipped(&cluster, &processes.iter().collect::<Vec<_>>()).await;
+    redis.say("ZADD rpcgate:gateways 1 7");
+    let agree = async {
+        loop {
+            let recorded = books.store().recorded(now()).await.unwrap();
+            if side_by_side(redis, &recorded).iter().all(|(_, recorded, counted)| recorded == counted) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(SOON, agree).await;
+    let recorded = books.store().recorded(now()).await.unwrap();
+    assert!(in_time.is_ok(), "{:?}", side_by_side(redis, &recorded));
+    assert_eq!(now().hour(), began, "with the hour all of it begins anew: run it again");
 }
