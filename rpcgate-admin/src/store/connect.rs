@@ -242,6 +242,11 @@ impl Database {
         Ok(begun?)
     }
 
+    /// The same database, with another deadline for what is read at one moment.
+    pub(super) fn patient(&self, deadline: Duration) -> Self {
+        Database { deadline, ..self.clone() }
+    }
+
     /// Reads, within the deadline. Nothing can be written by it.
     pub(super) async fn read<T, E: From<StoreError>>(
         &self,

@@ -5,7 +5,7 @@ use super::place::Place;
 use super::server::Turn;
 use super::{StoreError, migration};
 use crate::usage::method::Known;
-use sea_orm::{DatabaseConnection, DatabaseTransaction, DbErr};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -93,6 +93,25 @@ impl UsageStore {
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.database.look(work).await
+    }
+
+    /// The same within another deadline.
+    pub(super) async fn look_patiently<T>(
+        &self,
+        patience: Duration,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let database = self.database.patient(patience);
+        let is_served = database.server().is_some();
+        database
+            .look(async |moment| {
+                if is_served {
+                    let timeout = format!("SET LOCAL statement_timeout = {}", patience.as_millis());
+                    moment.execute_unprepared(&timeout).await?;
+                }
+                work(moment).await
+            })
+            .await
     }
 
     /// Does `work` in one transaction, within the deadline: all of it or nothing.

@@ -11,6 +11,10 @@ pub(crate) struct Model {
     pub(crate) hour: i64,
     /// And of this hour those of the tenants before this one.
     pub(crate) tenant: Uuid,
+    /// And of this tenant those of the projects before this one; null: none.
+    pub(crate) project: Option<Uuid>,
+    /// And of this project those of the keys before this one; null: none.
+    pub(crate) key: Option<Uuid>,
     /// From this hour on: older rollups may have been removed.
     pub(crate) first: i64,
 }

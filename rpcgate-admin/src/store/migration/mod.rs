@@ -10,6 +10,7 @@ mod ledger;
 mod mail_tokens;
 mod marks;
 mod notifications;
+mod summed_place;
 mod sums;
 mod usage;
 
@@ -44,7 +45,13 @@ pub(super) struct Usage;
 
 impl MigratorTrait for Usage {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
-        vec![Box::new(usage::Usage), Box::new(ledger::Ledger), Box::new(sums::Sums), Box::new(marks::Marks)]
+        vec![
+            Box::new(usage::Usage),
+            Box::new(ledger::Ledger),
+            Box::new(sums::Sums),
+            Box::new(marks::Marks),
+            Box::new(summed_place::SummedPlace),
+        ]
     }
 
     fn migration_table_name() -> DynIden {

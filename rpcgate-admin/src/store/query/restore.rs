@@ -1,22 +1,24 @@
 //! What a gateway must know of the time before it started.
 
 use super::shipment::stored;
+use super::summed::Summed;
+use super::sums::{DAY, Level, Names};
 use super::value::{moment, unreadable};
-use crate::store::entity::blocks;
 use crate::store::entity::rollups::{Column, Entity};
+use crate::store::entity::{blocks, sums};
 use crate::store::{StoreError, UsageStore};
 use crate::usage::{Block, Restored};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::ExprTrait;
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Statement,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect, Statement};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use uuid::Uuid;
 
 const MINUTE: u64 = 60;
-const DAY: u64 = 24;
+/// How long each part of it may take. A gateway that starts can do nothing before, and what has grown is read all the same.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 impl UsageStore {
     /// What was counted in the plan windows that hold `now`, and in the hours that the quota looks at. Day and hour
@@ -68,59 +70,78 @@ impl UsageStore {
         .await
     }
 
-    /// By key: requests counted in the hour and the day of `now`.
+    /// By key: requests counted in the hour and the day of `now`, as they stood at one moment. What is summed of the day
+    /// is read from its sums.
     async fn windows(&self, now: Time) -> Result<BTreeMap<KeyId, [u64; 3]>, StoreError> {
-        let mut windows: BTreeMap<KeyId, [u64; 3]> = BTreeMap::new();
-        for (key, hour, requests) in self.window_requests(now).await? {
-            let [_, in_hour, in_day] = windows.entry(key).or_default();
-            *in_day = in_day.saturating_add(requests);
-            if hour == now.hour() {
-                *in_hour = in_hour.saturating_add(requests);
-            }
-        }
-        Ok(windows)
-    }
-
-    /// By key and hour of the day of `now`: requests counted in the plan windows.
-    async fn window_requests(&self, now: Time) -> Result<Vec<(KeyId, u64, u64)>, StoreError> {
-        self.read(async |database| {
-            let first = now.day() * DAY;
-            let sums = Entity::find()
+        self.look_patiently(PATIENCE, async |database| {
+            let (first, summed) = (now.day() * DAY, Summed::read(database).await?);
+            let of_day = sums::Entity::find()
                 .select_only()
-                .columns([Column::Key, Column::Hour])
-                .column_as(Column::WindowRequests.sum().cast_as("bigint"), "requests")
-                .filter(Column::Hour.between(stored(first), stored(first + DAY - 1)))
-                .filter(Column::WindowRequests.gt(0))
-                .group_by(Column::Key)
-                .group_by(Column::Hour);
-            let rows: Vec<(Uuid, i64, i64)> = sums.into_tuple().all(database).await?;
-            let read = |(key, hour, requests): (Uuid, i64, i64)| {
-                (KeyId(key.as_u128()), hour.unsigned_abs(), requests.unsigned_abs())
+                .column(sums::Column::Key)
+                .column_as(sums::Column::WindowRequests.sum().cast_as("bigint"), "requests")
+                .filter(sums::Column::Level.eq(Level::of(Names::KEYS, DAY).map_or(0, Level::code)))
+                .filter(sums::Column::Hour.eq(stored(first)))
+                .filter(sums::Column::WindowRequests.gt(0))
+                .group_by(sums::Column::Key);
+            let rollups = || {
+                Entity::find()
+                    .select_only()
+                    .column(Column::Key)
+                    .column_as(Column::WindowRequests.sum().cast_as("bigint"), "requests")
+                    .filter(Column::WindowRequests.gt(0))
+                    .group_by(Column::Key)
             };
-            Ok(rows.into_iter().map(read).collect())
+            let since = rollups()
+                .filter(Column::Hour.between(stored(first), stored(first + DAY - 1)))
+                .filter(summed.rest());
+            let of_hour = rollups().filter(Column::Hour.eq(stored(now.hour())));
+            let of_day: Vec<(Uuid, i64)> = of_day.into_tuple().all(database).await?;
+            let since: Vec<(Uuid, i64)> = since.into_tuple().all(database).await?;
+            let of_hour: Vec<(Uuid, i64)> = of_hour.into_tuple().all(database).await?;
+            let mut windows: BTreeMap<KeyId, [u64; 3]> = BTreeMap::new();
+            let parts = [(2, of_day), (2, since), (1, of_hour)];
+            for (span, (key, requests)) in
+                parts.into_iter().flat_map(|(span, rows)| rows.into_iter().map(move |row| (span, row)))
+            {
+                let used = &mut windows.entry(KeyId(key.as_u128())).or_default()[span];
+                *used = used.saturating_add(requests.unsigned_abs());
+            }
+            Ok(windows)
         })
         .await
     }
 
-    /// By project and hour, of the hour of `now` and the 23 before: Compute Units charged.
+    /// By project and hour, of the hour of `now` and the 23 before: Compute Units charged, as they stood at one moment.
     async fn units(&self, now: Time) -> Result<Vec<(ProjectId, u64, u64)>, StoreError> {
-        self.read(async |database| {
-            let last = now.hour();
-            let sums = Entity::find()
+        self.look_patiently(PATIENCE, async |database| {
+            let (last, summed) = (now.hour(), Summed::read(database).await?);
+            let (from, to) = (stored(last.saturating_sub(DAY - 1)), stored(last));
+            let added = sums::Entity::find()
+                .select_only()
+                .columns([sums::Column::Project, sums::Column::Hour])
+                .column_as(sums::Column::BillableUnits.sum().cast_as("bigint"), "units")
+                .filter(sums::Column::Level.eq(Level::of(Names::PROJECTS, 1).map_or(0, Level::code)))
+                .filter(sums::Column::Hour.between(from, to))
+                .filter(sums::Column::BillableUnits.gt(0))
+                .group_by(sums::Column::Project)
+                .group_by(sums::Column::Hour);
+            let since = Entity::find()
                 .select_only()
                 .columns([Column::Project, Column::Hour])
                 .column_as(Column::BillableUnits.sum().cast_as("bigint"), "units")
-                .filter(Column::Hour.between(stored(last.saturating_sub(DAY - 1)), stored(last)))
+                .filter(Column::Hour.between(from, to))
+                .filter(summed.rest())
                 .filter(Column::BillableUnits.gt(0))
                 .group_by(Column::Project)
-                .group_by(Column::Hour)
-                .order_by_asc(Column::Project)
-                .order_by_asc(Column::Hour);
-            let rows: Vec<(Uuid, i64, i64)> = sums.into_tuple().all(database).await?;
-            let read = |(project, hour, units): (Uuid, i64, i64)| {
-                (ProjectId(project.as_u128()), hour.unsigned_abs(), units.unsigned_abs())
-            };
-            Ok(rows.into_iter().map(read).collect())
+                .group_by(Column::Hour);
+            let added: Vec<(Uuid, i64, i64)> = added.into_tuple().all(database).await?;
+            let since: Vec<(Uuid, i64, i64)> = since.into_tuple().all(database).await?;
+            let mut units: BTreeMap<(ProjectId, u64), u64> = BTreeMap::new();
+            for (project, hour, charged) in added.into_iter().chain(since) {
+                let of_hour = units.entry((ProjectId(project.as_u128()), hour.unsigned_abs())).or_default();
+                *of_hour = of_hour.saturating_add(charged.unsigned_abs());
+            }
+            Ok(units.into_iter().map(|((project, hour), units)| (project, hour, units)).collect())
         })
         .await
     }

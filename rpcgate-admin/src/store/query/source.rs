@@ -36,6 +36,7 @@ impl Source {
         let (first, end) = (summed.first(), summed.end(tenant));
         let from = std::cmp::max(hours.start, first);
         let by_days = if by_hour { None } else { Level::of(names, DAY) };
+        let torn = summed.torn_day(tenant);
         let source = |level| Source { tenant, level, hours: Vec::new() };
         let [mut rollups, mut of_hours, mut of_days] = [None, Level::of(names, 1), by_days].map(source);
         for hour in hours.clone() {
@@ -44,7 +45,7 @@ impl Source {
             let is_within = day >= from && std::cmp::min(end, day + DAY) <= hours.end;
             if hour < first || hour >= end {
                 rollups.hours.push(hour);
-            } else if by_days.is_some() && is_within {
+            } else if by_days.is_some() && is_within && torn != Some(day) {
                 if of_days.hours.last() != Some(&day) {
                     of_days.hours.push(day);
                 }
@@ -91,6 +92,8 @@ pub(super) fn over(parts: impl IntoIterator<Item = SelectStatement>) -> SelectSt
 mod tests {
     use super::*;
 
+    use rpcgate_core::caller::{KeyId, ProjectId};
+
     const TENANT: TenantId = TenantId(7);
     const CALLS: Names = Names { project: false, key: false, call: true };
     const KEYS: Names = Names { project: false, key: true, call: false };
@@ -133,6 +136,15 @@ mod tests {
             let last = if is_summed { (3, vec![30]) } else { (0, vec![30]) };
             assert_eq!(found(&summed, 30..31, CALLS, false), [last], "{tenant}");
         }
+    }
+
+    #[test]
+    fn a_day_with_an_hour_that_is_summed_in_part_is_read_by_the_hour() {
+        let torn = Summed::at(30, TENANT, 0).within(ProjectId(1), KeyId(0));
+        assert_eq!(found(&torn, 24..36, CALLS, false), [(0, list(30..36)), (3, list(24..30))]);
+        assert_eq!(found(&torn, 0..36, KEYS, false), [(0, list(24..36)), (5, vec![0])]);
+        let another = Summed::at(30, TenantId(6), 0).within(ProjectId(1), KeyId(0));
+        assert_eq!(found(&another, 24..36, CALLS, false), [(0, list(30..36)), (4, vec![24])]);
     }
 
     #[test]

@@ -6,21 +6,21 @@
 //! speed depends on how far it has come; a database from before there were sums gets there shipment by shipment.
 
 use super::shipment::stored;
-use super::sums::LEVELS;
+use super::sums::{DAY, LEVELS};
 use super::value::count;
 use crate::store::entity::rollups::{self, Column};
 use crate::store::entity::summed::{self, Entity};
 use crate::store::{StoreError, UsageStore};
 use crate::usage::Rollup;
-use rpcgate_core::caller::TenantId;
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, Order, Query};
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryResult};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Rollups of one step, if no tenant has more of them in an hour: few enough that shipments hardly wait.
+/// Rollups of one step, if no key has more of them in an hour: few enough that shipments hardly wait.
 const STEP: u64 = 2_048;
 
 /// For so long after an hour is over its rollups are left alone: other gateways may still ship some.
@@ -34,6 +34,9 @@ const REST: Duration = Duration::from_secs(30);
 pub(super) struct Summed {
     hour: u64,
     tenant: TenantId,
+    /// Of the tenant's rollups of the hour those of the keys before this one are summed too.
+    project: ProjectId,
+    key: KeyId,
     first: u64,
 }
 
@@ -44,13 +47,39 @@ impl Summed {
         Ok(Summed {
             hour: count("hour", row.hour)?,
             tenant: TenantId(row.tenant.as_u128()),
+            project: ProjectId(row.project.unwrap_or_default().as_u128()),
+            key: KeyId(row.key.unwrap_or_default().as_u128()),
             first: count("hour", row.first)?,
         })
     }
 
     #[cfg(test)]
     pub(super) const fn at(hour: u64, tenant: TenantId, first: u64) -> Self {
-        Summed { hour, tenant, first }
+        Summed { hour, tenant, project: ProjectId(0), key: KeyId(0), first }
+    }
+
+    /// The same, with so much of the tenant's hour.
+    #[cfg(test)]
+    pub(super) const fn within(self, project: ProjectId, key: KeyId) -> Self {
+        Summed { project, key, ..self }
+    }
+
+    /// The day of which the sums hold some of an hour of the tenant, and not all.
+    pub(super) fn torn_day(&self, tenant: TenantId) -> Option<u64> {
+        let is_torn = self.tenant == tenant && (self.project, self.key) != (ProjectId(0), KeyId(0));
+        is_torn.then_some(self.hour - self.hour % DAY)
+    }
+
+    /// The first place that is not summed.
+    fn begin(&self) -> (u64, Place) {
+        (self.hour, [self.tenant.0, self.project.0, self.key.0].map(Uuid::from_u128))
+    }
+
+    /// The rollups that are not in the sums.
+    pub(super) fn rest(&self) -> Condition {
+        let (hour, begin) = self.begin();
+        // The hour by itself as well: that is what an index is looked through by.
+        Condition::all().add(Expr::col(Column::Hour).gte(stored(hour))).add(place().gte(at(hour, begin)))
     }
 
     /// The first hour of a tenant that is not summed.
@@ -70,7 +99,8 @@ impl Summed {
         transaction: &DatabaseTransaction,
         rollups: &[Rollup],
     ) -> Result<(), StoreError> {
-        let late = |rollup: &&Rollup| rollup.hour < self.end(rollup.tenant);
+        let end = (self.hour, self.tenant.0, self.project.0, self.key.0);
+        let late = |rollup: &&Rollup| (rollup.hour, rollup.tenant.0, rollup.project.0, rollup.key.0) < end;
         let late: Vec<&Rollup> = rollups.iter().filter(late).collect();
         if late.is_empty() {
             return Ok(());
@@ -84,24 +114,45 @@ impl Summed {
     async fn move_to(
         &self,
         transaction: &DatabaseTransaction,
-        hour: u64,
-        tenant: Uuid,
+        (hour, [tenant, project, key]): (u64, Place),
     ) -> Result<(), StoreError> {
         let update = Entity::update_many()
             .col_expr(summed::Column::Hour, Expr::value(stored(hour)))
-            .col_expr(summed::Column::Tenant, Expr::value(tenant));
+            .col_expr(summed::Column::Tenant, Expr::value(tenant))
+            .col_expr(summed::Column::Project, Expr::value(project))
+            .col_expr(summed::Column::Key, Expr::value(key));
         update.exec(transaction).await?;
         Ok(())
     }
 }
 
-/// Hour and tenant of a rollup, as one place in the order in which they are stored.
+/// Tenant, project and key.
+type Place = [Uuid; 3];
+
+/// Hour, tenant, project and key of a rollup, as one place in the order in which they are stored.
 fn place() -> Expr {
-    Expr::tuple([Expr::col(Column::Hour), Expr::col(Column::Tenant)])
+    Expr::tuple([Column::Hour, Column::Tenant, Column::Project, Column::Key].map(Expr::col))
 }
 
-fn at(hour: u64, tenant: Uuid) -> Expr {
-    Expr::tuple([stored(hour).into(), tenant.into()])
+fn at(hour: u64, [tenant, project, key]: Place) -> Expr {
+    Expr::tuple([stored(hour).into(), tenant.into(), project.into(), key.into()])
+}
+
+fn read_place(row: &QueryResult) -> Result<(u64, Place), StoreError> {
+    let ids = [row.try_get_by_index(1)?, row.try_get_by_index(2)?, row.try_get_by_index(3)?];
+    Ok((count("hour", row.try_get_by_index(0)?)?, ids))
+}
+
+/// The place behind all rollups of a key in an hour.
+fn behind((hour, [tenant, project, key]): (u64, Place)) -> (u64, Place) {
+    let next = |id: Uuid| id.as_u128().checked_add(1).map(Uuid::from_u128);
+    let nil = Uuid::nil();
+    match (next(key), next(project), next(tenant)) {
+        (Some(key), _, _) => (hour, [tenant, project, key]),
+        (None, Some(project), _) => (hour, [tenant, project, nil]),
+        (None, None, Some(tenant)) => (hour, [tenant, nil, nil]),
+        (None, None, None) => (hour + 1, [nil; 3]),
+    }
 }
 
 impl UsageStore {
@@ -120,40 +171,33 @@ impl UsageStore {
         }
     }
 
-    /// Adds some rollups of hours before `over` to the sums, `rows` if no tenant has more in an hour: whether there may
-    /// be more of them.
-    pub(super) async fn sum(&self, over: u64, rows: u64) -> Result<bool, StoreError> {
+    /// Adds some rollups of hours before `over` to the sums, `rows` if no key has more in an hour: whether there may be
+    /// more of them.
+    pub(in crate::store) async fn sum(&self, over: u64, rows: u64) -> Result<bool, StoreError> {
         self.write(async |transaction| {
             let summed = Summed::read(transaction).await?;
             if summed.hour >= over {
                 return Ok(false);
             }
-            let begin = Uuid::from_u128(summed.tenant.0);
-            let rest = Condition::all()
-                .add(place().gte(at(summed.hour, begin)))
-                .add(Expr::col(Column::Hour).lt(stored(over)));
+            let rest = summed.rest().add(Expr::col(Column::Hour).lt(stored(over)));
+            let order = [Column::Hour, Column::Tenant, Column::Project, Column::Key];
             let mut next = Query::select();
-            next.columns([Column::Hour, Column::Tenant]).from(rollups::Entity).cond_where(rest.clone());
-            next.order_by(Column::Hour, Order::Asc).order_by(Column::Tenant, Order::Asc);
+            next.columns(order).from(rollups::Entity).cond_where(rest.clone());
+            for name in order {
+                next.order_by(name, Order::Asc);
+            }
             let next = transaction.query_one(next.offset(rows).limit(1)).await?;
-            let next: Option<(i64, Uuid)> = next
-                .map(|row| Ok::<_, StoreError>((row.try_get_by_index(0)?, row.try_get_by_index(1)?)))
-                .transpose()?;
+            let next: Option<(u64, Place)> = next.map(|row| read_place(&row)).transpose()?;
             let end = match next {
-                None => (over, Uuid::nil()),
-                // A tenant is not taken apart: whoever reads it needs one hour up to which it is summed.
-                Some((hour, tenant)) if (hour, tenant) == (stored(summed.hour), begin) => {
-                    match summed.tenant.0.checked_add(1) {
-                        Some(tenant) => (summed.hour, Uuid::from_u128(tenant)),
-                        None => (summed.hour + 1, Uuid::nil()),
-                    }
-                }
-                Some((hour, tenant)) => (count("hour", hour)?, tenant),
+                None => (over, [Uuid::nil(); 3]),
+                // A key is not taken apart.
+                Some(next) if next == summed.begin() => behind(next),
+                Some(next) => next,
             };
             for level in &LEVELS {
                 level.take_in(transaction, rest.clone().add(place().lt(at(end.0, end.1)))).await?;
             }
-            summed.move_to(transaction, end.0, end.1).await?;
+            summed.move_to(transaction, end).await?;
             Ok(next.is_some())
         })
         .await

@@ -39,6 +39,9 @@ impl Names {
         }
     }
 
+    pub(super) const PROJECTS: Names = Names { project: true, key: false, call: false };
+    pub(super) const KEYS: Names = Names { project: false, key: true, call: false };
+
     const fn include(self, other: Names) -> bool {
         (self.project || !other.project) && (self.key || !other.key) && (self.call || !other.call)
     }
@@ -63,14 +66,13 @@ pub(super) struct Level {
     names: Names,
 }
 
-const PROJECTS: Names = Names { project: true, key: false, call: false };
 const CALLS: Names = Names { project: false, key: false, call: true };
 const ALL: Names = Names { project: true, key: true, call: true };
 
 /// The levels: of several that answer a question the first has the fewest rows.
 pub(super) static LEVELS: [Level; 5] = [
-    Level { code: 1, hours: 1, names: PROJECTS },
-    Level { code: 2, hours: DAY, names: PROJECTS },
+    Level { code: 1, hours: 1, names: Names::PROJECTS },
+    Level { code: 2, hours: DAY, names: Names::PROJECTS },
     Level { code: 3, hours: 1, names: CALLS },
     Level { code: 4, hours: DAY, names: CALLS },
     Level { code: 5, hours: DAY, names: ALL },
@@ -83,6 +85,11 @@ impl Level {
     /// The one that answers questions about `names` by so many hours at a time.
     pub(super) fn of(names: Names, hours: u64) -> Option<&'static Level> {
         LEVELS.iter().find(|level| level.hours == hours && level.names.include(names))
+    }
+
+    /// The number it is stored as.
+    pub(super) const fn code(&self) -> i16 {
+        self.code
     }
 
     /// Adds rollups to it, which are to be in the order in which they are stored.

@@ -396,8 +396,10 @@ fn what_is_restored_is_what_a_count_of_the_records_gives() {
             units.retain(|_, units| *units > 0);
             run(async {
                 let mut desk = Desk::new().await;
-                for part in deeds.chunks(70) {
+                for (n, part) in deeds.chunks(70).enumerate() {
                     desk.ship(part).await;
+                    // Whatever is summed, of whichever hours.
+                    desk.store.sum(now.hour().saturating_sub(n as u64), 7 * n as u64).await.unwrap();
                 }
                 let restored = desk.store.restore(now).await.unwrap();
                 let expected = Restored {
@@ -465,8 +467,8 @@ async fn rows_are_cut_at_the_limit_and_totals_are_not() {
         let view = desk.view(ask.clone().limited(limit).unwrap()).await;
         assert_eq!((view.rows.len(), view.truncated, view.totals.requests), (rows, truncated, 10), "{limit}");
         let hours: Vec<_> = view.rows.iter().map(|row| row.cells.clone()).collect();
-        let first: Vec<_> = (0..rows as u64).map(|n| vec![Cell::Hour(at(START + n))]).collect();
-        assert_eq!(hours, first, "the earliest first");
+        let newest: Vec<_> = (10 - rows as u64..10).map(|n| vec![Cell::Hour(at(START + n))]).collect();
+        assert_eq!(hours, newest, "the newest, the earliest of them first");
     }
 }
 
