@@ -11,6 +11,7 @@
 
 use super::known::numbers;
 use super::link::{Broken, Link};
+use super::report::Report;
 use super::script::{Answered, BadAnswer, Code, Digests, KEPT, KEPT_UNITS, Script, number};
 use super::shared::Shared;
 use super::{Seed, join::Heartbeat};
@@ -34,9 +35,12 @@ pub(super) const ONLY_RAISE: u64 = 1;
 /// Seconds between two comparisons, and between two of the last ones: those reach into the next hour.
 const PAUSE: u64 = 12;
 const RARE_PAUSE: u64 = 1_900;
-/// How long a comparison may take, and the seconds after which Redis takes it for given up.
+/// Seconds until the next attempt when what is recorded could not be read, or must not be compared.
+const RECORD_PAUSE: u64 = 60;
+/// How long a comparison may take.
 const WHOLE: Duration = Duration::from_secs(50);
-const GIVEN_UP: u64 = 60;
+/// Seconds without a sign of life after which a comparison is over whose gateway was killed.
+const GIVEN_UP: u64 = 20;
 /// How long one answer of Redis may take. No call waits for it.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Time between two looks at what the gateways have reported.
@@ -89,9 +93,16 @@ impl Link {
     ) -> Result<(), Broken> {
         while self.comparing.try_join_next().is_some() {}
         let Some(recording) = self.seed.recording() else { return Ok(()) };
+        if self.comparing.is_empty() && heard.comparison.starts_with(&format!("{:x}:", self.gateway)) {
+            // It ended when the way to Redis broke, and could not say so.
+            let mut pipe = Pipeline::with_capacity(1);
+            pipe.cmd("DEL").arg(self.shared.names.comparing());
+            return self.send(connection, &pipe).await.map(drop);
+        }
         if !heard.comparison.is_empty() {
             return self.report(connection, &heard.comparison, &recording).await;
         }
+        self.report = Report::default();
         let digests = self.shared.digests.read().clone();
         if let Some(digests) = digests
             && heard.left > 0
@@ -135,14 +146,21 @@ impl Comparison {
         }
         let made = timeout(WHOLE, self.correct()).await.unwrap_or(Err(Uncompared::TooLong));
         let is_made = made.is_ok();
+        let pause = match &made {
+            Ok(_) if self.left <= RARE + 1 => RARE_PAUSE,
+            Err(Uncompared::NoRecord | Uncompared::Elsewhere) => RECORD_PAUSE,
+            Ok(_) | Err(_) => PAUSE,
+        };
         match made {
             Ok((0, 0)) => tracing::debug!("redis: counters agree with what is recorded"),
             Ok((raised, lowered)) => {
                 tracing::info!(raised, lowered, "redis: counters brought to what is recorded");
             }
+            Err(why @ Uncompared::Elsewhere) if !self.shared.is_warned.swap(true, Relaxed) => {
+                tracing::warn!("redis: counters are never compared with what is recorded: {why}");
+            }
             Err(why) => tracing::debug!("redis: counters are not compared with what is recorded: {why}"),
         }
-        let pause = if is_made && self.left <= RARE + 1 { RARE_PAUSE } else { PAUSE };
         let names = &self.shared.names;
         let mut command = self.digests.run(Script::Compared, 3);
         command.arg(names.comparing()).arg(names.comparisons()).arg(names.pause());
@@ -270,9 +288,10 @@ impl Comparison {
     /// Waits until every gateway has reported that all is recorded that it had counted by `time` of Redis's clock.
     async fn reported(&mut self, time: i64) -> Result<(), Uncompared> {
         loop {
-            let mut pipe = Pipeline::with_capacity(2);
+            let mut pipe = Pipeline::with_capacity(3);
             pipe.cmd("ZRANGE").arg(self.shared.names.gateways()).arg(0).arg(-1);
             pipe.cmd("HGETALL").arg(self.shared.names.reports(&self.name));
+            pipe.cmd("EXPIRE").arg(self.shared.names.comparing()).arg(GIVEN_UP);
             let mut answers = self.send(&pipe).await?.into_iter();
             let (gateways, reports) = (answers.next(), answers.next());
             let Some(Value::Array(gateways)) = gateways else {

@@ -73,6 +73,8 @@ pub(super) struct Shared {
     pub(super) digests: RwLock<Option<Arc<Digests>>>,
     /// How often it was heard that counters were lowered. What Redis answered to a question of before may be too much.
     pub(super) doubts: AtomicU64,
+    /// It was told that gateways record in different databases.
+    pub(super) is_warned: AtomicBool,
     standing: AtomicU8,
     /// Told whenever the standing changes.
     pub(super) changed: Notify,
@@ -95,6 +97,7 @@ impl Shared {
             era: AtomicU64::new(0),
             digests: RwLock::default(),
             doubts: AtomicU64::new(0),
+            is_warned: AtomicBool::new(false),
             standing: AtomicU8::new(Standing::Alone as u8),
             changed: Notify::new(),
             origin: Instant::now(),

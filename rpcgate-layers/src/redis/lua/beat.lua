@@ -13,8 +13,8 @@ local left = tonumber(redis.call('GET', KEYS[3]) or '0')
 if asked > left then
   left = asked
   redis.call('SET', KEYS[3], asked, 'EX', 90000)
-  redis.call('DEL', KEYS[5])
 end
+if asked > 0 then redis.call('DEL', KEYS[5]) end
 if redis.call('EXISTS', KEYS[5]) == 1 then left = 0 end
 return {
   0, now, redis.call('ZCARD', KEYS[2]), left,

@@ -80,6 +80,21 @@ async fn serve(gateway: &RedisCounters, caller: &Caller, calls: u64) {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn what_a_gateway_that_starts_has_shipped_is_counted_although_no_comparison_is_due_for_long() {
+    let redis = Redis::start();
+    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
+    let _gateway = joined(&settings, recorded.clone()).await;
+    let (left, pause) = (names(&settings).comparisons(), names(&settings).pause());
+    until("one was made", || number(&redis, &format!("EXISTS {left}")) == 0).await;
+    redis.say(&format!("SET {left} 3"));
+    redis.say(&format!("SET {pause} 1 EX 1900"));
+    recorded.put(&caller, 7, 70);
+    let _started = joined(&settings, recorded.clone()).await;
+    agreed(&redis, &settings, &caller, 7, 70).await;
+}
+
 /// As if it had been silent for long: it is taken for gone, unless it says that it is there.
 fn forget_gateways(redis: &Redis, settings: &RedisSettings) {
     let gateways = names(settings).gateways();
@@ -184,6 +199,22 @@ async fn who_was_refused_by_too_high_a_window_is_served_when_it_is_lowered() {
         let look = async { while gateway.take(&caller, 1, NOW).wait().await.refused.is_some() {} };
         assert!(timeout(Duration::from_secs(60), look).await.is_ok(), "refused by what is counted no more");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn a_comparison_whose_gateway_lost_its_way_is_followed_by_another() {
+    let redis = Redis::start();
+    let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
+    let gateway = joined(&settings, recorded.clone()).await;
+    serve(&gateway, &caller, 3).await;
+    let call = gateway.in_flight();
+    redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
+    until("it compares", || !reported(&redis, &settings).is_empty()).await;
+    redis.say("CLIENT KILL TYPE normal");
+    recorded.put(&caller, 2, 20);
+    drop(call);
+    agreed(&redis, &settings, &caller, 2, 20).await;
 }
 
 /// What a gateway has reported last to the comparison that is under way: up to when all is recorded.
@@ -300,5 +331,6 @@ async fn gateways_that_record_in_different_places_lower_nothing() {
     until("comparisons are left", || number(&redis, &format!("GET {left}")) == compare::COMPARISONS).await;
     until("one was tried", || number(&redis, &format!("EXISTS {pause}")) == 1).await;
     assert_eq!(number(&redis, &format!("GET {left}")), compare::COMPARISONS, "it was not made");
+    assert!(number(&redis, &format!("TTL {pause}")) > 12, "it is not tried again and again");
     assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()).await, 900);
 }
