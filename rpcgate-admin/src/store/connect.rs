@@ -6,6 +6,7 @@
 //! the same: a write begins with a lock that all programs share, so that what a write has read stays true until it ends.
 
 use super::error::{StoreError, is_busy};
+use super::interrupt;
 use super::place::{Place, make, wrong};
 use super::queue::Queue;
 use super::server::{self, Server, Turn};
@@ -332,7 +333,7 @@ impl Database {
     ) -> Result<T, E> {
         let place = line.queue.wait(self.deadline / 2).await?;
         let lent = Lent { line: line.clone(), deadline: self.deadline, place: Some(place) };
-        let done = tokio::time::timeout(self.deadline, work).await;
+        let done = tokio::time::timeout(self.deadline, interrupt::while_waited_for(work)).await;
         lent.give_back();
         let Ok(done) = done else {
             if self.server().is_some() {
@@ -393,6 +394,7 @@ async fn connect(file: &Path, deadline: Duration, writes: bool) -> Result<Databa
         .max_lifetime(None)
         .sqlx_logging(false)
         .record_stmt_in_spans(false)
+        .map_sqlx_sqlite_pool_opts(interrupt::given_up_statements)
         .map_sqlx_sqlite_opts(move |sqlite| {
             let sqlite = sqlite
                 .filename(&file)

@@ -8,6 +8,7 @@
 mod connect;
 mod entity;
 mod error;
+mod interrupt;
 mod migration;
 mod nudge;
 mod place;
