@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 /// Seconds after which a service that was away is worth another try.
 const AWAY: u32 = 5;
-/// Seconds after which there may be room again to check a password.
+/// Seconds after which there may be room again to check a password, or to answer a question about usage.
 const BUSY: u32 = 2;
 
 /// Why an action was not done. Displayed it is what the client reads, which says nothing of how we are built.
@@ -127,7 +127,8 @@ impl From<StoreError> for ActionError {
             StoreError::Taken { what, value } => ActionError::Taken { what, value },
             StoreError::Full(why) => ActionError::Full(why),
             StoreError::Decided(_) => ActionError::Conflict("this has been decided already"),
-            StoreError::TooLarge(_) => ActionError::Invalid(error.to_string()),
+            StoreError::Busy => ActionError::TooMany { retry_after: BUSY },
+            StoreError::TooLarge(_) | StoreError::TooWide(_) => ActionError::Invalid(error.to_string()),
             error => ActionError::Broken(error.to_string()),
         }
     }
@@ -232,6 +233,8 @@ mod tests {
             (StoreError::Full("at most 2".into()), 409, "at most 2"),
             (StoreError::Decided("limit request"), 409, "this has been decided already"),
             (taken, 409, "there is already a user with this e-mail address"),
+            (StoreError::TooWide("ask for less".into()), 400, "ask for less"),
+            (StoreError::Busy, 429, "too many attempts, try again later"),
             (StoreError::TooLarge("per_day"), 400, "per_day must be at most 9223372036854775807"),
             (StoreError::Unreadable { what: "tier", value: "gold".into() }, 500, "internal error"),
             (StoreError::Outdated("rpcgate.db".into()), 500, "internal error"),

@@ -31,6 +31,12 @@ pub enum StoreError {
     /// There are as many as there may be.
     #[error("{0}")]
     Full(String),
+    /// A question about usage that reads more than is answered in time: what to narrow.
+    #[error("{0}")]
+    TooWide(String),
+    /// So many questions of this tenant are under way that another would wait too long.
+    #[error("too many questions about usage at a time")]
+    Busy,
     /// A number that the database has no room for.
     #[error("{0} must be at most 9223372036854775807")]
     TooLarge(&'static str),

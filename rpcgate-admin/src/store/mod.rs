@@ -15,6 +15,7 @@ mod place;
 mod query;
 mod queue;
 mod server;
+mod shares;
 #[cfg(test)]
 pub(crate) mod site;
 mod tls;

@@ -17,20 +17,27 @@ pub(super) const MOST_WAITING: usize = 128;
 #[derive(Debug)]
 pub(super) struct Queue {
     connections: Arc<Semaphore>,
+    most_waiting: usize,
     waiting: AtomicUsize,
 }
 
 impl Queue {
     pub(super) fn new(connections: u32) -> Self {
+        Queue::of(connections, MOST_WAITING)
+    }
+
+    /// One in which at most `most_waiting` calls wait.
+    pub(super) fn of(connections: u32, most_waiting: usize) -> Self {
         let connections = usize::try_from(connections).unwrap_or(usize::MAX);
         let connections = connections.min(Semaphore::MAX_PERMITS);
-        Queue { connections: Arc::new(Semaphore::new(connections)), waiting: AtomicUsize::new(0) }
+        let connections = Arc::new(Semaphore::new(connections));
+        Queue { connections, most_waiting, waiting: AtomicUsize::new(0) }
     }
 
     /// Waits for a connection that nobody uses, as long as `patience` lasts.
     ///
     /// # Errors
-    /// [`StoreError::Away`] if [`MOST_WAITING`] wait already, or if there was none in time.
+    /// [`StoreError::Away`] if as many as may wait do so already, or if there was none in time.
     pub(super) async fn wait(&self, patience: Duration) -> Result<OwnedSemaphorePermit, StoreError> {
         let closed = || StoreError::Away("its connections are closed".into());
         match self.connections.clone().try_acquire_owned() {
@@ -38,7 +45,7 @@ impl Queue {
             Err(TryAcquireError::Closed) => return Err(closed()),
             Err(TryAcquireError::NoPermits) => {}
         }
-        let waiting = Waiting::join(&self.waiting)?;
+        let waiting = Waiting::join(&self.waiting, self.most_waiting)?;
         let free = tokio::time::timeout(patience, self.connections.clone().acquire_owned()).await;
         drop(waiting);
         let Ok(free) = free else {
@@ -52,11 +59,11 @@ impl Queue {
 struct Waiting<'q>(&'q AtomicUsize);
 
 impl<'q> Waiting<'q> {
-    fn join(waiting: &'q AtomicUsize) -> Result<Self, StoreError> {
-        let join = |waiting| (waiting < MOST_WAITING).then_some(waiting + 1);
+    fn join(waiting: &'q AtomicUsize, most: usize) -> Result<Self, StoreError> {
+        let join = |waiting| (waiting < most).then_some(waiting + 1);
         match waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, join) {
             Ok(_) => Ok(Waiting(waiting)),
-            Err(_) => Err(StoreError::Away(format!("{MOST_WAITING} calls wait for it already"))),
+            Err(_) => Err(StoreError::Away(format!("{most} calls wait for it already"))),
         }
     }
 }

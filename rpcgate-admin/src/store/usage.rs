@@ -3,6 +3,7 @@
 use super::connect::{DEADLINE, Database};
 use super::place::Place;
 use super::server::Turn;
+use super::shares::Shares;
 use super::{StoreError, migration};
 use crate::usage::method::Known;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
@@ -18,6 +19,24 @@ pub struct UsageStore {
     known: Arc<Mutex<Known>>,
     /// When, in the time of what is shipped, sums are to be tried again that failed: see `query::summed`.
     pub(super) sums_rest_until: Arc<AtomicU64>,
+    /// What each tenant has of the readers.
+    pub(super) shares: Arc<Shares>,
+    pub(super) bounds: Bounds,
+}
+
+/// How many rows a question about usage may read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// With more it is large, and few are answered at a time.
+    pub(super) large: u64,
+    /// With more it is refused. So many are added up in well less than [`DEADLINE`].
+    pub(super) most: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { large: 20_000, most: 250_000 }
+    }
 }
 
 /// Why a shipment was not taken. None of it was.
@@ -71,7 +90,13 @@ impl UsageStore {
         deadline: Duration,
     ) -> Result<Self, StoreError> {
         let database = Database::open::<migration::Usage>(place, migrate, Turn::Usage, deadline).await?;
-        Ok(UsageStore { database, known: Arc::default(), sums_rest_until: Arc::default() })
+        Ok(UsageStore {
+            database,
+            known: Arc::default(),
+            sums_rest_until: Arc::default(),
+            shares: Arc::default(),
+            bounds: Bounds::default(),
+        })
     }
 
     /// Ends all connections of this store and its clones, which folds SQLite's log into the file.

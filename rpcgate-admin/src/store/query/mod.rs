@@ -50,6 +50,7 @@ mod usage;
 mod users;
 pub(super) mod value;
 mod weights;
+mod wide;
 
 pub use accounts::{Account, AccountFilter};
 pub use attempts::{ATTEMPTS, Attempt, Counted, LOCK, Ticket};

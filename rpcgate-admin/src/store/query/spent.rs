@@ -40,13 +40,14 @@ impl UsageStore {
     /// one that was deleted since is.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Away`], [`StoreError::Busy`].
     pub async fn spent(
         &self,
         tenant: TenantId,
         project: Option<ProjectId>,
         window: &Window,
     ) -> Result<BTreeMap<ProjectId, Spent>, StoreError> {
+        let _part = self.shares.of(tenant).await?;
         self.look(async |database| {
             let summed = Summed::read(database).await?;
             let names = Names { project: true, ..Names::default() };

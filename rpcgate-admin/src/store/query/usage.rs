@@ -5,8 +5,10 @@ use super::source::{Source, over};
 use super::summed::Summed;
 use super::sums::{DAY, Names};
 use super::value::{moment, time, unreadable};
+use super::wide;
 use crate::store::entity::block_keys;
 use crate::store::entity::rollups::{Column, METRICS};
+use crate::store::usage::Bounds;
 use crate::store::{StoreError, UsageStore};
 use crate::usage::{Cell, Group, Metrics, Stream, UsageAsk, UsageRow, UsageView};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
@@ -26,10 +28,27 @@ impl UsageStore {
     /// The answer to a question about usage, all of it as it stood at one moment.
     ///
     /// # Errors
+    /// [`StoreError::TooWide`] says what to narrow; [`StoreError::Busy`] if the tenant has too many questions at a time;
     /// [`StoreError::Away`].
     pub async fn usage(&self, ask: &UsageAsk) -> Result<UsageView, StoreError> {
+        let part = self.shares.of(ask.tenant()).await?;
+        let Bounds { large, most } = self.bounds;
+        if let Some(view) = self.usage_within(ask, large).await? {
+            return Ok(view);
+        }
+        let _large = part.large().await?;
+        let view = self.usage_within(ask, most).await?;
+        view.ok_or_else(|| StoreError::TooWide(wide::narrower(ask, most)))
+    }
+
+    /// The same, if no more than `most` rows are to be read for it.
+    async fn usage_within(&self, ask: &UsageAsk, most: u64) -> Result<Option<UsageView>, StoreError> {
         self.look(async |database| {
             let summed = Summed::read(database).await?;
+            // Its totals, where they are read apart, come from fewer rows.
+            if wide::reads_more(database, ask, &Plan::rows(ask, &summed).sources, most).await? {
+                return Ok(None);
+            }
             let found = database.query_all(&Plan::rows(ask, &summed).first()).await?;
             let limit = ask.limit() as usize;
             let truncated = found.len() > limit;
@@ -45,7 +64,7 @@ impl UsageStore {
                 // All rows are here, so the table need not be gone through again.
                 rows.iter().for_each(|row| totals.add(&row.counted()));
             }
-            Ok(UsageView {
+            Ok(Some(UsageView {
                 tenant: ask.tenant(),
                 project: ask.part().project,
                 from: ask.window().from(),
@@ -56,7 +75,7 @@ impl UsageStore {
                 truncated,
                 rows,
                 history_from: history_from(database, ask.tenant(), ask.part().project).await?,
-            })
+            }))
         })
         .await
     }

@@ -1,0 +1,72 @@
+//! Questions about usage that read too many rows to be answered in time, and what their callers may narrow.
+//!
+//! What a question costs is the rows that are added up for it. They are counted first, up to a bound, which is some
+//! thirty times cheaper than to group them.
+
+use super::source::Source;
+use super::sums::Names;
+use crate::store::StoreError;
+use crate::store::entity::rollups::Column;
+use crate::usage::{Group, UsageAsk};
+use sea_orm::ConnectionTrait;
+use sea_orm::sea_query::{Alias, Asterisk, Expr, ExprTrait, Query};
+use uuid::Uuid;
+
+/// Whether more than `most` rows of `sources` are read to answer `ask`.
+pub(super) async fn reads_more(
+    database: &impl ConnectionTrait,
+    ask: &UsageAsk,
+    sources: &[Source],
+    most: u64,
+) -> Result<bool, StoreError> {
+    let mut left = most;
+    for source in sources {
+        // Rows of another project are never touched; all others are, whatever else is asked for.
+        let project = ask.part().project.map(|project| Uuid::from_u128(project.0));
+        let mut rows = source.select();
+        rows.column(Column::Hour)
+            .and_where_option(project.map(|project| Expr::col(Column::Project).eq(project)));
+        rows.limit(left.saturating_add(1));
+        let mut count = Query::select();
+        count.expr(Expr::col(Asterisk).count()).from_subquery(rows, Alias::new("rows_read"));
+        let found = database.query_one(&count).await?;
+        let found = found.map_or(Ok(0), |row| row.try_get_by_index::<i64>(0))?.unsigned_abs();
+        match left.checked_sub(found) {
+            Some(rest) => left = rest,
+            None => return Ok(true),
+        }
+    }
+    Ok(false)
+}
+
+/// What its caller is told of a question that reads more than `most` rows.
+pub(super) fn narrower(ask: &UsageAsk, most: u64) -> String {
+    let names = Names::of(ask.part(), ask.group_by());
+    let hours = ask.window().hours().count();
+    let mut ways = Vec::new();
+    if hours > 1 {
+        ways.push("ask for a shorter time");
+    }
+    // Sums of whole days have fewer rows.
+    if hours > 24 && ask.group_by().contains(&Group::Hour) {
+        ways.push("group by day in place of hour");
+    }
+    if names.key && names.call {
+        ways.push("leave out key");
+    }
+    if ask.part().project.is_none() {
+        ways.push("name one project_id");
+    }
+    if ways.is_empty() {
+        ways.push("group by fewer names");
+    }
+    format!("this question reads more than {most} rows of usage: {}", ways.join(", or "))
+}
+
+#[cfg(test)]
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
+#[path = "wide/tests.rs"]
+mod on_postgres;
+#[cfg(test)]
+mod tests;
