@@ -2,7 +2,7 @@ use super::*;
 use crate::store::entity::chain_switches;
 use crate::store::migration::Management;
 use rpcgate_core::clock::{Clock, SystemClock};
-use sea_orm::{ConnectionTrait, EntityTrait};
+use sea_orm::{ConnectionTrait, DbBackend, EntityTrait, Statement};
 use tempfile::TempDir;
 
 fn place(dir: &TempDir) -> Place {
@@ -268,4 +268,53 @@ async fn of_five_hundred_writers_at_once_each_is_served_or_told_to_come_back() {
     }
     assert!(done > 0 && refused > 0, "{done} {refused}");
     assert_eq!(switches(&database).await, done);
+}
+
+/// A statement that never ends by itself.
+const ENDLESS: &str =
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+
+/// One that never ends, and writes.
+const ENDLESS_WRITE: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+                             INSERT INTO chain_switches SELECT 'endless', true FROM n WHERE i < 0";
+
+#[tokio::test]
+async fn what_nobody_waits_for_ends_and_leaves_its_connection_to_others() {
+    let dir = TempDir::new().unwrap();
+    let database = open(&place(&dir), Duration::from_secs(30)).await;
+    for _ in 0..2 {
+        let mut reads: Vec<_> = (0..READERS)
+            .map(|_| {
+                Box::pin(database.read(async |connection| -> Result<_, StoreError> {
+                    Ok(connection.query_one_raw(Statement::from_string(DbBackend::Sqlite, ENDLESS)).await?)
+                }))
+            })
+            .collect();
+        let mut under_way = Vec::new();
+        for read in &mut reads {
+            under_way.push(tokio::time::timeout(Duration::from_millis(50), read).await.is_err());
+        }
+        assert_eq!(under_way, [true; READERS as usize], "the statement ends by itself");
+        drop(reads);
+        // All connections are there again, and none of them is broken.
+        let again = || switches(&database);
+        assert_eq!(tokio::join!(again(), again(), again(), again()), (0, 0, 0, 0));
+    }
+    database.close().await;
+}
+
+#[tokio::test]
+async fn a_write_that_nobody_waits_for_ends_and_lets_the_lock_go() {
+    let dir = TempDir::new().unwrap();
+    let database = open(&place(&dir), Duration::from_secs(30)).await;
+    let mut write = Box::pin(database.transact(async |transaction| -> Result<_, StoreError> {
+        transaction.execute_unprepared(ENDLESS_WRITE).await?;
+        Ok(())
+    }));
+    let under_way = tokio::time::timeout(Duration::from_millis(50), &mut write).await;
+    assert!(under_way.is_err(), "the statement ends by itself: {under_way:?}");
+    drop(write);
+    switch(&database, "after").await.unwrap();
+    assert_eq!(switches(&database).await, 1);
+    database.close().await;
 }
