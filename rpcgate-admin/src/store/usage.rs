@@ -24,18 +24,27 @@ pub struct UsageStore {
     pub(super) bounds: Bounds,
 }
 
-/// How many rows a question about usage may read.
+/// How many rows a question about usage may read. Each name that it groups by costs about as much as to add the rows
+/// up, so these are rows of a question that groups by none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// With more it is large, and few are answered at a time.
     pub(super) large: u64,
-    /// With more it is refused. So many are added up in well less than [`DEADLINE`].
+    /// With more it is refused. So many are added up in half of [`DEADLINE`].
     pub(super) most: u64,
+}
+
+impl Bounds {
+    /// Those of a question that groups by so many `names`.
+    pub(super) fn grouped_by(self, names: usize) -> Self {
+        let parts = names as u64 + 1;
+        Bounds { large: self.large / parts, most: self.most / parts }
+    }
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { large: 20_000, most: 250_000 }
+        Bounds { large: 80_000, most: 1_000_000 }
     }
 }
 

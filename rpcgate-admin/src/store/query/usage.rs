@@ -32,7 +32,7 @@ impl UsageStore {
     /// [`StoreError::Away`].
     pub async fn usage(&self, ask: &UsageAsk) -> Result<UsageView, StoreError> {
         let part = self.shares.of(ask.tenant()).await?;
-        let Bounds { large, most } = self.bounds;
+        let Bounds { large, most } = self.bounds.grouped_by(ask.group_by().len());
         if let Some(view) = self.usage_within(ask, large).await? {
             return Ok(view);
         }

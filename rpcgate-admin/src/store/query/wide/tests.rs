@@ -24,11 +24,11 @@ fn ask(hours: Range<u64>, groups: &[Group]) -> UsageAsk {
     UsageAsk::new(OURS, window).grouped(groups).unwrap()
 }
 
-/// A database in which a tenant has four rollups in each of three hours. Three rows make a question large, and no
-/// question reads more than eight.
+/// A database in which a tenant has four rollups in each of three hours. A question by three names is large with
+/// more than three rows, and reads eight at most.
 async fn open(site: &Site) -> UsageStore {
     let mut store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-    store.bounds = Bounds { large: 3, most: 8 };
+    store.bounds = Bounds { large: 12, most: 32 };
     let hours = [START, START + 1, START + 2];
     let deeds: Vec<Deed> = hours
         .into_iter()
@@ -59,6 +59,8 @@ async fn what_reads_too_much_is_refused_with_what_to_narrow_and_then_it_is_answe
         let view = store.usage(&ask(START..START + hours, &wide)).await.unwrap();
         assert_eq!((view.rows.len() as u64, view.totals.requests), (4 * hours, 4 * hours));
     }
+    let view = store.usage(&ask(START..START + 3, &[Group::Method])).await.unwrap();
+    assert_eq!(view.totals.requests, 12, "with fewer names to group by, more rows are read in the same time");
     let another = Only { project: Some(ProjectId(999)), ..Only::default() };
     assert_eq!(store.usage(&ask(START..START + 3, &wide).only(another)).await.unwrap().totals.requests, 0);
     let text = refused(&store, &ask(START..START + 72, &wide)).await;
