@@ -5,6 +5,7 @@ use super::place::Place;
 use super::server::Turn;
 use super::shares::Shares;
 use super::{StoreError, migration};
+use crate::usage::bound::Rows;
 use crate::usage::method::Known;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
 use std::sync::atomic::AtomicU64;
@@ -17,6 +18,8 @@ pub struct UsageStore {
     pub(super) database: Database,
     /// Methods that are known to be there: see [`UsageStore::ship`].
     known: Arc<Mutex<Known>>,
+    /// Rows that are known to be there.
+    rows: Arc<Mutex<Rows>>,
     /// When, in the time of what is shipped, sums are to be tried again that failed: see `query::summed`.
     pub(super) sums_rest_until: Arc<AtomicU64>,
     /// What each tenant has of the readers.
@@ -102,6 +105,7 @@ impl UsageStore {
         Ok(UsageStore {
             database,
             known: Arc::default(),
+            rows: Arc::default(),
             sums_rest_until: Arc::default(),
             shares: Arc::default(),
             bounds: Bounds::default(),
@@ -162,6 +166,10 @@ impl UsageStore {
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         Ok(self.database.transact_alone(Turn::Retention, work).await?.unwrap_or_default())
+    }
+
+    pub(super) fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

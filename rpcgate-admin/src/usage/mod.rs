@@ -21,6 +21,7 @@
 
 pub mod ask;
 pub mod block;
+pub mod bound;
 pub mod charge;
 mod delta;
 pub mod event;

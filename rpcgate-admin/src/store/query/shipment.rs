@@ -5,6 +5,7 @@ use super::value::{count, moment};
 use super::{days, ledger, notifications};
 use crate::store::entity::{block_keys, blocks, marks, rollups};
 use crate::store::{ShipError, StoreError, UsageStore};
+use crate::usage::bound::Stored;
 use crate::usage::method::{self, Crowd, Room};
 use crate::usage::{Block, Mark, Rollup, Shipment, Stream};
 use rpcgate_core::caller::{ProjectId, TenantId};
@@ -83,7 +84,7 @@ impl UsageStore {
                     Cow::Owned(folded) => self.known().strangers(&folded.rollups),
                 };
                 let (crowd, settled) = self.settle(transaction, strangers).await?;
-                let rollups = method::merge(&folded.rollups, &crowd);
+                let rollups = self.bound(transaction, method::merge(&folded.rollups, &crowd)).await?;
                 for chunk in rollups.chunks(ROWS) {
                     transaction.execute(&add(chunk)?).await?;
                 }
@@ -108,6 +109,29 @@ impl UsageStore {
         for (room, names) in settled {
             known.learn(room, names.iter().map(String::as_str));
         }
+    }
+
+    /// The rollups, with those under no method of their own that their tenant has no room for in its hour.
+    async fn bound<'r>(
+        &self,
+        transaction: &DatabaseTransaction,
+        rollups: Cow<'r, [Rollup]>,
+    ) -> Result<Cow<'r, [Rollup]>, StoreError> {
+        let strangers = self.rows().strangers(&rollups);
+        let mut stored = Vec::new();
+        for (tenant, hour) in strangers {
+            let counts = rollups::Entity::find()
+                .select_only()
+                .column_as(rollups::Column::Hour.count(), "rows")
+                .column_as(Expr::col(rollups::Column::Key).count_distinct(), "keys")
+                .filter(rollups::Column::Hour.eq(self::stored(hour)))
+                .filter(rollups::Column::Tenant.eq(Uuid::from_u128(tenant.0)));
+            let (rows, keys) = counts.into_tuple::<(i64, i64)>().one(transaction).await?.unwrap_or_default();
+            stored.push(((tenant, hour), Stored { rows: rows.unsigned_abs(), keys: keys.unsigned_abs() }));
+        }
+        let mut rows = self.rows();
+        rows.learn(stored);
+        Ok(rows.bound(rollups))
     }
 
     /// The methods of a project that the database tells apart in an hour.

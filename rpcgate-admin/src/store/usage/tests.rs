@@ -3,11 +3,13 @@ use crate::store::connect::DEADLINE;
 use crate::store::entity::blocks;
 use crate::store::site::Site;
 use crate::usage::ask::{MOST_ROWS, Only};
+use crate::usage::bound::{ROWS, ROWS_OF_KEY};
+use crate::usage::fold::join;
 use crate::usage::method::{MOST, OTHER};
 use crate::usage::sample::{self, Deed, HOUR, Item, deed, item, recount};
 use crate::usage::{
-    Block, Blocks, Cell, Fold, Group, Mark, Metrics, Period, Restored, Shipment, Stream, UsageAsk, UsageView,
-    Window,
+    Block, Blocks, Cell, Fold, Group, Mark, Metrics, Period, Restored, Rollup, Shipment, Stream, UsageAsk,
+    UsageView, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -784,6 +786,38 @@ async fn a_call_named_like_a_part_of_a_stream_is_a_row_of_its_own() {
         [(Cell::Method(name(), Stream::Call), 100), (Cell::Method(name(), Stream::Disconnect), 7)]
     );
     assert_eq!(view.totals.request_bytes, 100);
+}
+
+#[tokio::test]
+async fn a_tenant_with_too_many_rows_in_an_hour_has_the_rest_told_without_methods_and_nothing_is_lost() {
+    let mut desk = Desk::new().await;
+    let most = (ROWS + ROWS_OF_KEY) as i64;
+    let flood = |desk: &mut Desk, numbers: Range<u16>| {
+        let mut shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
+        let one = shipment.folded.rollups[0].clone();
+        let row =
+            |n: u16| Rollup { method: format!("m{:03}", n % 900), status: 200 + n / 900, ..one.clone() };
+        shipment.folded.rollups = numbers.map(row).collect();
+        join(&mut shipment.folded.rollups);
+        shipment
+    };
+    let (first, second) = (flood(&mut desk, 0..9_000), flood(&mut desk, 9_000..12_000));
+    desk.store.ship(&first).await.unwrap();
+    desk.store.ship(&second).await.unwrap();
+    let counts = async |desk: &Desk| {
+        let told = desk.number("SELECT count(*) FROM rollups WHERE method <> '(other)'").await;
+        let all = desk.number("SELECT count(*) FROM rollups").await;
+        (told, all - told, desk.number("SELECT sum(requests) FROM rollups").await)
+    };
+    let statuses_beyond = 4;
+    assert_eq!(counts(&desk).await, (most, statuses_beyond, 12_000));
+    // So it is for one that knows nothing yet; another tenant and another hour have their own.
+    desk.store = desk.site.usage_within(Duration::from_secs(60)).await.unwrap();
+    let third = flood(&mut desk, 12_000..12_100);
+    desk.store.ship(&third).await.unwrap();
+    assert_eq!(counts(&desk).await, (most, statuses_beyond, 12_100));
+    desk.ship(&[deed(210, at(START), vec![item("z")]), deed(110, at(START + 1), vec![item("z")])]).await;
+    assert_eq!(counts(&desk).await, (most + 2, statuses_beyond, 12_102));
 }
 
 #[tokio::test]
