@@ -25,6 +25,8 @@ pub enum Refusal {
     UriTooLong,
     /// Headers above the limit, in number or size.
     HeadersTooLarge,
+    /// A head that is no HTTP, or says in two ways how long its body is.
+    BadHead,
     /// No API key anywhere in the request.
     NoKey,
     /// An API key that is forged, unknown, expired or revoked.
@@ -129,7 +131,7 @@ mod grpc {
 
 impl Refusal {
     /// One of each, for documents and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 30] = [
+    pub const ALL: [Refusal; 31] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::NoChain,
@@ -139,6 +141,7 @@ impl Refusal {
         Refusal::InvalidPath,
         Refusal::UriTooLong,
         Refusal::HeadersTooLarge,
+        Refusal::BadHead,
         Refusal::NoKey,
         Refusal::InvalidKey,
         Refusal::DirectoryAway,
@@ -178,6 +181,7 @@ impl Refusal {
             Refusal::InvalidPath => row(StatusCode::BAD_REQUEST, Message, INVALID_REQUEST, grpc::UNIMPLEMENTED, "invalid path"),
             Refusal::UriTooLong => row(StatusCode::URI_TOO_LONG, Message, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "URI too long"),
             Refusal::HeadersTooLarge => row(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, Message, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "request headers too large"),
+            Refusal::BadHead => row(StatusCode::BAD_REQUEST, Message, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "bad request"),
             Refusal::NoKey => row(StatusCode::UNAUTHORIZED, Message, INVALID_REQUEST, grpc::UNAUTHENTICATED, "No API key found in request"),
             Refusal::InvalidKey => row(StatusCode::UNAUTHORIZED, Message, INVALID_REQUEST, grpc::UNAUTHENTICATED, "Invalid authentication credentials"),
             Refusal::DirectoryAway => row(StatusCode::SERVICE_UNAVAILABLE, Message, INTERNAL, grpc::UNAVAILABLE, "key cannot be checked now, retry later"),
@@ -250,7 +254,11 @@ impl Refusal {
     pub const fn closes(self) -> bool {
         matches!(
             self,
-            Refusal::BodyTooLarge | Refusal::BodyTooSlow | Refusal::UriTooLong | Refusal::HeadersTooLarge
+            Refusal::BodyTooLarge
+                | Refusal::BodyTooSlow
+                | Refusal::UriTooLong
+                | Refusal::HeadersTooLarge
+                | Refusal::BadHead
         )
     }
 

@@ -549,9 +549,35 @@ pub(crate) mod tests {
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
             assert!(answer.ends_with(&format!("{{\"message\":\"{words}\"}}")), "{answer}");
         }
-        let many: String = (0..101).map(|n| format!("x-{n}: y\r\n")).collect();
-        let answer = desk.send(&format!("POST /eth HTTP/1.1\r\n{many}\r\n")).await;
-        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+        let many = |count| (0..count).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
+        // Of the second one hyper itself says so.
+        for count in [101, 500] {
+            let answer = desk.send(&format!("POST /eth HTTP/1.1\r\n{}\r\n", many(count))).await;
+            assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+            assert!(answer.ends_with("{\"message\":\"request headers too large\"}"), "{answer}");
+        }
+        for strange in ["POST /eth\r\n\r\n", "POST /eth HTTP/1.1\r\nx y\r\n\r\n", "\0\r\n\r\n"] {
+            let answer = desk.send(strange).await;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{strange}: {answer}");
+            assert!(answer.ends_with("{\"message\":\"bad request\"}"), "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_says_in_two_ways_how_long_it_is_is_refused_and_ends_its_connection() {
+        let desk = Desk::new("").await;
+        let lines = ["content-length: 4", "Transfer-Encoding: chunked"];
+        for [one, other] in [lines, [lines[1], lines[0]]] {
+            let request = format!(
+                "POST /eth HTTP/1.1\r\nhost: x\r\napikey: {KEY}\r\n{one}\r\n{other}\r\n\r\n0\r\n\r\n{}",
+                post("/eth", KEY, "some_method")
+            );
+            let answer = desk.send(&request).await;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+            assert!(answer.contains("connection: close\r\n"), "{answer}");
+            assert_eq!(answer.matches("HTTP/1.1").count(), 1, "what follows is not answered: {answer}");
+        }
+        assert!(is_served(&desk.call(KEY, "some_method").await));
     }
 
     #[tokio::test]

@@ -70,6 +70,10 @@ where
         if let Some(answer) = own::health(&self.hall, request.method(), request.uri().path()) {
             return Answering { way: Way::Own { answer: Some(answer) }, busy, progress };
         }
+        let is_ambiguous = !self.streams && self.presence.is_ambiguous(request.headers());
+        if is_ambiguous {
+            return Answering { way: Way::Own { answer: Some(own::ambiguous()) }, busy, progress };
+        }
         let request = request.map(|body| Arriving::new(body, self.presence.clone()));
         let packed = request.headers().contains_key(ACCEPT_ENCODING);
         let way = catch_unwind(AssertUnwindSafe(|| {

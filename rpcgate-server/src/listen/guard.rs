@@ -1,7 +1,10 @@
 //! What a connection is doing, noted as its bytes pass: nothing, sending a head, or waiting for an answer.
 
+use super::framing::{self, HeadText};
 use super::stream::Progress;
+use bytes::{Buf, Bytes};
 use futures_util::task::AtomicWaker;
+use http::HeaderMap;
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -29,6 +32,8 @@ pub(super) struct Presence {
     reset: AtomicBool,
     /// The stream that is being opened, over HTTP/2.
     opened: Mutex<Option<Arc<Progress>>>,
+    /// The head that comes or came last, over HTTP/1.
+    text: Mutex<HeadText>,
     waker: AtomicWaker,
 }
 
@@ -90,6 +95,14 @@ impl Presence {
         self.opened.lock().take()
     }
 
+    /// Whether the request that begins, with these headers, says in two ways how long its body is.
+    pub(super) fn is_ambiguous(&self, headers: &HeaderMap) -> bool {
+        let mut text = self.text.lock();
+        let is_ambiguous = text.is_ambiguous(headers);
+        text.forget();
+        is_ambiguous
+    }
+
     /// The gateway leaves.
     pub(super) fn leave(&self) {
         self.leaving.store(true, Relaxed);
@@ -142,17 +155,19 @@ pub(super) struct Guarded<T> {
     inner: T,
     presence: Arc<Presence>,
     heads: bool,
+    /// What is written in the place of something of hyper's own, and how many bytes that had.
+    words: Option<(Bytes, usize)>,
 }
 
 impl<T> Guarded<T> {
     /// A socket on which requests follow one another: what comes between two of them is a head.
     pub(super) fn http1(inner: T, presence: Arc<Presence>) -> Self {
-        Guarded { inner, presence, heads: true }
+        Guarded { inner, presence, heads: true, words: None }
     }
 
     /// A socket with frames of its own, of which heads are but some.
     pub(super) fn http2(inner: T, presence: Arc<Presence>) -> Self {
-        Guarded { inner, presence, heads: false }
+        Guarded { inner, presence, heads: false, words: None }
     }
 }
 
@@ -164,7 +179,11 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
-        if self.heads && buf.filled().len() > before && self.presence.phase() == Phase::Idle {
+        if self.heads
+            && let Some(bytes @ [_, ..]) = buf.filled().get(before..)
+            && let phase @ (Phase::Idle | Phase::Head) = self.presence.phase()
+        {
+            self.presence.text.lock().push(phase == Phase::Idle, bytes);
             self.presence.head.store(true, Relaxed);
         }
         Poll::Ready(Ok(()))
@@ -172,6 +191,32 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
 }
 
 impl<T: AsyncWrite + Unpin> Guarded<T> {
+    /// Whether this is what hyper says by itself to a head that it cannot read.
+    fn is_own(&mut self, bytes: &[u8]) -> bool {
+        if self.words.is_none() {
+            // No request is being answered then, and the head is not over.
+            let may_be = self.presence.phase() == Phase::Head;
+            self.words =
+                framing::in_words(bytes).filter(|_| may_be).map(|words| (Bytes::from(words), bytes.len()));
+        }
+        self.words.is_some()
+    }
+
+    /// Writes the words in the place of what hyper says.
+    fn poll_words(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        while let Some((words, _)) = &mut self.words
+            && !words.is_empty()
+        {
+            let written = ready!(Pin::new(&mut self.inner).poll_write(cx, words))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            words.advance(written);
+        }
+        let bytes = self.words.take().map_or(0, |(_, bytes)| bytes);
+        self.wrote(Poll::Ready(Ok(bytes)))
+    }
+
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         let presence = &self.presence;
         match result {
@@ -190,6 +235,9 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
 
 impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.heads && self.is_own(buf) {
+            return self.poll_words(cx);
+        }
         let result = Pin::new(&mut self.inner).poll_write(cx, buf);
         self.wrote(result)
     }
@@ -199,6 +247,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.heads
+            && let [first, rest @ ..] = bufs
+            && rest.iter().all(|slice| slice.is_empty())
+            && self.is_own(first)
+        {
+            return self.poll_words(cx);
+        }
         let result = Pin::new(&mut self.inner).poll_write_vectored(cx, bufs);
         self.wrote(result)
     }

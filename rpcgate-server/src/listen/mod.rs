@@ -2,6 +2,7 @@
 
 mod body;
 mod door;
+mod framing;
 mod guard;
 mod hall;
 pub(crate) mod http;

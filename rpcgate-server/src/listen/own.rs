@@ -38,16 +38,28 @@ pub(super) fn panicked() -> Response<Full<Bytes>> {
     answer
 }
 
+/// What a client gets whose request says in two ways how long its body is. What follows on its connection may be anything.
+pub(super) fn ambiguous() -> Response<Full<Bytes>> {
+    let mut answer = refused(Refusal::BadHead);
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
 /// All of the answer to a connection beyond the bound, as it goes over the wire.
 pub(super) fn full() -> Vec<u8> {
+    over_the_wire(Refusal::Overloaded)
+}
+
+/// All of an answer that ends its connection, as it goes over the wire.
+pub(super) fn over_the_wire(refusal: Refusal) -> Vec<u8> {
     let mut body = Vec::new();
-    Refusal::Overloaded.write_alone(Dialect::JsonRpc2, None, &mut body);
+    refusal.write_alone(Dialect::JsonRpc2, None, &mut body);
+    let wait = refusal.retry_after().map(|wait| format!("retry-after: {wait}\r\n")).unwrap_or_default();
     let head = format!(
-        "HTTP/1.1 {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nretry-after: {}\r\n\
+        "HTTP/1.1 {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{wait}\
          access-control-allow-origin: *\r\nconnection: close\r\n\r\n",
-        Refusal::Overloaded.status(),
+        refusal.status(),
         body.len(),
-        Refusal::Overloaded.retry_after().unwrap_or(1),
     );
     [head.into_bytes(), body].concat()
 }
