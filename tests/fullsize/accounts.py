@@ -5,9 +5,10 @@ import collections
 import math
 import random
 import statistics
+import time
 
-from .client import PASSWORD, Visitor, timed
-from .gateway import Admin
+from .client import PASSWORD, Owner, Visitor, timed
+from .gateway import SECRET, Admin, Gateway
 
 
 async def promise_33(run):
@@ -86,6 +87,55 @@ async def promise_34(run):
         await compare("log-in", login, lambda n: known[n % len(known)], lambda n: f"other{n % len(known)}@example.com")
         await compare("registration", register, lambda n: known[n % len(known)], lambda n: f"fresh{n}@example.com")
         visitor.close()
+
+
+async def promise_67(run):
+    """A tenant with a great many rows of usage in an hour keeps no gateway from starting and nobody else's usage waiting."""
+    rows = max(30_000, int(300_000 * run.scale))
+    async with Admin(run, "") as admin:
+        hostile, other = Owner(admin), Owner(admin)
+        for owner, email in ((hostile, "hostile@example.com"), (other, "other@example.com")):
+            await owner.settle(email)
+        _, me = await hostile.ask("GET", "auth/me")
+        tenant = admin.database.id(bytes.fromhex(me["tenant_id"].replace("-", "")))
+        fresh = "randomblob(16)" if run.server is None else "gen_random_uuid()"
+        counted = "requests, billed_requests, billable_units, window_requests"
+        others = "errors, rejected, cache_hits, ws_connections, ws_refused, ws_messages, request_bytes, response_bytes, latency_us, latency_count"
+        hour = int(time.time()) // 3600 - 1
+        admin.database.change(
+            f"INSERT INTO rollups (hour, tenant, project, key, chain, method, transport, status, stream, {counted}, {others}) "
+            f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows}) "
+            f"SELECT {hour}, {tenant}, {fresh}, {fresh}, 'eth', 'm' || i, 0, 200, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM n",
+            of_usage=True,
+        )
+        gateway = Gateway(run, "", database=admin.database, secret=SECRET)
+        _, took = await timed(gateway.start())
+        run.say(67, f"a gateway's start with {rows:,} rows of a tenant in an hour", took, 30, "s")
+        done, answers = asyncio.Event(), collections.Counter()
+
+        async def bother():
+            visitor = Owner(admin)
+            visitor.token = hostile.token
+            while not done.is_set():
+                status, _ = await visitor.ask("GET", "usage?period=30d&group_by=hour,key,method")
+                answers[status] += 1
+            visitor.close()
+
+        bothering = [asyncio.ensure_future(bother()) for _ in range(8)]
+        times = []
+        for _ in range(100):
+            (status, _), took = await timed(other.ask("GET", "usage?period=30d&group_by=day,method"))
+            run.must(67, status == 200, f"another tenant's usage got {status}")
+            times.append(took)
+            await asyncio.sleep(0.05)
+        done.set()
+        await asyncio.gather(*bothering)
+        run.must(67, set(answers) <= {200, 400, 429}, f"large questions got {dict(answers)}")
+        median = statistics.median(times) * 1000
+        run.say(67, f"usage of another tenant while large questions are asked ({dict(answers)}), median", median, 100, "ms")
+        await gateway.__aexit__()
+        for owner in (hostile, other):
+            owner.close()
 
 
 def mann_whitney(a, b):

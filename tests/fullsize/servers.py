@@ -59,8 +59,8 @@ class Sqlite(Database):
         finally:
             database.close()
 
-    def change(self, statement):
-        with sqlite3.connect(self.file, timeout=20) as database:
+    def change(self, statement, of_usage=False):
+        with sqlite3.connect(self.usage if of_usage else self.file, timeout=20) as database:
             database.execute(statement)
         database.close()
 
@@ -82,7 +82,7 @@ class OnServer(Database):
         text = self.server.psql(self.name, f"COPY ({query}) TO STDOUT WITH (FORMAT csv)")
         return [tuple(map(value, row)) for row in csv.reader(io.StringIO(text))]
 
-    def change(self, statement):
+    def change(self, statement, of_usage=False):
         self.server.psql(self.name, statement)
 
     def blob(self, data):

@@ -88,6 +88,11 @@ class Site:
         self.ask("POST", "/auth/register", form)
         return address
 
+    def forgotten(self, address):
+        """The token that sets the password of an address."""
+        self.ask("POST", "/auth/password/forgot", {"email": address})
+        return self.mailed(address)
+
     def person(self):
         """Somebody with an organisation of their own, who is logged in."""
         address = self.applicant()
@@ -102,7 +107,8 @@ class Person:
         self.site, self.address = site, address
         tokens = site.login(address, password)
         self.token, self.refresh_token = tokens["token"], tokens["refresh_token"]
-        self.tenant = self.ask("GET", "/auth/me")["tenant_id"]
+        me = self.ask("GET", "/auth/me")
+        self.id, self.tenant = me["id"], me["tenant_id"]
 
     def ask(self, method, path, body=None):
         return self.site.ask(method, path, body, self.token)
