@@ -577,6 +577,12 @@ pub(crate) mod tests {
             assert!(answer.contains("connection: close\r\n"), "{answer}");
             assert_eq!(answer.matches("HTTP/1.1").count(), 1, "what follows is not answered: {answer}");
         }
+        // As long a head as there may be, the length last.
+        let (path, long) = ("x".repeat(8_000), "y".repeat(15_000));
+        let request =
+            format!("POST /{path} HTTP/1.1\r\nhost: x\r\nx: {long}\r\n{}\r\n{}\r\n\r\n", lines[1], lines[0]);
+        let answer = desk.send(&request).await;
+        assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("bad request"), "{answer}");
         assert!(is_served(&desk.call(KEY, "some_method").await));
     }
 

@@ -10,10 +10,8 @@ use http::HeaderMap;
 use http::header::TRANSFER_ENCODING;
 use rpcgate_core::refusal::Refusal;
 
-/// Bytes that are kept of a head, more than one may have.
-const KEPT: usize = 20 << 10;
-
-/// Bytes that stay with a connection for its next head.
+/// Bytes that stay with a connection for its next head. Of more than these only what is of the head is kept, for to look for
+/// its end costs more than to keep some of a body.
 const USUAL: usize = 2 << 10;
 
 /// A head as it came.
@@ -21,12 +19,13 @@ const USUAL: usize = 2 << 10;
 pub(super) struct HeadText(Vec<u8>);
 
 impl HeadText {
-    /// Some of a head came: its beginning, or what follows.
-    pub(super) fn push(&mut self, is_begin: bool, bytes: &[u8]) {
+    /// Some of a head came, of which no more than `most` bytes are read: its beginning, or what follows.
+    pub(super) fn push(&mut self, is_begin: bool, bytes: &[u8], most: usize) {
         if is_begin {
             self.0.clear();
         }
-        let rest = KEPT.saturating_sub(self.0.len());
+        let bytes = if bytes.len() > USUAL { up_to_its_end(bytes) } else { bytes };
+        let rest = most.saturating_sub(self.0.len());
         self.0.extend_from_slice(bytes.get(..rest).unwrap_or(bytes));
     }
 
@@ -52,6 +51,17 @@ impl HeadText {
             self.0 = Vec::new();
         }
     }
+}
+
+/// A head without what follows it. One whose lines end otherwise keeps that: it is read line by line anyway.
+fn up_to_its_end(bytes: &[u8]) -> &[u8] {
+    const EMPTY: &[u8] = b"\n\r\n";
+    // Empty lines may come before a request.
+    let begin = bytes.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(0);
+    let end = bytes.iter().skip(begin).zip(begin..).filter(|(byte, _)| **byte == b'\n');
+    let mut end =
+        end.map(|(_, at)| at).filter(|at| bytes.get(*at..).is_some_and(|rest| rest.starts_with(EMPTY)));
+    end.next().and_then(|at| bytes.get(..at + EMPTY.len())).unwrap_or(bytes)
 }
 
 /// What all heads of answers begin with that hyper gives by itself, and some of ours.
@@ -84,11 +94,13 @@ mod tests {
     use super::*;
     use http::header::HeaderValue;
 
+    const MOST: usize = 40 << 10;
+
     fn is_ambiguous(pieces: &[&str]) -> bool {
         let mut text = HeadText::default();
-        text.push(true, b"POST /before HTTP/1.1\r\ncontent-length: 5\r\n\r\n");
+        text.push(true, b"POST /before HTTP/1.1\r\ncontent-length: 5\r\n\r\n", MOST);
         for (at, piece) in pieces.iter().enumerate() {
-            text.push(at == 0, piece.as_bytes());
+            text.push(at == 0, piece.as_bytes(), MOST);
         }
         let mut headers = HeaderMap::new();
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
@@ -118,7 +130,7 @@ mod tests {
     #[test]
     fn a_head_without_an_encoding_may_have_a_length() {
         let mut text = HeadText::default();
-        text.push(true, b"POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\n");
+        text.push(true, b"POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\n", MOST);
         assert!(!text.is_ambiguous(&HeaderMap::new()));
     }
 
@@ -126,11 +138,15 @@ mod tests {
     fn what_is_kept_is_bounded_and_given_back() {
         let mut text = HeadText::default();
         for n in 0..10 {
-            text.push(n == 0, &[b'x'; 8 << 10]);
+            text.push(n == 0, &[b'x'; 8 << 10], MOST);
         }
-        assert_eq!(text.0.len(), KEPT);
+        assert_eq!(text.0.len(), MOST);
         text.forget();
         assert_eq!(text.0.capacity(), 0);
+        // Of a long body that came with its head nothing is kept.
+        let head = b"\r\nPOST / HTTP/1.1\r\ncontent-length: 5000\r\n\r\n";
+        text.push(true, &[&head[..], &[b'\n'; 5_000]].concat(), MOST);
+        assert_eq!(text.0, head);
     }
 
     #[test]

@@ -155,19 +155,21 @@ pub(super) struct Guarded<T> {
     inner: T,
     presence: Arc<Presence>,
     heads: bool,
+    /// Bytes of a head that are read at most.
+    most: usize,
     /// What is written in the place of something of hyper's own, and how many bytes that had.
     words: Option<(Bytes, usize)>,
 }
 
 impl<T> Guarded<T> {
-    /// A socket on which requests follow one another: what comes between two of them is a head.
-    pub(super) fn http1(inner: T, presence: Arc<Presence>) -> Self {
-        Guarded { inner, presence, heads: true, words: None }
+    /// A socket on which requests follow one another: what comes between two of them is a head, of `most` bytes at most.
+    pub(super) fn http1(inner: T, presence: Arc<Presence>, most: usize) -> Self {
+        Guarded { inner, presence, heads: true, most, words: None }
     }
 
     /// A socket with frames of its own, of which heads are but some.
     pub(super) fn http2(inner: T, presence: Arc<Presence>) -> Self {
-        Guarded { inner, presence, heads: false, words: None }
+        Guarded { inner, presence, heads: false, most: 0, words: None }
     }
 }
 
@@ -183,7 +185,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
             && let Some(bytes @ [_, ..]) = buf.filled().get(before..)
             && let phase @ (Phase::Idle | Phase::Head) = self.presence.phase()
         {
-            self.presence.text.lock().push(phase == Phase::Idle, bytes);
+            self.presence.text.lock().push(phase == Phase::Idle, bytes, self.most);
             self.presence.head.store(true, Relaxed);
         }
         Poll::Ready(Ok(()))

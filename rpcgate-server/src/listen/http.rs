@@ -51,7 +51,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// Those of `limits`, for so many connections. Heads may be somewhat larger than `limits` says: then it is the
-    /// road that refuses them, in words; what is larger still is refused by hyper with a mere status.
+    /// road that refuses them; what is larger still hyper does not read.
     pub(crate) fn new(limits: &Limits, connections: usize) -> Self {
         let framing = 4 * limits.header_count as usize + (16 << 10);
         Bounds {
@@ -221,7 +221,7 @@ where
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BoxError>,
 {
-    let io = TokioIo::new(Guarded::http1(stream, guest.presence.clone()));
+    let io = TokioIo::new(Guarded::http1(stream, guest.presence.clone(), bounds.head));
     let door = Door::new(road, guest.hall.clone(), guest.presence.clone());
     visit(bounds.http1().serve_connection(io, door), guest, bounds).await
 }
