@@ -45,7 +45,7 @@ impl From<&User> for Me {
             tenant_id: user.tenant.map(|id| id.to_string()),
             email: user.email.clone(),
             name: user.name.clone(),
-            role: if operator { "operator" } else { user.role.name() },
+            role: user.role_name(),
             operator,
             confirmed: user.confirmed_at.is_some(),
         }

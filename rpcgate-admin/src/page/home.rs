@@ -9,7 +9,6 @@ use crate::action::tenants;
 use crate::error::ActionError;
 use crate::extract::Client;
 use crate::house::House;
-use crate::identity::role::Role;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -56,7 +55,7 @@ pub(super) async fn page(
     let home = HomePage {
         name: user.name.clone(),
         email: user.email.clone(),
-        role: if is_operator { "operator" } else { Role::from(user.role).as_str() },
+        role: user.role_name(),
         organisation,
         unread,
         is_confirmed: user.confirmed_at.is_some(),

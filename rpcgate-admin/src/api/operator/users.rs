@@ -59,7 +59,7 @@ impl From<store::Account> for Account {
         Account {
             id: user.id.to_string(),
             tenant_id: user.tenant.map(|id| id.to_string()),
-            role: if user.is_operator() { "operator" } else { user.role.name() },
+            role: user.role_name(),
             email: user.email,
             name: user.name,
             confirmed: user.confirmed_at.is_some(),

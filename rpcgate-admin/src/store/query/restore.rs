@@ -79,7 +79,7 @@ impl UsageStore {
                 .select_only()
                 .column(sums::Column::Key)
                 .column_as(sums::Column::WindowRequests.sum().cast_as("bigint"), "requests")
-                .filter(sums::Column::Level.eq(Level::of(Names::KEYS, DAY).map_or(0, Level::code)))
+                .filter(sums::Column::Level.eq(Level::of(Names::KEYS, DAY).map_or(0, |level| level.code)))
                 .filter(sums::Column::Hour.eq(stored(first)))
                 .filter(sums::Column::WindowRequests.gt(0))
                 .group_by(sums::Column::Key);
@@ -120,7 +120,7 @@ impl UsageStore {
                 .select_only()
                 .columns([sums::Column::Project, sums::Column::Hour])
                 .column_as(sums::Column::BillableUnits.sum().cast_as("bigint"), "units")
-                .filter(sums::Column::Level.eq(Level::of(Names::PROJECTS, 1).map_or(0, Level::code)))
+                .filter(sums::Column::Level.eq(Level::of(Names::PROJECTS, 1).map_or(0, |level| level.code)))
                 .filter(sums::Column::Hour.between(from, to))
                 .filter(sums::Column::BillableUnits.gt(0))
                 .group_by(sums::Column::Project)

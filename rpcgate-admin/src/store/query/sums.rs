@@ -87,11 +87,6 @@ impl Level {
         LEVELS.iter().find(|level| level.hours == hours && level.names.include(names))
     }
 
-    /// The number it is stored as.
-    pub(super) const fn code(&self) -> i16 {
-        self.code
-    }
-
     /// Adds rollups to it, which are to be in the order in which they are stored.
     pub(super) async fn add(
         &self,

@@ -92,6 +92,11 @@ impl User {
     pub fn is_operator(&self) -> bool {
         self.tenant.is_none()
     }
+
+    /// What it may do, as it is told: the name of its role, or `operator`.
+    pub fn role_name(&self) -> &'static str {
+        if self.is_operator() { "operator" } else { self.role.name() }
+    }
 }
 
 impl fmt::Debug for User {
