@@ -97,29 +97,33 @@ impl Call {
         self.len() == 0
     }
 
-    /// What gates and adapters look at.
-    pub fn view<'a>(&'a self, body: &'a [u8], chain: ChainName) -> CallView<'a> {
-        let (sent, params) = match &self.payload {
-            Payload::JsonRpc(envelope) => {
-                (envelope.method.bytes(body), envelope.params.map_or(&b""[..], |params| params.of(body)))
-            }
-            Payload::Rest(call) => (call.name(), call.line()),
-            _ => (NO_METHOD.as_bytes(), &b""[..]),
-        };
-        let posted = match &self.payload {
-            Payload::Rest(call) if call.has_body() => body,
-            _ => &[],
-        };
-        let is_rest = matches!(self.payload, Payload::Rest(_));
-        CallView {
-            chain,
-            method: self.metered.map_or(sent, str::as_bytes),
-            sent,
-            params,
-            body: posted,
-            is_rest,
-            rule: self.rule,
+    /// The name it was sent under, escapes resolved.
+    pub fn sent<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
+        match &self.payload {
+            Payload::JsonRpc(envelope) => envelope.method.bytes(body),
+            Payload::Rest(call) => call.name(),
+            _ => NO_METHOD.as_bytes(),
         }
+    }
+
+    /// The name it is metered under.
+    pub fn method<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
+        self.metered.map_or_else(|| self.sent(body), str::as_bytes)
+    }
+
+    /// What gates and adapters look at.
+    #[inline]
+    pub fn view<'a>(&'a self, body: &'a [u8], chain: ChainName) -> CallView<'a> {
+        let (params, posted, is_rest) = match &self.payload {
+            Payload::JsonRpc(envelope) => {
+                (envelope.params.map_or(&b""[..], |params| params.of(body)), &b""[..], false)
+            }
+            Payload::Rest(call) => (call.line(), if call.has_body() { body } else { &[] }, true),
+            _ => (&b""[..], &b""[..], false),
+        };
+        let sent = self.sent(body);
+        let method = self.metered.map_or(sent, str::as_bytes);
+        CallView { chain, method, sent, params, body: posted, is_rest, rule: self.rule }
     }
 }
 

@@ -201,7 +201,7 @@ impl Tally {
             .iter()
             .enumerate()
             .map(|(index, entry)| Line {
-                method: entry.call.view(&self.body, name).method,
+                method: entry.call.method(&self.body),
                 cu: charge(entry),
                 status: status(entry, entry.call.dialect(dialect)).as_u16(),
                 outcome: outcome(entry),

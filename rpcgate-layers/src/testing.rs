@@ -155,11 +155,10 @@ impl<A: Before<Settled>> Service<Calls<A>> for End {
 
     fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
         let tally = calls.tally_mut();
-        let chain = tally.chain.name();
         for entry in &mut tally.entries {
             if entry.is_open() {
                 let mut result = vec![b'"'];
-                result.extend_from_slice(entry.call.view(&tally.body, chain).sent);
+                result.extend_from_slice(entry.call.sent(&tally.body));
                 result.push(b'"');
                 entry.state =
                     State::Answered(Reply { form: Form::Result(result.into()), from: Source::Node });

@@ -62,7 +62,6 @@ fn in_pieces(status: StatusCode, headers: HeaderMap, pieces: Pieces) -> Departur
 }
 
 fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
-    let name = tally.chain.name();
     let Tally { entries, body, passing, room, .. } = tally;
     let Some(entry) = entries.first_mut() else {
         return answer(StatusCode::OK, HeaderMap::new(), Bytes::new());
@@ -95,7 +94,7 @@ fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
             Departure { flow: streamed.take(), ..head(status, headers, Bytes::new()) }
         }
         State::Answered(Reply { form, .. }) => {
-            let method = entry.call.view(body, name).sent;
+            let method = entry.call.sent(body);
             let mut pieces = Pieces::default();
             write_form(form, dialect, (id, method), &mut pieces);
             let status = match form {
@@ -126,7 +125,6 @@ fn nothing() -> Departure {
 }
 
 fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> Departure {
-    let name = tally.chain.name();
     let Tally { entries, body, room, .. } = tally;
     let (mut all, mut text) = (2, 2);
     for entry in entries.iter() {
@@ -155,7 +153,7 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> Departure {
         match &entry.state {
             State::Refused(refusal) => refusal.write_item(dialect, id, &mut out.text),
             State::Answered(reply) => {
-                let method = entry.call.view(body, name).sent;
+                let method = entry.call.sent(body);
                 write_form(&reply.form, dialect, (id, method), &mut out);
             }
             State::Failed(_) | State::Open | State::Parked | State::Sent => {
