@@ -8,6 +8,7 @@ use rpcgate_core::fault::Fault;
 use rpcgate_core::reply::Flow;
 use rpcgate_core::room::Held;
 use rpcgate_core::tally::Tally;
+use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -20,13 +21,8 @@ pub struct ReplyBody(Content);
 
 enum Content {
     Whole(Bytes),
-    /// The next piece, those behind it, and the bytes of all.
-    Pieces(Bytes, std::vec::IntoIter<Bytes>, u64),
-    Flowing {
-        flow: Flow,
-        account: Option<Box<Tally>>,
-        sent: u64,
-    },
+    Pieces(VecDeque<Bytes>),
+    Flowing { flow: Flow, account: Option<Box<Tally>>, sent: u64 },
 }
 
 impl ReplyBody {
@@ -35,28 +31,35 @@ impl ReplyBody {
         ReplyBody(Content::Whole(body))
     }
 
-    /// A body that is there, in pieces. If it is large, what is held of the memory of all bodies together stays held
-    /// until the last of it was written, or given up.
-    pub(crate) fn held(first: Bytes, mut rest: Vec<Bytes>, mut held: Held) -> Self {
-        let length = first.len() + rest.iter().map(Bytes::len).sum::<usize>();
-        if length < HELD {
-            return match rest.is_empty() {
-                true => ReplyBody(Content::Whole(first)),
-                false => ReplyBody(Content::Pieces(first, rest.into_iter(), length as u64)),
-            };
+    /// A body that is there, in pieces. If it is large, what is `held` of the memory of all bodies together is taken and
+    /// stays held until the last of it was written, or given up.
+    pub(crate) fn held(first: Bytes, mut rest: Vec<Bytes>, held: &mut Held) -> Self {
+        let length = first.len() + bytes(&rest);
+        if length < HELD && rest.is_empty() {
+            return ReplyBody(Content::Whole(first));
         }
-        held.keep(length);
-        let Some(last) = rest.pop() else {
-            return ReplyBody(Content::Whole(HeldBytes::hold(first, held)));
-        };
-        rest.push(HeldBytes::hold(last, held));
-        ReplyBody(Content::Pieces(first, rest.into_iter(), length as u64))
+        if length >= HELD {
+            let mut held = std::mem::take(held);
+            held.keep(length);
+            let Some(last) = rest.pop() else {
+                return ReplyBody(Content::Whole(HeldBytes::hold(first, held)));
+            };
+            rest.push(HeldBytes::hold(last, held));
+        }
+        let mut pieces = VecDeque::from(rest);
+        pieces.push_front(first);
+        ReplyBody(Content::Pieces(pieces))
     }
 
     /// A body that is still coming. `account` is closed before its last piece is given out.
     pub const fn flowing(flow: Flow, account: Option<Box<Tally>>) -> Self {
         ReplyBody(Content::Flowing { flow, account, sent: 0 })
     }
+}
+
+/// Bytes of all these pieces.
+fn bytes<'a>(pieces: impl IntoIterator<Item = &'a Bytes>) -> usize {
+    pieces.into_iter().map(Bytes::len).sum()
 }
 
 /// Bytes for which memory is held as long as anybody has them: a server writes a piece long after it took it from its
@@ -82,7 +85,7 @@ impl fmt::Debug for ReplyBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Content::Whole(body) => f.debug_tuple("Whole").field(body).finish(),
-            Content::Pieces(.., left) => f.debug_struct("Pieces").field("left", left).finish(),
+            Content::Pieces(pieces) => f.debug_struct("Pieces").field("left", &bytes(pieces)).finish(),
             Content::Flowing { sent, .. } => {
                 f.debug_struct("Flowing").field("sent", sent).finish_non_exhaustive()
             }
@@ -121,14 +124,7 @@ impl Body for ReplyBody {
         match &mut self.0 {
             Content::Whole(body) if body.is_empty() => Poll::Ready(None),
             Content::Whole(body) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(body))))),
-            Content::Pieces(next, behind, left) => {
-                if next.is_empty() {
-                    return Poll::Ready(None);
-                }
-                *left -= next.len() as u64;
-                let following = behind.next().unwrap_or_default();
-                Poll::Ready(Some(Ok(Frame::data(std::mem::replace(next, following)))))
-            }
+            Content::Pieces(pieces) => Poll::Ready(pieces.pop_front().map(|piece| Ok(Frame::data(piece)))),
             Content::Flowing { flow, account, sent } => {
                 let next = ready!(flow.as_mut().poll_frame(cx));
                 match &next {
@@ -148,7 +144,8 @@ impl Body for ReplyBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Content::Whole(body) | Content::Pieces(body, ..) => body.is_empty(),
+            Content::Whole(body) => body.is_empty(),
+            Content::Pieces(pieces) => pieces.is_empty(),
             Content::Flowing { flow, .. } => flow.is_end_stream(),
         }
     }
@@ -156,7 +153,7 @@ impl Body for ReplyBody {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Content::Whole(body) => SizeHint::with_exact(body.len() as u64),
-            Content::Pieces(.., left) => SizeHint::with_exact(*left),
+            Content::Pieces(pieces) => SizeHint::with_exact(bytes(pieces) as u64),
             Content::Flowing { flow, .. } => flow.size_hint(),
         }
     }

@@ -23,6 +23,7 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Clock;
+use rpcgate_core::room::Held;
 use rpcgate_core::seam::ledger::Receipt;
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
@@ -141,8 +142,11 @@ fn finish(departure: Departure, id: RequestId) -> (Response<ReplyBody>, Option<R
     let (body, receipt) = match flow {
         Some(flow) => (ReplyBody::flowing(flow, tally), None),
         None => {
-            let held = tally.as_mut().map(|tally| std::mem::take(&mut tally.room)).unwrap_or_default();
-            (ReplyBody::held(body, rest, held), tally.and_then(Tally::close))
+            let body = match &mut tally {
+                Some(tally) => ReplyBody::held(body, rest, &mut tally.room),
+                None => ReplyBody::held(body, rest, &mut Held::default()),
+            };
+            (body, tally.and_then(Tally::close))
         }
     };
     if let Some(refusal) = refusal {

@@ -587,6 +587,18 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
+    async fn an_encoded_request_right_behind_one_with_a_length_is_served() {
+        let desk = Desk::new("").await;
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"some_method"}"#;
+        let head = format!("POST /eth HTTP/1.1\r\nhost: x\r\napikey: {KEY}\r\nconnection: close\r\n");
+        let encoded =
+            format!("{head}transfer-encoding: chunked\r\n\r\n{:x}\r\n{call}\r\n0\r\n\r\n", call.len());
+        let before = post("/eth", KEY, "some_method").replace("connection: close\r\n", "");
+        let answers = desk.send(&(before + &encoded)).await;
+        assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "{answers}");
+    }
+
+    #[tokio::test]
     async fn a_drain_finishes_the_call_in_flight_and_accepts_nobody() {
         let desk = Desk::new("").await;
         let mut client = TcpStream::connect(desk.gateway.addr()).await.unwrap();

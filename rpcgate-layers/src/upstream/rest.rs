@@ -22,7 +22,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
     let Some(entry) = tally.entries.first_mut() else { return };
     let Payload::Rest(call) = &entry.call.payload else { return };
     let held = entry.call.rule.cache.is_cached();
-    let ask = Ask {
+    let mut ask = Ask {
         method: call.verb().clone(),
         path: Some(call.target().clone()),
         headers: call.headers().clone(),
@@ -35,7 +35,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
     let (mut room, chain) = (tally.room.sibling(), tally.chain.clone());
     let mut told = |is_sent| entry.state = if is_sent { State::Sent } else { State::Open };
     let judge = |answer| judge(answer, chain.adapter(), bodiless, held);
-    let answer = asked(pool, ask, tally.deadline, &mut room, &mut told, judge).await;
+    let answer = asked(pool, &mut ask, tally.deadline, &mut room, &mut told, judge).await;
     tally.room.absorb(room);
     if let Some(entry) = tally.entries.first_mut() {
         entry.state = match answer {

@@ -170,11 +170,11 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
         Some(load) if loads.is_empty() => {
             let (mut room, wanted) = (tally.room.sibling(), load.wanted(tally));
             let Load { places, body, broadcast, alone, held } = load;
-            let ask = ask(body, broadcast, held, limits).posted_to(path);
+            let mut ask = ask(body, broadcast, held, limits).posted_to(path);
             let (until, entries) = (tally.deadline, &mut tally.entries);
             let answer = {
                 let mut told = |is_sent| note_sent(entries, &places, is_sent);
-                ask_judged(pool, ask, (wanted, until), &mut room, &mut told).await
+                ask_judged(pool, &mut ask, (wanted, until), &mut room, &mut told).await
             };
             tally.room.absorb(room);
             settle(tally, &places, alone, answer);
@@ -197,10 +197,10 @@ async fn forward_all(pool: &Pool, tally: &mut Tally, loads: SmallVec<[Load; 1]>,
         let (mut room, entries) = (room.sibling(), &entries);
         async move {
             let Load { places, body, broadcast, alone, held } = load;
-            let ask = ask(body, broadcast, held, limits).posted_to(path);
+            let mut ask = ask(body, broadcast, held, limits).posted_to(path);
             let answer = {
                 let mut told = |is_sent| note_sent(&mut entries.lock(), &places, is_sent);
-                ask_judged(pool, ask, (wanted, until), &mut room, &mut told).await
+                ask_judged(pool, &mut ask, (wanted, until), &mut room, &mut told).await
             };
             (places, alone, answer, room)
         }
@@ -353,22 +353,23 @@ impl Nothing {
 }
 
 /// Asks a node, and once another one when what came is no answer and the call may be repeated.
-async fn ask_judged(
-    pool: &Pool,
-    ask: Ask,
+fn ask_judged<'a>(
+    pool: &'a Pool,
+    ask: &'a mut Ask,
     (wanted, until): (Wanted, Option<Duration>),
-    room: &mut Held,
-    told: &mut Sent<'_>,
-) -> Result<Answer, Nothing> {
+    room: &'a mut Held,
+    told: &'a mut Sent<'_>,
+) -> impl Future<Output = Result<Answer, Nothing>> {
     let held = ask.collect >= ask.largest;
-    asked(pool, ask, until, room, told, |answer| Answer::judge(answer, wanted, held)).await
+    asked(pool, ask, until, room, told, move |answer| Answer::judge(answer, wanted, held))
 }
 
 /// The same for answers that `judge` knows how to read. All of it takes no longer than a call may, or `until` that moment
-/// where it comes sooner; `told` hears whether a byte may have reached a node.
+/// where it comes sooner; `told` hears whether a byte may have reached a node. A future is copied to where it is polled, so
+/// this one borrows what is large.
 pub(super) async fn asked<T>(
     pool: &Pool,
-    mut ask: Ask,
+    ask: &mut Ask,
     until: Option<Duration>,
     room: &mut Held,
     told: &mut Sent<'_>,
@@ -380,7 +381,7 @@ pub(super) async fn asked<T>(
     let mut first: Option<Fault> = None;
     loop {
         let mut hears = |is_sent| told(is_sent || first.is_some());
-        let answer = match pool.ask_within(&ask, room, until.saturating_sub(now), &mut hears).await {
+        let answer = match pool.ask_within(ask, room, until.saturating_sub(now), &mut hears).await {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::debug!(chain = %pool.chain(), %error, "no answer from a node");

@@ -64,7 +64,7 @@ impl Drop for Arriving {
 /// What an answer's body has of its connection.
 #[derive(Debug)]
 pub(super) struct Given {
-    pub(super) _busy: Busy,
+    pub(super) busy: Busy,
     /// Over HTTP/2: how far the stream has come.
     pub(super) progress: Option<Arc<Progress>>,
 }
@@ -74,10 +74,17 @@ pin_project! {
     pub(super) struct Outgoing<B: Body> {
         #[pin]
         content: Content<B>,
-        given: Given,
-        // Of a piece that is too large for a stream, what is not yet handed over.
-        rest: Bytes,
+        _busy: Busy,
+        // Boxed, because an answer is moved several times, and over HTTP/1 has none.
+        stream: Option<Box<Streamed>>,
     }
+}
+
+/// An answer's body on a stream.
+struct Streamed {
+    progress: Arc<Progress>,
+    /// Of a piece that is too large for a stream, what is not yet handed over.
+    rest: Bytes,
 }
 
 pin_project! {
@@ -104,10 +111,11 @@ impl<B: Body> Outgoing<B> {
     }
 
     fn new(content: Content<B>, given: Given) -> Self {
-        if let Some(progress) = &given.progress {
+        let stream = given.progress.map(|progress| {
             progress.offer();
-        }
-        Outgoing { content, given, rest: Bytes::new() }
+            Box::new(Streamed { progress, rest: Bytes::new() })
+        });
+        Outgoing { content, _busy: given.busy, stream }
     }
 }
 
@@ -127,30 +135,30 @@ where
     }
 }
 
-/// Hands over no more than a piece at a time, and notes how far it has come.
-fn in_pieces(rest: &mut Bytes, progress: &Progress, next: impl FnOnce() -> Piece) -> Piece {
-    let frame = if rest.is_empty() {
-        match next() {
-            Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                Ok(data) => {
-                    *rest = data;
-                    None
+impl Streamed {
+    /// Hands over no more than a piece at a time, and notes how far it has come.
+    fn poll(&mut self, next: impl FnOnce() -> Piece) -> Piece {
+        if self.rest.is_empty() {
+            let frame = match next() {
+                Poll::Ready(Some(Ok(frame))) => frame,
+                other => {
+                    self.progress.wait();
+                    return other;
                 }
-                Err(trailers) => Some(Poll::Ready(Some(Ok(trailers)))),
-            },
-            other => Some(other),
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(trailers) => {
+                    self.progress.wait();
+                    return Poll::Ready(Some(Ok(trailers)));
+                }
+            }
         }
-    } else {
-        None
-    };
-    if let Some(other) = frame {
-        progress.wait();
-        return other;
+        let piece = self.rest.split_to(self.rest.len().min(PIECE));
+        self.progress.take(piece.len());
+        self.progress.offer();
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
-    let piece = rest.split_to(rest.len().min(PIECE));
-    progress.take(piece.len());
-    progress.offer();
-    Poll::Ready(Some(Ok(Frame::data(piece))))
 }
 
 impl<B> Body for Outgoing<B>
@@ -163,9 +171,9 @@ where
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Piece {
         let this = self.project();
-        match &this.given.progress {
+        match this.stream {
             None => this.content.poll(cx),
-            Some(progress) => in_pieces(this.rest, progress, || this.content.poll(cx)),
+            Some(stream) => stream.poll(|| this.content.poll(cx)),
         }
     }
 
@@ -175,7 +183,7 @@ where
             Content::Packed { body } => body.is_end_stream(),
             Content::Own { body } => body.is_end_stream(),
         };
-        is_over && self.rest.is_empty()
+        is_over && self.stream.as_ref().is_none_or(|stream| stream.rest.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {

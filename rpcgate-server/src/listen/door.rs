@@ -65,12 +65,12 @@ where
     type Future = Answering<S, B>;
 
     fn call(&self, request: Request<Incoming>) -> Answering<S, B> {
+        let is_ambiguous = !self.streams && self.presence.is_ambiguous(request.body());
         let busy = Some(self.presence.begin());
         let progress = self.streams.then(|| self.presence.open());
         if let Some(answer) = own::health(&self.hall, request.method(), request.uri().path()) {
             return Answering { way: Way::Own { answer: Some(answer) }, busy, progress };
         }
-        let is_ambiguous = !self.streams && self.presence.is_ambiguous(request.headers());
         if is_ambiguous {
             return Answering { way: Way::Own { answer: Some(own::ambiguous()) }, busy, progress };
         }
@@ -141,7 +141,7 @@ where
             return Poll::Pending;
         };
         let is_last = busy.is_last() && this.progress.is_none();
-        let given = Given { _busy: busy, progress: this.progress.take() };
+        let given = Given { busy, progress: this.progress.take() };
         let mut answer = match answer {
             Made::Plain(answer) => answer.map(|body| Outgoing::plain(body, given)),
             Made::Packed(answer) => answer.map(|body| Outgoing::packed(body, given)),

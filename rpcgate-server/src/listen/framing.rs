@@ -6,8 +6,6 @@
 //! next request before the answer to the one before is served by hyper's rule, which closes the connection after it.
 
 use super::own;
-use http::HeaderMap;
-use http::header::TRANSFER_ENCODING;
 use rpcgate_core::refusal::Refusal;
 
 /// Bytes that stay with a connection for its next head. Of more than these only what is of the head is kept, for to look for
@@ -19,22 +17,24 @@ const USUAL: usize = 2 << 10;
 pub(super) struct HeadText(Vec<u8>);
 
 impl HeadText {
-    /// Some of a head came, of which no more than `most` bytes are read: its beginning, or what follows.
-    pub(super) fn push(&mut self, is_begin: bool, bytes: &[u8], most: usize) {
+    /// Some of a head came, of which no more than `most` bytes are read: its beginning, or what follows. Says whether there
+    /// is something to forget.
+    pub(super) fn push(&mut self, is_begin: bool, bytes: &[u8], most: usize) -> bool {
         if is_begin {
             self.0.clear();
         }
         let bytes = if bytes.len() > USUAL { up_to_its_end(bytes) } else { bytes };
         let rest = most.saturating_sub(self.0.len());
         self.0.extend_from_slice(bytes.get(..rest).unwrap_or(bytes));
+        self.is_large()
     }
 
-    /// Whether the request with these headers, whose head it was, says in two ways how long its body is.
-    pub(super) fn is_ambiguous(&self, headers: &HeaderMap) -> bool {
-        headers.contains_key(TRANSFER_ENCODING) && self.has_length()
+    fn is_large(&self) -> bool {
+        self.0.capacity() > USUAL
     }
 
-    fn has_length(&self) -> bool {
+    /// Whether the request whose head it was says how long its body is.
+    pub(super) fn has_length(&self) -> bool {
         let mut lines = self.0.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         // Empty lines may come before a request.
         let request = lines.by_ref().find(|line| !line.is_empty());
@@ -47,7 +47,7 @@ impl HeadText {
 
     /// Its request is seen.
     pub(super) fn forget(&mut self) {
-        if self.0.capacity() > USUAL {
+        if self.is_large() {
             self.0 = Vec::new();
         }
     }
@@ -92,46 +92,36 @@ pub(super) fn in_words(bytes: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::header::HeaderValue;
 
     const MOST: usize = 40 << 10;
 
-    fn is_ambiguous(pieces: &[&str]) -> bool {
+    fn has_length(pieces: &[&str]) -> bool {
         let mut text = HeadText::default();
         text.push(true, b"POST /before HTTP/1.1\r\ncontent-length: 5\r\n\r\n", MOST);
         for (at, piece) in pieces.iter().enumerate() {
             text.push(at == 0, piece.as_bytes(), MOST);
         }
-        let mut headers = HeaderMap::new();
-        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-        text.is_ambiguous(&headers)
+        text.has_length()
     }
 
     #[test]
-    fn a_length_beside_an_encoding_is_found_however_it_is_written() {
+    fn a_length_is_found_however_it_is_written() {
         for head in [
             "POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\nCONTENT-LENGTH:5\r\n\r\n",
             "\r\n\r\nPOST / HTTP/1.1\ncontent-length : 5\n\n",
         ] {
-            assert!(is_ambiguous(&[head]), "{head}");
+            assert!(has_length(&[head]), "{head}");
             let (one, other) = head.split_at(head.len() / 2);
-            assert!(is_ambiguous(&[one, other]), "{head}");
+            assert!(has_length(&[one, other]), "{head}");
         }
         for head in [
             "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\ncontent-length: 5\r\n",
             "POST /content-length: HTTP/1.1\r\nx: content-length: 5\r\n\r\n",
             "",
         ] {
-            assert!(!is_ambiguous(&[head]), "{head}");
+            assert!(!has_length(&[head]), "{head}");
         }
-    }
-
-    #[test]
-    fn a_head_without_an_encoding_may_have_a_length() {
-        let mut text = HeadText::default();
-        text.push(true, b"POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\n", MOST);
-        assert!(!text.is_ambiguous(&HeaderMap::new()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::framing::{self, HeadText};
 use super::stream::Progress;
 use bytes::{Buf, Bytes};
 use futures_util::task::AtomicWaker;
-use http::HeaderMap;
+use http_body::Body;
 use parking_lot::Mutex;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -34,6 +34,8 @@ pub(super) struct Presence {
     opened: Mutex<Option<Arc<Progress>>>,
     /// The head that comes or came last, over HTTP/1.
     text: Mutex<HeadText>,
+    /// Whether that head takes memory that is to be given back once its request is seen.
+    has_large_head: AtomicBool,
     waker: AtomicWaker,
 }
 
@@ -95,10 +97,17 @@ impl Presence {
         self.opened.lock().take()
     }
 
-    /// Whether the request that begins, with these headers, says in two ways how long its body is.
-    pub(super) fn is_ambiguous(&self, headers: &HeaderMap) -> bool {
+    /// Whether the request that is about to begin, with this body, says in two ways how long that is; false if its head was
+    /// not seen, since it came together with a request before it.
+    pub(super) fn is_ambiguous(&self, body: &impl Body) -> bool {
+        // The length of an encoded body is not known before its end.
+        let is_encoded = body.size_hint().exact().is_none();
+        if !is_encoded && !self.has_large_head.load(Relaxed) {
+            return false;
+        }
+        self.has_large_head.store(false, Relaxed);
         let mut text = self.text.lock();
-        let is_ambiguous = text.is_ambiguous(headers);
+        let is_ambiguous = is_encoded && self.head.load(Relaxed) && text.has_length();
         text.forget();
         is_ambiguous
     }
@@ -185,7 +194,10 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
             && let Some(bytes @ [_, ..]) = buf.filled().get(before..)
             && let phase @ (Phase::Idle | Phase::Head) = self.presence.phase()
         {
-            self.presence.text.lock().push(phase == Phase::Idle, bytes, self.most);
+            let is_large = self.presence.text.lock().push(phase == Phase::Idle, bytes, self.most);
+            if is_large {
+                self.presence.has_large_head.store(true, Relaxed);
+            }
             self.presence.head.store(true, Relaxed);
         }
         Poll::Ready(Ok(()))

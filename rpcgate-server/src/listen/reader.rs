@@ -38,11 +38,14 @@ struct Current {
 impl Stall {
     /// Notes whether the client is waited for, and how many bytes it has taken in all. The time is asked only when that
     /// matters.
+    #[inline]
     pub(super) fn note(&mut self, is_blocked: bool, taken: u64) {
-        if !is_blocked && self.current.as_ref().is_none_or(|current| current.blocked.is_none()) {
-            return;
+        if is_blocked || self.current.as_ref().is_some_and(|current| current.blocked.is_some()) {
+            self.note_at(Instant::now(), is_blocked, taken);
         }
-        let now = Instant::now();
+    }
+
+    fn note_at(&mut self, now: Instant, is_blocked: bool, taken: u64) {
         let current = self.current.get_or_insert(Current {
             blocked: None,
             waited: Duration::ZERO,
@@ -72,18 +75,23 @@ impl Stall {
     }
 
     /// When the client will have been too slow if it takes nothing more; `None` while it is not waited for.
+    #[inline]
     pub(super) fn deadline(&self, pace: &ReadPace) -> Option<Instant> {
         let current = self.current.as_ref()?;
-        let since = current.blocked?;
-        let earned = current
-            .last
-            .saturating_sub(self.first)
-            .checked_div(pace.rate)
-            .map_or(Duration::MAX, Duration::from_secs);
-        let left = pace.grace.max(earned).saturating_sub(current.waited);
+        Some(current.deadline(current.blocked?, self.first, pace))
+    }
+}
+
+impl Current {
+    /// When a client that is waited for since then, and had taken `first` bytes when its answer began, will have been too
+    /// slow.
+    fn deadline(&self, since: Instant, first: u64, pace: &ReadPace) -> Instant {
+        let earned =
+            self.last.saturating_sub(first).checked_div(pace.rate).map_or(Duration::MAX, Duration::from_secs);
+        let left = pace.grace.max(earned).saturating_sub(self.waited);
         let by_mean = since.checked_add(left);
-        let by_progress = current.progress + pace.timeout;
-        Some(by_mean.map_or(by_progress, |by_mean| by_mean.min(by_progress)))
+        let by_progress = self.progress + pace.timeout;
+        by_mean.map_or(by_progress, |by_mean| by_mean.min(by_progress))
     }
 }
 
