@@ -265,8 +265,11 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
     let refusal = match parsed {
         Ok(Parsed::Single(Ok(envelope))) => {
             let entry = entry(&tally, Ok(envelope));
+            let is_spaced = spaced(&entry, &tally.body).is_some();
             tally.entries.push(entry);
-            alike(&mut tally);
+            if is_spaced {
+                alike(&mut tally);
+            }
             return Ok(Calls::new(tally));
         }
         Ok(Parsed::Single(Err(_))) => Refusal::InvalidRequest,
@@ -275,9 +278,16 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
             tally.batch = true;
             let mut entries = std::mem::take(&mut tally.entries);
             entries.reserve_exact(items.len());
-            entries.extend(items.into_iter().map(|item| entry(&tally, item)));
+            let mut is_spaced = false;
+            entries.extend(items.into_iter().map(|item| {
+                let entry = entry(&tally, item);
+                is_spaced |= spaced(&entry, &tally.body).is_some();
+                entry
+            }));
             tally.entries = entries;
-            alike(&mut tally);
+            if is_spaced {
+                alike(&mut tally);
+            }
             return Ok(Calls::new(tally));
         }
         Err(ParseError::Syntax(_)) => Refusal::ParseError,
@@ -288,19 +298,19 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
     Err(refusal)
 }
 
-/// Gives calls whose answers are kept or shared the one form of their parameters, without white space between tokens:
-/// otherwise a caller could have a node asked again and again for what is known. The body is as long as it was.
-fn alike(tally: &mut Tally) {
-    let spaced = |entry: &Entry, body: &[u8]| match &entry.call.payload {
+/// The parameters of a call whose answer is kept or shared, if there is white space in them.
+fn spaced(entry: &Entry, body: &[u8]) -> Option<Span> {
+    match &entry.call.payload {
         Payload::JsonRpc(envelope) if entry.call.rule.cache.is_cached() => {
             envelope.params.filter(|params| has_space(params.of(body)))
         }
         _ => None,
-    };
-    // One look at all of the body is quicker than one at each call's parameters, and most bodies have no space at all.
-    if !has_space(&tally.body) || !tally.entries.iter().any(|entry| spaced(entry, &tally.body).is_some()) {
-        return;
     }
+}
+
+/// Gives calls whose answers are kept or shared the one form of their parameters, without white space between tokens:
+/// otherwise a caller could have a node asked again and again for what is known. The body is as long as it was.
+fn alike(tally: &mut Tally) {
     let mut body = BytesMut::from(std::mem::take(&mut tally.body));
     for entry in &mut tally.entries {
         let Some(params) = spaced(entry, &body) else { continue };

@@ -15,6 +15,9 @@ use rpcgate_core::tally::Tally;
 /// it takes.
 pub(crate) const HELD: usize = 16 << 10;
 
+/// Bytes that an answer to a batch has room for at first, at most.
+const USUAL: usize = 64 << 10;
+
 /// The answer to a set. That to a batch has no more than `most` bytes: what has no room in it, or in the memory of all
 /// bodies together, is refused in its place.
 pub fn join(calls: Calls<Settled>, most: usize) -> Departure {
@@ -126,22 +129,17 @@ fn nothing() -> Departure {
 
 fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> Departure {
     let Tally { entries, body, room, .. } = tally;
-    let (mut all, mut text) = (2, 2);
-    for entry in entries.iter() {
-        let length = room_for(entry, body);
-        all += length;
-        text += if Pieces::shares(length) { 200 } else { length };
-    }
-    let all_fit = all < HELD || all <= most && room.take_up_to(all).is_ok();
-    let mut out = Pieces::with_capacity(text.min(most));
+    // The answers of a batch are mostly alike.
+    let first = entries.first().map(|entry| room_for(entry, body)).filter(|length| !Pieces::shares(*length));
+    let mut out = Pieces::with_capacity((first.unwrap_or(200) * entries.len()).min(USUAL).min(most));
     out.text.push(b'[');
     for entry in entries.iter_mut() {
         if entry.call.is_notification(body) {
             continue;
         }
-        if !all_fit && matches!(entry.state, State::Answered(_)) {
+        if matches!(entry.state, State::Answered(_)) {
             let length = out.len() + room_for(entry, body);
-            if length > most || room.take_up_to(length).is_err() {
+            if length > most || length >= HELD && room.take_up_to(length).is_err() {
                 entry.state = State::Refused(Refusal::ReplyTooLarge);
             }
         }

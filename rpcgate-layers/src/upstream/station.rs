@@ -173,8 +173,11 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
             let mut ask = ask(body, broadcast, held, limits).posted_to(path);
             let (until, entries) = (tally.deadline, &mut tally.entries);
             let answer = {
-                let mut told = |is_sent| note_sent(entries, &places, is_sent);
-                ask_judged(pool, &mut ask, (wanted, until), &mut room, &mut told).await
+                let mut unsettled = Unsettled::new(|| note_sent(entries, &places));
+                let answer =
+                    ask_judged(pool, &mut ask, (wanted, until), &mut room, &mut unsettled.hears()).await;
+                unsettled.end();
+                answer
             };
             tally.room.absorb(room);
             settle(tally, &places, alone, answer);
@@ -199,8 +202,11 @@ async fn forward_all(pool: &Pool, tally: &mut Tally, loads: SmallVec<[Load; 1]>,
             let Load { places, body, broadcast, alone, held } = load;
             let mut ask = ask(body, broadcast, held, limits).posted_to(path);
             let answer = {
-                let mut told = |is_sent| note_sent(&mut entries.lock(), &places, is_sent);
-                ask_judged(pool, &mut ask, (wanted, until), &mut room, &mut told).await
+                let mut unsettled = Unsettled::new(|| note_sent(&mut entries.lock(), &places));
+                let answer =
+                    ask_judged(pool, &mut ask, (wanted, until), &mut room, &mut unsettled.hears()).await;
+                unsettled.end();
+                answer
             };
             (places, alone, answer, room)
         }
@@ -211,11 +217,41 @@ async fn forward_all(pool: &Pool, tally: &mut Tally, loads: SmallVec<[Load; 1]>,
     }
 }
 
-/// Notes of calls whether a byte of them may have reached a node: whose client leaves then has had them made.
-fn note_sent(entries: &mut Entries, places: &[usize], is_sent: bool) {
+/// Calls that a node is asked. If they are given up although a byte of them may have reached it, because their client left,
+/// that is noted of them: they were made.
+struct Unsettled<F: FnMut()> {
+    is_sent: bool,
+    note: F,
+}
+
+impl<F: FnMut()> Unsettled<F> {
+    fn new(note: F) -> Self {
+        Unsettled { is_sent: false, note }
+    }
+
+    /// What hears whether a byte may have reached a node.
+    fn hears(&mut self) -> impl FnMut(bool) + use<'_, F> {
+        |is_sent| self.is_sent = is_sent
+    }
+
+    /// They are about to be settled.
+    fn end(mut self) {
+        self.is_sent = false;
+    }
+}
+
+impl<F: FnMut()> Drop for Unsettled<F> {
+    fn drop(&mut self) {
+        if self.is_sent {
+            (self.note)();
+        }
+    }
+}
+
+fn note_sent(entries: &mut Entries, places: &[usize]) {
     for place in places {
         if let Some(entry) = entries.get_mut(*place) {
-            entry.state = if is_sent { State::Sent } else { State::Open };
+            entry.state = State::Sent;
         }
     }
 }
