@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import multiprocessing
 import socket
 import struct
 
@@ -13,6 +14,7 @@ class Node:
         self.utxo = utxo
         self.mode = "pass"
         self.errors = {}
+        self.requests = 0
         self.calls = 0
         self.bytes = 0
         self.counts = {}
@@ -51,6 +53,7 @@ class Node:
         probe = len(items) == 1 and items[0].get("id") == 1 and items[0]["method"] in ("eth_blockNumber", "getblockcount")
         probe = probe and items[0].get("params") == []
         if not probe:
+            self.requests += 1
             self.bytes += len(body)
             for item in items:
                 self.calls += 1
@@ -102,3 +105,22 @@ class Node:
             return False
         await writer.drain()
         return True
+
+
+class LargeAnswers(Node):
+    """A node in a process of its own, so that its large answers keep nobody else waiting."""
+
+    def start_apart(self):
+        ours, theirs = multiprocessing.Pipe()
+        self.process = multiprocessing.get_context("fork").Process(target=self.run, args=(theirs,), daemon=True)
+        self.process.start()
+        self.port = ours.recv()
+        return self
+
+    def run(self, pipe):
+        async def forever():
+            await self.start()
+            pipe.send(self.port)
+            await asyncio.Event().wait()
+
+        asyncio.new_event_loop().run_until_complete(forever())
