@@ -15,6 +15,10 @@ from .ledger import Ledger
 from .node import LargeAnswers, Node
 from .oracle import load
 
+# A key of a project of its own: what one project holds is no matter of another's.
+OTHER = f"rpcg_{'other':x<45}"
+OTHER_PROJECT = f'[projects.other]\n[keys.other]\nkey = "{OTHER}"\nproject = "other"\n'
+
 
 async def peak_growth(gateway, before, until):
     """The most that the gateway grew, in MiB, until this event is set."""
@@ -81,11 +85,11 @@ async def promise_58(run):
     """Readers that stop."""
     node = LargeAnswers()
     # More than the kernel takes off the gateway's hands: what it has taken, the gateway is done with.
-    node.results["eth_getCode"] = "0x" + "a" * (6 * MIB)
+    node.results["eth_getCode"] = "0x" + "a" * (3 * MIB)
     node.start_apart()
     count = max(60, int(1_100 * run.scale))
     wait = 30 if run.scale >= 0.2 else 5
-    limits = f'[gateway.limits]\nwrite_timeout = "{wait}s"\n'
+    limits = f'[gateway.limits]\nwrite_timeout = "{wait}s"\n{OTHER_PROJECT}'
     call = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_getCode", "params": []}).encode()
     async with Gateway(run, limits + chains(eth=([node], "")), tls=True) as gateway:
         await load(gateway, 1)
@@ -116,7 +120,7 @@ async def promise_58(run):
                             sock.recv(1)
                         except OSError:
                             pass  # nothing to read, or cut
-            run.say(58, f"calls of another key that failed beside {count} readers that stop, {kind}", failed, 0, "")
+            run.say(58, f"calls of another project's key that failed beside {count} readers that stop, {kind}", failed, 0, "")
             run.say(58, "its slowest call", max(latencies), 1.0, "s")
             run.say(58, f"connections that readers still hold after {wait + 12} s, of {count}", held(gateway, sockets), 0, "")
             for sock in sockets:
@@ -141,7 +145,7 @@ def held(gateway, sockets):
 
 
 async def load_of_another(gateway):
-    client, latencies, failed = Client(gateway, "two"), [], 0
+    client, latencies, failed = Client(gateway, OTHER), [], 0
     for number in range(20):
         (status, _, answer), took = await timed(client.call("eth_getBalance", [number]))
         failed += status != 200 or "error" in answer
@@ -154,9 +158,7 @@ async def load_of_another(gateway):
 async def promise_60(run):
     """One key uploads slowly, much and often."""
     node = await Node().start()
-    other = f"rpcg_{'other':x<45}"
-    another = f'[projects.other]\n[keys.other]\nkey = "{other}"\nproject = "other"\n'
-    async with Gateway(run, another + chains(eth=([node], ""))) as gateway:
+    async with Gateway(run, OTHER_PROJECT + chains(eth=([node], ""))) as gateway:
         slow, told = [], []
         for _ in range(64):
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
@@ -167,7 +169,7 @@ async def promise_60(run):
         patience, start = 60 + 5, time.perf_counter()
         body = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "eth_getBalance", "params": ["a" * (4 * MIB)]}).encode()
         refused, asked = 0, 0
-        client = Client(gateway, key=other)
+        client = Client(gateway, key=OTHER)
         drip = 0.0
         while time.perf_counter() < start + patience:
             status, _, _ = await client.post(body)

@@ -29,6 +29,10 @@ use tower::Service;
 
 /// Connections that the system may hold until they are accepted; it takes less if its own bound is lower.
 const BACKLOG: u32 = 4096;
+/// Bytes of answers that the kernel takes before their client has room for them. By itself it takes up to 4 MiB
+/// (`tcp_wmem`) for each client that reads nothing, out of memory that all sockets of the machine share (`tcp_mem`).
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 256 << 10;
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long accepting rests when the machine has no socket left to give.
@@ -103,6 +107,9 @@ pub(crate) fn bound(addr: SocketAddr, backlog: u32) -> io::Result<(TcpListener, 
     socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     let socket = socket.listen(backlog)?;
+    // Connections have it from the socket that accepts them. Where a kernel does not know it, its own bounds hold.
+    #[cfg(target_os = "linux")]
+    let _ = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT);
     let addr = socket.local_addr()?;
     Ok((socket, addr))
 }

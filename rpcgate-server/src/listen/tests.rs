@@ -522,6 +522,21 @@ async fn a_connection_beyond_the_bound_is_told_to_come_back() {
     answer(&mut inside[0], "hello").await;
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_reader_that_stops_has_little_of_the_kernels_memory() {
+    let (socket, addr) = bound("127.0.0.1:0".parse().unwrap(), 8).unwrap();
+    let reader = tokio::net::TcpSocket::new_v4().unwrap();
+    reader.set_recv_buffer_size(4096).unwrap();
+    let (reader, accepted) = tokio::join!(reader.connect(addr), socket.accept());
+    let (_reader, (mut writer, _)) = (reader.unwrap(), accepted.unwrap());
+    let (piece, mut taken) = (vec![0; 64 << 10], 0);
+    while let Ok(written) = tokio::time::timeout(Duration::from_millis(500), writer.write(&piece)).await {
+        taken += written.unwrap();
+    }
+    assert!(taken < 1 << 20, "{taken} bytes");
+}
+
 fn certificate(dir: &std::path::Path) -> (Certificate, rustls::RootCertStore) {
     let key = rcgen::KeyPair::generate().unwrap();
     let cert = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
