@@ -80,6 +80,17 @@ impl Presence {
         Busy(self.clone())
     }
 
+    /// The client's socket took so many bytes.
+    pub(super) fn took(&self, bytes: usize) {
+        self.taken.store(self.taken.load(Relaxed) + bytes as u64, Relaxed);
+        self.blocked.store(false, Relaxed);
+    }
+
+    /// Whether the client's socket takes no more bytes for now.
+    pub(super) fn set_blocked(&self, is_blocked: bool) {
+        self.blocked.store(is_blocked, Relaxed);
+    }
+
     /// Whether the client is waited for, and how many bytes it has taken.
     pub(super) fn taken(&self) -> (bool, u64) {
         (self.blocked.load(Relaxed), self.taken.load(Relaxed))
@@ -232,16 +243,9 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
     }
 
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        let presence = &self.presence;
-        match result {
-            Poll::Ready(Ok(bytes @ 1..)) => {
-                // Frames are written for the connection's own sake too: only an answer shows that it is not idle.
-                presence.wrote.store(self.heads, Relaxed);
-                presence.taken.store(presence.taken.load(Relaxed) + bytes as u64, Relaxed);
-                presence.blocked.store(false, Relaxed);
-            }
-            Poll::Pending => presence.blocked.store(true, Relaxed),
-            Poll::Ready(_) => {}
+        if let Poll::Ready(Ok(1..)) = result {
+            // Frames are written for the connection's own sake too: only an answer shows that it is not idle.
+            self.presence.wrote.store(self.heads, Relaxed);
         }
         result
     }
@@ -277,9 +281,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = Pin::new(&mut self.inner).poll_flush(cx);
-        self.presence.blocked.store(result.is_pending(), Relaxed);
-        result
+        Pin::new(&mut self.inner).poll_flush(cx)
     }
 
     /// Closes our side. If the client is not done sending, its side is read until it is: closed at once, with bytes

@@ -1,6 +1,7 @@
 //! The listener for HTTP: accepts, bounds and serves.
 
 use super::body::{Arriving, BoxError};
+use super::counted::Counted;
 use super::door::Door;
 use super::guard::{Guarded, Presence};
 use super::hall::{Guest, Hall};
@@ -174,7 +175,10 @@ impl Listener {
             let (road, certificate) = (road.clone(), certificate.clone());
             hall.run(async move {
                 match certificate {
-                    None => end(http1(Gather::new(stream), road, guest, &bounds).await),
+                    None => {
+                        let stream = Counted::new(Gather::new(stream), guest.presence.clone());
+                        end(http1(stream, road, guest, &bounds).await);
+                    }
                     Some(certificate) => secured(stream, &certificate, road, guest, &bounds).await,
                 }
             });
@@ -197,14 +201,16 @@ fn turn_away(stream: TcpStream) -> Option<std::net::TcpStream> {
     Some(stream)
 }
 
-async fn secured<S, B>(stream: TcpStream, certificate: &Certificate, road: S, guest: Guest, bounds: &Bounds)
+async fn secured<T, S, B>(stream: T, certificate: &Certificate, road: S, guest: Guest, bounds: &Bounds)
 where
+    T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError> + Send,
 {
     let hall = guest.hall.clone();
+    let stream = Counted::new(stream, guest.presence.clone());
     let accepted = tokio::select! {
         accepted = tokio::time::timeout(HANDSHAKE, certificate.acceptor().accept(stream)) => accepted,
         () = hall.closed() => return,

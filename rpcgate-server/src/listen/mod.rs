@@ -1,6 +1,7 @@
 //! Sockets: accepting, guarding and ending client connections.
 
 mod body;
+mod counted;
 mod door;
 mod framing;
 mod guard;

@@ -28,7 +28,9 @@ where
     let (client, server) = duplex(buffer);
     let guest = hall.enter();
     let bounds = Bounds::new(&Limits::default(), 8);
-    hall.run(async move { end(http1(server, road, guest, &bounds).await) });
+    hall.run(
+        async move { end(http1(Counted::new(server, guest.presence.clone()), road, guest, &bounds).await) },
+    );
     client
 }
 
@@ -133,7 +135,7 @@ async fn whoever_waits_for_an_answer_is_not_cut() {
 const LONG: usize = 1_000_000;
 
 async fn long(_: Request<Arriving>) -> Answer {
-    Ok(Response::new(Full::from(vec![b'x'; LONG])))
+    Ok(Response::new(Full::from(vec![b'x'; 60000])))
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,14 +188,16 @@ async fn a_reader_that_stops_leaves_no_call_behind() {
         async move {
             let pieces = futures_util::stream::iter(0..1_000).map(move |_| {
                 let _ = &slot;
-                Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(vec![b'x'; 1_000])))
+                Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(vec![b'x'; 60000])))
             });
             Ok::<_, Infallible>(Response::new(http_body_util::StreamBody::new(pieces)))
         }
     });
     let (mut client, server) = duplex(1_000);
     let (guest, bounds) = (hall.enter(), Bounds::new(&Limits::default(), 8));
-    let connection = tokio::spawn(async move { http1(server, road, guest, &bounds).await });
+    let connection = tokio::spawn(async move {
+        http1(Counted::new(server, guest.presence.clone()), road, guest, &bounds).await
+    });
     client.write_all(REQUEST).await.unwrap();
     assert!(matches!(connection.await, Ok(End::SlowReader)));
     assert_eq!((ended.load(SeqCst), hall.open()), (1, 0));
@@ -215,7 +219,9 @@ where
     let (client, server) = duplex(64 << 10);
     let guest = hall.enter();
     let bounds = Bounds::new(&Limits::default(), 8);
-    hall.run(async move { end(http2(server, road, guest, &bounds).await) });
+    hall.run(
+        async move { end(http2(Counted::new(server, guest.presence.clone()), road, guest, &bounds).await) },
+    );
     let (send, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(window)
@@ -553,6 +559,14 @@ async fn secure(
     roots: rustls::RootCertStore,
     alpn: &[&[u8]],
 ) -> tokio_rustls::client::TlsStream<TcpStream> {
+    secure_over(TcpStream::connect(addr).await.unwrap(), roots, alpn).await
+}
+
+async fn secure_over<T: AsyncRead + AsyncWrite + Unpin>(
+    stream: T,
+    roots: rustls::RootCertStore,
+    alpn: &[&[u8]],
+) -> tokio_rustls::client::TlsStream<T> {
     let mut config =
         rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -560,9 +574,24 @@ async fn secure(
             .with_root_certificates(roots)
             .with_no_client_auth();
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-    let tcp = TcpStream::connect(addr).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, tcp).await.unwrap()
+    tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_tls_holds_for_a_reader_is_not_what_that_has_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let (certificate, roots) = certificate(dir.path());
+    let (client, server) = duplex(4 << 10);
+    let (guest, bounds) = (hall().enter(), Bounds::new(&Limits::default(), 8));
+    let road =
+        tower::service_fn(async |_: Request<Arriving>| Answer::Ok(Response::new(vec![b'x'; 1 << 20].into())));
+    let connection = tokio::spawn(async move { secured(server, &certificate, road, guest, &bounds).await });
+    let mut client = secure_over(client, roots, &[]).await;
+    client.write_all(REQUEST).await.unwrap();
+    let start = Instant::now();
+    connection.await.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 10, "4 KiB are what it may take in the grace, 64 KiB TLS holds");
 }
 
 #[tokio::test]
