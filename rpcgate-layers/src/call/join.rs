@@ -183,7 +183,8 @@ fn room_for(entry: &Entry, body: &[u8]) -> usize {
         State::Answered(Reply { form: Form::Rest(rest), .. }) => rest.body.len(),
         _ => 120,
     };
-    content + entry.call.id(body).map_or(4, <[u8]>::len) + 44
+    // The longest of what stands around them is Ogmios', which names the method too.
+    content + entry.call.id(body).map_or(4, <[u8]>::len) + entry.call.sent(body).len() + 48
 }
 
 /// Writes an answer to the call with this id and method.

@@ -202,11 +202,9 @@ async fn forward_all(pool: &Pool, tally: &mut Tally, loads: SmallVec<[Load; 1]>,
             let Load { places, body, broadcast, alone, held } = load;
             let mut ask = ask(body, broadcast, held, limits).posted_to(path);
             let answer = {
+                // One that is answered is unsettled until all are.
                 let mut unsettled = Unsettled::new(|| note_sent(&mut entries.lock(), &places));
-                let answer =
-                    ask_judged(pool, &mut ask, (wanted, until), &mut room, &mut unsettled.hears()).await;
-                unsettled.end();
-                answer
+                ask_judged(pool, &mut ask, (wanted, until), &mut room, &mut unsettled.hears()).await
             };
             (places, alone, answer, room)
         }

@@ -747,6 +747,32 @@ async fn a_client_that_leaves_is_charged_for_what_was_sent_and_holds_no_room() {
 }
 
 #[tokio::test]
+async fn a_client_that_leaves_a_batch_is_charged_for_what_was_answered_of_it_too() {
+    let node = Script::serve(|_, mut wire: Wire| async move {
+        if wire.request().await.is_some_and(|request| request.contains("toy_scan")) {
+            wire.write(&answer(r#"[{"id":0,"result":1},{"id":1,"result":2}]"#)).await;
+        }
+        wire.closed().await;
+    })
+    .await;
+    let site = Site::new(&[&node]);
+    let calls = r#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"toy_read"},{"id":3,"method":"toy_send"}]"#;
+    let mut upstream = site.upstream.clone();
+    let mut going = upstream.call(site.desk.calls(calls.as_bytes()));
+    for under_way in [2, 1] {
+        let wait = async {
+            while site.pool.pool.in_flight() != under_way {
+                assert!((&mut going).now_or_never().is_none());
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the node answers the first two");
+    }
+    drop(going);
+    assert!(site.lines().iter().all(|line| line.0 > 0 && line.2 == Outcome::Abandoned), "{:?}", site.lines());
+}
+
+#[tokio::test]
 async fn a_client_that_leaves_before_there_is_a_connection_is_not_charged() {
     // It accepts and says nothing, so the handshake never ends.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
