@@ -3,8 +3,10 @@
 use super::*;
 use parking_lot::Mutex;
 use rpcgate_core::seam::counters::Restored;
+use std::pin::pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 /// What all gateways have recorded.
 #[derive(Debug)]
@@ -266,29 +268,38 @@ async fn a_gateway_whose_slices_were_taken_back_neither_spends_nor_gives_them_ba
     assert!(before > 0);
 }
 
-/// A way to Redis on which answers can be lost.
+/// A way to Redis on which answers can be lost, and which can be cut.
 struct Lossy {
     url: String,
     loses: Arc<AtomicBool>,
+    cut: Arc<Notify>,
 }
 
 impl Lossy {
     async fn to(redis: &Redis) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}/0", listener.local_addr().unwrap());
-        let (loses, target) = (Arc::<AtomicBool>::default(), redis.url());
+        let (loses, cut, target) = (Arc::<AtomicBool>::default(), Arc::<Notify>::default(), redis.url());
         let target = target.trim_start_matches("redis://").trim_end_matches("/0").to_owned();
-        let is_lost = loses.clone();
+        let (is_lost, is_cut) = (loses.clone(), cut.clone());
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
-                let (far, is_lost) = (TcpStream::connect(&target).await.unwrap(), is_lost.clone());
+                let far = TcpStream::connect(&target).await.unwrap();
+                let (is_lost, is_cut) = (is_lost.clone(), is_cut.clone());
                 tokio::spawn(async move {
                     let ((mut asks, mut hears), (mut answers, mut takes)) =
                         (near.into_split(), far.into_split());
                     let asking = tokio::spawn(async move { tokio::io::copy(&mut asks, &mut takes).await });
                     let mut bytes = vec![0; 1 << 16];
-                    while let Ok(read @ 1..) = answers.read(&mut bytes).await {
-                        if is_lost.load(Relaxed) || hears.write_all(&bytes[..read]).await.is_err() {
+                    let mut cut = pin!(is_cut.notified());
+                    loop {
+                        let read = tokio::select! {
+                            biased;
+                            () = &mut cut => break,
+                            read = answers.read(&mut bytes) => read,
+                        };
+                        let Ok(read @ 1..) = read else { break };
+                        if !is_lost.load(Relaxed) && hears.write_all(&bytes[..read]).await.is_err() {
                             break;
                         }
                     }
@@ -296,7 +307,7 @@ impl Lossy {
                 });
             }
         });
-        Lossy { url, loses }
+        Lossy { url, loses, cut }
     }
 }
 
@@ -309,10 +320,14 @@ async fn what_redis_counted_and_could_not_say_is_counted_once_in_the_end() {
     let gateway = joined(&RedisSettings { url: way.url.clone(), ..settings.clone() }, recorded.clone()).await;
     serve(&gateway, &caller, 3).await;
     way.loses.store(true, Relaxed);
-    assert!(gateway.take(&caller, 1, NOW).wait().await.refused.is_none(), "it is counted alone, too");
-    assert_eq!(windows_in(&redis, &settings, &caller), [4; 2], "Redis had counted it");
+    let cut = async {
+        until("Redis has counted it", || windows_in(&redis, &settings, &caller) == [4; 2]).await;
+        way.cut.notify_waiters();
+        way.loses.store(false, Relaxed);
+    };
+    let (taken, ()) = tokio::join!(gateway.take(&caller, 1, NOW).wait(), cut);
+    assert!(taken.refused.is_none(), "it is counted alone, too");
     recorded.put(&caller, 4, 30);
-    way.loses.store(false, Relaxed);
     in_step(std::slice::from_ref(&gateway), &redis, &settings).await;
     agreed(&redis, &settings, &caller, 4, 30).await;
 }
