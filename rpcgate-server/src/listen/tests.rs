@@ -135,7 +135,7 @@ async fn whoever_waits_for_an_answer_is_not_cut() {
 const LONG: usize = 1_000_000;
 
 async fn long(_: Request<Arriving>) -> Answer {
-    Ok(Response::new(Full::from(vec![b'x'; 60000])))
+    Ok(Response::new(Full::from(vec![b'x'; LONG])))
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,7 +188,7 @@ async fn a_reader_that_stops_leaves_no_call_behind() {
         async move {
             let pieces = futures_util::stream::iter(0..1_000).map(move |_| {
                 let _ = &slot;
-                Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(vec![b'x'; 60000])))
+                Ok::<_, Infallible>(http_body::Frame::data(Bytes::from(vec![b'x'; 1_000])))
             });
             Ok::<_, Infallible>(Response::new(http_body_util::StreamBody::new(pieces)))
         }
