@@ -16,7 +16,7 @@
 //! | `watch_*` | 1 | heavy, and closed unless the operator opens it |
 //! | `crane_*` | | closed: nobody may move the cranes |
 //!
-//! The road serves all three alike: it asks adapters, and knows no chain by name.
+//! The stack serves all three alike: it asks adapters, and knows no chain by name.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example custom_chain`.
 #![expect(clippy::print_stdout, reason = "it tells what to try")]
@@ -25,23 +25,23 @@ use arc_swap::ArcSwap;
 use axum::{Json, Router};
 use rpcgate_chains::family::evm::{self, Evm};
 use rpcgate_chains::family::utxo::{self, Utxo};
-use rpcgate_core::adapter::{Adapter, KeyPlaces, Probe, Seen, Settled};
+use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled};
+use rpcgate_core::backend::counters::MemoryCounters;
+use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Changes, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, ChainOverrides, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::envelope::Limits;
+use rpcgate_core::memory::MemoryBudget;
 use rpcgate_core::plan::BatchCounts;
-use rpcgate_core::room::Room;
-use rpcgate_core::seam::counters::MemoryCounters;
-use rpcgate_core::seam::ledger::MemoryLedger;
-use rpcgate_core::tally::Books;
+use rpcgate_core::tally::Accounting;
 use rpcgate_examples::{Problem, key, node};
 use rpcgate_layers::call::body::BodyLimits;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::spawn::TokioSpawn;
-use rpcgate_layers::stack::{Parts, road};
+use rpcgate_layers::stack::{Parts, http_stack};
 use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits, watch_head};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -96,13 +96,13 @@ impl Adapter for Harbour {
     }
 
     /// Families of methods get their marks here. Whatever is left costs 1 Compute Unit and goes to the node.
-    fn unlisted(&self, method: &str) -> Rule {
+    fn unlisted(&self, method: &str) -> MethodRule {
         let flags = match method.split_once('_') {
             Some(("crane", _)) => Flags::CLOSED,
             Some(("watch", _)) => Flags::HEAVY.and(Flags::OPENABLE),
             _ => Flags::NONE,
         };
-        Rule { flags, ..Rule::UNLISTED }
+        MethodRule { flags, ..MethodRule::UNLISTED }
     }
 
     /// Asked when an answer is about to be kept. Everything but an entry is what its class says; an entry is settled
@@ -132,8 +132,8 @@ impl Adapter for Harbour {
         Probe::Rpc { method: "harbour_length", params: "[]" }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        serde_json::from_slice(answer).ok().map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        serde_json::from_slice(answer).ok().map(NodeStatus::at)
     }
 }
 
@@ -178,7 +178,7 @@ struct Running {
     chains: Vec<Arc<Chain>>,
 }
 
-async fn start(clock: Arc<dyn Clock>, changes: Changes) -> Result<Running, Problem> {
+async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running, Problem> {
     let chains = vec![
         Arc::new(Chain::deployed(Arc::new(GNO))),
         Arc::new(Chain::deployed(Arc::new(DGB))),
@@ -201,15 +201,15 @@ async fn start(clock: Arc<dyn Clock>, changes: Changes) -> Result<Running, Probl
 
     // From here on nothing differs from `whole_gateway.rs`.
     let (key, directory) = key::fresh()?;
-    let (counters, ledger) = (Arc::<MemoryCounters>::default(), Arc::<MemoryLedger>::default());
-    let road = road(Parts {
+    let (counters, sink) = (Arc::<MemoryCounters>::default(), Arc::<MemoryUsageSink>::default());
+    let stack = http_stack(Parts {
         chains: Arc::new(ArcSwap::from_pointee(chains.iter().cloned().collect())),
         pools: Arc::new(ArcSwap::from_pointee(pools.into_iter().collect())),
         directory,
-        books: Arc::new(Books { clock, counters, ledger }),
+        accounting: Arc::new(Accounting { clock, counters, sink }),
         replies: Arc::new(BoundedReplies::new(64 << 20)),
         spawn: Arc::new(TokioSpawn),
-        room: Room::new(256 << 20),
+        room: MemoryBudget::new(256 << 20),
         head: HeadLimits::default(),
         body: BodyLimits::default(),
         envelope: Limits::default(),
@@ -221,13 +221,14 @@ async fn start(clock: Arc<dyn Clock>, changes: Changes) -> Result<Running, Probl
     });
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let addr = listener.local_addr()?;
-    tokio::spawn(axum::serve(listener, Router::new().fallback_service(road)).into_future());
+    tokio::spawn(axum::serve(listener, Router::new().fallback_service(stack)).into_future());
     Ok(Running { addr, key, chains })
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Problem> {
-    let Running { addr, key, chains } = start(Arc::new(SystemClock::new()), Changes::default()).await?;
+    let Running { addr, key, chains } =
+        start(Arc::new(SystemClock::new()), ChainOverrides::default()).await?;
     for chain in chains {
         println!("{} at /{}", chain.facts().title, chain.name());
     }
@@ -256,7 +257,7 @@ mod tests {
     use rpcgate_examples::client::{Answer, post};
 
     /// A gateway whose clock stands still, once it knows how long the harbour's ledger is.
-    async fn running(changes: Changes) -> (Running, Arc<ManualClock>) {
+    async fn running(changes: ChainOverrides) -> (Running, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         let gateway = start(clock.clone(), changes).await.unwrap();
         let heads_known = async {
@@ -275,7 +276,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_chain_of_a_family_has_the_familys_methods_and_its_own() {
-        let (gateway, _) = running(Changes::default()).await;
+        let (gateway, _) = running(ChainOverrides::default()).await;
         let cu = async |path: &str, method: &str, params: Value| {
             let answer = ask(&gateway, path, method, params).await;
             (answer.status.as_u16(), answer.header("x-compute-units").to_owned())
@@ -291,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_harbours_cache_classes() {
-        let (gateway, clock) = running(Changes::default()).await;
+        let (gateway, clock) = running(ChainOverrides::default()).await;
         let mut caches = Vec::new();
         for wait in [0, 0, 2] {
             clock.advance(Duration::from_secs(wait));
@@ -315,7 +316,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_harbours_marks_and_weights() {
-        let (gateway, _) = running(Changes::default()).await;
+        let (gateway, _) = running(ChainOverrides::default()).await;
         for method in ["crane_lift", "watch_ships"] {
             let closed = ask(&gateway, "/harbour", method, json!([])).await;
             assert_eq!(closed.json["error"]["message"], Refusal::Closed.message(), "{method}");
@@ -334,11 +335,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_operator_changes_what_the_adapter_says() {
-        let changes = Changes {
+        let changes = ChainOverrides {
             cu: vec![("harbour_tide".into(), 3)],
             open: vec!["watch_*".into()],
             blocked: ["harbour_file".into()].into(),
-            ..Changes::default()
+            ..ChainOverrides::default()
         };
         let (gateway, _) = running(changes).await;
         let tide = ask(&gateway, "/harbour", "harbour_tide", json!([])).await;

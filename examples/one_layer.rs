@@ -10,7 +10,7 @@
 //! 1. **Over `http::Request`**, as axum middleware: the functions [`user`] and [`export`] read what this application
 //!    itself has put into the request. Refusals and rate headers come with the library.
 //! 2. **Over types of your own**: [`Order`] and [`Slip`] are plain structs. Two small traits say how an order is
-//!    refused ([`Refuse`]) and how a slip tells the state of the windows ([`Rated`]). What counts as heavy is decided
+//!    refused ([`RejectWith`]) and how a slip tells the state of the windows ([`SetRateLimit`]). What counts as heavy is decided
 //!    by what is in the order.
 //!
 //! Both ways share the same counters and the same budget.
@@ -26,19 +26,19 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
 use http::header::{AUTHORIZATION, RETRY_AFTER};
+use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::call::CallView;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
-use rpcgate_core::chain::{ChainName, Flags, Rule};
+use rpcgate_core::chain::{ChainName, Flags, MethodRule};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::plan::{Plan, Tier};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::seam::counters::MemoryCounters;
 use rpcgate_core::window::Windows;
 use rpcgate_examples::Problem;
 use rpcgate_layers::call::heavy::{Heavy, HeavyLayer};
 use rpcgate_layers::call::window::WindowLayer;
+use rpcgate_layers::foreign::{RejectWith, SetRateLimit};
 use rpcgate_layers::headers::write_rates;
-use rpcgate_layers::stranger::{Rated, Refuse};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -84,7 +84,7 @@ fn user(request: &Request) -> Option<&Caller> {
 const LIBRARY: ChainName = ChainName::new("library");
 
 /// A call that uses the heavy budget.
-const HEAVY: Rule = Rule { flags: Flags::HEAVY, ..Rule::UNLISTED };
+const HEAVY: MethodRule = MethodRule { flags: Flags::HEAVY, ..MethodRule::UNLISTED };
 
 /// Tells a layer who asks, and for what. It stands before one route that is always heavy.
 fn export(request: &Request) -> Option<(&Caller, CallView<'_>)> {
@@ -114,7 +114,7 @@ struct Slip {
     windows: Option<Windows>,
 }
 
-impl Refuse<Slip> for Order {
+impl RejectWith<Slip> for Order {
     /// An order knows what it was for, so its refusal can be more helpful than one made from a bare request.
     fn refuse(self, refusal: Refusal) -> Slip {
         let text = format!("No report of {} now: {refusal}.", self.wanted.year);
@@ -127,7 +127,7 @@ impl Refuse<Slip> for Order {
     }
 }
 
-impl Rated for Slip {
+impl SetRateLimit for Slip {
     fn rate(&mut self, windows: &Windows) {
         self.windows = Some(*windows);
     }
@@ -168,7 +168,7 @@ fn library(clock: Arc<dyn Clock>) -> Router {
     // Second way: a stack over our own types, called by a handler.
     let windows = WindowLayer::new(counters).with_caller(clock.clone(), |order: &Order| Some(&*order.user));
     let heavy = HeavyLayer::by(budget).with_call(clock, |order: &Order| {
-        let rule = if order.wanted.full { HEAVY } else { Rule::UNLISTED };
+        let rule = if order.wanted.full { HEAVY } else { MethodRule::UNLISTED };
         Some((&*order.user, CallView::new(LIBRARY, "report", rule)))
     });
     let press = BoxCloneSyncService::new((windows, heavy).layer(service_fn(press)));

@@ -1,11 +1,11 @@
 //! What is a gateway made of, from its socket to its node?
 //!
-//! `stack::road` is one tower service from an HTTP request to an HTTP response. It knows no configuration file and no
-//! database: it is handed *values* (limits) and *seams*, traits behind which things are kept. This example hands it
-//! the in-memory twin of every seam, puts it on a socket with hyper, and gives it a simulated Ethereum node.
+//! `stack::stack` is one tower service from an HTTP request to an HTTP response. It knows no configuration file and no
+//! database: it is handed *values* (limits) and *backends*, traits behind which things are kept. This example hands it
+//! the in-memory twin of every backend, puts it on a socket with hyper, and gives it a simulated Ethereum node.
 //!
-//! Read `start` from top to bottom. To grow this into a service of yours, put another implementation behind a seam:
-//! a `Directory` that looks keys up in your database, a `Ledger` that writes your invoices.
+//! Read `start` from top to bottom. To grow this into a service of yours, put another implementation behind a backend:
+//! a `Directory` that looks keys up in your database, a `UsageSink` that writes your invoices.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example whole_gateway`.
 #![expect(clippy::print_stdout, reason = "it tells what to try")]
@@ -14,17 +14,17 @@ use arc_swap::ArcSwap;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
+use rpcgate_core::backend::counters::MemoryCounters;
+use rpcgate_core::backend::directory::MemoryDirectory;
+use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::chain::Chain;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::envelope::Limits;
+use rpcgate_core::memory::MemoryBudget;
 use rpcgate_core::plan::{BatchCounts, Plan, Tier};
-use rpcgate_core::room::Room;
-use rpcgate_core::seam::counters::MemoryCounters;
-use rpcgate_core::seam::directory::MemoryDirectory;
-use rpcgate_core::seam::ledger::MemoryLedger;
 use rpcgate_core::secret::{KeyForge, KeyHash};
-use rpcgate_core::tally::Books;
+use rpcgate_core::tally::Accounting;
 use rpcgate_examples::{Problem, node};
 use rpcgate_layers::call::body::BodyLimits;
 use rpcgate_layers::call::cache::BoundedReplies;
@@ -32,7 +32,7 @@ use rpcgate_layers::call::heavy::Heavy;
 use rpcgate_layers::call::pace::Pace;
 use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::spawn::TokioSpawn;
-use rpcgate_layers::stack::{Parts, Road, road};
+use rpcgate_layers::stack::{HttpStack, Parts, http_stack};
 use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits, watch_head};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ use tokio::net::TcpListener;
 struct Running {
     addr: SocketAddr,
     key: String,
-    ledger: Arc<MemoryLedger>,
+    sink: Arc<MemoryUsageSink>,
 }
 
 async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
@@ -61,17 +61,21 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
     let directory = MemoryDirectory::new([(KeyHash::of(&key), Arc::new(caller))]);
 
     let counters = Arc::new(MemoryCounters::default());
-    let ledger = Arc::new(MemoryLedger::bounded(1_000));
+    let sink = Arc::new(MemoryUsageSink::bounded(1_000));
     let (heavy, pace) = (Arc::new(Heavy::default()), Arc::new(Pace::default()));
-    let road = road(Parts {
+    let stack = http_stack(Parts {
         // Both may be replaced while requests are under way; a request keeps those it started with.
         chains: Arc::new(ArcSwap::from_pointee([chain].into_iter().collect())),
         pools: Arc::new(ArcSwap::from_pointee([pool].into_iter().collect())),
         directory: Arc::new(directory),
-        books: Arc::new(Books { clock: clock.clone(), counters: counters.clone(), ledger: ledger.clone() }),
+        accounting: Arc::new(Accounting {
+            clock: clock.clone(),
+            counters: counters.clone(),
+            sink: sink.clone(),
+        }),
         replies: Arc::new(BoundedReplies::new(64 << 20)),
         spawn: Arc::new(TokioSpawn),
-        room: Room::new(256 << 20),
+        room: MemoryBudget::new(256 << 20),
         head: HeadLimits::default(),
         body: BodyLimits::default(),
         envelope: Limits::default(),
@@ -96,20 +100,20 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
 
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let addr = listener.local_addr()?;
-    tokio::spawn(serve(listener, road));
-    Ok(Running { addr, key, ledger })
+    tokio::spawn(serve(listener, stack));
+    Ok(Running { addr, key, sink })
 }
 
 /// HTTP/1.1 and HTTP/2, one task a connection. A gateway on the open network also bounds connections and drains them
 /// before it ends, as `rpcgate-server` does.
-async fn serve(listener: TcpListener, road: Road) {
+async fn serve(listener: TcpListener, stack: HttpStack) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Out of file handles, most likely: some connection will end.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let service = TowerToHyperService::new(road.clone());
+        let service = TowerToHyperService::new(stack.clone());
         tokio::spawn(async move {
             let mut builder = auto::Builder::new(TokioExecutor::new());
             // Without a timer hyper waits for ever for the rest of a request's head.
@@ -122,7 +126,7 @@ async fn serve(listener: TcpListener, road: Road) {
 
 #[tokio::main]
 async fn main() -> Result<(), Problem> {
-    let Running { addr, key, ledger } = start(Arc::new(SystemClock::new())).await?;
+    let Running { addr, key, sink } = start(Arc::new(SystemClock::new())).await?;
     let call = |body: &str| println!("    curl -i http://{addr}/eth -H 'apikey: {key}' -d '{body}'");
     println!("A gateway with one key of the free plan, and a simulated Ethereum node behind it. Try:\n");
     call(r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#);
@@ -132,7 +136,7 @@ async fn main() -> Result<(), Problem> {
     );
     println!("\nEnd it with Ctrl-C to see what it would bill.");
     tokio::signal::ctrl_c().await?;
-    for line in ledger.records().iter().flat_map(|record| &record.lines) {
+    for line in sink.records().iter().flat_map(|record| &record.lines) {
         println!("{:>4} CU  {}", line.cu, line.method);
     }
     Ok(())
@@ -141,8 +145,8 @@ async fn main() -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_core::backend::usage_sink::Outcome;
     use rpcgate_core::clock::{ManualClock, Time};
-    use rpcgate_core::seam::ledger::Outcome;
     use rpcgate_examples::client::{Answer, post};
     use serde_json::{Value, json};
 
@@ -185,7 +189,7 @@ mod tests {
         assert_eq!(answer.json[0]["result"], "0x1");
         assert!(answer.json[1]["error"]["code"].is_i64(), "nobody may lead a node astray");
         assert!(answer.json[2]["result"].is_string());
-        let records = gateway.ledger.records();
+        let records = gateway.sink.records();
         let lines: Vec<_> =
             records[0].lines.iter().map(|line| (&*line.method, line.cu, line.outcome)).collect();
         assert_eq!(

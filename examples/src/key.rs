@@ -1,9 +1,9 @@
 //! A key, for examples that are about something else: `whole_gateway.rs` shows how one is made.
 
 use crate::Problem;
+use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::plan::{Plan, Tier};
-use rpcgate_core::seam::directory::MemoryDirectory;
 use rpcgate_core::secret::{KeyForge, KeyHash};
 use std::sync::Arc;
 

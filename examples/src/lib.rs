@@ -3,7 +3,7 @@
 //! | you want to know | read |
 //! |---|---|
 //! | how to use one of the layers in a service that is no gateway | `one_layer.rs` |
-//! | how to put a step of your own between the layers | `own_station.rs` |
+//! | how to put a step of your own between the layers | `own_layer.rs` |
 //! | how to serve a chain that is not in the catalog | `custom_chain.rs` |
 //! | what a gateway is made of, from its socket to its node | `whole_gateway.rs` |
 //!

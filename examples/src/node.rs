@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode, Uri};
 use parking_lot::Mutex;
-use rpcgate_chains::simulate::{self, NodeRequest};
+use rpcgate_chains::simulate::{self, SimulatedRequest};
 use rpcgate_core::clock::Clock;
 use std::io;
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ pub async fn simulated(chain: &str, clock: Arc<dyn Clock>) -> io::Result<String>
     let node = simulate::node(chain, 7).ok_or(io::ErrorKind::NotFound)?;
     let node = Arc::new(Mutex::new(node));
     start(Router::new().fallback(async move |method: Method, uri: Uri, body: Bytes| -> Response {
-        let request = NodeRequest { method: &method, path: uri.path(), body: &body };
+        let request = SimulatedRequest { method: &method, path: uri.path(), body: &body };
         let reply = node.lock().handle(&request, clock.now());
         let status = StatusCode::from_u16(reply.status).unwrap_or_default();
         (status, [(CONTENT_TYPE, reply.content_type)], reply.body).into_response()

@@ -8,7 +8,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use rpcgate_admin::store::{ShipError, StoreError, UsageStore, url_of};
 use rpcgate_admin::usage::fold::Folded;
-use rpcgate_admin::usage::{Group, Mark, Metrics, Period, Rollup, Shipment, Stream, UsageAsk, Window};
+use rpcgate_admin::usage::{Group, Mark, Metrics, Period, Rollup, Shipment, Stream, UsageAsk, UsageWindow};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, SegmentId};
@@ -196,7 +196,7 @@ fn ship(runtime: &Runtime, store: &UsageStore) {
             loop {
                 match runtime.block_on(store.ship(&shipment)) {
                     Ok(()) | Err(ShipError::Moved) => break,
-                    Err(ShipError::Store(StoreError::Away(_))) => {}
+                    Err(ShipError::Store(StoreError::Unavailable(_))) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -207,7 +207,7 @@ fn ship(runtime: &Runtime, store: &UsageStore) {
 }
 
 fn ask(of: TenantId, groups: &[Group]) -> UsageAsk {
-    UsageAsk::new(of, Window::of(Period::ThirtyDays, now())).grouped(groups).unwrap()
+    UsageAsk::new(of, UsageWindow::of(Period::ThirtyDays, now())).grouped(groups).unwrap()
 }
 
 /// All that `GET /usage` reads in this database: the view, and what the projects have used of the windows that run.
@@ -215,7 +215,7 @@ async fn usage(store: &UsageStore, of: TenantId) {
     let view = store.usage(&ask(of, &[Group::Chain, Group::Method])).await.unwrap();
     assert!(!view.rows.is_empty() && !view.truncated);
     for period in [Period::Day, Period::Today, Period::Month] {
-        store.spent(of, None, &Window::of(period, now())).await.unwrap();
+        store.spent(of, None, &UsageWindow::of(period, now())).await.unwrap();
     }
 }
 

@@ -4,13 +4,13 @@
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use rpcgate_admin::store::{UsageStore, url_of};
-use rpcgate_admin::usage::{Blocks, Fold, Group, Mark, Period, Shipment, UsageAsk, Window};
+use rpcgate_admin::usage::{Blocks, Fold, Group, Mark, Period, Shipment, UsageAsk, UsageWindow};
+use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, Reader, SegmentId, Writer};
 use rpcgate_core::plan::{Price, Tier};
-use rpcgate_core::seam::ledger::{Line, Outcome, Phase, Record};
 use rpcgate_core::tally::Transport;
 use std::hint::black_box;
 use std::time::Duration;
@@ -195,7 +195,7 @@ fn view(c: &mut Criterion) {
         }
         runtime.block_on(store.ship(&next)).unwrap();
     }
-    let ask = UsageAsk::new(TenantId(3), Window::of(Period::ThirtyDays, NOW));
+    let ask = UsageAsk::new(TenantId(3), UsageWindow::of(Period::ThirtyDays, NOW));
     let mut group = c.benchmark_group("view");
     group.sample_size(20);
     for (name, groups) in

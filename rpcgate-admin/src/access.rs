@@ -1,12 +1,12 @@
 //! Who may call what. The router says of each route whom it is for, and of that one word are made the check before the
 //! handler and what the OpenAPI document says of it, so that they cannot differ.
 
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::identity::role::{Permission, Role};
 use crate::identity::token::{Claims, Tokens};
-use crate::store::{self, SessionId, User};
+use crate::store::{SessionId, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -29,7 +29,7 @@ pub const LEAST_ROLE: &str = "x-least-role";
 pub const ROLES: &str = "x-roles";
 
 /// What `routes!` makes.
-pub type Routes = UtoipaMethodRouter<Arc<House>>;
+pub type Routes = UtoipaMethodRouter<Arc<AppState>>;
 
 const MISSING: &str = "a bearer token is needed";
 const INVALID: &str = "the token is not valid or has expired";
@@ -37,7 +37,7 @@ const NO_MEMBER: &str = "this is for members of a tenant";
 
 /// Whom a route is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Least {
+pub enum Access {
     /// Anybody, without a token.
     Anyone,
     /// Whoever is logged in, operators too.
@@ -48,14 +48,14 @@ pub enum Least {
     Operator,
 }
 
-impl Least {
+impl Access {
     /// The names of the roles it is for, the least first.
     pub fn roles(self) -> Vec<&'static str> {
         match self {
-            Least::Anyone => vec!["none"],
-            Least::User => vec!["user"],
-            Least::Member(permission) => permission.roles().map(Role::as_str).collect(),
-            Least::Operator => vec!["operator"],
+            Access::Anyone => vec!["none"],
+            Access::User => vec!["user"],
+            Access::Member(permission) => permission.roles().map(Role::as_str).collect(),
+            Access::Operator => vec!["operator"],
         }
     }
 
@@ -66,42 +66,30 @@ impl Least {
     pub fn admit(self, user: &User) -> Result<(), ActionError> {
         let is_operator = user.is_operator();
         match self {
-            Least::Anyone | Least::User => Ok(()),
-            Least::Operator if is_operator => Ok(()),
-            Least::Operator => Err(ActionError::Forbidden("this is for operators")),
-            Least::Member(_) if is_operator => Err(ActionError::Forbidden(NO_MEMBER)),
-            Least::Member(permission) if Role::from(user.role).allows(permission) => Ok(()),
-            Least::Member(_) => Err(ActionError::Forbidden("your role does not permit this")),
-        }
-    }
-}
-
-impl From<store::Role> for Role {
-    fn from(stored: store::Role) -> Self {
-        match stored {
-            store::Role::Viewer => Role::Viewer,
-            store::Role::Billing => Role::Billing,
-            store::Role::Developer => Role::Developer,
-            store::Role::Admin => Role::Admin,
-            store::Role::Owner => Role::Owner,
+            Access::Anyone | Access::User => Ok(()),
+            Access::Operator if is_operator => Ok(()),
+            Access::Operator => Err(ActionError::Forbidden("this is for operators")),
+            Access::Member(_) if is_operator => Err(ActionError::Forbidden(NO_MEMBER)),
+            Access::Member(permission) if user.role.allows(permission) => Ok(()),
+            Access::Member(_) => Err(ActionError::Forbidden("your role does not permit this")),
         }
     }
 }
 
 /// Who is logged in: the user as it is now, not as it was when the token was issued.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Session {
+pub struct AuthSession {
     /// The session that the token belongs to.
     pub id: SessionId,
     /// Whose it is.
     pub user: Arc<User>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Session {
+impl<S: Send + Sync> FromRequestParts<S> for AuthSession {
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
-        let session = parts.extensions.get::<Session>().cloned();
+        let session = parts.extensions.get::<AuthSession>().cloned();
         session.ok_or_else(|| ActionError::Broken("a route for anyone asks for a session".into()))
     }
 }
@@ -112,14 +100,14 @@ pub struct Member {
     /// The tenant.
     pub tenant: TenantId,
     /// The session.
-    pub session: Session,
+    pub session: AuthSession,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Member {
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
-        let session = Session::from_request_parts(parts, state).await?;
+        let session = AuthSession::from_request_parts(parts, state).await?;
         let tenant = session.user.tenant;
         let tenant = tenant.ok_or(ActionError::Forbidden(NO_MEMBER))?;
         Ok(Member { tenant, session })
@@ -127,55 +115,55 @@ impl<S: Send + Sync> FromRequestParts<S> for Member {
 }
 
 /// Puts a door before routes.
-pub struct Door(Arc<House>);
+pub struct RouteGuard(Arc<AppState>);
 
-impl fmt::Debug for Door {
+impl fmt::Debug for RouteGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Door")
+        f.write_str("RouteGuard")
     }
 }
 
-impl Door {
-    /// A door that knows the sessions of `house`.
-    pub fn new(house: &Arc<House>) -> Self {
-        Door(house.clone())
+impl RouteGuard {
+    /// A door that knows the sessions of `app`.
+    pub fn new(app: &Arc<AppState>) -> Self {
+        RouteGuard(app.clone())
     }
 
     /// `routes`, open to anybody: so often from one address.
     pub fn anyone(&self, routes: Routes) -> Routes {
         let limit = from_fn_with_state(self.0.clone(), admit_anyone);
-        let known = from_fn_with_state(Known::of(&routes), expect_known);
-        marked(routes, Least::Anyone).map(|routes| routes.route_layer(known).route_layer(limit))
+        let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
+        marked(routes, Access::Anyone).map(|routes| routes.route_layer(known).route_layer(limit))
     }
 
     /// `routes` for whoever is logged in.
     pub fn user(&self, routes: Routes) -> Routes {
-        self.guarded(routes, Least::User)
+        self.guarded(routes, Access::User)
     }
 
     /// `routes` for members of a tenant whose role has `permission`.
     pub fn member(&self, permission: Permission, routes: Routes) -> Routes {
-        self.guarded(routes, Least::Member(permission))
+        self.guarded(routes, Access::Member(permission))
     }
 
     /// `routes` for operators.
     pub fn operator(&self, routes: Routes) -> Routes {
-        self.guarded(routes, Least::Operator)
+        self.guarded(routes, Access::Operator)
     }
 
-    fn guarded(&self, routes: Routes, least: Least) -> Routes {
-        let guard = from_fn_with_state((self.0.clone(), least), admit);
-        let known = from_fn_with_state(Known::of(&routes), expect_known);
-        marked(routes, least).map(|routes| routes.route_layer(known).route_layer(guard))
+    fn guarded(&self, routes: Routes, access: Access) -> Routes {
+        let guard = from_fn_with_state((self.0.clone(), access), admit);
+        let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
+        marked(routes, access).map(|routes| routes.route_layer(known).route_layer(guard))
     }
 }
 
 /// The parameters that the queries of some routes may have: those that the OpenAPI document lists, so that neither knows
 /// one that the other does not.
 #[derive(Clone, Debug)]
-struct Known(Arc<[(Method, Vec<String>)]>);
+struct QueryParameters(Arc<[(Method, Vec<String>)]>);
 
-impl Known {
+impl QueryParameters {
     fn of(routes: &Routes) -> Self {
         let mut known = Vec::new();
         for PathItem { get, put, post, delete, .. } in routes.1.paths.values() {
@@ -192,7 +180,7 @@ impl Known {
                 known.push((method, names.collect()));
             }
         }
-        Known(known.into())
+        QueryParameters(known.into())
     }
 
     /// Checks the names in a query: whoever misspells one would be answered something else than was asked.
@@ -210,17 +198,17 @@ impl Known {
     }
 }
 
-async fn expect_known(State(known): State<Known>, request: Request, next: Next) -> Response {
+async fn expect_known(State(known): State<QueryParameters>, request: Request, next: Next) -> Response {
     match known.check(request.method(), request.uri().query().unwrap_or_default()) {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     }
 }
 
-fn marked(mut routes: Routes, least: Least) -> Routes {
+fn marked(mut routes: Routes, access: Access) -> Routes {
     for operation in routes.1.paths.values_mut().flat_map(operations) {
         let extensions = operation.extensions.get_or_insert_default();
-        let roles = least.roles();
+        let roles = access.roles();
         extensions.insert(LEAST_ROLE.to_owned(), roles.first().copied().into());
         extensions.insert(ROLES.to_owned(), roles.into());
     }
@@ -233,66 +221,66 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
 }
 
 async fn admit(
-    State((house, least)): State<(Arc<House>, Least)>,
+    State((app, access)): State<(Arc<AppState>, Access)>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let session = match session(&house, request.headers()).await {
+    let session = match session(&app, request.headers()).await {
         Ok(session) => session,
         Err(error @ ActionError::Unauthenticated(_)) => {
             let (mut parts, _) = request.into_parts();
-            return match expect_few(&house, &mut parts).await {
+            return match expect_few(&app, &mut parts).await {
                 Ok(()) => error.into_response(),
                 Err(often) => often.into_response(),
             };
         }
         Err(error) => return error.into_response(),
     };
-    if let Err(error) = least.admit(&session.user) {
+    if let Err(error) = access.admit(&session.user) {
         return error.into_response();
     }
     request.extensions_mut().insert(session);
     next.run(request).await
 }
 
-async fn admit_anyone(State(house): State<Arc<House>>, request: Request, next: Next) -> Response {
+async fn admit_anyone(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    match expect_few(&house, &mut parts).await {
+    match expect_few(&app, &mut parts).await {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(often) => often.into_response(),
     }
 }
 
 /// Counts a request of a client that is not logged in.
-async fn expect_few(house: &Arc<House>, parts: &mut Parts) -> Result<(), ActionError> {
-    let client = Client::from_request_parts(parts, house).await?;
-    Ok(house.limits.anonymous.admit(client.address)?)
+async fn expect_few(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ActionError> {
+    let client = Client::from_request_parts(parts, app).await?;
+    Ok(app.limits.anonymous.admit(client.address)?)
 }
 
 /// Who is logged in by the bearer token of a request.
 ///
 /// # Errors
-/// [`ActionError::Unauthenticated`] without a good one, [`ActionError::TooMany`], [`ActionError::Away`].
-pub(crate) async fn session(house: &House, headers: &HeaderMap) -> Result<Session, ActionError> {
-    session_of(house, &house.tokens, bearer(headers)?).await.map(|(_, session)| session)
+/// [`ActionError::Unauthenticated`] without a good one, [`ActionError::TooMany`], [`ActionError::Unavailable`].
+pub(crate) async fn session(app: &AppState, headers: &HeaderMap) -> Result<AuthSession, ActionError> {
+    session_of(app, &app.tokens, bearer(headers)?).await.map(|(_, session)| session)
 }
 
 /// What one of `tokens` says, and whose session it belongs to. The session is looked up, so that one which was ended is
 /// refused at once, and a role that was changed holds at once. It is a request of that user.
 pub(crate) async fn session_of(
-    house: &House,
+    app: &AppState,
     tokens: &Tokens,
     token: &str,
-) -> Result<(Claims, Session), ActionError> {
+) -> Result<(Claims, AuthSession), ActionError> {
     let invalid = || ActionError::Unauthenticated(INVALID);
-    let now = house.now();
+    let now = app.now();
     let claims = tokens.check(token, now).map_err(|_| invalid())?;
-    house.limits.users.admit(claims.sub)?;
-    let (session, user) = house.store.session(SessionId(claims.sid), now).await?.ok_or_else(invalid)?;
+    app.limits.users.admit(claims.sub)?;
+    let (session, user) = app.store.session(SessionId(claims.sid), now).await?.ok_or_else(invalid)?;
     if user.id != claims.sub {
         return Err(invalid());
     }
-    Ok((claims, Session { id: session.id, user: Arc::new(user) }))
+    Ok((claims, AuthSession { id: session.id, user: Arc::new(user) }))
 }
 
 /// The token of a request: RFC 6750, section 2.1.
@@ -309,7 +297,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, ActionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::house::tests::{Answer, NOON, Site, Visitor};
+    use crate::app_state::tests::{Answer, NOON, Site, Visitor};
     use axum::body::Body;
     use axum::extract::ConnectInfo;
     use axum::routing::get;
@@ -334,7 +322,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_opens_the_door_and_everything_else_does_not() {
         let site = Site::new().await;
-        let token = site.member(store::Role::Viewer).await.token;
+        let token = site.member(Role::Viewer).await.token;
         for good in [format!("Bearer {token}"), format!("bearer {token}")] {
             assert_eq!(with(&site, &[&good]).await.status, StatusCode::OK, "{good}");
         }
@@ -364,7 +352,7 @@ mod tests {
     #[tokio::test]
     async fn a_user_makes_600_requests_a_minute_and_others_go_on() {
         let site = Site::new().await;
-        let (busy, other) = (site.member(store::Role::Viewer).await, site.member(store::Role::Viewer).await);
+        let (busy, other) = (site.member(Role::Viewer).await, site.member(Role::Viewer).await);
         for _ in 0..600 {
             assert_eq!(plans(&site, &busy).await, StatusCode::OK);
         }
@@ -389,15 +377,15 @@ mod tests {
         }
         assert_eq!(invented(60).await, StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(with(&site, &[]).await.status, StatusCode::TOO_MANY_REQUESTS);
-        let member = site.member(store::Role::Viewer).await;
+        let member = site.member(Role::Viewer).await;
         assert_eq!(plans(&site, &member).await, StatusCode::OK, "whoever is logged in there is served");
     }
 
     #[tokio::test]
     async fn a_token_ends_with_its_time() {
         let site = Site::new().await;
-        let visitor = site.member(store::Role::Viewer).await;
-        site.clock.advance(site.house.settings.access_ttl);
+        let visitor = site.member(Role::Viewer).await;
+        site.clock.advance(site.app.settings.access_ttl);
         assert_eq!(plans(&site, &visitor).await, StatusCode::OK, "clocks may differ a little");
         site.clock.advance(Duration::from_secs(6));
         assert_eq!(plans(&site, &visitor).await, StatusCode::UNAUTHORIZED);
@@ -406,8 +394,8 @@ mod tests {
     #[tokio::test]
     async fn a_session_that_was_ended_is_refused_at_once_and_others_are_not() {
         let site = Site::new().await;
-        let (one, other) = (site.member(store::Role::Owner).await, site.member(store::Role::Owner).await);
-        site.house.store.end_session(one.user.id, one.session).await.unwrap();
+        let (one, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+        site.app.store.end_session(one.user.id, one.session).await.unwrap();
         assert_eq!(plans(&site, &one).await, StatusCode::UNAUTHORIZED);
         assert_eq!(plans(&site, &other).await, StatusCode::OK);
     }
@@ -415,7 +403,7 @@ mod tests {
     #[tokio::test]
     async fn a_token_with_somebody_elses_session_is_refused() {
         let site = Site::new().await;
-        let (one, other) = (site.member(store::Role::Owner).await, site.operator().await);
+        let (one, other) = (site.member(Role::Owner).await, site.operator().await);
         let claims = crate::identity::token::Claims {
             sub: one.user.id,
             sid: other.session.0,
@@ -423,15 +411,15 @@ mod tests {
             role: Role::Owner,
             operator: true,
         };
-        let token = site.house.tokens.issue(&claims, NOON).unwrap();
+        let token = site.app.tokens.issue(&claims, NOON).unwrap();
         assert_eq!(plans(&site, &Visitor { token, ..one }).await, StatusCode::UNAUTHORIZED);
     }
 
     #[tokio::test]
     async fn a_database_that_is_away_is_no_refusal() {
         let site = Site::new().await;
-        let visitor = site.member(store::Role::Viewer).await;
-        site.house.close().await;
+        let visitor = site.member(Role::Viewer).await;
+        site.app.close().await;
         assert_eq!(plans(&site, &visitor).await, StatusCode::SERVICE_UNAVAILABLE);
     }
 
@@ -445,38 +433,32 @@ mod tests {
     fn routes() -> Routes {
         let item = PathItem::new(HttpMethod::Get, OperationBuilder::new().build());
         let paths = PathsBuilder::new().path("/x", item).build();
-        (Vec::new(), paths, get(async |session: Session| session.user.id.to_string()))
+        (Vec::new(), paths, get(async |session: AuthSession| session.user.id.to_string()))
     }
 
     #[tokio::test]
     async fn what_is_checked_is_what_is_told() {
         let site = Site::new().await;
-        let door = Door::new(&site.house);
+        let guard = RouteGuard::new(&site.app);
         let mut visitors = vec![("operator", site.operator().await)];
-        for role in [
-            store::Role::Viewer,
-            store::Role::Billing,
-            store::Role::Developer,
-            store::Role::Admin,
-            store::Role::Owner,
-        ] {
-            visitors.push((role.name(), site.member(role).await));
+        for role in [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner] {
+            visitors.push((role.as_str(), site.member(role).await));
         }
-        let mut doors = vec![door.user(routes()), door.operator(routes())];
-        doors.extend(Permission::ALL.map(|permission| door.member(permission, routes())));
+        let mut doors = vec![guard.user(routes()), guard.operator(routes())];
+        doors.extend(Permission::ALL.map(|permission| guard.member(permission, routes())));
         for guarded in doors {
             let operation = guarded.1.paths["/x"].get.clone().unwrap().extensions.unwrap();
             let told: Vec<_> =
                 operation[ROLES].as_array().unwrap().iter().filter_map(|r| r.as_str()).collect();
             assert_eq!(operation[LEAST_ROLE], told[0]);
-            let router = axum::Router::new().route("/x", guarded.2).with_state(site.house.clone());
+            let router = axum::Router::new().route("/x", guarded.2).with_state(site.app.clone());
             for (name, visitor) in &visitors {
                 let request =
                     http::Request::get("/x").header(AUTHORIZATION, format!("Bearer {}", visitor.token));
                 let request = request.body(Body::empty()).unwrap();
                 let answer = tower::ServiceExt::oneshot(router.clone(), request).await.unwrap();
                 let expected = if told == ["user"] || told.contains(name) { 200 } else { 403 };
-                assert_eq!(answer.status().as_u16(), expected, "{name} at a door for {told:?}");
+                assert_eq!(answer.status().as_u16(), expected, "{name} at a guard for {told:?}");
             }
             let answer = tower::ServiceExt::oneshot(router, unknown()).await.unwrap();
             assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
@@ -486,7 +468,7 @@ mod tests {
     #[tokio::test]
     async fn a_parameter_that_the_document_does_not_list_is_refused() {
         let site = Site::new().await;
-        let owner = site.member(store::Role::Owner).await;
+        let owner = site.member(Role::Owner).await;
         let ask = async |visitor: Option<&Visitor>, path: &str| {
             let answer = site.ask(visitor, Method::GET, path, Body::empty()).await;
             (answer.status.as_u16(), answer.body["error"].as_str().unwrap_or_default().to_owned())
@@ -505,10 +487,10 @@ mod tests {
     #[tokio::test]
     async fn a_door_for_anyone_knows_nobody() {
         let site = Site::new().await;
-        let open = Door::new(&site.house).anyone(routes());
-        let least = open.1.paths["/x"].get.clone().unwrap().extensions.unwrap()[LEAST_ROLE].clone();
-        assert_eq!(least, "none");
-        let router = axum::Router::new().route("/x", open.2).with_state(site.house.clone());
+        let open = RouteGuard::new(&site.app).anyone(routes());
+        let access = open.1.paths["/x"].get.clone().unwrap().extensions.unwrap()[LEAST_ROLE].clone();
+        assert_eq!(access, "none");
+        let router = axum::Router::new().route("/x", open.2).with_state(site.app.clone());
         let answer = tower::ServiceExt::oneshot(router, unknown()).await.unwrap();
         assert_eq!(
             answer.status(),

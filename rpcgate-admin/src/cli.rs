@@ -1,24 +1,24 @@
 //! The command line.
 
+use crate::process::ConfigFile;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
 
 /// The management side of rpcgate.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(name = "rpcgate-admin", version, arg_required_else_help = true)]
-pub struct Cli {
+pub struct AdminCli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: AdminCommand,
 }
 
 /// What can be done.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
-pub enum Command {
+pub enum AdminCommand {
     /// Read and check the configuration, and print what is in force with its secrets masked
-    Check(FileArgs),
+    Check(ConfigFile),
     /// Bring the schema of the database up to date
-    Migrate(FileArgs),
+    Migrate(ConfigFile),
     /// Serve until told to stop: SIGTERM drains, SIGHUP reads the configuration again
     Run(RunArgs),
     /// Look after those who run the service
@@ -41,15 +41,15 @@ pub enum OperatorCommand {
 pub struct RunArgs {
     /// Where the configuration is.
     #[command(flatten)]
-    pub file: FileArgs,
+    pub file: ConfigFile,
     /// What this process is; all that are built if left out
     #[arg(long = "role", value_name = "ROLES", value_delimiter = ',')]
-    pub roles: Vec<Role>,
+    pub roles: Vec<Service>,
 }
 
 /// A part of the management side that can run on hosts of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum Role {
+pub enum Service {
     /// The management API
     Api,
     /// Sends webhooks
@@ -65,21 +65,13 @@ pub enum Role {
 pub struct OperatorArgs {
     /// Where the configuration is.
     #[command(flatten)]
-    pub file: FileArgs,
+    pub file: ConfigFile,
     /// The address to log in with
     #[arg(long, value_name = "ADDRESS")]
     pub email: String,
     /// Read the password from the first line of standard input; else one is made and printed once
     #[arg(long)]
     pub password_stdin: bool,
-}
-
-/// Where the configuration is.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct FileArgs {
-    /// The configuration file
-    #[arg(long, value_name = "FILE", env = "RPCGATE_CONFIG")]
-    pub config: PathBuf,
 }
 
 #[cfg(test)]
@@ -89,29 +81,32 @@ mod tests {
 
     #[test]
     fn the_definition_is_sound() {
-        Cli::command().debug_assert();
+        AdminCli::command().debug_assert();
     }
 
     #[test]
     fn commands_take_a_file() {
-        let parse = |line: &str| Cli::try_parse_from(line.split_whitespace());
-        let file = FileArgs { config: "a.toml".into() };
+        let parse = |line: &str| AdminCli::try_parse_from(line.split_whitespace());
+        let file = ConfigFile { config: "a.toml".into() };
         assert_eq!(
             parse("rpcgate-admin check --config a.toml").unwrap().command,
-            Command::Check(file.clone())
+            AdminCommand::Check(file.clone())
         );
-        assert_eq!(parse("rpcgate-admin migrate --config a.toml").unwrap().command, Command::Migrate(file));
-        let config = FileArgs { config: "a.toml".into() };
+        assert_eq!(
+            parse("rpcgate-admin migrate --config a.toml").unwrap().command,
+            AdminCommand::Migrate(file)
+        );
+        let config = ConfigFile { config: "a.toml".into() };
         assert_eq!(
             parse("rpcgate-admin run --config a.toml --role api,janitor").unwrap().command,
-            Command::Run(RunArgs { file: config.clone(), roles: vec![Role::Api, Role::Janitor] })
+            AdminCommand::Run(RunArgs { file: config.clone(), roles: vec![Service::Api, Service::Janitor] })
         );
         let operator = OperatorArgs { file: config, email: "o@example.com".into(), password_stdin: true };
         assert_eq!(
             parse("rpcgate-admin operator create --email o@example.com --password-stdin --config a.toml")
                 .unwrap()
                 .command,
-            Command::Operator { command: OperatorCommand::Create(operator) }
+            AdminCommand::Operator { command: OperatorCommand::Create(operator) }
         );
         for wrong in [
             "rpcgate-admin",

@@ -65,7 +65,7 @@ pub enum ActionError {
     },
     /// Something that is needed is not there at the moment: 503. The text is for the log.
     #[error("service temporarily unavailable")]
-    Away(String),
+    Unavailable(String),
     /// A fault of ours: 500. The text is for the log.
     #[error("internal error")]
     Broken(String),
@@ -86,7 +86,7 @@ impl ActionError {
             }
             ActionError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             ActionError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
-            ActionError::Away(_) => StatusCode::SERVICE_UNAVAILABLE,
+            ActionError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             ActionError::Broken(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -101,7 +101,7 @@ impl ActionError {
             ActionError::TooMany { retry_after } => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(*retry_after));
             }
-            ActionError::Away(_) => {
+            ActionError::Unavailable(_) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(AWAY));
             }
             _ => {}
@@ -112,7 +112,7 @@ impl ActionError {
     /// Tells the log what the client is not told.
     fn log(&self) {
         match self {
-            ActionError::Away(why) => tracing::warn!(why, "a request was not served"),
+            ActionError::Unavailable(why) => tracing::warn!(why, "a request was not served"),
             ActionError::Broken(why) => tracing::error!(why, "a request failed"),
             _ => {}
         }
@@ -122,7 +122,7 @@ impl ActionError {
 impl From<StoreError> for ActionError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Away(why) => ActionError::Away(why),
+            StoreError::Unavailable(why) => ActionError::Unavailable(why),
             StoreError::NotFound(what) => ActionError::NotFound(what),
             StoreError::Taken { what, value } => ActionError::Taken { what, value },
             StoreError::Full(why) => ActionError::Full(why),
@@ -152,7 +152,9 @@ impl From<TooOften> for ActionError {
 impl From<MailError> for ActionError {
     fn from(error: MailError) -> Self {
         match error {
-            MailError::Away(_) | MailError::Outbox { .. } => ActionError::Away(error.to_string()),
+            MailError::Unavailable(_) | MailError::Outbox { .. } => {
+                ActionError::Unavailable(error.to_string())
+            }
             error => ActionError::Broken(error.to_string()),
         }
     }
@@ -208,7 +210,7 @@ mod tests {
             (ActionError::Conflict("pending"), 409, "pending"),
             (ActionError::TooLarge, 413, "the body is larger than 64 KiB"),
             (ActionError::TooMany { retry_after: 7 }, 429, "too many attempts, try again later"),
-            (ActionError::Away("locked".into()), 503, "service temporarily unavailable"),
+            (ActionError::Unavailable("locked".into()), 503, "service temporarily unavailable"),
             (ActionError::Broken("at the wall".into()), 500, "internal error"),
         ] {
             let (shown_status, headers, body) = shown(error).await;
@@ -228,7 +230,7 @@ mod tests {
     async fn what_the_database_says_stays_with_us() {
         let taken = StoreError::Taken { what: "user", value: "e-mail address" };
         for (error, status, text) in [
-            (StoreError::Away("disk I/O error".into()), 503, "service temporarily unavailable"),
+            (StoreError::Unavailable("disk I/O error".into()), 503, "service temporarily unavailable"),
             (StoreError::NotFound("key"), 404, "key not found"),
             (StoreError::Full("at most 2".into()), 409, "at most 2"),
             (StoreError::Decided("limit request"), 409, "this has been decided already"),

@@ -1,10 +1,10 @@
 //! What handlers take out of a request. Whatever does not fit is an [`ActionError`].
 
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::identity::address;
-use crate::members;
 use crate::store::{InvitationId, LimitRequestId, NotificationId, SessionId, UserId};
+use crate::strict_json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Request};
@@ -32,7 +32,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ActionError> {
         let bytes = whole(request, state).await?;
-        members::of_object(&bytes).map(Body).map_err(ActionError::Invalid)
+        strict_json::of_object(&bytes).map(Body).map_err(ActionError::Invalid)
     }
 }
 
@@ -50,14 +50,14 @@ pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result
 
 /// The parameters of the query. Which there may be is said, and looked at, where the route is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked<T>(pub T);
+pub struct Query<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
         let query = parts.uri.query().unwrap_or_default();
-        members::of_query(query).map(Asked).map_err(ActionError::Invalid)
+        strict_json::of_query(query).map(Query).map_err(ActionError::Invalid)
     }
 }
 
@@ -94,7 +94,7 @@ impl<S: Send + Sync, T: Named> FromRequestParts<S> for Id<T> {
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
-        let Words(text) = Words::<String>::from_request_parts(parts, state).await?;
+        let PathParams(text) = PathParams::<String>::from_request_parts(parts, state).await?;
         text.parse().map(Id).map_err(|_| ActionError::NotFound(T::NOUN))
     }
 }
@@ -107,7 +107,8 @@ impl<S: Send + Sync, T: Named, U: Named> FromRequestParts<S> for Ids<T, U> {
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
-        let Words((first, second)) = Words::<(String, String)>::from_request_parts(parts, state).await?;
+        let PathParams((first, second)) =
+            PathParams::<(String, String)>::from_request_parts(parts, state).await?;
         let first = first.parse().map_err(|_| ActionError::NotFound(T::NOUN))?;
         second.parse().map(|second| Ids(first, second)).map_err(|_| ActionError::NotFound(U::NOUN))
     }
@@ -115,9 +116,9 @@ impl<S: Send + Sync, T: Named, U: Named> FromRequestParts<S> for Ids<T, U> {
 
 /// The words of a path: a `String`, or a tuple of as many as the path has. Percent signs are resolved.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Words<T>(pub T);
+pub struct PathParams<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Words<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
@@ -126,7 +127,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Words<T
             return Err(ActionError::NotFound("path"));
         }
         let path = Path::<T>::from_request_parts(parts, state).await;
-        path.map(|Path(words)| Words(words)).map_err(|_| ActionError::NotFound("path"))
+        path.map(|Path(words)| PathParams(words)).map_err(|_| ActionError::NotFound("path"))
     }
 }
 
@@ -142,13 +143,13 @@ pub struct Client {
 /// The most characters that are kept of what a client calls itself.
 pub const LONGEST_AGENT: usize = 200;
 
-impl FromRequestParts<Arc<House>> for Client {
+impl FromRequestParts<Arc<AppState>> for Client {
     type Rejection = ActionError;
 
-    async fn from_request_parts(parts: &mut Parts, house: &Arc<House>) -> Result<Self, ActionError> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, ActionError> {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let ConnectInfo(peer) = peer.ok_or_else(|| ActionError::Broken("a request without a peer".into()))?;
-        let trusted = &house.settings.config.gateway.trusted_proxies;
+        let trusted = &app.settings.config.gateway.trusted_proxies;
         let agent = parts.headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
         let shown =
             agent.unwrap_or_default().chars().filter(|c| !c.is_control()).take(LONGEST_AGENT).collect();
@@ -159,7 +160,7 @@ impl FromRequestParts<Arc<House>> for Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::house::tests::Site;
+    use crate::app_state::tests::Site;
     use axum::Router;
     use axum::extract::DefaultBodyLimit;
     use axum::routing::{get, post};
@@ -181,18 +182,20 @@ mod tests {
     }
 
     #[derive(Deserialize)]
-    struct Query {
+    struct Example {
         limit: Option<u32>,
     }
 
     fn router() -> Router {
         Router::new()
             .route("/form", post(async |Body(form): Body<Form>| form.name))
-            .route("/asked", get(async |Asked(query): Asked<Query>| format!("{:?}", query.limit)))
+            .route("/asked", get(async |Query(query): Query<Example>| format!("{:?}", query.limit)))
             .route("/projects/{id}", get(async |Id(id): Id<ProjectId>| id.to_string()))
             .route(
                 "/weights/{chain}/{method}",
-                get(async |Words((chain, method)): Words<(String, String)>| format!("{chain} {method}")),
+                get(async |PathParams((chain, method)): PathParams<(String, String)>| {
+                    format!("{chain} {method}")
+                }),
             )
             .layer(DefaultBodyLimit::max(LARGEST_BODY))
     }
@@ -264,7 +267,7 @@ mod tests {
             let request = http::Request::get("/").header("x-forwarded-for", "198.51.100.7");
             let (mut parts, ()) = request.header(USER_AGENT, agent).body(()).unwrap().into_parts();
             parts.extensions.insert(ConnectInfo(SocketAddr::from((peer, 9))));
-            Client::from_request_parts(&mut parts, &site.house).await.unwrap()
+            Client::from_request_parts(&mut parts, &site.app).await.unwrap()
         };
         let client = told([10, 0, 0, 1], "curl/8").await;
         assert_eq!((client.address.to_string(), client.agent), ("198.51.100.7".into(), "curl/8".into()));

@@ -136,7 +136,7 @@ pub enum MailError {
     /// The server cannot be reached, refuses for now, or does not answer in time. Trying again later may help. The
     /// mail may have been sent nevertheless.
     #[error("the mail server does not take the mail now: {0}")]
-    Away(String),
+    Unavailable(String),
     /// The outbox cannot be written.
     #[error("{file}: the mail cannot be written: {why}")]
     Outbox {
@@ -152,7 +152,7 @@ impl From<SmtpError> for MailError {
         if error.is_permanent() {
             MailError::Refused(error.to_string())
         } else {
-            MailError::Away(error.to_string())
+            MailError::Unavailable(error.to_string())
         }
     }
 }
@@ -187,21 +187,21 @@ enum Way {
 }
 
 /// Sends mails.
-pub struct Post {
+pub struct Mailer {
     from: Mailbox,
     way: Way,
 }
 
-impl fmt::Debug for Post {
+impl fmt::Debug for Mailer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.way {
-            Way::Smtp(server) => write!(f, "Post({}:{})", server.host, server.port),
-            Way::Outbox(folder) => write!(f, "Post({})", folder.display()),
+            Way::Smtp(server) => write!(f, "Mailer({}:{})", server.host, server.port),
+            Way::Outbox(folder) => write!(f, "Mailer({})", folder.display()),
         }
     }
 }
 
-impl Post {
+impl Mailer {
     /// Sends through the server at `url` (`admin.mail.smtp`) in the name of `from`.
     ///
     /// `smtps://user:password@host` is encrypted from the start (port 465). `smtp://…` is encrypted by STARTTLS
@@ -212,7 +212,7 @@ impl Post {
     /// # Errors
     /// [`MailError::Url`] and [`MailError::Sender`].
     pub fn smtp(url: &str, from: &str) -> Result<Self, MailError> {
-        Ok(Post { from: sender(from)?, way: Way::Smtp(Box::new(Server::read(url)?)) })
+        Ok(Mailer { from: sender(from)?, way: Way::Smtp(Box::new(Server::read(url)?)) })
     }
 
     /// Writes each mail into `folder` (`admin.mail.outbox`) in the name of `from`. The folder is made if it is not
@@ -228,7 +228,7 @@ impl Post {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&folder).map_err(|why| outbox(&folder, why))?;
-        Ok(Post { from, way: Way::Outbox(folder) })
+        Ok(Mailer { from, way: Way::Outbox(folder) })
     }
 
     /// Sends `mail`, dated `now`.
@@ -240,7 +240,7 @@ impl Post {
         match &self.way {
             Way::Smtp(server) => tokio::time::timeout(PATIENCE, server.send(&message))
                 .await
-                .map_err(|_| MailError::Away(format!("no answer within {PATIENCE:?}")))?,
+                .map_err(|_| MailError::Unavailable(format!("no answer within {PATIENCE:?}")))?,
             Way::Outbox(folder) => {
                 let mut name = stamp(now);
                 name.push('-');
@@ -354,14 +354,14 @@ impl Server {
         if let Privacy::StartTls(tls) = &self.privacy {
             if !server.can_starttls() {
                 server.abort().await;
-                return Err(MailError::Away("it does not offer STARTTLS".into()));
+                return Err(MailError::Unavailable("it does not offer STARTTLS".into()));
             }
             server.starttls(tls.clone(), &self.hello).await?;
         }
         if let Some(login) = &self.login {
             // A password that is refused is the operator's matter, and no property of the mail.
             let logged_in = server.auth(DEFAULT_MECHANISMS, login).await;
-            logged_in.map_err(|error| MailError::Away(error.to_string()))?;
+            logged_in.map_err(|error| MailError::Unavailable(error.to_string()))?;
         }
         server.send(message.envelope(), &message.formatted()).await?;
         // The mail is theirs now, however the farewell goes.
@@ -486,7 +486,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_gets_the_mail() {
         let (addr, told) = stub(TAKES).await;
-        let post = Post::smtp(&format!("smtp://po%40st:p%3Aw%25@{addr}"), FROM).unwrap();
+        let post = Mailer::smtp(&format!("smtp://po%40st:p%3Aw%25@{addr}"), FROM).unwrap();
         post.send(&mail("One\n.\nTwo\n"), NOW).await.unwrap();
         let told = told.await.unwrap();
         assert!(told[0].starts_with("EHLO "), "{told:?}");
@@ -521,7 +521,7 @@ mod tests {
             ("QUIT", "221 bye\r\n"),
         ])
         .await;
-        let post = Post::smtp(&format!("smtp://{addr}"), FROM).unwrap();
+        let post = Mailer::smtp(&format!("smtp://{addr}"), FROM).unwrap();
         let found = post.send(&mail("x"), NOW).await;
         assert!(
             matches!(&found, Err(MailError::Refused(why)) if why.contains("no such reader")),
@@ -531,8 +531,8 @@ mod tests {
 
         let (addr, _) =
             stub(&[("EHLO", "250 stub\r\n"), ("MAIL", "451 later\r\n"), ("QUIT", "221 bye\r\n")]).await;
-        let found = Post::smtp(&format!("smtp://{addr}"), FROM).unwrap().send(&mail("x"), NOW).await;
-        assert!(matches!(&found, Err(MailError::Away(why)) if why.contains("later")), "{found:?}");
+        let found = Mailer::smtp(&format!("smtp://{addr}"), FROM).unwrap().send(&mail("x"), NOW).await;
+        assert!(matches!(&found, Err(MailError::Unavailable(why)) if why.contains("later")), "{found:?}");
     }
 
     #[tokio::test]
@@ -543,9 +543,9 @@ mod tests {
             ("QUIT", "221 bye\r\n"),
         ])
         .await;
-        let post = Post::smtp(&format!("smtp://user:secret@{addr}"), FROM).unwrap();
+        let post = Mailer::smtp(&format!("smtp://user:secret@{addr}"), FROM).unwrap();
         let found = post.send(&mail("x"), NOW).await;
-        assert!(matches!(&found, Err(MailError::Away(why)) if !why.contains("secret")), "{found:?}");
+        assert!(matches!(&found, Err(MailError::Unavailable(why)) if !why.contains("secret")), "{found:?}");
         assert!(!told.await.unwrap().iter().any(|line| line.starts_with("MAIL")));
         assert!(!format!("{post:?}").contains("secret"));
     }
@@ -553,26 +553,26 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_server_that_says_nothing_is_left() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let post = Post::smtp(&format!("smtp://{}", listener.local_addr().unwrap()), FROM).unwrap();
+        let post = Mailer::smtp(&format!("smtp://{}", listener.local_addr().unwrap()), FROM).unwrap();
         let before = tokio::time::Instant::now();
-        assert!(matches!(post.send(&mail("x"), NOW).await, Err(MailError::Away(_))));
+        assert!(matches!(post.send(&mail("x"), NOW).await, Err(MailError::Unavailable(_))));
         assert!(before.elapsed() <= PATIENCE + Duration::from_secs(1));
     }
 
     #[tokio::test]
     async fn nothing_is_said_in_the_clear_where_encryption_is_required() {
         let (addr, told) = stub(TAKES).await;
-        let post = Post::smtp(&format!("smtp://user:secret@{addr}?tls=required"), FROM).unwrap();
+        let post = Mailer::smtp(&format!("smtp://user:secret@{addr}?tls=required"), FROM).unwrap();
         let found = post.send(&mail("x"), NOW).await;
-        assert!(matches!(&found, Err(MailError::Away(why)) if why.contains("STARTTLS")), "{found:?}");
+        assert!(matches!(&found, Err(MailError::Unavailable(why)) if why.contains("STARTTLS")), "{found:?}");
         let told = told.await.unwrap();
         assert!(told.iter().all(|line| line.starts_with("EHLO") || line == "QUIT"), "{told:?}");
 
         // A server that greets in the clear on a port for TLS.
         let (addr, told) = stub(TAKES).await;
         let found =
-            Post::smtp(&format!("smtps://user:secret@{addr}"), FROM).unwrap().send(&mail("x"), NOW).await;
-        assert!(matches!(&found, Err(MailError::Away(_))), "{found:?}");
+            Mailer::smtp(&format!("smtps://user:secret@{addr}"), FROM).unwrap().send(&mail("x"), NOW).await;
+        assert!(matches!(&found, Err(MailError::Unavailable(_))), "{found:?}");
         assert!(!told.await.unwrap().iter().any(|line| line.starts_with("AUTH") || line.starts_with("MAIL")));
     }
 
@@ -665,7 +665,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_in_a_mail_begins_a_header() {
         let folder = tempfile::tempdir().unwrap();
-        let post = Post::outbox(folder.path(), FROM).unwrap();
+        let post = Mailer::outbox(folder.path(), FROM).unwrap();
         for subject in
             ["a\r\nBcc: all@example.com", "a\nb", "a\rb", "a\0", "a\u{85}b", "a\u{2028}b", &"a".repeat(201)]
         {
@@ -680,8 +680,8 @@ mod tests {
             "\"a\r\nX: y\" <a@b.example>",
             "a@b.example, c@d.example",
         ] {
-            assert!(matches!(Post::outbox(folder.path(), from), Err(MailError::Sender)), "{from:?}");
-            assert!(matches!(Post::smtp("smtp://localhost", from), Err(MailError::Sender)), "{from:?}");
+            assert!(matches!(Mailer::outbox(folder.path(), from), Err(MailError::Sender)), "{from:?}");
+            assert!(matches!(Mailer::smtp("smtp://localhost", from), Err(MailError::Sender)), "{from:?}");
         }
         let mail = Mail { subject: "Grüße ☃".into(), ..mail("\r\nBcc: all@example.com\r\n\r\n.\r\n") };
         post.send(&mail, NOW).await.unwrap();
@@ -709,7 +709,7 @@ mod tests {
     async fn an_outbox_holds_whole_mails_in_the_order_of_time() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a/b");
-        let post = Post::outbox(&path, FROM).unwrap();
+        let post = Mailer::outbox(&path, FROM).unwrap();
         let times = [0, 999_999, 1_000_000, 86_400_000_000, 40_000_000_000_000];
         for after in times.into_iter().rev() {
             let mail = mail(&format!("after {after}"));
@@ -732,7 +732,7 @@ mod tests {
     #[tokio::test]
     async fn two_mails_of_one_moment_are_two_files() {
         let folder = tempfile::tempdir().unwrap();
-        let post = Post::outbox(folder.path(), FROM).unwrap();
+        let post = Mailer::outbox(folder.path(), FROM).unwrap();
         for _ in 0..10 {
             post.send(&mail("x"), NOW).await.unwrap();
         }
@@ -743,18 +743,18 @@ mod tests {
     async fn an_outbox_that_is_gone_is_an_error_that_names_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("outbox");
-        let post = Post::outbox(&path, FROM).unwrap();
+        let post = Mailer::outbox(&path, FROM).unwrap();
         fs::remove_dir(&path).unwrap();
         let found = post.send(&mail("x"), NOW).await.unwrap_err().to_string();
         assert!(found.starts_with(path.to_str().unwrap()), "{found}");
         fs::write(&path, "a file").unwrap();
-        assert!(matches!(Post::outbox(&path, FROM), Err(MailError::Outbox { .. })));
+        assert!(matches!(Mailer::outbox(&path, FROM), Err(MailError::Outbox { .. })));
     }
 
     #[tokio::test]
     async fn the_links_in_a_mail_are_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let post = Post::outbox(folder.path(), FROM).unwrap();
+        let post = Mailer::outbox(folder.path(), FROM).unwrap();
         let (to, token) = (address("ada@example.com").unwrap(), format!("rpcgc_{}", "x".repeat(43)));
         for dash_url in ["http://127.0.0.1:8081", "https://dash.rpcgate.example/some/deeper/path/"] {
             let mail = Mail::confirmation(to.clone(), dash_url, &token, Duration::from_secs(86_400));
@@ -807,7 +807,7 @@ mod tests {
     #[tokio::test]
     async fn a_moment_that_no_header_can_hold_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let post = Post::outbox(folder.path(), FROM).unwrap();
+        let post = Mailer::outbox(folder.path(), FROM).unwrap();
         for late in [Time::from_secs(253_402_300_800), Time::from_micros(u64::MAX)] {
             assert!(matches!(post.send(&mail("x"), late).await, Err(MailError::Compose(_))));
         }

@@ -1,9 +1,9 @@
 //! The binary of the management side.
 
 use clap::Parser;
-use rpcgate_admin::{cli::Cli, command};
+use rpcgate_admin::{cli::AdminCli, command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    command::execute(&Cli::parse())
+    command::execute(&AdminCli::parse())
 }

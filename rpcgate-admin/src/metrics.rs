@@ -1,7 +1,7 @@
 //! What Prometheus is told at `telemetry.listen`: requests by route, and whether the database answers. Names and labels
 //! stand in `docs/operations.md`.
 
-use crate::house::House;
+use crate::app_state::AppState;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -61,26 +61,26 @@ impl Requests {
 struct Page {
     registry: Registry,
     database: Gauge,
-    house: Arc<House>,
+    app: Arc<AppState>,
 }
 
 /// The page, at `/metrics`.
-pub(crate) fn router(house: &Arc<House>) -> Router {
+pub(crate) fn router(app: &Arc<AppState>) -> Router {
     let mut registry = Registry::with_prefix("rpcgate_admin");
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "What is running", build);
-    let Requests { answered, took } = &house.requests;
+    let Requests { answered, took } = &app.requests;
     registry.register("requests", "Requests by route, method and status", answered.clone());
     let help = "Time from a request's head to its answer's";
     registry.register_with_unit("request_duration", help, Unit::Seconds, took.clone());
     let database = Gauge::default();
     registry.register("database_up", "Whether the management database answers", database.clone());
-    let page = Arc::new(Page { registry, database, house: house.clone() });
+    let page = Arc::new(Page { registry, database, app: app.clone() });
     Router::new().route("/metrics", get(show)).with_state(page)
 }
 
 async fn show(State(page): State<Arc<Page>>) -> Response {
-    let answer = tokio::time::timeout(PATIENCE, page.house.store.newest_change()).await;
+    let answer = tokio::time::timeout(PATIENCE, page.app.store.newest_change()).await;
     page.database.set(i64::from(matches!(answer, Ok(Ok(_)))));
     let mut text = String::new();
     match text::encode(&mut text, &page.registry) {
@@ -92,7 +92,7 @@ async fn show(State(page): State<Arc<Page>>) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::house::tests::Site;
+    use crate::app_state::tests::Site;
     use axum::body::Body;
     use axum::extract::ConnectInfo;
     use http::Request;
@@ -112,7 +112,7 @@ mod tests {
     #[tokio::test]
     async fn requests_are_told_by_route_and_what_is_no_route_has_no_name() {
         let site = Site::new().await;
-        let served = crate::router::router(&site.house, &CancellationToken::new());
+        let served = crate::router::router(&site.app, &CancellationToken::new());
         for _ in 0..2 {
             assert_eq!(ask(&served, "GET", "/api/v1/projects/nobodys").await.0, StatusCode::UNAUTHORIZED);
         }
@@ -120,7 +120,7 @@ mod tests {
             ask(&served, "GET", &format!("/no/such/path/{n}")).await;
             ask(&served, &format!("VERB{n}"), "/healthz").await;
         }
-        let (status, text) = ask(&router(&site.house), "GET", "/metrics").await;
+        let (status, text) = ask(&router(&site.app), "GET", "/metrics").await;
         assert_eq!(status, StatusCode::OK);
         let lines: Vec<_> =
             text.lines().filter(|line| line.starts_with("rpcgate_admin_requests_total")).collect();
@@ -140,8 +140,8 @@ mod tests {
     #[tokio::test]
     async fn what_was_counted_outlives_a_reload_and_a_database_that_is_away_is_told_of() {
         let site = Site::new().await;
-        site.house.requests.count(Some("/a"), &Method::GET, StatusCode::OK, Duration::from_millis(3));
-        let again = Arc::new(site.house.refitted(site.house.settings.config.clone()).unwrap());
+        site.app.requests.count(Some("/a"), &Method::GET, StatusCode::OK, Duration::from_millis(3));
+        let again = Arc::new(site.app.reload(site.app.settings.config.clone()).unwrap());
         again.store.close().await;
         let (_, text) = ask(&router(&again), "GET", "/metrics").await;
         assert!(text.contains("rpcgate_admin_database_up 0\n"), "{text}");

@@ -1,17 +1,17 @@
 //! Every route.
 
-use crate::access::Door;
+use crate::access::RouteGuard;
 use crate::action::invitations::MAIL_PATH;
 use crate::action::resets::RESET_PATH;
 use crate::api::{
     accounts, audit, chains, emails, health, invitations, keys, limit_requests, me, members, notifications,
     operator, plans, projects, quotas, resets, roles, sessions, tenants, usage,
 };
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::LARGEST_BODY;
-use crate::house::House;
 use crate::identity::role::Permission;
-use crate::{openapi, outer, page};
+use crate::{middleware, openapi, page};
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::map_response;
 use axum::response::Response;
@@ -29,80 +29,80 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 pub const BASE: &str = "/api/v1";
 
 /// The API, each route with whom it is for.
-pub fn api(door: &Door) -> OpenApiRouter<Arc<House>> {
+pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
     OpenApiRouter::default()
         // account
-        .routes(door.anyone(routes!(accounts::challenge)))
-        .routes(door.anyone(routes!(accounts::register)))
-        .routes(door.anyone(routes!(accounts::confirm)))
-        .routes(door.anyone(routes!(resets::forgot)))
-        .routes(door.anyone(routes!(resets::reset)))
-        .routes(door.anyone(routes!(invitations::accept)))
-        .routes(door.anyone(routes!(sessions::login)))
-        .routes(door.anyone(routes!(sessions::refresh)))
-        .routes(door.anyone(routes!(sessions::logout)))
-        .routes(door.user(routes!(sessions::logout_all)))
-        .routes(door.user(routes!(sessions::list)))
-        .routes(door.user(routes!(sessions::end)))
-        .routes(door.user(routes!(me::get, me::put)))
-        .routes(door.user(routes!(me::change_password)))
-        .routes(door.user(routes!(emails::change)))
-        .routes(door.user(routes!(accounts::confirm_again)))
-        .routes(door.user(routes!(audit::list)))
+        .routes(guard.anyone(routes!(accounts::challenge)))
+        .routes(guard.anyone(routes!(accounts::register)))
+        .routes(guard.anyone(routes!(accounts::confirm)))
+        .routes(guard.anyone(routes!(resets::forgot)))
+        .routes(guard.anyone(routes!(resets::reset)))
+        .routes(guard.anyone(routes!(invitations::accept)))
+        .routes(guard.anyone(routes!(sessions::login)))
+        .routes(guard.anyone(routes!(sessions::refresh)))
+        .routes(guard.anyone(routes!(sessions::logout)))
+        .routes(guard.user(routes!(sessions::logout_all)))
+        .routes(guard.user(routes!(sessions::list)))
+        .routes(guard.user(routes!(sessions::end)))
+        .routes(guard.user(routes!(me::get, me::put)))
+        .routes(guard.user(routes!(me::change_password)))
+        .routes(guard.user(routes!(emails::change)))
+        .routes(guard.user(routes!(accounts::confirm_again)))
+        .routes(guard.user(routes!(audit::list)))
         // tenant
-        .routes(door.member(Permission::Read, routes!(tenants::list)))
-        .routes(door.member(Permission::Read, routes!(tenants::get)))
-        .routes(door.member(Permission::ManageTenant, routes!(tenants::update)))
-        .routes(door.member(Permission::Read, routes!(members::list)))
-        .routes(door.member(Permission::ManageMembers, routes!(members::update)))
-        .routes(door.member(Permission::Read, routes!(members::remove)))
-        .routes(door.member(Permission::ManageMembers, routes!(invitations::list, invitations::create)))
-        .routes(door.member(Permission::ManageMembers, routes!(invitations::withdraw)))
-        .routes(door.member(Permission::Read, routes!(projects::list)))
-        .routes(door.member(Permission::ManageProjects, routes!(projects::create)))
-        .routes(door.member(Permission::Read, routes!(projects::get)))
-        .routes(door.member(Permission::ManageProjects, routes!(projects::update, projects::delete)))
-        .routes(door.member(Permission::Read, routes!(quotas::get)))
-        .routes(door.member(Permission::Read, routes!(keys::list)))
-        .routes(door.member(Permission::ManageKeys, routes!(keys::create)))
-        .routes(door.member(Permission::ManageKeys, routes!(keys::revoke)))
-        .routes(door.member(Permission::Read, routes!(limit_requests::list)))
-        .routes(door.member(Permission::RequestLimits, routes!(limit_requests::create)))
-        .routes(door.member(Permission::Read, routes!(notifications::list)))
-        .routes(door.member(Permission::Read, routes!(notifications::read)))
+        .routes(guard.member(Permission::Read, routes!(tenants::list)))
+        .routes(guard.member(Permission::Read, routes!(tenants::get)))
+        .routes(guard.member(Permission::ManageTenant, routes!(tenants::update)))
+        .routes(guard.member(Permission::Read, routes!(members::list)))
+        .routes(guard.member(Permission::ManageMembers, routes!(members::update)))
+        .routes(guard.member(Permission::Read, routes!(members::remove)))
+        .routes(guard.member(Permission::ManageMembers, routes!(invitations::list, invitations::create)))
+        .routes(guard.member(Permission::ManageMembers, routes!(invitations::withdraw)))
+        .routes(guard.member(Permission::Read, routes!(projects::list)))
+        .routes(guard.member(Permission::ManageProjects, routes!(projects::create)))
+        .routes(guard.member(Permission::Read, routes!(projects::get)))
+        .routes(guard.member(Permission::ManageProjects, routes!(projects::update, projects::delete)))
+        .routes(guard.member(Permission::Read, routes!(quotas::get)))
+        .routes(guard.member(Permission::Read, routes!(keys::list)))
+        .routes(guard.member(Permission::ManageKeys, routes!(keys::create)))
+        .routes(guard.member(Permission::ManageKeys, routes!(keys::revoke)))
+        .routes(guard.member(Permission::Read, routes!(limit_requests::list)))
+        .routes(guard.member(Permission::RequestLimits, routes!(limit_requests::create)))
+        .routes(guard.member(Permission::Read, routes!(notifications::list)))
+        .routes(guard.member(Permission::Read, routes!(notifications::read)))
         // operator
-        .routes(door.operator(routes!(operator::tenants::list)))
-        .routes(door.operator(routes!(operator::tenants::update)))
-        .routes(door.operator(routes!(operator::users::list)))
-        .routes(door.operator(routes!(operator::users::unlock)))
-        .routes(door.operator(routes!(operator::users::reset)))
-        .routes(door.operator(routes!(operator::users::disable)))
-        .routes(door.operator(routes!(operator::users::enable)))
-        .routes(door.operator(routes!(operator::quotas::put, operator::quotas::delete)))
-        .routes(door.operator(routes!(operator::limit_requests::list)))
-        .routes(door.operator(routes!(operator::limit_requests::review)))
-        .routes(door.operator(routes!(
+        .routes(guard.operator(routes!(operator::tenants::list)))
+        .routes(guard.operator(routes!(operator::tenants::update)))
+        .routes(guard.operator(routes!(operator::users::list)))
+        .routes(guard.operator(routes!(operator::users::unlock)))
+        .routes(guard.operator(routes!(operator::users::reset)))
+        .routes(guard.operator(routes!(operator::users::disable)))
+        .routes(guard.operator(routes!(operator::users::enable)))
+        .routes(guard.operator(routes!(operator::quotas::put, operator::quotas::delete)))
+        .routes(guard.operator(routes!(operator::limit_requests::list)))
+        .routes(guard.operator(routes!(operator::limit_requests::review)))
+        .routes(guard.operator(routes!(
             operator::weights::get,
             operator::weights::put,
             operator::weights::delete
         )))
-        .routes(door.operator(routes!(operator::chains::switch)))
-        .routes(door.operator(routes!(operator::nodes::list)))
-        .routes(door.operator(routes!(operator::plans::get, operator::plans::update)))
+        .routes(guard.operator(routes!(operator::chains::switch)))
+        .routes(guard.operator(routes!(operator::nodes::list)))
+        .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
         // catalog
-        .routes(door.user(routes!(plans::list)))
-        .routes(door.user(routes!(chains::list)))
-        .routes(door.user(routes!(roles::list)))
+        .routes(guard.user(routes!(plans::list)))
+        .routes(guard.user(routes!(chains::list)))
+        .routes(guard.user(routes!(roles::list)))
         // usage
-        .routes(door.member(Permission::Read, routes!(usage::view)))
-        .routes(door.user(routes!(usage::of_tenant)))
-        .routes(door.member(Permission::Read, routes!(usage::of_project)))
-        .routes(door.member(Permission::Read, routes!(usage::chart)))
-        .routes(door.member(Permission::Read, routes!(usage::metrics)))
+        .routes(guard.member(Permission::Read, routes!(usage::view)))
+        .routes(guard.user(routes!(usage::of_tenant)))
+        .routes(guard.member(Permission::Read, routes!(usage::of_project)))
+        .routes(guard.member(Permission::Read, routes!(usage::chart)))
+        .routes(guard.member(Permission::Read, routes!(usage::metrics)))
 }
 
 /// The pages for people.
-fn pages(house: &Arc<House>) -> Router<Arc<House>> {
+fn pages(app: &Arc<AppState>) -> Router<Arc<AppState>> {
     use page::{accounts, emails, home, invitations, notifications, resets, sessions};
     let pages = Router::new()
         .route("/", get(home::show))
@@ -116,13 +116,13 @@ fn pages(house: &Arc<House>) -> Router<Arc<House>> {
         .route("/read-notification", post(notifications::read))
         .route("/login", get(sessions::form).post(sessions::login))
         .route("/logout", post(sessions::logout));
-    page::around(pages, house).route("/static/{name}", get(page::assets::get))
+    page::around(pages, app).route("/static/{name}", get(page::assets::get))
 }
 
 /// All that the management side serves. `leaving` ends readiness.
-pub fn router(house: &Arc<House>, leaving: &CancellationToken) -> Router {
-    let described = OpenApiRouter::with_openapi(openapi::head(&house.settings.api_url));
-    let (api, document) = described.nest(BASE, api(&Door::new(house))).split_for_parts();
+pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
+    let described = OpenApiRouter::with_openapi(openapi::head(&app.settings.api_url));
+    let (api, document) = described.nest(BASE, api(&RouteGuard::new(app))).split_for_parts();
     let document = Bytes::from(openapi::finished(&document).to_string());
     let told = get(async move || ([(CONTENT_TYPE, JSON)], document.clone()));
     // All of it is found from where it is itself: it may be served below a path of another host.
@@ -139,13 +139,13 @@ pub fn router(house: &Arc<House>, leaving: &CancellationToken) -> Router {
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .merge(swagger)
-        .merge(pages(house))
+        .merge(pages(app))
         .fallback(async || ActionError::NotFound("path"))
         .method_not_allowed_fallback(async || ActionError::NotAllowed)
         .layer(Extension(leaving.clone()))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        .with_state(house.clone());
-    outer::around(router, house)
+        .with_state(app.clone());
+    middleware::around(router, app)
 }
 
 const OPENAPI: &str = "/openapi.json";

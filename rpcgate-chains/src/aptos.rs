@@ -2,10 +2,10 @@
 
 use crate::family::params::{member, number};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Adapter for Aptos {
         ]
     }
 
-    fn narrow(&self, call: CallView<'_>) -> Rule {
+    fn narrow(&self, call: CallView<'_>) -> MethodRule {
         let (mut rule, line) = (call.rule, RestLine::read(call.params));
         if line.verb == "POST" && SUBMITTED.contains(&line.path) {
             rule.flags = rule.flags.and(Flags::BROADCAST);
@@ -74,8 +74,8 @@ impl Adapter for Aptos {
         Probe::Rest { target: "/v1", body: None }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        member(answer, "block_height").and_then(number).map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        member(answer, "block_height").and_then(number).map(NodeStatus::at)
     }
 }
 
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_node_tells_its_block_height() {
         let ledger = br#"{"chain_id":1,"ledger_version":"2900000000","block_height":"350000000"}"#;
-        assert_eq!(Aptos.seen(ledger), Some(Seen::at(350_000_000)));
+        assert_eq!(Aptos.seen(ledger), Some(NodeStatus::at(350_000_000)));
         assert_eq!(Aptos.seen(b"{}"), None);
     }
 }

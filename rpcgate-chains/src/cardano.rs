@@ -2,10 +2,10 @@
 
 use crate::family::params::number;
 use crate::family::{Closing, marks, told};
-use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
 use std::sync::Arc;
 
 /// Ouroboros Praos never rolls back more than its security parameter, 2,160 blocks.
@@ -56,11 +56,11 @@ impl Adapter for Cardano {
         METHODS.to_vec()
     }
 
-    fn unlisted(&self, method: &str) -> Rule {
-        Rule { flags: marks(CLOSED, method), ..Rule::UNLISTED }
+    fn unlisted(&self, method: &str) -> MethodRule {
+        MethodRule { flags: marks(CLOSED, method), ..MethodRule::UNLISTED }
     }
 
-    fn closed(&self) -> Vec<Closed> {
+    fn closed(&self) -> Vec<ClosedMethods> {
         told(CLOSED)
     }
 
@@ -77,10 +77,10 @@ impl Adapter for Cardano {
     }
 
     /// A node that has no block yet is at `"origin"`.
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         match answer.trim_ascii() {
-            b"\"origin\"" => Some(Seen::at(0)),
-            height => number(height).map(Seen::at),
+            b"\"origin\"" => Some(NodeStatus::at(0)),
+            height => number(height).map(NodeStatus::at),
         }
     }
 }
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_node_tells_its_height_or_that_it_is_at_the_origin() {
-        assert_eq!(Cardano.seen(b"12300000"), Some(Seen::at(12_300_000)));
-        assert_eq!(Cardano.seen(b"\"origin\""), Some(Seen::at(0)));
+        assert_eq!(Cardano.seen(b"12300000"), Some(NodeStatus::at(12_300_000)));
+        assert_eq!(Cardano.seen(b"\"origin\""), Some(NodeStatus::at(0)));
         assert_eq!(Cardano.seen(b"{}"), None);
     }
 }

@@ -5,10 +5,10 @@
 use crate::family::params::{any_member, at, number};
 use crate::family::{Closing, marks, narrow, told};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
@@ -83,11 +83,11 @@ impl Adapter for Cosmos {
         Vec::new()
     }
 
-    fn unlisted(&self, method: &str) -> Rule {
-        Rule { flags: marks(CLOSED, method).and(Flags::COMMANDS), ..Rule::UNLISTED }
+    fn unlisted(&self, method: &str) -> MethodRule {
+        MethodRule { flags: marks(CLOSED, method).and(Flags::COMMANDS), ..MethodRule::UNLISTED }
     }
 
-    fn narrow(&self, call: CallView<'_>) -> Rule {
+    fn narrow(&self, call: CallView<'_>) -> MethodRule {
         let mut rule = narrow(CLOSED, call);
         if RestLine::has_verb(call.params, "POST") && !COMPUTED.contains(&call.sent) {
             rule.flags = rule.flags.and(Flags::BROADCAST);
@@ -95,7 +95,7 @@ impl Adapter for Cosmos {
         rule
     }
 
-    fn closed(&self) -> Vec<Closed> {
+    fn closed(&self) -> Vec<ClosedMethods> {
         told(CLOSED)
     }
 
@@ -112,8 +112,8 @@ impl Adapter for Cosmos {
         Probe::Rest { target: "/cosmos/base/tendermint/v1beta1/blocks/latest", body: None }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        at(answer, &["block", "header", "height"]).and_then(number).map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        at(answer, &["block", "header", "height"]).and_then(number).map(NodeStatus::at)
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn a_node_tells_its_latest_block() {
         let latest = br#"{"block_id":{},"block":{"header":{"chain_id":"cosmoshub-4","height":"28000000"}}}"#;
-        assert_eq!(Cosmos.seen(latest), Some(Seen::at(28_000_000)));
+        assert_eq!(Cosmos.seen(latest), Some(NodeStatus::at(28_000_000)));
         assert_eq!(Cosmos.seen(br#"{"code":12,"message":"Not Implemented"}"#), None);
     }
 }

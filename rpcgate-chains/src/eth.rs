@@ -24,7 +24,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at, wrong};
-    use rpcgate_core::chain::{Chain, Changes};
+    use rpcgate_core::chain::{Chain, ChainOverrides};
 
     #[test]
     fn it_is_chain_1_and_final_after_two_epochs() {
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn debug_is_forbidden_without_a_budget_and_cannot_be_opened() {
-        let changes = Changes { open: vec!["debug_*".into()], ..Changes::default() };
+        let changes = ChainOverrides { open: vec!["debug_*".into()], ..ChainOverrides::default() };
         let opened = Chain::new(adapter(), changes, true, Arc::default());
         for chain in [at(ETH, 0), opened] {
             for method in ["debug_traceTransaction", "debug_setHead", "debug_"] {

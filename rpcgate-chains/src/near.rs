@@ -2,10 +2,10 @@
 
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, marks, told};
-use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
 use std::sync::Arc;
 
 /// Doomslug with Nightshade's finality gadget: a block is final once two lie on it.
@@ -56,16 +56,16 @@ impl Adapter for Near {
         METHODS.to_vec()
     }
 
-    fn unlisted(&self, method: &str) -> Rule {
+    fn unlisted(&self, method: &str) -> MethodRule {
         let mut flags = marks(CLOSED, method);
         // `EXPERIMENTAL_broadcast_tx_sync` of older nodes.
         if method.contains("broadcast_tx") {
             flags = flags.and(Flags::BROADCAST);
         }
-        Rule { flags, ..Rule::UNLISTED }
+        MethodRule { flags, ..MethodRule::UNLISTED }
     }
 
-    fn closed(&self) -> Vec<Closed> {
+    fn closed(&self) -> Vec<ClosedMethods> {
         told(CLOSED)
     }
 
@@ -91,10 +91,10 @@ impl Adapter for Near {
         Probe::Rpc { method: "status", params: "[]" }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         let height = at(answer, &["sync_info", "latest_block_height"]).and_then(number)?;
         let syncing = at(answer, &["sync_info", "syncing"]) == Some(b"true");
-        Some(Seen { height, syncing })
+        Some(NodeStatus { height, syncing })
     }
 }
 
@@ -107,7 +107,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, judged, wrong};
-    use rpcgate_core::chain::Changes;
+    use rpcgate_core::chain::ChainOverrides;
 
     #[test]
     fn whatever_sends_a_transaction_is_a_broadcast() {
@@ -133,8 +133,11 @@ mod tests {
                 r#"{{"chain_id":"mainnet","sync_info":{{"latest_block_height":160000000,"syncing":{syncing}}}}}"#
             )
         };
-        assert_eq!(Near.seen(status("false").as_bytes()), Some(Seen::at(160_000_000)));
-        assert_eq!(Near.seen(status("true").as_bytes()), Some(Seen { height: 160_000_000, syncing: true }));
+        assert_eq!(Near.seen(status("false").as_bytes()), Some(NodeStatus::at(160_000_000)));
+        assert_eq!(
+            Near.seen(status("true").as_bytes()),
+            Some(NodeStatus { height: 160_000_000, syncing: true })
+        );
         assert_eq!(Near.seen(b"{}"), None);
     }
 
@@ -146,8 +149,10 @@ mod tests {
 
     #[test]
     fn a_block_that_an_operator_lets_be_kept_is_kept_for_ever_once_it_is_final() {
-        let changes =
-            Changes { cache: vec![("block".into(), CacheRule::immutable(1))], ..Changes::default() };
+        let changes = ChainOverrides {
+            cache: vec![("block".into(), CacheRule::immutable(1))],
+            ..ChainOverrides::default()
+        };
         let chain = Chain::new(adapter(), changes, true, Arc::default());
         chain.head().set(100);
         let block =

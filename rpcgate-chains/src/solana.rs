@@ -1,7 +1,7 @@
 //! Solana, `/solana`: a stream of its own, and nothing over HTTPS yet.
 
 use crate::family::params::number;
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Method};
@@ -43,8 +43,8 @@ impl Adapter for Solana {
         Probe::Rpc { method: "getSlot", params: "[]" }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        number(answer.trim_ascii()).map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        number(answer.trim_ascii()).map(NodeStatus::at)
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn a_node_tells_its_slot() {
-        assert_eq!(Solana.seen(b"360000000"), Some(Seen::at(360_000_000)));
+        assert_eq!(Solana.seen(b"360000000"), Some(NodeStatus::at(360_000_000)));
         assert_eq!(Solana.seen(b"null"), None);
     }
 }

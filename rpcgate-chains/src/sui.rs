@@ -1,7 +1,7 @@
 //! Sui, `/sui`: JSON-RPC 2.0 of a full node.
 
 use crate::family::params::number;
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method};
@@ -62,8 +62,8 @@ impl Adapter for Sui {
         Probe::Rpc { method: "sui_getLatestCheckpointSequenceNumber", params: "[]" }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        number(answer.trim_ascii()).map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        number(answer.trim_ascii()).map(NodeStatus::at)
     }
 }
 
@@ -76,7 +76,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, wrong};
-    use rpcgate_core::chain::Changes;
+    use rpcgate_core::chain::ChainOverrides;
 
     #[test]
     fn the_gas_price_is_metered_under_one_name() {
@@ -89,7 +89,9 @@ mod tests {
     #[test]
     fn an_operators_weight_of_the_metered_name_holds_however_the_gas_price_is_asked_for() {
         let cu = vec![("sui_getReferenceGasPrice".into(), 3)];
-        let weighed = |cu| Chain::new(adapter(), Changes { cu, ..Changes::default() }, true, Arc::default());
+        let weighed = |cu| {
+            Chain::new(adapter(), ChainOverrides { cu, ..ChainOverrides::default() }, true, Arc::default())
+        };
         for sent in ["suix_getReferenceGasPrice", "sui_getReferenceGasPrice"] {
             assert_eq!(weighed(cu.clone()).look_up(sent).rule.cu, 3, "{sent}");
         }
@@ -113,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_node_tells_its_latest_checkpoint() {
-        assert_eq!(Sui.seen(b"\"210000000\""), Some(Seen::at(210_000_000)));
+        assert_eq!(Sui.seen(b"\"210000000\""), Some(NodeStatus::at(210_000_000)));
         assert_eq!(Sui.seen(b"null"), None);
     }
 }

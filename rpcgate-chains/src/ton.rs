@@ -2,10 +2,10 @@
 
 use crate::family::params::{at, may_have, member, number};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, KeyPlaces, Probe, Seen, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
@@ -82,9 +82,9 @@ impl Adapter for Ton {
         METHODS.to_vec()
     }
 
-    fn unlisted(&self, method: &str) -> Rule {
+    fn unlisted(&self, method: &str) -> MethodRule {
         let flags = if method.starts_with("send") { Flags::BROADCAST } else { Flags::NONE };
-        Rule { flags, ..Rule::UNLISTED }
+        MethodRule { flags, ..MethodRule::UNLISTED }
     }
 
     fn settled(&self, call: CallView<'_>, answer: &[u8], _: &Chain) -> Settled {
@@ -107,8 +107,8 @@ impl Adapter for Ton {
         Probe::Rest { target: "/getMasterchainInfo", body: None }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        at(answer, &["result", "last", "seqno"]).and_then(number).map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        at(answer, &["result", "last", "seqno"]).and_then(number).map(NodeStatus::at)
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_node_tells_the_masterchains_last_block() {
         let info = br#"{"ok":true,"result":{"@type":"blocks.masterchainInfo","last":{"seqno":48000000}}}"#;
-        assert_eq!(Ton.seen(info), Some(Seen::at(48_000_000)));
+        assert_eq!(Ton.seen(info), Some(NodeStatus::at(48_000_000)));
         assert_eq!(Ton.seen(br#"{"ok":false,"error":"x","code":500}"#), None);
     }
 }

@@ -3,10 +3,10 @@
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, marks, told};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
@@ -91,16 +91,16 @@ impl Adapter for Tron {
         METHODS.to_vec()
     }
 
-    fn unlisted(&self, method: &str) -> Rule {
+    fn unlisted(&self, method: &str) -> MethodRule {
         let name = method.to_ascii_lowercase();
         let mut flags = marks(CLOSED, &name);
         if name.starts_with("broadcast") {
             flags = flags.and(Flags::BROADCAST);
         }
-        Rule { flags, ..Rule::UNLISTED }
+        MethodRule { flags, ..MethodRule::UNLISTED }
     }
 
-    fn closed(&self) -> Vec<Closed> {
+    fn closed(&self) -> Vec<ClosedMethods> {
         told(CLOSED)
     }
 
@@ -134,8 +134,8 @@ impl Adapter for Tron {
         Probe::Rest { target: "/wallet/getnowblock", body: Some("{}") }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        at(answer, &["block_header", "raw_data", "number"]).and_then(number).map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        at(answer, &["block_header", "raw_data", "number"]).and_then(number).map(NodeStatus::at)
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn a_node_tells_its_newest_block() {
         let block = br#"{"blockID":"00","block_header":{"raw_data":{"number":70000000,"txTrieRoot":"0"}}}"#;
-        assert_eq!(Tron.seen(block), Some(Seen::at(70_000_000)));
+        assert_eq!(Tron.seen(block), Some(NodeStatus::at(70_000_000)));
         assert_eq!(Tron.seen(b"{}"), None);
     }
 }

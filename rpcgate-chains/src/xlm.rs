@@ -2,7 +2,7 @@
 
 use crate::family::params::{at, number};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Method};
@@ -55,10 +55,10 @@ impl Adapter for Xlm {
         Probe::Rest { target: "/info", body: None }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         let height = at(answer, &["info", "ledger", "num"]).and_then(number)?;
         let state = at(answer, &["info", "state"]).and_then(unescape)?;
-        Some(Seen { height, syncing: !state.starts_with("Synced") })
+        Some(NodeStatus { height, syncing: !state.starts_with("Synced") })
     }
 }
 
@@ -87,8 +87,8 @@ mod tests {
     fn a_node_tells_its_ledger_and_whether_it_is_synced() {
         let info =
             |state: &str| format!(r#"{{"info":{{"ledger":{{"age":3,"num":58000000}},"state":"{state}"}}}}"#);
-        assert_eq!(Xlm.seen(info("Synced!").as_bytes()), Some(Seen::at(58_000_000)));
-        let catching_up = Seen { height: 58_000_000, syncing: true };
+        assert_eq!(Xlm.seen(info("Synced!").as_bytes()), Some(NodeStatus::at(58_000_000)));
+        let catching_up = NodeStatus { height: 58_000_000, syncing: true };
         assert_eq!(Xlm.seen(info("Catching up").as_bytes()), Some(catching_up));
         assert_eq!(Xlm.seen(br#"{"info":{}}"#), None);
     }

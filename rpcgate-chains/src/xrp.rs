@@ -2,10 +2,10 @@
 
 use crate::family::params::{any_member, at, may_have, member, mentions, number, positional};
 use crate::family::{Closing, mark, marks, narrow, told};
-use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
@@ -118,15 +118,15 @@ impl Adapter for Xrp {
         rows
     }
 
-    fn unlisted(&self, method: &str) -> Rule {
-        Rule { flags: marks(CLOSED, method), ..Rule::UNLISTED }
+    fn unlisted(&self, method: &str) -> MethodRule {
+        MethodRule { flags: marks(CLOSED, method), ..MethodRule::UNLISTED }
     }
 
-    fn narrow(&self, call: CallView<'_>) -> Rule {
+    fn narrow(&self, call: CallView<'_>) -> MethodRule {
         narrow(CLOSED, call)
     }
 
-    fn closed(&self) -> Vec<Closed> {
+    fn closed(&self) -> Vec<ClosedMethods> {
         told(CLOSED)
     }
 
@@ -147,11 +147,11 @@ impl Adapter for Xrp {
     }
 
     /// A server that follows the network is `full`, or takes part in its consensus.
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         let state = at(answer, &["info", "server_state"]).and_then(unescape)?;
         let syncing = !matches!(&*state, "full" | "validating" | "proposing");
         let height = at(answer, &["info", "validated_ledger", "seq"]).and_then(number);
-        Some(Seen { height: height.unwrap_or(0), syncing })
+        Some(NodeStatus { height: height.unwrap_or(0), syncing })
     }
 }
 
@@ -246,12 +246,12 @@ mod tests {
             format!(r#"{{"info":{{"server_state":"{state}"{ledger}}},"status":"success"}}"#)
         };
         let ledger = r#","validated_ledger":{"age":1,"hash":"A","seq":94000000}"#;
-        assert_eq!(Xrp.seen(info("full", ledger).as_bytes()), Some(Seen::at(94_000_000)));
+        assert_eq!(Xrp.seen(info("full", ledger).as_bytes()), Some(NodeStatus::at(94_000_000)));
         assert_eq!(
             Xrp.seen(info("syncing", ledger).as_bytes()),
-            Some(Seen { height: 94_000_000, syncing: true })
+            Some(NodeStatus { height: 94_000_000, syncing: true })
         );
-        assert_eq!(Xrp.seen(info("connected", "").as_bytes()), Some(Seen { height: 0, syncing: true }));
+        assert_eq!(Xrp.seen(info("connected", "").as_bytes()), Some(NodeStatus { height: 0, syncing: true }));
         assert_eq!(Xrp.seen(b"{}"), None);
     }
 }

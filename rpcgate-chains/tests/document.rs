@@ -4,9 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
 use rpcgate_chains::{by_path, catalog};
-use rpcgate_core::adapter::{Adapter, Closed, Probe};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, Probe};
 use rpcgate_core::cache_rule::CacheRule;
-use rpcgate_core::chain::{Dialect, Flags, Method, Rule};
+use rpcgate_core::chain::{Dialect, Flags, Method, MethodRule};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -93,7 +93,7 @@ fn marks(flags: Flags) -> String {
 /// Methods for which the same holds, in one row.
 fn rows(methods: &[Method]) -> BTreeMap<(u32, String, String), Vec<String>> {
     let mut rows: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for Method { name, metered, rule: Rule { cu, cache, flags } } in methods {
+    for Method { name, metered, rule: MethodRule { cu, cache, flags } } in methods {
         let name = if name == metered { format!("`{name}`") } else { format!("`{name}` (as `{metered}`)") };
         rows.entry((*cu, class(*cache), marks(*flags))).or_default().push(name);
     }
@@ -146,7 +146,7 @@ fn document() -> String {
             continue;
         }
         out.push_str("| closed | because | can be opened |\n|---|---|---|\n");
-        for Closed { methods, only, because, openable } in closed {
+        for ClosedMethods { methods, only, because, openable } in closed {
             let mut names = methods.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             if !only.is_empty() {
                 write!(names, " {only}").unwrap();
@@ -158,8 +158,8 @@ fn document() -> String {
 }
 
 /// What is closed on each chain. What the chains of a family have in common is told once, under their names together.
-fn alike() -> Vec<(String, Vec<Closed>)> {
-    let mut groups: Vec<(Vec<String>, Vec<Closed>)> = Vec::new();
+fn alike() -> Vec<(String, Vec<ClosedMethods>)> {
+    let mut groups: Vec<(Vec<String>, Vec<ClosedMethods>)> = Vec::new();
     let name = |adapter: &dyn Adapter| format!("{}, `/{}`", adapter.facts().title, adapter.facts().name);
     let families: [&[&str]; 2] =
         [&["eth", "bsc", "polygon", "avax"], &["btc", "ltc", "bch", "doge", "dash", "liquid"]];

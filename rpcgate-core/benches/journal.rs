@@ -2,12 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{Reader, Writer};
 use rpcgate_core::plan::{Price, Tier};
-use rpcgate_core::seam::ledger::{Line, Outcome, Phase, Record};
 use rpcgate_core::tally::Transport;
 use std::hint::black_box;
 use std::time::Duration;

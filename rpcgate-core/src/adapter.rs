@@ -1,12 +1,12 @@
 //! What a gateway must know of a chain's node API. One implementation a chain, in a file of its own.
 
 use crate::call::CallView;
-use crate::chain::{Chain, Facts, Method, Rule};
+use crate::chain::{Chain, Facts, Method, MethodRule};
 use crate::refusal::Refusal;
 use crate::rest::Path;
 use std::fmt::Debug;
 
-/// A chain's node API, as far as the road depends on it.
+/// A chain's node API, as far as the stack depends on it.
 ///
 /// An adapter is a table first: [`facts`](Adapter::facts) and [`methods`](Adapter::methods). The functions below
 /// answer what no table can.
@@ -33,20 +33,20 @@ pub trait Adapter: Send + Sync + Debug + 'static {
 
     /// What holds for a method that is not among [`methods`](Adapter::methods): by default 1 Compute Unit, not cached.
     /// Families of methods (`debug_*`) get their marks here.
-    fn unlisted(&self, method: &str) -> Rule {
+    fn unlisted(&self, method: &str) -> MethodRule {
         let _ = method;
-        Rule::UNLISTED
+        MethodRule::UNLISTED
     }
 
     /// What holds for a call whose method is marked [`Flags::COMMANDS`](crate::chain::Flags::COMMANDS), now that its
     /// parameters are known. Asked by [`Chain::narrow`], which lets the operator have the last word.
-    fn narrow(&self, call: CallView<'_>) -> Rule {
+    fn narrow(&self, call: CallView<'_>) -> MethodRule {
         call.rule
     }
 
     /// The calls that nobody may make although nodes would answer them, and why. Only told: what closes them are the
     /// marks that [`methods`](Adapter::methods), [`unlisted`](Adapter::unlisted) and [`narrow`](Adapter::narrow) give.
-    fn closed(&self) -> Vec<Closed> {
+    fn closed(&self) -> Vec<ClosedMethods> {
         Vec::new()
     }
 
@@ -76,7 +76,7 @@ pub trait Adapter: Send + Sync + Debug + 'static {
 
     /// What the answer to the [`probe`](Adapter::probe) says: given is the raw `result`, or the body of a REST answer.
     /// `None` if it cannot be read; then the node is not well.
-    fn seen(&self, answer: &[u8]) -> Option<Seen>;
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus>;
 }
 
 /// Calls are posted to the chain's own path; there is nothing below it.
@@ -107,7 +107,7 @@ pub enum Surface {
 
 /// Calls that are closed, in the words of the document that lists them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Closed {
+pub struct ClosedMethods {
     /// Names of methods, or beginnings of names written `dump*`.
     pub methods: Vec<String>,
     /// Which of their calls, as "with `url`"; empty: all of them.
@@ -120,17 +120,17 @@ pub struct Closed {
 
 /// How a node fares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct NodeStatus {
     /// Its newest height; 0: it knows nothing.
     pub height: u64,
     /// Whether it says itself that it has not caught up.
     pub syncing: bool,
 }
 
-impl Seen {
+impl NodeStatus {
     /// A node at this height that does not say that it is behind.
     pub const fn at(height: u64) -> Self {
-        Seen { height, syncing: false }
+        NodeStatus { height, syncing: false }
     }
 }
 

@@ -1,6 +1,6 @@
-//! One call, whatever protocol brought it, and the set of calls that travels the road.
+//! One call, whatever protocol brought it, and the set of calls that travels the stack.
 
-use crate::chain::{ChainName, Dialect, Found, Rule};
+use crate::chain::{ChainName, Dialect, Found, MethodRule};
 use crate::envelope::{BadItem, Envelope};
 use crate::fault::Fault;
 use crate::refusal::Refusal;
@@ -16,7 +16,7 @@ pub struct Call {
     /// What was asked.
     pub payload: Payload,
     /// What holds for it.
-    pub rule: Rule,
+    pub rule: MethodRule,
     /// The name it is metered under; `None`: the name it was sent under.
     pub metered: Option<&'static str>,
 }
@@ -55,7 +55,7 @@ impl Call {
 
     /// What stands in for a call that could not be read.
     pub fn unread(payload: Payload) -> Self {
-        Call { payload, rule: Rule { cu: 0, ..Rule::UNLISTED }, metered: Some(NO_METHOD) }
+        Call { payload, rule: MethodRule { cu: 0, ..MethodRule::UNLISTED }, metered: Some(NO_METHOD) }
     }
 
     /// The raw JSON of its id.
@@ -127,7 +127,7 @@ impl Call {
     }
 }
 
-/// A call as a station sees it to decide about it. Anybody can make one, for calls of a shape of their own.
+/// A call as a layer sees it to decide about it. Anybody can make one, for calls of a shape of their own.
 #[derive(Clone, Copy, Debug)]
 pub struct CallView<'a> {
     /// The chain it is for.
@@ -143,12 +143,12 @@ pub struct CallView<'a> {
     /// Whether it is a REST call.
     pub is_rest: bool,
     /// What holds for it.
-    pub rule: Rule,
+    pub rule: MethodRule,
 }
 
 impl<'a> CallView<'a> {
     /// A call of `method` on `chain` without parameters, metered as it is sent.
-    pub const fn new(chain: ChainName, method: &'a str, rule: Rule) -> Self {
+    pub const fn new(chain: ChainName, method: &'a str, rule: MethodRule) -> Self {
         CallView {
             chain,
             method: method.as_bytes(),
@@ -167,21 +167,21 @@ pub struct Entry {
     /// The call.
     pub call: Call,
     /// How far it has come.
-    pub state: State,
+    pub state: CallState,
     /// The length of what the client gets for it, in bytes; written when the answer is.
     pub bytes_out: u32,
 }
 
 /// How far a call has come.
 #[derive(Debug)]
-pub enum State {
+pub enum CallState {
     /// On its way.
     Open,
     /// On its way, and a node may have got it: it will be charged whatever becomes of it.
     Sent,
     /// Waiting for the answer to another call for the same thing.
     Parked,
-    /// Refused by a station.
+    /// Refused by a layer.
     Refused(Refusal),
     /// No node answered.
     Failed(Fault),
@@ -192,29 +192,29 @@ pub enum State {
 impl Entry {
     /// A call at the start of its way.
     pub fn open(call: Call) -> Self {
-        Entry { call, state: State::Open, bytes_out: 0 }
+        Entry { call, state: CallState::Open, bytes_out: 0 }
     }
 
     /// A call that is refused at once.
     pub fn refused(call: Call, refusal: Refusal) -> Self {
-        Entry { call, state: State::Refused(refusal), bytes_out: 0 }
+        Entry { call, state: CallState::Refused(refusal), bytes_out: 0 }
     }
 
     /// Whether it is still on its way to a node.
     pub fn is_open(&self) -> bool {
-        matches!(self.state, State::Open)
+        matches!(self.state, CallState::Open)
     }
 }
 
-/// A set of calls on the road: one to a hundred of them, for one chain, from one caller. `At` says which station it
-/// passed last, so that stations in a wrong order do not compile.
+/// A set of calls on the stack: one to a hundred of them, for one chain, from one caller. `At` says which layer it
+/// passed last, so that layers in a wrong order do not compile.
 pub struct Calls<At = Parsed> {
     tally: Box<Tally>,
     at: PhantomData<fn() -> At>,
 }
 
 impl Calls<Parsed> {
-    /// A set at the start of the road.
+    /// A set at the start of the stack.
     pub fn new(tally: Box<Tally>) -> Self {
         Calls { tally, at: PhantomData }
     }
@@ -231,12 +231,12 @@ impl<At> Calls<At> {
         &mut self.tally
     }
 
-    /// The account alone: the end of the road.
+    /// The account alone: the end of the stack.
     pub fn into_tally(self) -> Box<Tally> {
         self.tally
     }
 
-    /// The same set, one or more stations further.
+    /// The same set, one or more layers further.
     pub fn at<B>(self) -> Calls<B>
     where
         At: Before<B>,
@@ -251,30 +251,30 @@ impl<At> fmt::Debug for Calls<At> {
     }
 }
 
-/// Says that a station lies before station `B` on the road.
+/// Says that a layer lies before layer `B` on the stack.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not lie before `{B}` on the road",
-    note = "the order of the stations is fixed; see the documentation of the stack"
+    message = "`{Self}` does not lie before `{B}` on the stack",
+    note = "the order of the layers is fixed; see the documentation of the stack"
 )]
 pub trait Before<B> {}
 
-macro_rules! road {
-    ($($(#[$doc:meta])* $station:ident)*) => {
+macro_rules! stack {
+    ($($(#[$doc:meta])* $layer:ident)*) => {
         $(
             $(#[$doc])*
             #[derive(Debug)]
-            pub enum $station {}
+            pub enum $layer {}
         )*
-        road!(@pairs $($station)*);
+        stack!(@pairs $($layer)*);
     };
     (@pairs $first:ident $($later:ident)*) => {
         $(impl Before<$later> for $first {})*
-        road!(@pairs $($later)*);
+        stack!(@pairs $($later)*);
     };
     (@pairs) => {};
 }
 
-road! {
+stack! {
     /// Read and parsed.
     Parsed
     /// Held against the project's method lists and the chain's blocked methods.

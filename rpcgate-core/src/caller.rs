@@ -1,4 +1,4 @@
-//! Who calls: a key, its project, its tenant, and everything a station decides by.
+//! Who calls: a key, its project, its tenant, and everything a layer decides by.
 
 use crate::chain::ChainName;
 use crate::clock::Time;
@@ -144,7 +144,7 @@ impl MethodLists {
 
 /// A project's quota record. A project without one has the default ceiling.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Quota {
+pub struct ProjectQuota {
     /// Compute Units in any rolling 24 hours; 0 refuses every call that costs something.
     pub cu_per_day: u64,
     /// Recorded, not enforced.
@@ -155,14 +155,19 @@ pub struct Quota {
     pub has_row: bool,
 }
 
-impl Quota {
+impl ProjectQuota {
     /// The ceiling of a project without a quota record, in Compute Units.
     pub const DEFAULT_CU_PER_DAY: u64 = 100_000;
 }
 
-impl Default for Quota {
+impl Default for ProjectQuota {
     fn default() -> Self {
-        Quota { cu_per_day: Self::DEFAULT_CU_PER_DAY, cu_per_month: None, rps_limit: None, has_row: false }
+        ProjectQuota {
+            cu_per_day: Self::DEFAULT_CU_PER_DAY,
+            cu_per_month: None,
+            rps_limit: None,
+            has_row: false,
+        }
     }
 }
 
@@ -186,7 +191,7 @@ pub struct Caller {
     /// The project's method lists.
     pub lists: MethodLists,
     /// The project's quota.
-    pub quota: Quota,
+    pub quota: ProjectQuota,
     /// When the key ends, if it ends.
     pub expires_at: Option<Time>,
 }
@@ -203,7 +208,7 @@ impl Caller {
             suspended: false,
             scope: Scope::All,
             lists: MethodLists::default(),
-            quota: Quota::default(),
+            quota: ProjectQuota::default(),
             expires_at: None,
         }
     }

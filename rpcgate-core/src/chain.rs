@@ -1,4 +1,4 @@
-//! A chain as the road sees it: its facts, its method table with the operator's changes, and its head.
+//! A chain as the stack sees it: its facts, its method table with the operator's changes, and its head.
 
 use crate::adapter::Adapter;
 use crate::cache_rule::CacheRule;
@@ -101,9 +101,9 @@ pub struct Facts {
     pub max_lag: u64,
 }
 
-/// What the road must know of one call.
+/// What the stack must know of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rule {
+pub struct MethodRule {
     /// Its weight in Compute Units.
     pub cu: u32,
     /// Its cache class.
@@ -112,12 +112,12 @@ pub struct Rule {
     pub flags: Flags,
 }
 
-impl Rule {
+impl MethodRule {
     /// What holds for a method in no table: 1 Compute Unit, never cached, unmarked.
-    pub const UNLISTED: Rule = Rule { cu: 1, cache: CacheRule::Never, flags: Flags::NONE };
+    pub const UNLISTED: MethodRule = MethodRule { cu: 1, cache: CacheRule::Never, flags: Flags::NONE };
 }
 
-/// Marks of a method that stations act on.
+/// Marks of a method that layers act on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(u8);
 
@@ -167,13 +167,13 @@ pub struct Method {
     /// The name it is metered under.
     pub metered: &'static str,
     /// What holds for it.
-    pub rule: Rule,
+    pub rule: MethodRule,
 }
 
 impl Method {
     /// A method of weight `cu` that is never cached and has no marks.
     pub const fn new(name: &'static str, cu: u32) -> Self {
-        Method { name, metered: name, rule: Rule { cu, ..Rule::UNLISTED } }
+        Method { name, metered: name, rule: MethodRule { cu, ..MethodRule::UNLISTED } }
     }
 
     /// The same in a cache class.
@@ -193,7 +193,7 @@ impl Method {
 
 /// What an operator may change of a chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Changes {
+pub struct ChainOverrides {
     /// Weights by method, as sent or as metered; what is said of a method as sent holds for it.
     pub cu: Vec<(String, u32)>,
     /// Cache classes by method, likewise. [`CacheRule::Immutable`] keeps the adapter's own test of what is settled.
@@ -211,9 +211,9 @@ pub struct Changes {
 
 /// The newest block height that a chain's nodes have shown.
 #[derive(Debug, Default)]
-pub struct Head(AtomicU64);
+pub struct ChainHead(AtomicU64);
 
-impl Head {
+impl ChainHead {
     /// The height, once one is known.
     pub fn height(&self) -> Option<u64> {
         match self.0.load(Relaxed) {
@@ -232,7 +232,7 @@ impl Head {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// What holds for it.
-    pub rule: Rule,
+    pub rule: MethodRule,
     /// `None`: metered as sent.
     pub metered: Option<&'static str>,
 }
@@ -248,7 +248,7 @@ pub struct Chain {
     final_depth: u64,
     timeout: Duration,
     served: bool,
-    head: Arc<Head>,
+    head: Arc<ChainHead>,
 }
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -264,7 +264,7 @@ struct Said {
 impl Said {
     /// What `changes` say of the method that is sent as `name` and metered as `metered`: by the former name if they know
     /// it by that.
-    fn of(changes: &Changes, name: &str, metered: Option<&str>) -> Self {
+    fn of(changes: &ChainOverrides, name: &str, metered: Option<&str>) -> Self {
         let is_it = |known: &str, by: Option<&str>| by == Some(known);
         let find = |by: Option<&str>| {
             let cu = changes.cu.iter().rev().find(|(known, _)| is_it(known, by)).map(|(_, cu)| *cu);
@@ -278,7 +278,7 @@ impl Said {
         Said { cu: own.0.or(general.0), cache: own.1.or(general.1), is_blocked }
     }
 
-    fn over(self, mut rule: Rule) -> Rule {
+    fn over(self, mut rule: MethodRule) -> MethodRule {
         rule.cu = self.cu.unwrap_or(rule.cu);
         rule.cache = self.cache.unwrap_or(rule.cache);
         if self.is_blocked {
@@ -290,7 +290,12 @@ impl Said {
 
 impl Chain {
     /// The chain of `adapter` as `changes` leave it. `served`: it is switched on and has a node.
-    pub fn new(adapter: Arc<dyn Adapter>, changes: Changes, served: bool, head: Arc<Head>) -> Self {
+    pub fn new(
+        adapter: Arc<dyn Adapter>,
+        changes: ChainOverrides,
+        served: bool,
+        head: Arc<ChainHead>,
+    ) -> Self {
         let mut table: HashMap<Box<[u8]>, Found, RandomState> = HashMap::default();
         for method in adapter.methods() {
             table.insert(
@@ -324,7 +329,7 @@ impl Chain {
 
     /// The chain of `adapter` as deployed, switched on.
     pub fn deployed(adapter: Arc<dyn Adapter>) -> Self {
-        Chain::new(adapter, Changes::default(), true, Arc::default())
+        Chain::new(adapter, ChainOverrides::default(), true, Arc::default())
     }
 
     /// What is fixed about it.
@@ -348,7 +353,7 @@ impl Chain {
     }
 
     /// Its newest height.
-    pub fn head(&self) -> &Arc<Head> {
+    pub fn head(&self) -> &Arc<ChainHead> {
         &self.head
     }
 
@@ -383,7 +388,7 @@ impl Chain {
     /// What holds for a call, now that its parameters are known: what the adapter [narrows](Adapter::narrow) its rule to,
     /// closed unless the operator opens it where that is left to the operator, who has the last word on weight, class
     /// and block too. What is closed for every call of the method stays closed.
-    pub fn narrow(&self, call: CallView<'_>) -> Rule {
+    pub fn narrow(&self, call: CallView<'_>) -> MethodRule {
         if !call.rule.flags.has(Flags::COMMANDS) {
             return call.rule;
         }
@@ -397,7 +402,7 @@ impl Chain {
     }
 
     /// An adapter's rule as the operator wants it.
-    fn decided(&self, method: &[u8], rule: Rule) -> Rule {
+    fn decided(&self, method: &[u8], rule: MethodRule) -> MethodRule {
         let rule = self.opened(&String::from_utf8_lossy(method), rule);
         match self.said.get(method) {
             Some(said) => said.over(rule),
@@ -405,7 +410,7 @@ impl Chain {
         }
     }
 
-    fn opened(&self, method: &str, mut rule: Rule) -> Rule {
+    fn opened(&self, method: &str, mut rule: MethodRule) -> MethodRule {
         if rule.flags.has(Flags::OPENABLE) {
             let open = self.open.iter().any(|pattern| match pattern.strip_suffix('*') {
                 Some(prefix) => method.starts_with(prefix),
@@ -448,10 +453,10 @@ impl FromIterator<Arc<Chain>> for Chains {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::{Probe, Seen, Settled};
+    use crate::adapter::{NodeStatus, Probe, Settled};
     use crate::toy::Toy;
 
-    fn chain(changes: Changes) -> Chain {
+    fn chain(changes: ChainOverrides) -> Chain {
         Chain::new(Arc::new(Toy), changes, true, Arc::default())
     }
 
@@ -469,9 +474,9 @@ mod tests {
             vec![commands("run", Flags::NONE), commands("shut", Flags::CLOSED), Method::new("plain", 1)]
         }
 
-        fn narrow(&self, call: CallView<'_>) -> Rule {
+        fn narrow(&self, call: CallView<'_>) -> MethodRule {
             let flags = if call.params == b"[\"open?\"]" { Flags::OPENABLE } else { Flags::HEAVY };
-            Rule { cu: 50, cache: CacheRule::secs(9), flags }
+            MethodRule { cu: 50, cache: CacheRule::secs(9), flags }
         }
 
         fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
@@ -482,14 +487,14 @@ mod tests {
             Toy.probe()
         }
 
-        fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
             Toy.seen(answer)
         }
     }
 
     #[test]
     fn the_operator_has_the_last_word_after_the_adapter_has_seen_the_parameters() {
-        let narrowed = |changes: Changes, method: &str, params: &[u8]| {
+        let narrowed = |changes: ChainOverrides, method: &str, params: &[u8]| {
             let chain = Chain::new(Arc::new(Forgetful), changes, true, Arc::default());
             let (sent, rule) = (method.as_bytes(), chain.look_up(method).rule);
             let name = chain.name();
@@ -503,33 +508,33 @@ mod tests {
                 rule,
             })
         };
-        let plain = Rule { cu: 50, cache: CacheRule::secs(9), flags: Flags::HEAVY };
-        assert_eq!(narrowed(Changes::default(), "run", b"[]"), plain);
-        assert_eq!(narrowed(Changes::default(), "plain", b"[]").cu, 1, "the adapter is not asked");
-        let changes = || Changes {
+        let plain = MethodRule { cu: 50, cache: CacheRule::secs(9), flags: Flags::HEAVY };
+        assert_eq!(narrowed(ChainOverrides::default(), "run", b"[]"), plain);
+        assert_eq!(narrowed(ChainOverrides::default(), "plain", b"[]").cu, 1, "the adapter is not asked");
+        let changes = || ChainOverrides {
             cu: vec![("run".into(), 7)],
             cache: vec![("run".into(), CacheRule::Never)],
             blocked: BTreeSet::from(["run".into()]),
-            ..Changes::default()
+            ..ChainOverrides::default()
         };
-        let said = Rule { cu: 7, cache: CacheRule::Never, flags: Flags::HEAVY.and(Flags::BLOCKED) };
+        let said = MethodRule { cu: 7, cache: CacheRule::Never, flags: Flags::HEAVY.and(Flags::BLOCKED) };
         assert_eq!(narrowed(changes(), "run", b"[]"), said);
         let closed = |changes, method, params| narrowed(changes, method, params).flags.has(Flags::CLOSED);
-        let open = || Changes { open: vec!["r*".into()], ..Changes::default() };
-        assert!(closed(Changes::default(), "run", b"[\"open?\"]"), "until the operator opens it");
+        let open = || ChainOverrides { open: vec!["r*".into()], ..ChainOverrides::default() };
+        assert!(closed(ChainOverrides::default(), "run", b"[\"open?\"]"), "until the operator opens it");
         assert!(!closed(open(), "run", b"[\"open?\"]"));
         assert!(closed(open(), "shut", b"[]"), "no parameter opens what is closed");
     }
 
     #[test]
     fn a_method_in_no_table_costs_one_unit_and_is_metered_as_sent() {
-        let found = chain(Changes::default()).look_up("anything");
-        assert_eq!(found, Found { rule: Rule::UNLISTED, metered: None });
+        let found = chain(ChainOverrides::default()).look_up("anything");
+        assert_eq!(found, Found { rule: MethodRule::UNLISTED, metered: None });
     }
 
     #[test]
     fn an_operator_changes_weights_and_classes_of_listed_and_unlisted_methods() {
-        let chain = chain(Changes {
+        let chain = chain(ChainOverrides {
             cu: vec![("toy_read".into(), 7), ("toy_new".into(), 9)],
             cache: vec![("toy_new".into(), CacheRule::secs(3))],
             ..Default::default()
@@ -543,7 +548,7 @@ mod tests {
     #[test]
     fn the_operator_blocks_listed_and_unlisted_methods() {
         let blocked = BTreeSet::from(["toy_read".into(), "strange".into()]);
-        let chain = chain(Changes { blocked, ..Default::default() });
+        let chain = chain(ChainOverrides { blocked, ..Default::default() });
         for (method, expected) in [("toy_read", true), ("strange", true), ("toy_id", false), ("other", false)]
         {
             assert_eq!(chain.look_up(method).rule.flags.has(Flags::BLOCKED), expected, "{method}");
@@ -552,18 +557,18 @@ mod tests {
 
     #[test]
     fn openable_methods_are_closed_until_the_operator_opens_them() {
-        assert!(chain(Changes::default()).look_up("probe_x").rule.flags.has(Flags::CLOSED));
+        assert!(chain(ChainOverrides::default()).look_up("probe_x").rule.flags.has(Flags::CLOSED));
         for pattern in ["probe_*", "probe_x"] {
-            let open = chain(Changes { open: vec![pattern.into()], ..Default::default() });
+            let open = chain(ChainOverrides { open: vec![pattern.into()], ..Default::default() });
             assert!(!open.look_up("probe_x").rule.flags.has(Flags::CLOSED), "{pattern}");
         }
-        let other = chain(Changes { open: vec!["probe_y".into()], ..Default::default() });
+        let other = chain(ChainOverrides { open: vec!["probe_y".into()], ..Default::default() });
         assert!(other.look_up("probe_x").rule.flags.has(Flags::CLOSED));
     }
 
     #[test]
     fn a_block_is_final_when_enough_blocks_lie_on_it() {
-        let chain = chain(Changes { final_depth: Some(6), ..Default::default() });
+        let chain = chain(ChainOverrides { final_depth: Some(6), ..Default::default() });
         assert!(!chain.is_final(1), "no head is known");
         chain.head().set(106);
         assert!(chain.is_final(100) && !chain.is_final(101));

@@ -1,9 +1,10 @@
-//! The words, the arithmetic and the seams of an RPC gateway.
+//! The words, the arithmetic and the backends of an RPC gateway.
 //!
-//! This crate does no input or output and knows no chain by name. `rpcgate-layers` builds stations on it,
-//! `rpcgate-chains` teaches it blockchains, and the binaries give its seams real backends.
+//! This crate does no input or output and knows no chain by name. `rpcgate-layers` builds layers on it,
+//! `rpcgate-chains` teaches it blockchains, and the binaries give its backends real backends.
 
 pub mod adapter;
+pub mod backend;
 pub mod cache_rule;
 pub mod call;
 pub mod caller;
@@ -17,15 +18,14 @@ pub mod in_flight;
 #[cfg(feature = "journal")]
 pub mod journal;
 pub mod json;
+pub mod memory;
 pub mod plan;
 pub mod quota;
 pub mod refusal;
 pub mod reply;
 pub mod request_id;
 pub mod rest;
-pub mod room;
 pub mod safeguard;
-pub mod seam;
 pub mod secret;
 pub mod sharded;
 pub mod share;

@@ -29,7 +29,7 @@ pub enum Source {
     Stored,
     /// Another call for the same thing, which was under way when this one came.
     Shared,
-    /// A station of an embedder's own, neither a node nor the cache.
+    /// A layer of an embedder's own, neither a node nor the cache.
     Own {
         /// Whether the call had been reserved in the quota by then: only so it is charged.
         reserved: bool,

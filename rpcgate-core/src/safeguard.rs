@@ -1,17 +1,17 @@
 //! The safeguard against storms of refusals: a key that goes on calling although it is answered 429 has its limits
 //! scaled down for a while (specification, "States and transitions": cooled down).
 
+use crate::backend::usage_sink::Record;
 use crate::caller::{Caller, KeyId, ProjectId, TenantId};
 use crate::clock::Time;
 use crate::plan::Plan;
 use crate::refusal::Refusal;
-use crate::seam::ledger::Record;
 use http::StatusCode;
 use std::time::Duration;
 
 /// When a key is cooled down, how far, and for how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rule {
+pub struct SafeguardRule {
     /// Requests refused with 429 that make a UTC minute a stormy one.
     pub refusals: u64,
     /// Stormy minutes in a row that make a storm.
@@ -38,7 +38,7 @@ pub struct Cooled {
 }
 
 impl Cooled {
-    /// What is left of a limit: as by the rule, see [`Rule::scale`].
+    /// What is left of a limit: as by the rule, see [`SafeguardRule::scale`].
     pub const fn scale(&self, limit: u64) -> u64 {
         scaled(limit, self.percent)
     }
@@ -49,7 +49,7 @@ const fn scaled(limit: u64, percent: u64) -> u64 {
     if left > 0 || limit == 0 { left as u64 } else { 1 }
 }
 
-impl Rule {
+impl SafeguardRule {
     /// What is left of a limit: at least 1, so that a key is never cut off, unless there was nothing.
     pub const fn scale(&self, limit: u64) -> u64 {
         scaled(limit, self.percent)
@@ -90,7 +90,7 @@ impl Storm {
     /// Notes a request that came at `now` and was refused; one that came in a minute before the newest counts in the
     /// newest. `true`: with this one the key is cooled down. While it is, nothing is counted; afterwards counting starts
     /// anew.
-    pub fn note(&mut self, rule: &Rule, now: Time) -> bool {
+    pub fn note(&mut self, rule: &SafeguardRule, now: Time) -> bool {
         if self.end.is_some() {
             return false;
         }
@@ -115,7 +115,7 @@ impl Storm {
 
     /// Whether nothing of it matters any more at `present`: it is over, or the clock was set back since, which prolongs
     /// no cool-down.
-    pub fn is_over(&self, rule: &Rule, present: Time) -> bool {
+    pub fn is_over(&self, rule: &SafeguardRule, present: Time) -> bool {
         // A clock that was read a moment ago is not one that was set back.
         const SLACK: Duration = Duration::from_secs(60);
         match self.end {
@@ -133,11 +133,12 @@ impl Storm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seam::ledger::{Line, Outcome};
-    use crate::seam::suite;
+    use crate::backend::suite;
+    use crate::backend::usage_sink::{Line, Outcome};
     use proptest::prelude::*;
 
-    const RULE: Rule = Rule { refusals: 3, minutes: 2, percent: 25, cooldown: Duration::from_secs(3_600) };
+    const RULE: SafeguardRule =
+        SafeguardRule { refusals: 3, minutes: 2, percent: 25, cooldown: Duration::from_secs(3_600) };
 
     /// Notes one refusal at each of these seconds; the ones that made it a storm.
     fn storms(seconds: &[u64]) -> Vec<u64> {

@@ -1,7 +1,9 @@
 //! A set's account: who called, what became of each call, what is charged. However a set's life ends, dropping its
-//! tally gives back what was reserved and not used and hands one record to the ledger.
+//! tally gives back what was reserved and not used and hands one record to the sink.
 
-use crate::call::{Entry, State};
+use crate::backend::counters::Counters;
+use crate::backend::usage_sink::{Line, Outcome, Phase, Receipt, Record, UsageSink};
+use crate::call::{CallState, Entry};
 use crate::caller::{Caller, RequestId};
 use crate::chain::{Chain, Dialect};
 use crate::clock::{Clock, Time};
@@ -10,8 +12,6 @@ use crate::in_flight::InFlightCall;
 use crate::quota::Grant;
 use crate::refusal::{BackendFailure, Refusal};
 use crate::reply::{Form, Source};
-use crate::seam::counters::Counters;
-use crate::seam::ledger::{Ledger, Line, Outcome, Phase, Receipt, Record};
 use crate::window::Windows;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -41,15 +41,15 @@ impl Transport {
     }
 }
 
-/// The seams that a tally settles with, shared by all of a gateway's tallies.
+/// The backends that a tally settles with, shared by all of a gateway's tallies.
 #[derive(Clone, Debug)]
-pub struct Books {
+pub struct Accounting {
     /// The clock that measures latency.
     pub clock: Arc<dyn Clock>,
     /// Where reservations are given back.
     pub counters: Arc<dyn Counters>,
     /// Where the record goes.
-    pub ledger: Arc<dyn Ledger>,
+    pub sink: Arc<dyn UsageSink>,
 }
 
 /// The entries of a set, in the order of the request. One needs no allocation of its own.
@@ -87,11 +87,11 @@ pub struct Tally {
     /// Headers of a node's answer to a set of one that pass to the client.
     pub passing: HeaderMap,
     /// Memory held for its bodies.
-    pub room: crate::room::Held,
+    pub room: crate::memory::MemoryPermit,
     /// When its calls must have come back, by [`Clock::elapsed`], where they have waited for others' before.
     pub deadline: Option<Duration>,
     started: Duration,
-    books: Arc<Books>,
+    accounting: Arc<Accounting>,
     is_closed: bool,
     /// Dropped with the account, which has handed in its record by then.
     in_flight: Option<InFlightCall>,
@@ -106,7 +106,7 @@ impl Tally {
         chain: Arc<Chain>,
         caller: Arc<Caller>,
         (arrival, started): (Time, Duration),
-        books: Arc<Books>,
+        accounting: Arc<Accounting>,
     ) -> Self {
         Tally {
             request,
@@ -123,10 +123,10 @@ impl Tally {
             counted: 0,
             grant: None,
             passing: HeaderMap::new(),
-            room: crate::room::Held::default(),
+            room: crate::memory::MemoryPermit::default(),
             deadline: None,
             started,
-            books,
+            accounting,
             is_closed: false,
             in_flight: None,
         }
@@ -137,11 +137,11 @@ impl Tally {
         self.entries.iter().any(Entry::is_open)
     }
 
-    /// To be called before anything is counted for it: until its record is in the ledger, the counters know that it is
+    /// To be called before anything is counted for it: until its record is in the sink, the counters know that it is
     /// in flight.
     pub fn begin(&mut self) {
         if self.in_flight.is_none() {
-            self.in_flight = self.books.counters.in_flight();
+            self.in_flight = self.accounting.counters.in_flight();
         }
     }
 
@@ -149,7 +149,7 @@ impl Tally {
     pub fn refuse(&mut self, refusal: Refusal) {
         for entry in &mut self.entries {
             if entry.is_open() {
-                entry.state = State::Refused(refusal);
+                entry.state = CallState::Refused(refusal);
             }
         }
         self.refused = Some(refusal);
@@ -157,7 +157,7 @@ impl Tally {
 
     /// How the windows stand, for the rate headers: as they were counted, or as they are now.
     pub fn windows_now(&self) -> Windows {
-        self.windows.unwrap_or_else(|| self.books.counters.peek(&self.caller, self.arrival))
+        self.windows.unwrap_or_else(|| self.accounting.counters.peek(&self.caller, self.arrival))
     }
 
     /// Compute Units charged so far, all entries together.
@@ -168,10 +168,9 @@ impl Tally {
     /// Whether every answer was in the cache before the request came.
     pub fn is_hit(&self) -> bool {
         !self.entries.is_empty()
-            && self
-                .entries
-                .iter()
-                .all(|entry| matches!(&entry.state, State::Answered(reply) if reply.from == Source::Stored))
+            && self.entries.iter().all(
+                |entry| matches!(&entry.state, CallState::Answered(reply) if reply.from == Source::Stored),
+            )
     }
 
     /// Closes the account of an answer that is about to leave: it may leave once the receipt, if there is one, is
@@ -181,12 +180,12 @@ impl Tally {
         self.settle(Receipt::hold).flatten()
     }
 
-    fn settle<T>(&mut self, give: impl FnOnce(&Arc<dyn Ledger>, &Record<'_>) -> T) -> Option<T> {
+    fn settle<T>(&mut self, give: impl FnOnce(&Arc<dyn UsageSink>, &Record<'_>) -> T) -> Option<T> {
         let charged = self.charged();
         if let Some(grant) = self.grant.take() {
             let unused = grant.units.saturating_sub(charged);
             if unused > 0 {
-                self.books.counters.refund(self.caller.project, grant.hour, unused);
+                self.accounting.counters.refund(self.caller.project, grant.hour, unused);
             }
         }
         if self.entries.is_empty() {
@@ -207,7 +206,7 @@ impl Tally {
                 outcome: outcome(entry),
                 cached: matches!(
                     &entry.state,
-                    State::Answered(reply) if matches!(reply.from, Source::Stored | Source::Shared)
+                    CallState::Answered(reply) if matches!(reply.from, Source::Stored | Source::Shared)
                 ),
                 calls: 1,
                 bytes_in: (entry.call.len() + if index == 0 { spare } else { 0 }) as u32,
@@ -225,18 +224,18 @@ impl Tally {
             tier: self.caller.plan.tier,
             price: self.caller.plan.price,
             arrival: self.arrival,
-            latency: self.books.clock.elapsed().saturating_sub(self.started),
+            latency: self.accounting.clock.elapsed().saturating_sub(self.started),
             windowed: self.counted,
             lines: &lines,
         };
-        Some(give(&self.books.ledger, &record))
+        Some(give(&self.accounting.sink, &record))
     }
 }
 
 impl Drop for Tally {
     fn drop(&mut self) {
         if !self.is_closed {
-            self.settle(|ledger, record| ledger.append(record));
+            self.settle(|sink, record| sink.append(record));
         }
     }
 }
@@ -246,10 +245,10 @@ impl Drop for Tally {
 /// nobody keeps a node busy for nothing.
 fn charge(entry: &Entry) -> u32 {
     match &entry.state {
-        State::Answered(reply) if reply.from == (Source::Own { reserved: false }) => 0,
-        State::Answered(_) | State::Sent => entry.call.rule.cu,
-        State::Failed(Fault { cause: Cause::Timeout, sent: true }) => entry.call.rule.cu,
-        State::Open | State::Parked | State::Refused(_) | State::Failed(_) => 0,
+        CallState::Answered(reply) if reply.from == (Source::Own { reserved: false }) => 0,
+        CallState::Answered(_) | CallState::Sent => entry.call.rule.cu,
+        CallState::Failed(Fault { cause: Cause::Timeout, sent: true }) => entry.call.rule.cu,
+        CallState::Open | CallState::Parked | CallState::Refused(_) | CallState::Failed(_) => 0,
     }
 }
 
@@ -258,12 +257,12 @@ fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
     /// What servers log for a client that left before its answer.
     const CLIENT_CLOSED_REQUEST: u16 = 499;
     match &entry.state {
-        State::Open | State::Parked | State::Sent => {
+        CallState::Open | CallState::Parked | CallState::Sent => {
             StatusCode::from_u16(CLIENT_CLOSED_REQUEST).unwrap_or(StatusCode::REQUEST_TIMEOUT)
         }
-        State::Refused(refusal) => refusal.status(),
-        State::Failed(_) => BackendFailure.status(dialect),
-        State::Answered(reply) => match &reply.form {
+        CallState::Refused(refusal) => refusal.status(),
+        CallState::Failed(_) => BackendFailure.status(dialect),
+        CallState::Answered(reply) => match &reply.form {
             Form::Whole(whole) => whole.status,
             Form::Rest(rest) => rest.status,
             Form::Stream(streamed) => streamed.status,
@@ -275,44 +274,44 @@ fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
 
 fn outcome(entry: &Entry) -> Outcome {
     match &entry.state {
-        State::Open | State::Parked | State::Sent => Outcome::Abandoned,
-        State::Refused(_) => Outcome::Refused,
-        State::Failed(_) => Outcome::Failed,
-        State::Answered(reply) if reply.form.is_error() => Outcome::NodeError,
-        State::Answered(_) => Outcome::Answered,
+        CallState::Open | CallState::Parked | CallState::Sent => Outcome::Abandoned,
+        CallState::Refused(_) => Outcome::Refused,
+        CallState::Failed(_) => Outcome::Failed,
+        CallState::Answered(reply) if reply.form.is_error() => Outcome::NodeError,
+        CallState::Answered(_) => Outcome::Answered,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::counters::MemoryCounters;
+    use crate::backend::usage_sink::MemoryUsageSink;
     use crate::call::{Call, Payload};
     use crate::caller::{KeyId, ProjectId, TenantId};
-    use crate::chain::{Found, Rule};
+    use crate::chain::{Found, MethodRule};
     use crate::clock::ManualClock;
     use crate::envelope::{Limits, Parsed, parse};
     use crate::plan::{Plan, Tier};
     use crate::reply::Reply;
-    use crate::seam::counters::MemoryCounters;
-    use crate::seam::ledger::MemoryLedger;
     use crate::toy::Toy;
 
-    struct Desk {
+    struct Fixture {
         clock: Arc<ManualClock>,
         counters: Arc<MemoryCounters>,
-        ledger: Arc<MemoryLedger>,
+        sink: Arc<MemoryUsageSink>,
         tally: Tally,
     }
 
-    fn desk(body: &'static [u8]) -> Desk {
+    fn fixture(body: &'static [u8]) -> Fixture {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
-        let (counters, ledger) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryLedger::default()));
-        let books = Books { clock: clock.clone(), counters: counters.clone(), ledger: ledger.clone() };
+        let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
+        let accounting = Accounting { clock: clock.clone(), counters: counters.clone(), sink: sink.clone() };
         let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
         let caller = Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Standard));
         let now = (clock.now(), clock.elapsed());
         let mut tally =
-            Tally::new(RequestId(9), Transport::Http, chain, Arc::new(caller), now, Arc::new(books));
+            Tally::new(RequestId(9), Transport::Http, chain, Arc::new(caller), now, Arc::new(accounting));
         tally.body = Bytes::from_static(body);
         let items = match parse(body, &Limits::default()) {
             Ok(Parsed::Single(item)) => vec![item],
@@ -321,34 +320,35 @@ mod tests {
         };
         for item in items {
             let call = match item {
-                Ok(envelope) => {
-                    Call::json_rpc(envelope, Found { rule: Rule { cu: 5, ..Rule::UNLISTED }, metered: None })
-                }
+                Ok(envelope) => Call::json_rpc(
+                    envelope,
+                    Found { rule: MethodRule { cu: 5, ..MethodRule::UNLISTED }, metered: None },
+                ),
                 Err(bad) => Call::unread(Payload::Bad(bad)),
             };
             tally.entries.push(Entry::open(call));
         }
-        Desk { clock, counters, ledger, tally }
+        Fixture { clock, counters, sink, tally }
     }
 
     const BATCH: &[u8] =
         br#"[{"id":1,"method":"a"}, {"id":2,"method":"bb"},{"id":3,"method":"c"},{"id":4,"method":"d"}]"#;
 
-    fn answered(from: Source) -> State {
-        State::Answered(Reply { form: Form::Result(Bytes::from_static(b"1")), from })
+    fn answered(from: Source) -> CallState {
+        CallState::Answered(Reply { form: Form::Result(Bytes::from_static(b"1")), from })
     }
 
     #[test]
     fn a_dropped_tally_leaves_one_record_with_a_line_for_each_call() {
-        let mut desk = desk(BATCH);
-        desk.tally.entries[0].state = answered(Source::Node);
-        desk.tally.entries[1].state = answered(Source::Stored);
-        desk.tally.entries[2].state = State::Refused(Refusal::Quota);
-        desk.tally.entries[3].state = State::Failed(Fault::sent(Cause::Broken));
-        desk.clock.advance(Duration::from_millis(3));
-        assert_eq!(desk.tally.charged(), 10);
-        drop(desk.tally);
-        let records = desk.ledger.records();
+        let mut fixture = fixture(BATCH);
+        fixture.tally.entries[0].state = answered(Source::Node);
+        fixture.tally.entries[1].state = answered(Source::Stored);
+        fixture.tally.entries[2].state = CallState::Refused(Refusal::Quota);
+        fixture.tally.entries[3].state = CallState::Failed(Fault::sent(Cause::Broken));
+        fixture.clock.advance(Duration::from_millis(3));
+        assert_eq!(fixture.tally.charged(), 10);
+        drop(fixture.tally);
+        let records = fixture.sink.records();
         assert_eq!(records.len(), 1);
         let record = &records[0];
         assert_eq!(
@@ -372,18 +372,19 @@ mod tests {
 
     #[test]
     fn what_was_reserved_and_not_charged_goes_back() {
-        let mut desk = desk(BATCH);
-        let now = desk.clock.now();
-        let Answer::Now((_, grant)) = desk.counters.reserve(&desk.tally.caller, &[5, 5, 5, 5], now) else {
+        let mut fixture = fixture(BATCH);
+        let now = fixture.clock.now();
+        let Answer::Now((_, grant)) = fixture.counters.reserve(&fixture.tally.caller, &[5, 5, 5, 5], now)
+        else {
             panic!("memory does not wait")
         };
-        desk.tally.grant = Some(grant);
-        desk.tally.entries[0].state = answered(Source::Node);
-        desk.tally.entries[1].state = State::Sent;
-        desk.tally.entries[2].state = State::Failed(Fault::unsent(Cause::Connect));
-        drop(desk.tally);
+        fixture.tally.grant = Some(grant);
+        fixture.tally.entries[0].state = answered(Source::Node);
+        fixture.tally.entries[1].state = CallState::Sent;
+        fixture.tally.entries[2].state = CallState::Failed(Fault::unsent(Cause::Connect));
+        drop(fixture.tally);
         assert_eq!(
-            desk.counters.used(ProjectId(2), now),
+            fixture.counters.used(ProjectId(2), now),
             10,
             "answered and sent are charged, open and failed are not"
         );
@@ -391,29 +392,29 @@ mod tests {
 
     #[test]
     fn a_call_already_sent_is_charged_when_the_client_leaves() {
-        let mut desk = desk(br#"{"id":1,"method":"a"}"#);
-        desk.tally.entries[0].state = State::Sent;
-        drop(desk.tally);
-        let line = &desk.ledger.records()[0].lines[0];
+        let mut fixture = fixture(br#"{"id":1,"method":"a"}"#);
+        fixture.tally.entries[0].state = CallState::Sent;
+        drop(fixture.tally);
+        let line = &fixture.sink.records()[0].lines[0];
         assert_eq!((line.cu, line.status, line.outcome), (5, 499, Outcome::Abandoned));
     }
 
     #[test]
     fn a_request_without_calls_leaves_no_record() {
-        let desk = desk(b"");
-        drop(desk.tally);
-        assert!(desk.ledger.records().is_empty());
+        let fixture = fixture(b"");
+        drop(fixture.tally);
+        assert!(fixture.sink.records().is_empty());
     }
 
     #[test]
     fn a_set_is_a_hit_only_when_all_of_it_was_stored() {
-        let mut desk = desk(br#"[{"method":"a"},{"method":"b"}]"#);
-        desk.tally.entries[0].state = answered(Source::Stored);
-        desk.tally.entries[1].state = answered(Source::Shared);
-        assert!(!desk.tally.is_hit());
-        desk.tally.entries[1].state = answered(Source::Stored);
-        assert!(desk.tally.is_hit());
+        let mut fixture = fixture(br#"[{"method":"a"},{"method":"b"}]"#);
+        fixture.tally.entries[0].state = answered(Source::Stored);
+        fixture.tally.entries[1].state = answered(Source::Shared);
+        assert!(!fixture.tally.is_hit());
+        fixture.tally.entries[1].state = answered(Source::Stored);
+        assert!(fixture.tally.is_hit());
     }
 
-    use crate::seam::Answer;
+    use crate::backend::Answer;
 }

@@ -1,9 +1,9 @@
-//! A made-up chain with a method of every kind, for tests and examples of stations.
+//! A made-up chain with a method of every kind, for tests and examples of layers.
 
-use crate::adapter::{Adapter, Probe, Seen, Settled};
+use crate::adapter::{Adapter, NodeStatus, Probe, Settled};
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
-use crate::chain::{Chain, Facts, Method, Rule};
+use crate::chain::{Chain, Facts, Method, MethodRule};
 use crate::chain::{ChainName, Dialect, Flags};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is kept for 2 s, `toy_block` is immutable,
@@ -39,13 +39,13 @@ impl Adapter for Toy {
         ]
     }
 
-    fn unlisted(&self, method: &str) -> Rule {
+    fn unlisted(&self, method: &str) -> MethodRule {
         let flags = match method.split_once('_') {
             Some(("probe", _)) => Flags::HEAVY.and(Flags::OPENABLE),
             Some(("admin", _)) => Flags::CLOSED,
             _ => Flags::NONE,
         };
-        Rule { flags, ..Rule::UNLISTED }
+        MethodRule { flags, ..MethodRule::UNLISTED }
     }
 
     fn settled(&self, _: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
@@ -56,7 +56,7 @@ impl Adapter for Toy {
         Probe::Rpc { method: "toy_height", params: "[]" }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        std::str::from_utf8(answer).ok()?.parse().ok().map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        std::str::from_utf8(answer).ok()?.parse().ok().map(NodeStatus::at)
     }
 }

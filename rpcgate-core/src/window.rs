@@ -6,7 +6,7 @@ use crate::plan::Plan;
 
 /// The three spans, shortest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Span {
+pub enum WindowSpan {
     /// A UTC minute.
     Minute,
     /// A UTC hour.
@@ -15,16 +15,16 @@ pub enum Span {
     Day,
 }
 
-impl Span {
+impl WindowSpan {
     /// All spans, shortest first.
-    pub const ALL: [Span; 3] = [Span::Minute, Span::Hour, Span::Day];
+    pub const ALL: [WindowSpan; 3] = [WindowSpan::Minute, WindowSpan::Hour, WindowSpan::Day];
 
     /// Length in seconds.
     pub const fn secs(self) -> u64 {
         match self {
-            Span::Minute => 60,
-            Span::Hour => 3_600,
-            Span::Day => 86_400,
+            WindowSpan::Minute => 60,
+            WindowSpan::Hour => 3_600,
+            WindowSpan::Day => 86_400,
         }
     }
 
@@ -59,15 +59,15 @@ pub struct Windows {
 impl Windows {
     /// The windows of `plan` at `now`, of which `used` requests are gone (minute, hour, day).
     pub fn of(plan: &Plan, used: [u64; 3], now: Time) -> Self {
-        let allowance = |span: Span, limit: u64, used: u64| Allowance {
+        let allowance = |span: WindowSpan, limit: u64, used: u64| Allowance {
             limit,
             remaining: limit.saturating_sub(used),
             reset: span.reset(now),
         };
         Windows {
-            minute: allowance(Span::Minute, plan.per_minute, used[0]),
-            hour: allowance(Span::Hour, plan.per_hour, used[1]),
-            day: allowance(Span::Day, plan.per_day, used[2]),
+            minute: allowance(WindowSpan::Minute, plan.per_minute, used[0]),
+            hour: allowance(WindowSpan::Hour, plan.per_hour, used[1]),
+            day: allowance(WindowSpan::Day, plan.per_day, used[2]),
         }
     }
 
@@ -297,7 +297,7 @@ mod tests {
                 let arrival = if chance == 0 { secs - late } else { secs };
                 let numbers: [u64; 3] = std::array::from_fn(|n| {
                     let newest = counted[n].iter().map(|(number, _)| *number).max().unwrap_or(0);
-                    newest.max(arrival / Span::ALL[n].secs())
+                    newest.max(arrival / WindowSpan::ALL[n].secs())
                 });
                 let used = |counted: &[Vec<(u64, u64)>; 3]| -> [u64; 3] {
                     std::array::from_fn(|n| {

@@ -1,9 +1,9 @@
-//! Gates: stations whose whole business is one plain decision about one call. The plumbing walks the open calls of a
-//! set, so a decision is written once and serves single calls and batches alike.
+//! Gates: layers that make one plain decision about one call. The plumbing here walks the open calls of a set, so a
+//! decision is written once and serves single calls and batches alike.
 
-use crate::stranger::{By, OnRoad, Refuse};
+use crate::foreign::{FromFn, Native, RejectWith};
 use futures_util::future::Either;
-use rpcgate_core::call::{Before, CallView, Calls, State};
+use rpcgate_core::call::{Before, CallState, CallView, Calls};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::refusal::Refusal;
@@ -13,8 +13,8 @@ use std::task::{Context, Poll};
 use tower_service::Service;
 
 /// A decision about one call.
-pub trait Decide: Send + Sync + 'static {
-    /// The place on the road.
+pub trait CallPolicy: Send + Sync + 'static {
+    /// The position in the stack.
     type At;
 
     /// Lets the call pass or says why not. `now` is the moment of the request's arrival.
@@ -32,7 +32,7 @@ pub trait Decide: Send + Sync + 'static {
 
 /// A gate in front of `inner`.
 #[derive(Debug)]
-pub struct Gate<S, D, W = OnRoad> {
+pub struct Gate<S, D, W = Native> {
     inner: S,
     decide: Arc<D>,
     way: W,
@@ -51,9 +51,9 @@ impl<S: Clone, D, W: Clone> Clone for Gate<S, D, W> {
     }
 }
 
-impl<S, D, A> Service<Calls<A>> for Gate<S, D, OnRoad>
+impl<S, D, A> Service<Calls<A>> for Gate<S, D, Native>
 where
-    D: Decide,
+    D: CallPolicy,
     A: Before<D::At>,
     S: Service<Calls<D::At>>,
 {
@@ -73,7 +73,7 @@ where
                 if entry.is_open() {
                     let view = entry.call.view(&tally.body, name);
                     if let Err(refusal) = self.decide.decide(view, &tally.caller, tally.arrival) {
-                        entry.state = State::Refused(refusal);
+                        entry.state = CallState::Refused(refusal);
                     }
                 }
             }
@@ -82,18 +82,18 @@ where
     }
 }
 
-/// What a stranger's function tells about a request: who calls what. The clock says when.
+/// How a foreign request is read: a function returns its caller and call, and the clock tells the time of arrival.
 #[derive(Clone, Debug)]
-pub struct Told<F> {
-    pub(crate) tell: By<F>,
+pub struct FromFnWithClock<F> {
+    pub(crate) tell: FromFn<F>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl<S, D, F, R> Service<R> for Gate<S, D, Told<F>>
+impl<S, D, F, R> Service<R> for Gate<S, D, FromFnWithClock<F>>
 where
-    D: Decide,
+    D: CallPolicy,
     F: for<'r> Fn(&'r R) -> Option<(&'r Caller, CallView<'r>)>,
-    R: Refuse<S::Response>,
+    R: RejectWith<S::Response>,
     S: Service<R>,
 {
     type Response = S::Response;
@@ -115,12 +115,12 @@ where
     }
 }
 
-/// Writes the layer of a gate: `new` beside the decision, `with_call` as the way into a stranger's stack.
+/// Writes the layer of a gate: `by`, which takes the decision, and `with_call` for requests that are not rpcgate's.
 macro_rules! gate_layer {
     ($(#[$doc:meta])* $layer:ident, $decision:ident) => {
         $(#[$doc])*
         #[derive(Debug)]
-        pub struct $layer<W = $crate::stranger::OnRoad> {
+        pub struct $layer<W = $crate::foreign::Native> {
             decide: std::sync::Arc<$decision>,
             way: W,
         }
@@ -134,16 +134,17 @@ macro_rules! gate_layer {
         impl $layer {
             /// A layer that decides by `decision`. Every service it wraps decides by the same one.
             pub fn by(decision: std::sync::Arc<$decision>) -> Self {
-                Self { decide: decision, way: $crate::stranger::OnRoad }
+                Self { decide: decision, way: $crate::foreign::Native }
             }
 
-            /// The same layer for requests that are not ours: `tell` says who calls what, `clock` when. Whoever is
-            /// nobody is refused with [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
+            /// The same layer for foreign requests: `tell` returns the caller and the call of a request, and `clock` tells
+            /// the time of arrival. A request for which `tell` returns `None` is refused with
+            /// [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
             pub fn with_call<R, F>(
                 self,
                 clock: std::sync::Arc<dyn rpcgate_core::clock::Clock>,
                 tell: F,
-            ) -> $layer<$crate::gate::Told<F>>
+            ) -> $layer<$crate::gate::FromFnWithClock<F>>
             where
                 F: for<'r> Fn(
                     &'r R,
@@ -154,7 +155,7 @@ macro_rules! gate_layer {
             {
                 $layer {
                     decide: self.decide,
-                    way: $crate::gate::Told { tell: $crate::stranger::By(tell), clock },
+                    way: $crate::gate::FromFnWithClock { tell: $crate::foreign::FromFn(tell), clock },
                 }
             }
         }

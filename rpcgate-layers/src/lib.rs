@@ -1,21 +1,21 @@
 #![doc = include_str!("../README.md")]
 
 pub mod call;
+mod coalesce;
+pub mod coalesced_writes;
+pub mod foreign;
 pub mod gate;
-pub mod gather;
 pub mod headers;
-pub mod lend;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod reply_body;
 pub mod request;
 pub mod respond;
+pub mod service_pool;
 pub mod spawn;
 #[cfg(feature = "upstream")]
 pub mod stack;
-pub mod stranger;
 #[cfg(test)]
 mod testing;
-mod turn;
 #[cfg(feature = "upstream")]
 pub mod upstream;

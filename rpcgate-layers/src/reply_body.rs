@@ -3,10 +3,10 @@
 use crate::call::join::HELD;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use rpcgate_core::call::State;
+use rpcgate_core::call::CallState;
 use rpcgate_core::fault::Fault;
+use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::reply::Flow;
-use rpcgate_core::room::Held;
 use rpcgate_core::tally::Tally;
 use std::collections::VecDeque;
 use std::fmt;
@@ -33,7 +33,7 @@ impl ReplyBody {
 
     /// A body that is there, in pieces. If it is large, what is `held` of the memory of all bodies together is taken and
     /// stays held until the last of it was written, or given up.
-    pub(crate) fn held(first: Bytes, mut rest: Vec<Bytes>, held: &mut Held) -> Self {
+    pub(crate) fn held(first: Bytes, mut rest: Vec<Bytes>, held: &mut MemoryPermit) -> Self {
         let length = first.len() + bytes(&rest);
         if length < HELD && rest.is_empty() {
             return ReplyBody(Content::Whole(first));
@@ -66,11 +66,11 @@ fn bytes<'a>(pieces: impl IntoIterator<Item = &'a Bytes>) -> usize {
 /// body.
 struct HeldBytes {
     bytes: Bytes,
-    _held: Held,
+    _held: MemoryPermit,
 }
 
 impl HeldBytes {
-    fn hold(bytes: Bytes, held: Held) -> Bytes {
+    fn hold(bytes: Bytes, held: MemoryPermit) -> Bytes {
         Bytes::from_owner(HeldBytes { bytes, _held: held })
     }
 }
@@ -99,7 +99,7 @@ fn close(account: &mut Option<Box<Tally>>, sent: u64, fault: Option<Fault>) {
     {
         entry.bytes_out = u32::try_from(sent).unwrap_or(u32::MAX);
         if let Some(fault) = fault {
-            entry.state = State::Failed(fault);
+            entry.state = CallState::Failed(fault);
         }
     }
 }
@@ -162,53 +162,53 @@ impl Body for ReplyBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Desk;
+    use crate::testing::Fixture;
     use http::{HeaderMap, StatusCode};
     use http_body_util::{BodyExt, StreamBody};
+    use rpcgate_core::backend::usage_sink::Outcome;
     use rpcgate_core::fault::Cause;
     use rpcgate_core::reply::{Form, Reply, Source, Streamed};
-    use rpcgate_core::seam::ledger::Outcome;
 
     fn flow(pieces: Vec<Result<&'static str, Fault>>) -> Flow {
         let frames = pieces.into_iter().map(|piece| piece.map(|text| Frame::data(Bytes::from(text))));
         Box::pin(StreamBody::new(futures_util::stream::iter(frames)))
     }
 
-    fn answered(desk: &Desk) -> Box<Tally> {
-        let mut calls = desk.calls(br#"{"id":1,"method":"toy_scan"}"#);
+    fn answered(fixture: &Fixture) -> Box<Tally> {
+        let mut calls = fixture.calls(br#"{"id":1,"method":"toy_scan"}"#);
         let streamed = Streamed::new(StatusCode::OK, HeaderMap::new(), false, flow(vec![]));
         calls.tally_mut().entries[0].state =
-            State::Answered(Reply { form: Form::Stream(Box::new(streamed)), from: Source::Node });
+            CallState::Answered(Reply { form: Form::Stream(Box::new(streamed)), from: Source::Node });
         calls.into_tally()
     }
 
     #[tokio::test]
     async fn an_account_is_closed_when_all_of_the_body_has_come() {
-        let desk = Desk::new();
-        let body = ReplyBody::flowing(flow(vec![Ok("abc"), Ok("de")]), Some(answered(&desk)));
+        let fixture = Fixture::new();
+        let body = ReplyBody::flowing(flow(vec![Ok("abc"), Ok("de")]), Some(answered(&fixture)));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "abcde");
-        let line = &desk.ledger.records()[0].lines[0];
+        let line = &fixture.sink.records()[0].lines[0];
         assert_eq!((line.cu, line.bytes_out, line.outcome), (75, 5, Outcome::Answered));
     }
 
     #[tokio::test]
     async fn a_body_that_breaks_is_not_charged_and_has_no_clean_end() {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         let fault = Fault::sent(Cause::Broken);
-        let body = ReplyBody::flowing(flow(vec![Ok("abc"), Err(fault)]), Some(answered(&desk)));
+        let body = ReplyBody::flowing(flow(vec![Ok("abc"), Err(fault)]), Some(answered(&fixture)));
         assert_eq!(body.collect().await.err(), Some(fault));
-        let line = &desk.ledger.records()[0].lines[0];
+        let line = &fixture.sink.records()[0].lines[0];
         assert_eq!((line.cu, line.bytes_out, line.outcome), (0, 3, Outcome::Failed));
     }
 
     #[tokio::test]
     async fn a_client_that_leaves_half_way_is_charged() {
-        let desk = Desk::new();
-        let mut body = ReplyBody::flowing(flow(vec![Ok("abc"), Ok("de")]), Some(answered(&desk)));
+        let fixture = Fixture::new();
+        let mut body = ReplyBody::flowing(flow(vec![Ok("abc"), Ok("de")]), Some(answered(&fixture)));
         assert!(body.frame().await.is_some());
-        assert!(desk.ledger.records().is_empty());
+        assert!(fixture.sink.records().is_empty());
         drop(body);
-        let line = &desk.ledger.records()[0].lines[0];
+        let line = &fixture.sink.records()[0].lines[0];
         assert_eq!((line.cu, line.bytes_out), (75, 3), "and recorded with what it was given");
     }
 }

@@ -1,4 +1,4 @@
-//! Respond: the outermost station. It stamps a request on its way in and writes what every answer carries on its way
+//! Respond: the outermost layer. It stamps a request on its way in and writes what every answer carries on its way
 //! out: `x-request-id`, CORS, the nine rate headers, `X-Cache`, `x-compute-units`, and what a refusal adds
 //! (`Retry-After`, `Allow`, `WWW-Authenticate`). The account is closed here, before the answer leaves. An answer with an
 //! account waits for a turn of the runtime, or a few: the records of all answers that are ready by then are written
@@ -14,17 +14,17 @@
 //! assert_eq!((id.len(), &id[14..15]), (36, "7"));
 //! ```
 
+use crate::coalesce::Coalesce;
 use crate::headers::{self, Metered};
 use crate::reply_body::ReplyBody;
-use crate::request::travel::{Departure, Stamped};
-use crate::turn::Turn;
+use crate::request::message::{PendingResponse, Received};
 use http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
+use rpcgate_core::backend::usage_sink::Receipt;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::room::Held;
-use rpcgate_core::seam::ledger::Receipt;
+use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
 use std::future::Future;
@@ -55,7 +55,7 @@ impl<S> Layer<S> for RespondLayer {
     }
 }
 
-/// The outermost station around `inner`.
+/// The outermost layer around `inner`.
 #[derive(Clone, Debug)]
 pub struct Respond<S> {
     inner: S,
@@ -64,7 +64,7 @@ pub struct Respond<S> {
 
 impl<S, B> Service<Request<B>> for Respond<S>
 where
-    S: Service<Stamped<B>, Response = Departure, Error = Infallible>,
+    S: Service<Received<B>, Response = PendingResponse, Error = Infallible>,
 {
     type Response = Response<ReplyBody>;
     type Error = Infallible;
@@ -78,8 +78,8 @@ where
         let (arrival, started) = (self.clock.now(), self.clock.elapsed());
         let id = RequestId::new(arrival);
         let request = Box::new(request);
-        let inner = self.inner.call(Stamped { request, id, arrival, started });
-        RespondFuture { state: State::Inside { inner, id } }
+        let inner = self.inner.call(Received { request, id, arrival, started });
+        RespondFuture { state: CallState::Inside { inner, id } }
     }
 }
 
@@ -88,23 +88,23 @@ pin_project! {
     #[derive(Debug)]
     pub struct RespondFuture<F> {
         #[pin]
-        state: State<F>,
+        state: CallState<F>,
     }
 }
 
 pin_project! {
     #[project = At]
     #[derive(Debug)]
-    enum State<F> {
+    enum CallState<F> {
         Inside { #[pin] inner: F, id: RequestId },
         // A receipt that is dropped has the record written, also when the client leaves in that moment.
-        Waiting { turn: Turn, answer: Option<Response<ReplyBody>>, receipt: Option<Receipt> },
+        Waiting { turn: Coalesce, answer: Option<Response<ReplyBody>>, receipt: Option<Receipt> },
     }
 }
 
 impl<F> Future for RespondFuture<F>
 where
-    F: Future<Output = Result<Departure, Infallible>>,
+    F: Future<Output = Result<PendingResponse, Infallible>>,
 {
     type Output = Result<Response<ReplyBody>, Infallible>;
 
@@ -112,13 +112,13 @@ where
         let mut state = self.as_mut().project().state;
         match state.as_mut().project() {
             At::Inside { inner, id } => {
-                let Ok(departure) = ready!(inner.poll(cx));
-                let is_metered = departure.tally.is_some();
-                let (answer, receipt) = finish(departure, *id);
+                let Ok(pending) = ready!(inner.poll(cx));
+                let is_metered = pending.tally.is_some();
+                let (answer, receipt) = finish(pending, *id);
                 if !is_metered {
                     return Poll::Ready(Ok(answer));
                 }
-                state.set(State::Waiting { turn: Turn::default(), answer: Some(answer), receipt });
+                state.set(CallState::Waiting { turn: Coalesce::default(), answer: Some(answer), receipt });
                 self.poll(cx)
             }
             At::Waiting { turn, answer, receipt } => {
@@ -130,8 +130,8 @@ where
     }
 }
 
-fn finish(departure: Departure, id: RequestId) -> (Response<ReplyBody>, Option<Receipt>) {
-    let Departure { status, headers, is_json, body, rest, flow, mut tally, rated, refusal } = departure;
+fn finish(pending: PendingResponse, id: RequestId) -> (Response<ReplyBody>, Option<Receipt>) {
+    let PendingResponse { status, headers, is_json, body, rest, flow, mut tally, rated, refusal } = pending;
     let mut headers = match &tally {
         Some(tally) => {
             let windows = rated.then(|| tally.windows_now());
@@ -144,7 +144,7 @@ fn finish(departure: Departure, id: RequestId) -> (Response<ReplyBody>, Option<R
         None => {
             let body = match &mut tally {
                 Some(tally) => ReplyBody::held(body, rest, &mut tally.room),
-                None => ReplyBody::held(body, rest, &mut Held::default()),
+                None => ReplyBody::held(body, rest, &mut MemoryPermit::default()),
             };
             (body, tally.and_then(Tally::close))
         }
@@ -172,25 +172,25 @@ fn finish(departure: Departure, id: RequestId) -> (Response<ReplyBody>, Option<R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Desk;
+    use crate::testing::Fixture;
+    use rpcgate_core::backend::usage_sink::{Record, Ticket, UsageSink};
     use rpcgate_core::refusal::Refusal;
-    use rpcgate_core::seam::ledger::{Ledger, Record, Ticket};
-    use rpcgate_core::tally::Books;
+    use rpcgate_core::tally::Accounting;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::task::Waker;
     use tower::service_fn;
 
-    async fn respond(departure: Departure) -> Response<ReplyBody> {
-        let slot = std::cell::Cell::new(Some(departure));
+    async fn respond(pending: PendingResponse) -> Response<ReplyBody> {
+        let slot = std::cell::Cell::new(Some(pending));
         let inner =
-            service_fn(|_: Stamped<()>| std::future::ready(Ok::<_, Infallible>(slot.take().unwrap())));
-        let Ok(response) = RespondLayer::new(Desk::new().clock).layer(inner).call(Request::new(())).await;
+            service_fn(|_: Received<()>| std::future::ready(Ok::<_, Infallible>(slot.take().unwrap())));
+        let Ok(response) = RespondLayer::new(Fixture::new().clock).layer(inner).call(Request::new(())).await;
         response
     }
 
     #[tokio::test]
     async fn every_answer_has_an_id_and_may_be_read_by_any_origin() {
-        let response = respond(Departure::refused(Refusal::NoRoute)).await;
+        let response = respond(PendingResponse::refused(Refusal::NoRoute)).await;
         let headers = response.headers();
         assert_eq!(headers["x-request-id"].len(), 36);
         assert_eq!(headers["access-control-allow-origin"], "*");
@@ -204,12 +204,12 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_to_a_known_caller_has_rate_headers_and_units_and_is_recorded_before_it_leaves() {
-        let desk = Desk::new();
-        let response = respond(Departure::refused_unread(desk.tally(), Refusal::Suspended)).await;
+        let fixture = Fixture::new();
+        let response = respond(PendingResponse::refused_unread(fixture.tally(), Refusal::Suspended)).await;
         assert_eq!(response.status(), 402);
         assert_eq!(response.headers()["x-ratelimit-remaining-minute"], "10");
         assert_eq!(response.headers()["x-compute-units"], "0");
-        assert_eq!(desk.ledger.records().len(), 1);
+        assert_eq!(fixture.sink.records().len(), 1);
     }
 
     /// Holds records until it is told to write them.
@@ -219,7 +219,7 @@ mod tests {
         written: AtomicU64,
     }
 
-    impl Ledger for Patient {
+    impl UsageSink for Patient {
         fn append(&self, _: &Record<'_>) {
             panic!("an answer's record may wait");
         }
@@ -237,28 +237,29 @@ mod tests {
     type Answer = Pin<Box<dyn Future<Output = Response<ReplyBody>> + Send>>;
 
     fn patient() -> (Arc<Patient>, impl Fn() -> Answer) {
-        let (desk, ledger) = (Desk::new(), Arc::<Patient>::default());
-        let books = Arc::new(Books { ledger: ledger.clone(), ..(*desk.books()).clone() });
+        let (fixture, sink) = (Fixture::new(), Arc::<Patient>::default());
+        let accounting = Arc::new(Accounting { sink: sink.clone(), ..(*fixture.accounting()).clone() });
         let answer = move || {
-            let departure = Departure::refused_unread(desk.tally_in(books.clone()), Refusal::Suspended);
-            let slot = std::sync::Mutex::new(Some(departure));
-            let inner = service_fn(move |_: Stamped<()>| {
+            let pending =
+                PendingResponse::refused_unread(fixture.tally_in(accounting.clone()), Refusal::Suspended);
+            let slot = std::sync::Mutex::new(Some(pending));
+            let inner = service_fn(move |_: Received<()>| {
                 std::future::ready(Ok::<_, Infallible>(slot.lock().unwrap().take().unwrap()))
             });
-            let future = RespondLayer::new(desk.clock.clone()).layer(inner).call(Request::new(()));
+            let future = RespondLayer::new(fixture.clock.clone()).layer(inner).call(Request::new(()));
             Box::pin(async move { future.await.unwrap_or_else(|never| match never {}) }) as Answer
         };
-        (ledger, answer)
+        (sink, answer)
     }
 
     #[tokio::test]
     async fn answers_that_are_ready_in_one_turn_wait_for_each_other_and_leave_once_they_are_written() {
-        let (ledger, answer) = patient();
+        let (sink, answer) = patient();
         let mut answers: Vec<_> = (0..3).map(|_| answer()).collect();
         for answer in &mut answers {
             assert!(answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
-        let count = || (ledger.held.load(Relaxed), ledger.written.load(Relaxed));
+        let count = || (sink.held.load(Relaxed), sink.written.load(Relaxed));
         assert_eq!(count(), (3, 0));
         let last = answers.pop().unwrap().await;
         assert_eq!((last.status().as_u16(), count()), (402, (3, 3)));
@@ -269,17 +270,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_that_leaves_while_its_answer_waits_is_recorded() {
-        let (ledger, answer) = patient();
+        let (sink, answer) = patient();
         let mut answer = answer();
         assert!(answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         drop(answer);
-        assert_eq!(ledger.written.load(Relaxed), 1);
+        assert_eq!(sink.written.load(Relaxed), 1);
     }
 
     #[tokio::test]
     async fn refusals_say_what_to_do() {
         let header = async |refusal, name: &str| {
-            respond(Departure::refused(refusal))
+            respond(PendingResponse::refused(refusal))
                 .await
                 .headers()
                 .get(name)

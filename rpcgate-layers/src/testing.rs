@@ -1,17 +1,17 @@
-//! A desk to test stations on: a toy chain, a caller, a clock that stands still, books that can be read.
+//! A fixture to test layers on: a toy chain, a caller, a clock that stands still, accounting that can be read.
 
 use bytes::Bytes;
-use rpcgate_core::call::{Before, Call, Calls, Entry, Parsed, Payload, Settled, State};
+use rpcgate_core::backend::counters::MemoryCounters;
+use rpcgate_core::backend::suite;
+use rpcgate_core::backend::usage_sink::MemoryUsageSink;
+use rpcgate_core::call::{Before, Call, CallState, Calls, Entry, Parsed, Payload, Settled};
 use rpcgate_core::caller::{Caller, RequestId};
-use rpcgate_core::chain::{Chain, Changes};
+use rpcgate_core::chain::{Chain, ChainOverrides};
 use rpcgate_core::clock::{Clock, ManualClock, Time};
 use rpcgate_core::envelope::{self, Limits};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source};
-use rpcgate_core::seam::counters::MemoryCounters;
-use rpcgate_core::seam::ledger::MemoryLedger;
-use rpcgate_core::seam::suite;
-use rpcgate_core::tally::{Books, Tally, Transport};
+use rpcgate_core::tally::{Accounting, Tally, Transport};
 use rpcgate_core::toy::Toy;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -22,20 +22,20 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Desk {
+pub(crate) struct Fixture {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) counters: Arc<MemoryCounters>,
-    pub(crate) ledger: Arc<MemoryLedger>,
+    pub(crate) sink: Arc<MemoryUsageSink>,
     pub(crate) chain: Arc<Chain>,
     pub(crate) caller: Arc<Caller>,
 }
 
-impl Desk {
+impl Fixture {
     pub(crate) fn new() -> Self {
-        Desk {
+        Fixture {
             clock: Arc::new(ManualClock::at(Time::from_secs(1_700_000_000))),
             counters: Arc::default(),
-            ledger: Arc::default(),
+            sink: Arc::default(),
             chain: Arc::new(Chain::deployed(Arc::new(Toy))),
             caller: Arc::new(suite::caller(1)),
         }
@@ -44,31 +44,31 @@ impl Desk {
     pub(crate) fn with_caller(change: impl FnOnce(&mut Caller)) -> Self {
         let mut caller = suite::caller(1);
         change(&mut caller);
-        Desk { caller: Arc::new(caller), ..Desk::new() }
+        Fixture { caller: Arc::new(caller), ..Fixture::new() }
     }
 
     pub(crate) fn with_chain_off() -> Self {
-        let chain = Chain::new(Arc::new(Toy), Changes::default(), false, Arc::default());
-        Desk { chain: Arc::new(chain), ..Desk::new() }
+        let chain = Chain::new(Arc::new(Toy), ChainOverrides::default(), false, Arc::default());
+        Fixture { chain: Arc::new(chain), ..Fixture::new() }
     }
 
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }
 
-    pub(crate) fn books(&self) -> Arc<Books> {
-        Arc::new(Books {
+    pub(crate) fn accounting(&self) -> Arc<Accounting> {
+        Arc::new(Accounting {
             clock: self.clock.clone(),
             counters: self.counters.clone(),
-            ledger: self.ledger.clone(),
+            sink: self.sink.clone(),
         })
     }
 
     pub(crate) fn tally(&self) -> Box<Tally> {
-        self.tally_in(self.books())
+        self.tally_in(self.accounting())
     }
 
-    pub(crate) fn tally_in(&self, books: Arc<Books>) -> Box<Tally> {
+    pub(crate) fn tally_in(&self, accounting: Arc<Accounting>) -> Box<Tally> {
         Box::new(Tally::new(
             // Its numbers towards nodes start at 0.
             RequestId(7 << 76),
@@ -76,16 +76,16 @@ impl Desk {
             self.chain.clone(),
             self.caller.clone(),
             (self.now(), self.clock.elapsed()),
-            books,
+            accounting,
         ))
     }
 
     pub(crate) fn calls(&self, body: &'static [u8]) -> Calls<Parsed> {
-        self.calls_in(self.books(), body)
+        self.calls_in(self.accounting(), body)
     }
 
-    pub(crate) fn calls_in(&self, books: Arc<Books>, body: &'static [u8]) -> Calls<Parsed> {
-        let mut tally = self.tally_in(books);
+    pub(crate) fn calls_in(&self, accounting: Arc<Accounting>, body: &'static [u8]) -> Calls<Parsed> {
+        let mut tally = self.tally_in(accounting);
         tally.body = Bytes::from_static(body);
         let items = match envelope::parse(body, &Limits::default()).unwrap() {
             envelope::Parsed::Single(item) => vec![item],
@@ -140,7 +140,7 @@ impl<B> Service<Calls<B>> for Echo<B> {
     }
 }
 
-/// The end of a road: answers every open call with `"<method>"` as the result, at once.
+/// The end of a stack: answers every open call with `"<method>"` as the result, at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct End;
 
@@ -161,7 +161,7 @@ impl<A: Before<Settled>> Service<Calls<A>> for End {
                 result.extend_from_slice(entry.call.sent(&tally.body));
                 result.push(b'"');
                 entry.state =
-                    State::Answered(Reply { form: Form::Result(result.into()), from: Source::Node });
+                    CallState::Answered(Reply { form: Form::Result(result.into()), from: Source::Node });
             }
         }
         ready(Ok(calls.at()))

@@ -3,13 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record, UsageSink};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config;
 use rpcgate_core::journal::Writer;
 use rpcgate_core::plan::{Price, Tier};
-use rpcgate_core::seam::ledger::{Ledger, Line, Outcome, Phase, Record};
 use rpcgate_core::tally::Transport;
 use rpcgate_server::journal::{Journal, JournalOptions};
 use std::fs::{self, File, OpenOptions};
@@ -24,10 +24,10 @@ fn home() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("journal-bench")
 }
 
-fn open(slots: usize) -> Arc<Journal> {
+fn open(shards: usize) -> Arc<Journal> {
     let _ = fs::remove_dir_all(home());
-    let config = config::Journal { dir: home(), ..Default::default() };
-    let options = JournalOptions { slots, ..JournalOptions::new(&config, Arc::new(SystemClock::new())) };
+    let config = config::JournalSettings { dir: home(), ..Default::default() };
+    let options = JournalOptions { shards, ..JournalOptions::new(&config, Arc::new(SystemClock::new())) };
     Journal::open(options).unwrap()
 }
 
@@ -159,8 +159,8 @@ fn beside_another(criterion: &mut Criterion) {
     let clock = SystemClock::new();
     let lines = lines(1, Outcome::Answered);
     let mut group = criterion.benchmark_group("record a call beside another thread");
-    for slots in [2, 3] {
-        let journal = open(slots);
+    for shards in [2, 3] {
+        let journal = open(shards);
         let (stop, others) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -174,7 +174,7 @@ fn beside_another(criterion: &mut Criterion) {
                     }
                 }
             });
-            group.bench_function(format!("{slots} slots"), |bench| {
+            group.bench_function(format!("{shards} shards"), |bench| {
                 bench.iter_custom(|times| {
                     let append = || journal.append(black_box(&record(7, &lines, &clock)));
                     timed(times, append, || tidy(&journal))

@@ -1,14 +1,14 @@
 //! The access log: one line for each request with a refused or failed call, at level debug, and nothing for the rest.
 
-use rpcgate_core::seam::ledger::{Outcome, Record};
-use rpcgate_core::seam::witness::Witness;
+use rpcgate_core::backend::usage_observer::UsageObserver;
+use rpcgate_core::backend::usage_sink::{Outcome, Record};
 use tracing::Level;
 
 /// Tells the log what went wrong. Keys are told by their identifiers; the keys themselves do not come this far.
 #[derive(Debug)]
 pub struct AccessLog;
 
-impl Witness for AccessLog {
+impl UsageObserver for AccessLog {
     fn see(&self, record: &Record<'_>) {
         if tracing::enabled!(Level::DEBUG)
             && let Some(line) =

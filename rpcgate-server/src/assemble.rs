@@ -1,20 +1,20 @@
-//! From a configuration to what the road is built of.
+//! From a configuration to what the stack is built of.
 
 use crate::counting::Counting;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::backend::Unavailable;
+use rpcgate_core::backend::directory::{Directory, MemoryDirectory, Peek};
+use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::Caller;
-use rpcgate_core::chain::{Chain, Chains, Head};
+use rpcgate_core::chain::{Chain, ChainHead, Chains};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::Config;
 use rpcgate_core::envelope;
-use rpcgate_core::room::Room;
-use rpcgate_core::seam::Away;
-use rpcgate_core::seam::Later;
-use rpcgate_core::seam::directory::{Directory, MemoryDirectory, Peek};
-use rpcgate_core::seam::ledger::Ledger;
+use rpcgate_core::memory::MemoryBudget;
 use rpcgate_core::secret::KeyHash;
-use rpcgate_core::tally::Books;
+use rpcgate_core::tally::Accounting;
 use rpcgate_layers::call::body::BodyLimits;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::call::heavy::Heavy;
@@ -36,8 +36,9 @@ pub(crate) type PoolMap = HashMap<&'static str, Arc<Pool>>;
 pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chains {
     let chain = |adapter: Arc<dyn rpcgate_core::adapter::Adapter>| {
         let name = adapter.facts().name.as_str();
-        let changes = config.chains.get(name).map(rpcgate_core::config::Chain::changes).unwrap_or_default();
-        let head = before.get(name).map_or_else(Arc::<Head>::default, |chain| chain.head().clone());
+        let changes =
+            config.chains.get(name).map(rpcgate_core::config::ChainSettings::changes).unwrap_or_default();
+        let head = before.get(name).map_or_else(Arc::<ChainHead>::default, |chain| chain.head().clone());
         Arc::new(Chain::new(adapter, changes, pools.contains_key(name), head))
     };
     rpcgate_chains::catalog().map(chain).collect()
@@ -84,39 +85,43 @@ impl Swept {
     }
 }
 
-/// The seams that somebody may bring along.
-pub(crate) struct Seams {
+/// The backends that somebody may bring along.
+pub(crate) struct Backends {
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) sink: Arc<dyn UsageSink>,
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) counters: Counting,
     pub(crate) replies: Arc<BoundedReplies>,
 }
 
-/// Everything the road is built of.
+/// Everything the stack is built of.
 pub(crate) fn parts(
     config: &Config,
-    seams: Seams,
+    backends: Backends,
     chains: Arc<ArcSwap<Chains>>,
     pools: Arc<ArcSwap<Pools>>,
     safeguard: Arc<Safeguard>,
 ) -> (Parts, Swept) {
     let limits = &config.gateway.limits;
     let swept = Swept {
-        counters: seams.counters,
+        counters: backends.counters,
         heavy: Arc::default(),
         pace: Arc::default(),
         safeguard,
-        clock: seams.clock.clone(),
+        clock: backends.clock.clone(),
     };
     let parts = Parts {
         chains,
         pools,
-        directory: seams.directory,
-        books: Arc::new(Books { clock: seams.clock, counters: swept.counters.seam(), ledger: seams.ledger }),
-        replies: seams.replies,
+        directory: backends.directory,
+        accounting: Arc::new(Accounting {
+            clock: backends.clock,
+            counters: swept.counters.backend(),
+            sink: backends.sink,
+        }),
+        replies: backends.replies,
         spawn: Arc::new(TokioSpawn),
-        room: Room::new(size(limits.bodies_total)),
+        room: MemoryBudget::new(size(limits.bodies_total)),
         head: HeadLimits {
             uri: size(limits.uri),
             fields: limits.header_count as usize,
@@ -189,7 +194,7 @@ impl Directory for FileDirectory {
         self.keys.load().peek(key)
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> Later<'a, Result<Peek, Away>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
         Box::pin(std::future::ready(Ok(self.peek(key))))
     }
 }

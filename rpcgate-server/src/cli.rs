@@ -2,6 +2,7 @@
 
 use crate::command::demo::DemoOptions;
 use clap::{Args, Parser, Subcommand};
+use rpcgate_admin::process::ConfigFile;
 use rpcgate_core::plan::Tier;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,29 +10,21 @@ use std::path::PathBuf;
 /// One host in front of many chains' nodes: keys, plans, metering, cache.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(name = "rpcgate-server", version, arg_required_else_help = true)]
-pub struct Cli {
+pub struct ServerCli {
     /// What to do.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: ServerCommand,
 }
 
 /// What can be done.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
-pub enum Command {
+pub enum ServerCommand {
     /// Serve what the configuration says, until SIGTERM or Ctrl-C; SIGHUP reads it again
-    Run(FileArgs),
+    Run(ConfigFile),
     /// Read and check the configuration, and print what is in force with its secrets masked
-    Check(FileArgs),
+    Check(ConfigFile),
     /// Try it: a gateway with a simulated node for every chain, a key, and lines to paste
     Demo(DemoArgs),
-}
-
-/// Where the configuration is.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct FileArgs {
-    /// The configuration file
-    #[arg(long, value_name = "FILE", env = "RPCGATE_CONFIG")]
-    pub config: PathBuf,
 }
 
 /// Options of the demo.
@@ -81,22 +74,22 @@ impl From<DemoArgs> for DemoOptions {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Command, clap::Error> {
-        Cli::try_parse_from(std::iter::once("rpcgate-server").chain(line.split_whitespace()))
+    fn parse(line: &str) -> Result<ServerCommand, clap::Error> {
+        ServerCli::try_parse_from(std::iter::once("rpcgate-server").chain(line.split_whitespace()))
             .map(|cli| cli.command)
     }
 
     #[test]
     fn the_definition_is_sound() {
         use clap::CommandFactory;
-        Cli::command().debug_assert();
+        ServerCli::command().debug_assert();
     }
 
     #[test]
     fn run_and_check_take_a_file() {
-        let file = FileArgs { config: "a.toml".into() };
-        assert_eq!(parse("run --config a.toml").unwrap(), Command::Run(file.clone()));
-        assert_eq!(parse("check --config a.toml").unwrap(), Command::Check(file));
+        let file = ConfigFile { config: "a.toml".into() };
+        assert_eq!(parse("run --config a.toml").unwrap(), ServerCommand::Run(file.clone()));
+        assert_eq!(parse("check --config a.toml").unwrap(), ServerCommand::Check(file));
         for wrong in ["", "serve", "run", "run a.toml", "check --config"] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
@@ -104,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_demo_needs_no_option() {
-        let Command::Demo(args) = parse("demo").unwrap() else { panic!("demo") };
+        let ServerCommand::Demo(args) = parse("demo").unwrap() else { panic!("demo") };
         let options = DemoOptions::from(args);
         assert_eq!(options.dir, PathBuf::from("rpcgate-demo"));
         assert_eq!(options.gateway.to_string(), "127.0.0.1:8080");
@@ -117,7 +110,7 @@ mod tests {
     fn the_demo_takes_several_nodes_and_their_parts() {
         let line = "demo --dir d --gateway 127.0.0.1:0 --plan free --config c.toml \
                     --node eth=http://u:p@h/?a=b --node eth=http://g/ --node eth.ws=ws://h/ --node btc.grpc=grpc://h";
-        let Command::Demo(args) = parse(line).unwrap() else { panic!("demo") };
+        let ServerCommand::Demo(args) = parse(line).unwrap() else { panic!("demo") };
         let options = DemoOptions::from(args);
         let node = |chain: &str, part: &str, url: &str| (chain.to_owned(), part.to_owned(), url.to_owned());
         assert_eq!(

@@ -1,9 +1,9 @@
 //! Where a gateway counts: in its process, or together with others in Redis.
 
 use crate::gateway::StartError;
+use rpcgate_core::backend::counters::{Counters, MemoryCounters, Restored};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{Config, Url};
-use rpcgate_core::seam::counters::{Counters, MemoryCounters, Restored};
 use rpcgate_layers::redis::{ChangeRelay, RedisCounters, RedisSettings, Seed, Standing};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,8 +39,8 @@ impl Counting {
         Ok(settings(config).map(|settings| ChangeRelay::new(&settings)).transpose()?)
     }
 
-    /// The seam that stations count by.
-    pub(crate) fn seam(&self) -> Arc<dyn Counters> {
+    /// The backend that layers count by.
+    pub(crate) fn backend(&self) -> Arc<dyn Counters> {
         match self {
             Counting::Here(counters) => counters.clone(),
             Counting::Together(counters) => counters.clone(),

@@ -1,27 +1,27 @@
 //! A gateway that runs: started, reloaded, drained.
 
 use crate::access::AccessLog;
-use crate::assemble::{self, Seams};
+use crate::assemble::{self, Backends};
 use crate::counting::Counting;
 use crate::journal::JournalError;
-use crate::listen::Hall;
+use crate::listen::Connections;
 use crate::listen::http::{Bounds, Listener};
 use crate::listen::tls::{self, BadCertificate};
-use crate::live::Live;
 use crate::metrics::{self, MetricsListener, Reloads, Watched};
 use crate::nodes;
+use crate::reload::Reloadable;
 use crate::state::{Keys, State};
 use parking_lot::Mutex;
 use rpcgate_admin::store::NodeState;
+use rpcgate_core::backend::counters::MemoryCounters;
+use rpcgate_core::backend::directory::Directory;
+use rpcgate_core::backend::usage_observer::ObservedSink;
+use rpcgate_core::backend::usage_sink::{MemoryUsageSink, UsageSink};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, Overlay};
-use rpcgate_core::seam::counters::MemoryCounters;
-use rpcgate_core::seam::directory::Directory;
-use rpcgate_core::seam::ledger::{Ledger, MemoryLedger};
-use rpcgate_core::seam::witness::Witnessed;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::redis::{BadRedis, NoSeed, Standing};
-use rpcgate_layers::stack::{Parts, road};
+use rpcgate_layers::stack::{Parts, http_stack};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct StartOptions {
     /// outlives the process but what the next three take elsewhere.
     pub state: Option<Arc<State>>,
     /// Where records go; if absent, to the journal of `state`; without one nowhere, and the log says so.
-    pub ledger: Option<Arc<dyn Ledger>>,
+    pub sink: Option<Arc<dyn UsageSink>>,
     /// Who may call; if absent, the keys of the configuration, which a reload replaces, and those of `state`.
     pub directory: Option<Arc<dyn Directory>>,
     /// Counters of this process, and what is counted already; if absent, those of the configuration: in Redis, or in
@@ -53,7 +53,7 @@ impl Default for StartOptions {
         StartOptions {
             clock: Arc::new(SystemClock::new()),
             state: None,
-            ledger: None,
+            sink: None,
             directory: None,
             counters: None,
             connections: 32_768,
@@ -161,9 +161,9 @@ pub struct Drained {
 /// A gateway that serves. Dropped without [`drain`](Gateway::drain), it ends at once, calls in flight included.
 pub struct Gateway {
     addr: SocketAddr,
-    live: Arc<Live>,
+    live: Arc<Reloadable>,
     state: Option<Arc<State>>,
-    hall: Arc<Hall>,
+    connections: Arc<Connections>,
     counting: Counting,
     accepting: Mutex<Option<JoinHandle<()>>>,
     sweeping: AbortHandle,
@@ -183,7 +183,7 @@ impl Gateway {
     /// # Errors
     /// [`StartError`]; then nothing runs.
     pub async fn start(config: Config, options: StartOptions) -> Result<Gateway, StartError> {
-        let StartOptions { clock, state, ledger, directory, counters, connections } = options;
+        let StartOptions { clock, state, sink, directory, counters, connections } = options;
         let (keys, directory) = match directory {
             Some(directory) => (None, directory),
             None => {
@@ -191,11 +191,11 @@ impl Gateway {
                 (Some(keys.clone()), keys as Arc<dyn Directory>)
             }
         };
-        let journal = state.as_ref().filter(|_| ledger.is_none()).map(|state| state.journal());
-        let ledger = ledger.or_else(|| Some(state.as_ref()?.ledger())).unwrap_or_else(|| {
+        let journal = state.as_ref().filter(|_| sink.is_none()).map(|state| state.journal());
+        let sink = sink.or_else(|| Some(state.as_ref()?.sink())).unwrap_or_else(|| {
             tracing::warn!("usage is metered but not kept: nobody said where");
             // Nothing in this process could read records, so none are held.
-            Arc::new(MemoryLedger::bounded(0))
+            Arc::new(MemoryUsageSink::bounded(0))
         });
         let counting = match (counters, &state) {
             (Some(counters), _) => Counting::Here(counters),
@@ -207,14 +207,14 @@ impl Gateway {
             .listen
             .map(|addr| MetricsListener::bind(addr).map_err(|source| StartError::Telemetry { addr, source }));
         // Without anybody to ask, nothing is counted.
-        let (ledger, scraped) = match scraped.transpose()? {
-            None => (ledger, None),
+        let (sink, scraped) = match scraped.transpose()? {
+            None => (sink, None),
             Some(listener) => {
-                let (ledger, calls) = metrics::counted(ledger, journal);
-                (ledger, Some((listener, calls)))
+                let (sink, calls) = metrics::counted(sink, journal);
+                (sink, Some((listener, calls)))
             }
         };
-        let ledger: Arc<dyn Ledger> = Arc::new(Witnessed::new(ledger, Arc::new(AccessLog)));
+        let sink: Arc<dyn UsageSink> = Arc::new(ObservedSink::new(sink, Arc::new(AccessLog)));
         for setting in without_effect(&config, state.is_some()) {
             tracing::warn!(setting, "this setting has no effect in this version");
         }
@@ -223,7 +223,7 @@ impl Gateway {
         let listener =
             Listener::bind(listen).map_err(|source| StartError::Listen { addr: listen, source })?;
         let addr = listener.addr();
-        let live = Arc::new(Live::new(config.clone(), clock.clone(), keys, state.clone())?);
+        let live = Arc::new(Reloadable::new(config.clone(), clock.clone(), keys, state.clone())?);
         if let Some(state) = &state {
             let live = Arc::downgrade(&live);
             let told = live.clone();
@@ -231,26 +231,30 @@ impl Gateway {
             state.tell_standing(move || told.upgrade().map(|live| live.standing()).unwrap_or_default());
         }
         let replies = Arc::new(BoundedReplies::new(config.cache.bytes));
-        let seams = Seams {
+        let backends = Backends {
             clock: clock.clone(),
-            ledger: ledger.clone(),
+            sink: sink.clone(),
             directory,
             counters: counting.clone(),
             replies: replies.clone(),
         };
         let (chains, pools, safeguard) = (live.chains.clone(), live.pools.clone(), live.safeguard.clone());
-        let (parts, swept) = assemble::parts(&config, seams, chains, pools, safeguard);
-        let hall = Hall::behind(ledger, state.clone());
-        let parts = Parts { spawn: hall.clone(), ..parts };
-        let accepting =
-            tokio::spawn(listener.serve(road(parts), bounds, live.certificate.clone(), hall.clone()));
+        let (parts, swept) = assemble::parts(&config, backends, chains, pools, safeguard);
+        let connections = Connections::behind(sink, state.clone());
+        let parts = Parts { spawn: connections.clone(), ..parts };
+        let accepting = tokio::spawn(listener.serve(
+            http_stack(parts),
+            bounds,
+            live.certificate.clone(),
+            connections.clone(),
+        ));
         let sweeping = tokio::spawn(swept.run());
         let reloads = Arc::<Reloads>::default();
         let metrics = scraped.map(|(listener, calls)| {
             let addr = listener.addr();
             let watched = Watched {
                 live: live.clone(),
-                hall: hall.clone(),
+                connections: connections.clone(),
                 state: state.clone(),
                 replies,
                 counting: counting.clone(),
@@ -272,7 +276,7 @@ impl Gateway {
             addr,
             live,
             state,
-            hall,
+            connections,
             counting,
             accepting: Mutex::new(Some(accepting)),
             sweeping: sweeping.abort_handle(),
@@ -299,7 +303,7 @@ impl Gateway {
 
     /// Whether it wants requests: what `/readyz` says.
     pub fn ready(&self) -> bool {
-        self.hall.unready().is_none()
+        self.connections.unready().is_none()
     }
 
     /// How the counters in Redis stand; `None`: they are in the process.
@@ -309,7 +313,7 @@ impl Gateway {
 
     /// Client connections that are open.
     pub fn connections(&self) -> usize {
-        self.hall.open()
+        self.connections.open()
     }
 
     /// How the nodes stand, by chain, in the order of the configuration.
@@ -347,13 +351,13 @@ impl Gateway {
     /// closed, calls in flight are finished; what is not done after `shutdown.grace` is cut. Then what was recorded is
     /// shipped, and its state is closed.
     pub async fn drain(&self) -> Drained {
-        self.hall.close();
+        self.connections.close();
         let accepting = self.accepting.lock().take();
         if let Some(accepting) = accepting {
             // The socket goes with it: from here on nobody can connect. It has no other end than its own.
             let _ = accepting.await;
         }
-        let cut = self.hall.wait(self.live.grace()).await;
+        let cut = self.connections.wait(self.live.grace()).await;
         self.stop();
         self.counting.close().await;
         if let Some(state) = &self.state {
@@ -374,8 +378,8 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.stop();
-        self.hall.close();
-        self.hall.cut();
+        self.connections.close();
+        self.connections.cut();
     }
 }
 
@@ -399,8 +403,9 @@ fn without_effect(config: &Config, has_state: bool) -> Vec<&'static str> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::command::{load, run};
-    use crate::telemetry::tests::Lines;
+    use crate::captured_log::CapturedLog;
+    use crate::command::run;
+    use rpcgate_admin::process::load;
     use rpcgate_core::config::{LogFormat, Setting};
     use std::path::{Path, PathBuf};
     use std::time::Duration;
@@ -453,7 +458,7 @@ pub(crate) mod tests {
         }
     }
 
-    struct Desk {
+    struct Fixture {
         node: Node,
         file: PathBuf,
         dir: tempfile::TempDir,
@@ -464,13 +469,13 @@ pub(crate) mod tests {
         load(Some(file), &[], &[Setting::new("--gateway", "gateway.listen", "127.0.0.1:0")]).unwrap()
     }
 
-    impl Desk {
-        async fn new(more: &str) -> Desk {
+    impl Fixture {
+        async fn new(more: &str) -> Fixture {
             let (node, dir) = (Node::start().await, tempfile::tempdir().unwrap());
             let file = dir.path().join("rpcgate.toml");
             std::fs::write(&file, text(&node, more)).unwrap();
             let gateway = Gateway::start(config(&file), StartOptions::default()).await.unwrap();
-            Desk { node, file, dir, gateway }
+            Fixture { node, file, dir, gateway }
         }
 
         /// Puts another file in the place of the old one and reads it.
@@ -528,36 +533,36 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn a_call_goes_to_its_node_and_comes_back() {
-        let desk = Desk::new("").await;
-        assert!(desk.gateway.ready());
-        let answer = desk.call(KEY, "some_method").await;
+        let fixture = Fixture::new("").await;
+        assert!(fixture.gateway.ready());
+        let answer = fixture.call(KEY, "some_method").await;
         assert!(is_served(&answer), "{answer}");
-        assert!(desk.call("nobody's", "some_method").await.starts_with("HTTP/1.1 401 "));
-        let answer = desk.send(&post("/btc", KEY, "getblockcount")).await;
+        assert!(fixture.call("nobody's", "some_method").await.starts_with("HTTP/1.1 401 "));
+        let answer = fixture.send(&post("/btc", KEY, "getblockcount")).await;
         assert!(answer.contains("chain not available at this location"), "{answer}");
     }
 
     #[tokio::test]
     async fn heads_above_the_limits_are_refused_in_words() {
-        let desk = Desk::new("").await;
+        let fixture = Fixture::new("").await;
         let long = format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "x".repeat(9 << 10));
         let large = format!("POST /eth HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(17 << 10));
         for (request, status, words) in
             [(long, "414", "URI too long"), (large, "431", "request headers too large")]
         {
-            let answer = desk.send(&request).await;
+            let answer = fixture.send(&request).await;
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
             assert!(answer.ends_with(&format!("{{\"message\":\"{words}\"}}")), "{answer}");
         }
         let many = |count| (0..count).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
         // Of the second one hyper itself says so.
         for count in [101, 500] {
-            let answer = desk.send(&format!("POST /eth HTTP/1.1\r\n{}\r\n", many(count))).await;
+            let answer = fixture.send(&format!("POST /eth HTTP/1.1\r\n{}\r\n", many(count))).await;
             assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
             assert!(answer.ends_with("{\"message\":\"request headers too large\"}"), "{answer}");
         }
         for strange in ["POST /eth\r\n\r\n", "POST /eth HTTP/1.1\r\nx y\r\n\r\n", "\0\r\n\r\n"] {
-            let answer = desk.send(strange).await;
+            let answer = fixture.send(strange).await;
             assert!(answer.starts_with("HTTP/1.1 400 "), "{strange}: {answer}");
             assert!(answer.ends_with("{\"message\":\"bad request\"}"), "{answer}");
         }
@@ -565,14 +570,14 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn a_request_that_says_in_two_ways_how_long_it_is_is_refused_and_ends_its_connection() {
-        let desk = Desk::new("").await;
+        let fixture = Fixture::new("").await;
         let lines = ["content-length: 4", "Transfer-Encoding: chunked"];
         for [one, other] in [lines, [lines[1], lines[0]]] {
             let request = format!(
                 "POST /eth HTTP/1.1\r\nhost: x\r\napikey: {KEY}\r\n{one}\r\n{other}\r\n\r\n0\r\n\r\n{}",
                 post("/eth", KEY, "some_method")
             );
-            let answer = desk.send(&request).await;
+            let answer = fixture.send(&request).await;
             assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
             assert!(answer.contains("connection: close\r\n"), "{answer}");
             assert_eq!(answer.matches("HTTP/1.1").count(), 1, "what follows is not answered: {answer}");
@@ -581,70 +586,70 @@ pub(crate) mod tests {
         let (path, long) = ("x".repeat(8_000), "y".repeat(15_000));
         let request =
             format!("POST /{path} HTTP/1.1\r\nhost: x\r\nx: {long}\r\n{}\r\n{}\r\n\r\n", lines[1], lines[0]);
-        let answer = desk.send(&request).await;
+        let answer = fixture.send(&request).await;
         assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("bad request"), "{answer}");
-        assert!(is_served(&desk.call(KEY, "some_method").await));
+        assert!(is_served(&fixture.call(KEY, "some_method").await));
     }
 
     #[tokio::test]
     async fn an_encoded_request_right_behind_one_with_a_length_is_served() {
-        let desk = Desk::new("").await;
+        let fixture = Fixture::new("").await;
         let call = r#"{"jsonrpc":"2.0","id":1,"method":"some_method"}"#;
         let head = format!("POST /eth HTTP/1.1\r\nhost: x\r\napikey: {KEY}\r\nconnection: close\r\n");
         let encoded =
             format!("{head}transfer-encoding: chunked\r\n\r\n{:x}\r\n{call}\r\n0\r\n\r\n", call.len());
         let before = post("/eth", KEY, "some_method").replace("connection: close\r\n", "");
-        let answers = desk.send(&(before + &encoded)).await;
+        let answers = fixture.send(&(before + &encoded)).await;
         assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 2, "{answers}");
     }
 
     #[tokio::test]
     async fn a_drain_finishes_the_call_in_flight_and_accepts_nobody() {
-        let desk = Desk::new("").await;
-        let mut client = TcpStream::connect(desk.gateway.addr()).await.unwrap();
+        let fixture = Fixture::new("").await;
+        let mut client = TcpStream::connect(fixture.gateway.addr()).await.unwrap();
         client.write_all(post("/eth", KEY, "held").as_bytes()).await.unwrap();
-        desk.node.asked.acquire().await.unwrap().forget();
+        fixture.node.asked.acquire().await.unwrap().forget();
         let drain = async {
-            let drained = desk.gateway.drain().await;
+            let drained = fixture.gateway.drain().await;
             assert_eq!(drained, Drained { cut: 0 });
         };
         let rest = async {
-            while desk.gateway.ready() {
+            while fixture.gateway.ready() {
                 tokio::task::yield_now().await;
             }
-            while TcpStream::connect(desk.gateway.addr()).await.is_ok() {
+            while TcpStream::connect(fixture.gateway.addr()).await.is_ok() {
                 tokio::task::yield_now().await;
             }
-            desk.node.permits.add_permits(1);
+            fixture.node.permits.add_permits(1);
             let answer = read(&mut client).await;
             assert!(is_served(&answer), "{answer}");
         };
         tokio::join!(drain, rest);
-        assert_eq!(desk.gateway.connections(), 0);
+        assert_eq!(fixture.gateway.connections(), 0);
     }
 
     #[tokio::test]
     async fn a_call_beyond_the_grace_is_cut() {
-        let desk = Desk::new("[shutdown]\ngrace = \"1ms\"\n").await;
-        let mut client = TcpStream::connect(desk.gateway.addr()).await.unwrap();
+        let fixture = Fixture::new("[shutdown]\ngrace = \"1ms\"\n").await;
+        let mut client = TcpStream::connect(fixture.gateway.addr()).await.unwrap();
         client.write_all(post("/eth", KEY, "held").as_bytes()).await.unwrap();
-        desk.node.asked.acquire().await.unwrap().forget();
-        assert_eq!(desk.gateway.drain().await, Drained { cut: 1 });
+        fixture.node.asked.acquire().await.unwrap().forget();
+        assert_eq!(fixture.gateway.drain().await, Drained { cut: 1 });
         assert_eq!(read(&mut client).await, "");
     }
 
     #[tokio::test]
     async fn a_reload_changes_keys_weights_and_chains_at_once() {
-        let desk = Desk::new("").await;
-        let mut kept = TcpStream::connect(desk.gateway.addr()).await.unwrap();
-        assert_eq!(units(&desk.call(KEY, "some_method").await), "1");
-        desk.reload(&format!("cu = {{ some_method = 7 }}\n[keys.other]\nkey = {OTHER:?}\n"));
-        assert_eq!(units(&desk.call(KEY, "some_method").await), "7");
-        assert!(is_served(&desk.call(OTHER, "some_method").await));
-        desk.reload("enabled = false\n");
-        assert!(desk.call(OTHER, "some_method").await.starts_with("HTTP/1.1 401 "));
-        assert!(desk.call(KEY, "some_method").await.contains("chain not available"));
-        desk.reload("");
+        let fixture = Fixture::new("").await;
+        let mut kept = TcpStream::connect(fixture.gateway.addr()).await.unwrap();
+        assert_eq!(units(&fixture.call(KEY, "some_method").await), "1");
+        fixture.reload(&format!("cu = {{ some_method = 7 }}\n[keys.other]\nkey = {OTHER:?}\n"));
+        assert_eq!(units(&fixture.call(KEY, "some_method").await), "7");
+        assert!(is_served(&fixture.call(OTHER, "some_method").await));
+        fixture.reload("enabled = false\n");
+        assert!(fixture.call(OTHER, "some_method").await.starts_with("HTTP/1.1 401 "));
+        assert!(fixture.call(KEY, "some_method").await.contains("chain not available"));
+        fixture.reload("");
         kept.write_all(post("/eth", KEY, "some_method").as_bytes()).await.unwrap();
         let answer = read(&mut kept).await;
         assert!(is_served(&answer), "a connection survives it: {answer}");
@@ -652,60 +657,63 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn a_file_that_is_wrong_changes_nothing_and_the_log_says_why() {
-        let lines = Lines::default();
-        let _listening = lines.listen("info", LogFormat::Json);
-        let desk = Desk::new("cu = { some_method = 7 }\n").await;
-        desk.reload("cu = { some_method = 8 }\nno_such_key = 1\n");
-        assert_eq!(units(&desk.call(KEY, "some_method").await), "7");
+        let lines = CapturedLog::default();
+        let _listening = lines.capture("info", LogFormat::Json);
+        let fixture = Fixture::new("cu = { some_method = 7 }\n").await;
+        fixture.reload("cu = { some_method = 8 }\nno_such_key = 1\n");
+        assert_eq!(units(&fixture.call(KEY, "some_method").await), "7");
         assert!(lines.text().contains("unknown key chains.eth.no_such_key"), "{}", lines.text());
-        std::fs::remove_file(&desk.file).unwrap();
-        run::reload(&desk.gateway, &desk.file);
+        std::fs::remove_file(&fixture.file).unwrap();
+        run::reload(&fixture.gateway, &fixture.file);
         assert!(lines.text().contains("cannot be read"), "{}", lines.text());
-        assert!(is_served(&desk.call(KEY, "some_method").await));
+        assert!(is_served(&fixture.call(KEY, "some_method").await));
     }
 
     #[tokio::test]
     async fn a_reload_says_what_needs_a_restart() {
-        let desk = Desk::new("").await;
-        let mut config = config(&desk.file);
-        assert_eq!(desk.gateway.reload(config.clone()).unwrap(), Vec::<&str>::new());
+        let fixture = Fixture::new("").await;
+        let mut config = config(&fixture.file);
+        assert_eq!(fixture.gateway.reload(config.clone()).unwrap(), Vec::<&str>::new());
         config.gateway.limits.body = 1 << 20;
         config.cache.bytes = 0;
         config.shutdown.grace = Duration::ZERO;
         for _ in 0..2 {
-            assert_eq!(desk.gateway.reload(config.clone()).unwrap(), ["gateway", "cache"]);
+            assert_eq!(fixture.gateway.reload(config.clone()).unwrap(), ["gateway", "cache"]);
         }
-        assert_eq!(desk.gateway.live.grace(), Duration::ZERO, "the grace is live");
+        assert_eq!(fixture.gateway.live.grace(), Duration::ZERO, "the grace is live");
     }
 
     #[tokio::test]
     async fn what_is_laid_over_the_configuration_stays_over_a_reload_until_it_is_replaced() {
-        let desk = Desk::new("cu = { some_method = 3 }\n").await;
+        let fixture = Fixture::new("cu = { some_method = 3 }\n").await;
         let weights = [("eth".to_owned(), [("some_method".to_owned(), 7)].into())].into();
-        desk.gateway.overlay(&Overlay { weights, ..Overlay::default() }).unwrap();
-        assert_eq!(units(&desk.call(KEY, "some_method").await), "7");
-        desk.reload("cu = { some_method = 4, other = 5 }\n");
-        assert_eq!(units(&desk.call(KEY, "some_method").await), "7");
-        assert_eq!(units(&desk.call(KEY, "other").await), "5");
+        fixture.gateway.overlay(&Overlay { weights, ..Overlay::default() }).unwrap();
+        assert_eq!(units(&fixture.call(KEY, "some_method").await), "7");
+        fixture.reload("cu = { some_method = 4, other = 5 }\n");
+        assert_eq!(units(&fixture.call(KEY, "some_method").await), "7");
+        assert_eq!(units(&fixture.call(KEY, "other").await), "5");
         let chains = [("eth".to_owned(), false)].into();
-        desk.gateway.overlay(&Overlay { chains, ..Overlay::default() }).unwrap();
-        assert!(desk.call(KEY, "some_method").await.contains("chain not available"));
-        desk.reload("enabled = true\n");
-        assert!(desk.call(KEY, "some_method").await.contains("chain not available"), "both must enable it");
-        desk.gateway.overlay(&Overlay::default()).unwrap();
-        assert_eq!(units(&desk.call(KEY, "some_method").await), "1");
+        fixture.gateway.overlay(&Overlay { chains, ..Overlay::default() }).unwrap();
+        assert!(fixture.call(KEY, "some_method").await.contains("chain not available"));
+        fixture.reload("enabled = true\n");
+        assert!(
+            fixture.call(KEY, "some_method").await.contains("chain not available"),
+            "both must enable it"
+        );
+        fixture.gateway.overlay(&Overlay::default()).unwrap();
+        assert_eq!(units(&fixture.call(KEY, "some_method").await), "1");
     }
 
     #[tokio::test]
     async fn counters_that_are_brought_along_are_counted_on() {
-        let desk = Desk::new("").await;
-        let config = config(&desk.file);
+        let fixture = Fixture::new("").await;
+        let config = config(&fixture.file);
         let counters = Arc::new(MemoryCounters::default());
         let clock =
             Arc::new(rpcgate_core::clock::ManualClock::at(rpcgate_core::clock::Time::from_secs(1_000_000)));
         let used = [("k", [7, 8, 9])].map(|(name, used)| (config.keys[name].id, used)).to_vec();
         let restored =
-            rpcgate_core::seam::counters::Restored { now: clock.now(), windows: used, units: Vec::new() };
+            rpcgate_core::backend::counters::Restored { now: clock.now(), windows: used, units: Vec::new() };
         counters.restore(&restored);
         let options = StartOptions { clock, counters: Some(counters), ..StartOptions::default() };
         let gateway = Gateway::start(config, options).await.unwrap();
@@ -715,34 +723,34 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn pools_and_heads_of_chains_that_stay_are_kept() {
-        let desk = Desk::new("").await;
+        let fixture = Fixture::new("").await;
         let state = || {
-            let pools = desk.gateway.live.pools.load();
-            let chains = desk.gateway.live.chains.load();
+            let pools = fixture.gateway.live.pools.load();
+            let chains = fixture.gateway.live.chains.load();
             let chain = chains.get("eth").unwrap();
             (pools.get(chain.name()).unwrap().clone(), chain.head().clone())
         };
         let before = state();
-        desk.reload("cu = { some_method = 7 }\n");
+        fixture.reload("cu = { some_method = 7 }\n");
         let after = state();
         assert!(Arc::ptr_eq(&before.0, &after.0) && Arc::ptr_eq(&before.1, &after.1));
-        desk.reload("timeout = \"1s\"\n");
+        fixture.reload("timeout = \"1s\"\n");
         let changed = state();
         assert!(!Arc::ptr_eq(&before.0, &changed.0) && Arc::ptr_eq(&before.1, &changed.1));
     }
 
     #[tokio::test]
     async fn no_log_holds_a_key() {
-        let lines = Lines::default();
-        let _listening = lines.listen("trace", LogFormat::Text);
-        let desk = Desk::new("[chains.bsc]\nnodes = [\"http://user:hunter2@127.0.0.1:1\"]\n").await;
-        assert!(is_served(&desk.call(KEY, "some_method").await));
-        desk.call(OTHER, "some_method").await;
-        desk.send(&post(&format!("/eth?apikey={OTHER}"), "", "some_method")).await;
-        assert!(desk.send(&post("/bsc", KEY, "some_method")).await.contains("backend request failed"));
-        desk.send(&format!("POST /{KEY} HTTP/1.1\r\nhost: x\r\n{KEY}\r\n\r\n")).await;
-        desk.reload(&format!("bad = 1\n[keys.twice]\nkey = {KEY:?}\n"));
-        desk.gateway.drain().await;
+        let lines = CapturedLog::default();
+        let _listening = lines.capture("trace", LogFormat::Text);
+        let fixture = Fixture::new("[chains.bsc]\nnodes = [\"http://user:hunter2@127.0.0.1:1\"]\n").await;
+        assert!(is_served(&fixture.call(KEY, "some_method").await));
+        fixture.call(OTHER, "some_method").await;
+        fixture.send(&post(&format!("/eth?apikey={OTHER}"), "", "some_method")).await;
+        assert!(fixture.send(&post("/bsc", KEY, "some_method")).await.contains("backend request failed"));
+        fixture.send(&format!("POST /{KEY} HTTP/1.1\r\nhost: x\r\n{KEY}\r\n\r\n")).await;
+        fixture.reload(&format!("bad = 1\n[keys.twice]\nkey = {KEY:?}\n"));
+        fixture.gateway.drain().await;
         let text = lines.text();
         assert!(text.contains("failed"), "the failed call is told: {text}");
         assert!(!text.contains("secretsecret") && !text.contains("hunter2"), "{text}");
@@ -750,26 +758,26 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn a_start_that_fails_leaves_nothing_behind() {
-        let desk = Desk::new("").await;
-        let mut taken = config(&desk.file);
-        taken.gateway.listen = desk.gateway.addr();
+        let fixture = Fixture::new("").await;
+        let mut taken = config(&fixture.file);
+        taken.gateway.listen = fixture.gateway.addr();
         let error = Gateway::start(taken, StartOptions::default()).await.unwrap_err();
         assert!(matches!(error, StartError::Listen { .. }) && !error.is_configuration(), "{error}");
-        let mut broken = config(&desk.file);
-        broken.gateway.tls.cert = Some(desk.dir.path().join("none.pem"));
-        broken.gateway.tls.key = Some(desk.dir.path().join("none.pem"));
+        let mut broken = config(&fixture.file);
+        broken.gateway.tls.cert = Some(fixture.dir.path().join("none.pem"));
+        broken.gateway.tls.key = Some(fixture.dir.path().join("none.pem"));
         let error = Gateway::start(broken, StartOptions::default()).await.unwrap_err();
         assert!(error.is_configuration(), "{error}");
     }
 
     #[tokio::test]
     async fn a_gateway_that_is_dropped_is_gone() {
-        let desk = Desk::new("").await;
-        let mut client = TcpStream::connect(desk.gateway.addr()).await.unwrap();
+        let fixture = Fixture::new("").await;
+        let mut client = TcpStream::connect(fixture.gateway.addr()).await.unwrap();
         client.write_all(post("/eth", KEY, "held").as_bytes()).await.unwrap();
-        desk.node.asked.acquire().await.unwrap().forget();
-        let addr = desk.gateway.addr();
-        drop(desk.gateway);
+        fixture.node.asked.acquire().await.unwrap().forget();
+        let addr = fixture.gateway.addr();
+        drop(fixture.gateway);
         assert_eq!(read(&mut client).await, "");
         while TcpStream::connect(addr).await.is_ok() {
             tokio::task::yield_now().await;

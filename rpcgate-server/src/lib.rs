@@ -5,6 +5,8 @@
 
 pub mod access;
 pub mod assemble;
+#[cfg(test)]
+mod captured_log;
 pub mod cli;
 pub mod command;
 mod counting;
@@ -13,11 +15,10 @@ pub mod demo;
 pub mod gateway;
 pub mod journal;
 pub mod listen;
-mod live;
 mod lock;
 mod metrics;
 mod nodes;
+mod reload;
 pub mod state;
-pub mod telemetry;
 
 pub use gateway::{Drained, Gateway, StartError, StartOptions};

@@ -1,7 +1,7 @@
 //! The gateway binary.
 
 use clap::Parser;
-use rpcgate_server::{cli::Cli, command};
+use rpcgate_server::{cli::ServerCli, command};
 use std::process::ExitCode;
 
 #[cfg(feature = "mimalloc")]
@@ -9,5 +9,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    command::execute(Cli::parse())
+    command::execute(ServerCli::parse())
 }

@@ -4,14 +4,14 @@ use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::{Chain, Facts};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config;
-use rpcgate_layers::upstream::{NodeConfig, NodeUrl, NodeView, Pool, PoolLimits, Standing};
+use rpcgate_layers::upstream::{NodeConfig, NodeHealth, NodeUrl, NodeView, Pool, PoolLimits};
 use std::fmt::Write;
 use std::sync::Arc;
 
 /// The pool of a chain with these facts; `None` if it is off or has no node that takes HTTP. The error is the end of a sentence.
 pub(crate) fn pool(
     facts: &Facts,
-    config: &config::Chain,
+    config: &config::ChainSettings,
     clock: &Arc<dyn Clock>,
 ) -> Result<Option<Arc<Pool>>, String> {
     if !config.enabled {
@@ -46,27 +46,28 @@ pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
 }
 
 /// Why a node stands as it does, for people.
-fn reason(standing: Standing, max_lag: u64) -> String {
+fn reason(standing: NodeHealth, max_lag: u64) -> String {
     let secs = |left: std::time::Duration| left.as_secs_f64().ceil();
     match standing {
-        Standing::Well => "answers".into(),
-        Standing::Syncing => "says that it has not caught up, or has no block yet".into(),
-        Standing::Behind { blocks } => format!("{blocks} blocks behind; {max_lag} are allowed"),
-        Standing::Silent => "did not answer its last probes".into(),
-        Standing::Ejected { left } => {
+        NodeHealth::Well => "answers".into(),
+        NodeHealth::Syncing => "says that it has not caught up, or has no block yet".into(),
+        NodeHealth::Behind { blocks } => format!("{blocks} blocks behind; {max_lag} are allowed"),
+        NodeHealth::Silent => "did not answer its last probes".into(),
+        NodeHealth::Ejected { left } => {
             format!("its last answers were none, or it asked for a pause: asked again in {} s", secs(left))
         }
-        Standing::Unreachable { left } => format!("no connection: tried again in {} s", secs(left)),
+        NodeHealth::Unreachable { left } => format!("no connection: tried again in {} s", secs(left)),
     }
 }
 
 /// Whether two configurations of a chain make the same pool, so that the one at work may stay.
-pub(crate) fn is_same_pool(a: &config::Chain, b: &config::Chain) -> bool {
-    let bounds = |chain: &config::Chain| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
+pub(crate) fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> bool {
+    let bounds =
+        |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
     a.nodes == b.nodes && bounds(a) == bounds(b)
 }
 
-fn node(node: &config::Node) -> Result<NodeConfig, String> {
+fn node(node: &config::NodeSettings) -> Result<NodeConfig, String> {
     let url = node.url.as_ref().map_or("", config::Url::expose);
     let url = match (&node.user, url.split_once("://")) {
         (Some(user), Some((scheme, rest))) => {
@@ -109,7 +110,7 @@ mod tests {
     use rpcgate_core::clock::SystemClock;
     use rpcgate_core::config::{Config, Input};
 
-    fn chain(text: &str) -> config::Chain {
+    fn chain(text: &str) -> config::ChainSettings {
         let input = Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() };
         Config::read(&input).unwrap().chains.remove("eth").unwrap()
     }

@@ -5,11 +5,11 @@
 use crate::PATIENCE;
 use crate::client::{Client, Reply};
 use crate::gateway::Setup;
-use rpcgate_admin::house::House;
+use rpcgate_admin::app_state::AppState;
 use rpcgate_admin::identity::challenge::solve;
 use rpcgate_admin::identity::password::Password;
-use rpcgate_admin::role::api::Api;
-use rpcgate_admin::role::janitor::Janitor;
+use rpcgate_admin::services::api::Api;
+use rpcgate_admin::services::janitor::Janitor;
 use rpcgate_admin::store::{Role, User, UserId, fresh_id, url_of};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
@@ -32,7 +32,7 @@ pub const PASSWORD: &str = "correct horse battery staple";
 pub struct Service {
     setup: Setup,
     clock: Arc<dyn Clock>,
-    house: Arc<House>,
+    app: Arc<AppState>,
     api: Api,
     janitor: Janitor,
     gateways: AtomicUsize,
@@ -54,14 +54,14 @@ impl Service {
             .set("admin.mail", &format!("outbox = \"{}\"", outbox.display()))
             .set("database", &format!("url = \"{url}\""));
         let mut config = setup.config();
-        let house = Arc::new(House::open(config.clone(), clock.clone()).await.unwrap());
-        let api = Api::start(&house, config.admin.listen).unwrap();
+        let app = Arc::new(AppState::open(config.clone(), clock.clone()).await.unwrap());
+        let api = Api::start(&app, config.admin.listen).unwrap();
         // The port is known only now, and links in mails are made of it.
         config.admin.listen = api.addr();
-        let house = Arc::new(house.refitted(config).unwrap());
-        api.serve(&house);
-        let janitor = Janitor::start(house.clone());
-        Service { setup, clock, house, api, janitor, gateways: AtomicUsize::new(0), folder }
+        let app = Arc::new(app.reload(config).unwrap());
+        api.serve(&app);
+        let janitor = Janitor::start(app.clone());
+        Service { setup, clock, app, api, janitor, gateways: AtomicUsize::new(0), folder }
     }
 
     /// A gateway more on its databases, with a journal of its own, that admits calls.
@@ -109,11 +109,11 @@ impl Service {
             email: email.into(),
             name: String::new(),
             role: Role::Viewer,
-            password: Some(self.house.passwords.hash(Password::new(PASSWORD).unwrap()).await.unwrap()),
+            password: Some(self.app.passwords.hash(Password::new(PASSWORD).unwrap()).await.unwrap()),
             confirmed_at: Some(now),
             created_at: now,
         };
-        self.house.store.create_user(&user).await.unwrap();
+        self.app.store.create_user(&user).await.unwrap();
         let mut operator = self.stranger();
         operator.log_in(email).await;
         operator
@@ -163,7 +163,7 @@ impl Service {
     pub async fn stop(self) {
         self.api.drain().await;
         self.janitor.stop().await;
-        self.house.close().await;
+        self.app.close().await;
     }
 }
 

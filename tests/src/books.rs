@@ -5,7 +5,9 @@
 use crate::PATIENCE;
 use crate::process::Site;
 use rpcgate_admin::store::{UsageStore, url_of};
-use rpcgate_admin::usage::{Block, Cell, Group, Metrics, Period, StoredEvent, UsageAsk, UsageView, Window};
+use rpcgate_admin::usage::{
+    Block, Cell, Group, Metrics, Period, StoredEvent, UsageAsk, UsageView, UsageWindow,
+};
 use rpcgate_core::caller::{RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::{ConnectOptions, ConnectionTrait, DatabaseConnection, Statement};
@@ -85,7 +87,7 @@ impl Books {
     pub async fn by_method(&self, now: Time) -> BTreeMap<(String, String), Metrics> {
         // An hour that began since then is in it, too.
         let now = now.plus(Duration::from_secs(600));
-        let ask = UsageAsk::new(self.tenant, Window::of(Period::Day, now));
+        let ask = UsageAsk::new(self.tenant, UsageWindow::of(Period::Day, now));
         let ask = ask.grouped(&[Group::Chain, Group::Method]).unwrap().limited(5_000).unwrap();
         let UsageView { rows, totals, truncated, .. } = self.usage.usage(&ask).await.unwrap();
         assert!(!truncated);

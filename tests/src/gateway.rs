@@ -1,12 +1,12 @@
-//! A gateway with everything a test wants to move or to read: its clock, its ledger, its configuration.
+//! A gateway with everything a test wants to move or to read: its clock, its sink, its configuration.
 
 #![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
 
 use crate::client::Client;
+use rpcgate_core::backend::directory::Directory;
+use rpcgate_core::backend::usage_sink::{MemoryUsageSink, OwnedLine, OwnedRecord};
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::config::{Config, Input};
-use rpcgate_core::seam::directory::Directory;
-use rpcgate_core::seam::ledger::{Kept, KeptLine, MemoryLedger};
 use rpcgate_server::StartOptions;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -140,11 +140,10 @@ impl Setup {
     /// # Panics
     /// When it does not start.
     pub async fn start(&self) -> Gateway {
-        let (clock, ledger) = (Arc::new(ManualClock::at(START)), Arc::new(MemoryLedger::default()));
-        let options =
-            StartOptions { clock: clock.clone(), ledger: Some(ledger.clone()), ..self.options.clone() };
+        let (clock, sink) = (Arc::new(ManualClock::at(START)), Arc::new(MemoryUsageSink::default()));
+        let options = StartOptions { clock: clock.clone(), sink: Some(sink.clone()), ..self.options.clone() };
         let server = rpcgate_server::Gateway::start(self.config(), options).await.unwrap();
-        Gateway { server, clock, ledger }
+        Gateway { server, clock, sink }
     }
 }
 
@@ -161,7 +160,7 @@ pub struct Gateway {
     /// What time it takes it to be.
     pub clock: Arc<ManualClock>,
     /// Where its records go.
-    pub ledger: Arc<MemoryLedger>,
+    pub sink: Arc<MemoryUsageSink>,
 }
 
 impl Gateway {
@@ -191,12 +190,12 @@ impl Gateway {
     }
 
     /// Records of requests so far.
-    pub fn records(&self) -> Vec<Kept> {
-        self.ledger.records()
+    pub fn records(&self) -> Vec<OwnedRecord> {
+        self.sink.records()
     }
 
     /// Calls recorded so far.
-    pub fn lines(&self) -> Vec<KeptLine> {
+    pub fn lines(&self) -> Vec<OwnedLine> {
         self.records().into_iter().flat_map(|record| record.lines).collect()
     }
 

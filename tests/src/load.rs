@@ -1,6 +1,6 @@
 //! Callers that call many things at once, and remember what they asked for and what they were told.
 //!
-//! What each request must come to in the ledger is known before it is sent, from the specification alone: nothing here
+//! What each request must come to in the sink is known before it is sent, from the specification alone: nothing here
 //! is read from the gateway but its answers.
 
 #![expect(clippy::unwrap_used, reason = "a request of the tests that cannot be made fails its test")]
@@ -8,8 +8,8 @@
 use crate::client::{Connection, Reply};
 use crate::gateway::{Setup, key};
 use crate::node::{Answer, Node};
+use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::RequestId;
-use rpcgate_core::seam::ledger::Outcome;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ impl Dice {
     }
 }
 
-/// What a call must come to in the ledger.
+/// What a call must come to in the sink.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Wish {
     /// Its method.

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rpcgate_chains::simulate::{self, NodeRequest, Simulated};
+use rpcgate_chains::simulate::{self, Simulated, SimulatedRequest};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -295,7 +295,7 @@ impl Script {
         }
         if let Some(node) = &mut self.simulated {
             let method = seen.verb.parse().ok()?;
-            let reply = node.handle(&NodeRequest { method: &method, path: &seen.target, body }, START);
+            let reply = node.handle(&SimulatedRequest { method: &method, path: &seen.target, body }, START);
             let headers = vec![("content-type", reply.content_type)];
             return Some(Raw { status: reply.status, headers, body: reply.body });
         }

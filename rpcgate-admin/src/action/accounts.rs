@@ -6,13 +6,13 @@
 use super::mails::send;
 use super::sessions::expect_few;
 use super::{audit, emails, text};
-use crate::access::Session;
+use crate::access::AuthSession;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::identity::challenge::Challenge;
 use crate::identity::password::Typed;
-use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
+use crate::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::mail::{self, Address, Mail};
 use crate::store::{
     Attempt, Audit, Counted, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id,
@@ -59,8 +59,8 @@ fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
 ///
 /// # Errors
 /// [`ActionError::Broken`].
-pub fn challenge(house: &House) -> Result<Challenge, ActionError> {
-    Ok(house.challenges.pose(house.now())?)
+pub fn challenge(app: &AppState) -> Result<Challenge, ActionError> {
+    Ok(app.challenges.pose(app.now())?)
 }
 
 /// Makes a tenant and its owner, and sends the owner a mail with the token that confirms the address. What has begun is
@@ -68,20 +68,20 @@ pub fn challenge(house: &House) -> Result<Challenge, ActionError> {
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one address, or while too many passwords are hashed;
-/// [`ActionError::Invalid`] says what is wrong with the application; [`ActionError::Away`].
+/// [`ActionError::Invalid`] says what is wrong with the application; [`ActionError::Unavailable`].
 pub async fn register(
-    house: &Arc<House>,
+    app: &Arc<AppState>,
     application: Application,
     client: &Client,
 ) -> Result<Applicant, ActionError> {
-    house.admit_attempt(client.address).await?;
-    let now = house.now();
+    app.admit_attempt(client.address).await?;
+    let now = app.now();
     let email = mail::address(&application.email).map_err(|error| invalid(&error))?;
     let name = text::line("name", &application.name)?;
     let password = application.password.choose().map_err(|error| invalid(&error))?;
-    let solved = house.challenges.check(&application.challenge, now).map_err(|error| invalid(&error))?;
-    let password = house.passwords.hash(password).await?;
-    let token = Opaque::make(Kind::Confirmation)?;
+    let solved = app.challenges.check(&application.challenge, now).map_err(|error| invalid(&error))?;
+    let password = app.passwords.hash(password).await?;
+    let token = Opaque::make(OpaqueKind::Confirmation)?;
     let tenant = Tenant {
         id: TenantId(fresh_id(now)),
         name: if name.is_empty() { email.to_string() } else { name.clone() },
@@ -109,10 +109,10 @@ pub async fn register(
         detail: String::new(),
     };
     let applicant = Applicant { email: email.clone(), name };
-    let house = house.clone();
+    let app = app.clone();
     let work = async move {
         let counted = Counted::Registrations(&user.email);
-        if let Attempt::Locked(_) = house.store.begin_attempt(counted, now).await? {
+        if let Attempt::Locked(_) = app.store.begin_attempt(counted, now).await? {
             // The answer is the same: whoever reads the mails has had enough of them.
             return Ok(());
         }
@@ -123,64 +123,64 @@ pub async fn register(
             confirmation_expires_at: now.plus(CONFIRMATION_LIFE),
             solved: Some((Digest(solved.digest), solved.expires_at)),
         };
-        let mail = match house.store.register(&registration, &entry, now).await? {
-            Registered::Done => confirmation(&house, email, &token),
-            Registered::AddressTaken => Mail::registered_already(email, &house.settings.dash_url),
+        let mail = match app.store.register(&registration, &entry, now).await? {
+            Registered::Done => confirmation(&app, email, &token),
+            Registered::AddressTaken => Mail::registered_already(email, &app.settings.dash_url),
             Registered::SolutionUsed => {
                 return Err(invalid("the challenge's solution was used before, ask for a new challenge"));
             }
         };
-        send(&house, &mail, now).await
+        send(&app, &mail, now).await
     };
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("registering ended early: {error}")))??;
     Ok(applicant)
 }
 
-fn confirmation(house: &House, email: Address, token: &Opaque) -> Mail {
-    Mail::confirmation(email, &house.settings.dash_url, token.expose(), CONFIRMATION_LIFE)
+fn confirmation(app: &AppState, email: Address, token: &Opaque) -> Mail {
+    Mail::confirmation(email, &app.settings.dash_url, token.expose(), CONFIRMATION_LIFE)
 }
 
 /// Sends another mail with a token, in the place of the one before: a few in a quarter of an hour, lest somebody be
 /// pestered with them.
 ///
 /// # Errors
-/// [`ActionError::Conflict`] if the address is confirmed, [`ActionError::TooMany`], [`ActionError::Away`].
+/// [`ActionError::Conflict`] if the address is confirmed, [`ActionError::TooMany`], [`ActionError::Unavailable`].
 pub async fn confirm_again(
-    house: &Arc<House>,
-    session: &Session,
+    app: &Arc<AppState>,
+    session: &AuthSession,
     client: &Client,
 ) -> Result<(), ActionError> {
-    let now = house.now();
+    let now = app.now();
     let user = &session.user;
     if user.confirmed_at.is_some() {
         return Err(ActionError::Conflict(CONFIRMED));
     }
     let email = mail::address(&user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    expect_few(house, Counted::Confirmations(&user.email), now).await?;
-    let token = Opaque::make(Kind::Confirmation)?;
+    expect_few(app, Counted::Confirmations(&user.email), now).await?;
+    let token = Opaque::make(OpaqueKind::Confirmation)?;
     let expires_at = now.plus(CONFIRMATION_LIFE);
-    if !house.store.renew_confirmation(user.id, &Digest(token.hash().0), expires_at).await? {
+    if !app.store.renew_confirmation(user.id, &Digest(token.hash().0), expires_at).await? {
         return Err(ActionError::Conflict(CONFIRMED));
     }
     let entry = audit::entry(session, client, "account.confirmation_renewed", user.id.to_string(), now);
-    house.store.note(&entry).await?;
-    send(house, &confirmation(house, email, &token), now).await
+    app.store.note(&entry).await?;
+    send(app, &confirmation(app, email, &token), now).await
 }
 
 /// Whether whoever opens the link with `token` must choose a password: all but those who are logged in to the very account,
 /// for whoever reads the mails may not be the one that registered.
 ///
 /// # Errors
-/// [`ActionError::Away`].
+/// [`ActionError::Unavailable`].
 pub async fn wants_password(
-    house: &House,
+    app: &AppState,
     token: &str,
-    session: Option<&Session>,
+    session: Option<&AuthSession>,
 ) -> Result<bool, ActionError> {
-    let Some(hash) = OpaqueHash::of(Kind::Confirmation, token) else { return Ok(false) };
+    let Some(hash) = OpaqueHash::of(OpaqueKind::Confirmation, token) else { return Ok(false) };
     let Some(session) = session else { return Ok(true) };
-    let owner = house.store.confirmation(&Digest(hash.0), house.now()).await?;
+    let owner = app.store.confirmation(&Digest(hash.0), app.now()).await?;
     Ok(owner.is_some_and(|owner| owner != session.user.id))
 }
 
@@ -191,27 +191,27 @@ pub async fn wants_password(
 /// # Errors
 /// [`ActionError::Invalid`] for a token that is none, or not any more, or for a password that is too weak;
 /// [`ActionError::TooMany`] after too many attempts with a password from one address, or while too many are hashed;
-/// [`ActionError::Taken`] if somebody has the other address by now; [`ActionError::Away`].
+/// [`ActionError::Taken`] if somebody has the other address by now; [`ActionError::Unavailable`].
 pub async fn confirm(
-    house: &Arc<House>,
+    app: &Arc<AppState>,
     token: &str,
     password: Option<Typed>,
     client: &Client,
 ) -> Result<(), ActionError> {
     if emails::is_change(token) {
         return match password {
-            None => emails::take_effect(house, token, client).await,
+            None => emails::take_effect(app, token, client).await,
             Some(_) => Err(invalid("`password` is for the confirmation of a new account")),
         };
     }
-    let hash = OpaqueHash::of(Kind::Confirmation, token).ok_or_else(|| invalid(BAD_TOKEN))?;
-    let now = house.now();
+    let hash = OpaqueHash::of(OpaqueKind::Confirmation, token).ok_or_else(|| invalid(BAD_TOKEN))?;
+    let now = app.now();
     let password = match password {
         None => None,
         Some(typed) => {
-            house.admit_attempt(client.address).await?;
+            app.admit_attempt(client.address).await?;
             let chosen = typed.choose().map_err(|error| invalid(&error))?;
-            Some(house.passwords.hash(chosen).await?)
+            Some(app.passwords.hash(chosen).await?)
         }
     };
     let entry = Audit {
@@ -223,6 +223,6 @@ pub async fn confirm(
         at: now,
         detail: String::new(),
     };
-    let confirmed = house.store.confirm(&Digest(hash.0), password.as_deref(), &entry, now).await?;
+    let confirmed = app.store.confirm(&Digest(hash.0), password.as_deref(), &entry, now).await?;
     confirmed.map(drop).ok_or_else(|| invalid(BAD_TOKEN))
 }

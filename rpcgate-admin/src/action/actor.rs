@@ -1,9 +1,9 @@
 //! Who does something: what an action asks about its caller, and what it leaves in the audit.
 
-use crate::access::Session;
+use crate::access::AuthSession;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::store::{Audit, Store, User};
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -22,12 +22,12 @@ pub struct Actor {
     pub address: IpAddr,
 }
 
-impl FromRequestParts<Arc<House>> for Actor {
+impl FromRequestParts<Arc<AppState>> for Actor {
     type Rejection = ActionError;
 
-    async fn from_request_parts(parts: &mut Parts, house: &Arc<House>) -> Result<Self, ActionError> {
-        let Session { user, .. } = Session::from_request_parts(parts, house).await?;
-        let Client { address, .. } = Client::from_request_parts(parts, house).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, ActionError> {
+        let AuthSession { user, .. } = AuthSession::from_request_parts(parts, app).await?;
+        let Client { address, .. } = Client::from_request_parts(parts, app).await?;
         Ok(Actor { user, address })
     }
 }

@@ -1,15 +1,15 @@
 //! The audit: who did what, and when.
 
-use crate::access::Session;
+use crate::access::AuthSession;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
-use crate::identity::role::{Permission, Role};
-use crate::store::{Audit, Whose};
+use crate::identity::role::Permission;
+use crate::store::{Audit, AuditSubject};
 use rpcgate_core::clock::Time;
 
 /// The entry of `action`, done to `subject` by whoever is logged in as `session`, in its own tenant.
-pub fn entry(session: &Session, client: &Client, action: &str, subject: String, at: Time) -> Audit {
+pub fn entry(session: &AuthSession, client: &Client, action: &str, subject: String, at: Time) -> Audit {
     Audit {
         tenant: session.user.tenant,
         user: Some(session.user.id),
@@ -25,17 +25,17 @@ pub fn entry(session: &Session, client: &Client, action: &str, subject: String, 
 /// themselves.
 ///
 /// # Errors
-/// [`ActionError::Away`].
+/// [`ActionError::Unavailable`].
 pub async fn list(
-    house: &House,
-    session: &Session,
+    app: &AppState,
+    session: &AuthSession,
     before: Option<(Time, i64)>,
     limit: u64,
 ) -> Result<Vec<(i64, Audit)>, ActionError> {
     let user = &session.user;
     let whose = match user.tenant {
-        Some(tenant) if Role::from(user.role).allows(Permission::ReadAudit) => Whose::Tenant(tenant),
-        _ => Whose::User(user.id),
+        Some(tenant) if user.role.allows(Permission::ReadAudit) => AuditSubject::Tenant(tenant),
+        _ => AuditSubject::User(user.id),
     };
-    Ok(house.store.audit_before(whose, before, limit).await?)
+    Ok(app.store.audit_before(whose, before, limit).await?)
 }

@@ -1,12 +1,12 @@
 //! The catalog of chains.
 
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use rpcgate_core::chain::Facts;
 
 /// A chain of the catalog, as it stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// What is fixed about it.
     pub facts: &'static Facts,
     /// Whether configuration and operators both switch it on.
@@ -18,13 +18,13 @@ pub struct Entry {
 /// Every chain that is known here, in the order of the specification's chain table.
 ///
 /// # Errors
-/// [`ActionError::Away`].
-pub async fn chains(house: &House) -> Result<Vec<Entry>, ActionError> {
-    let config = house.settings.under(&house.store.overlay().await?);
+/// [`ActionError::Unavailable`].
+pub async fn chains(app: &AppState) -> Result<Vec<CatalogEntry>, ActionError> {
+    let config = app.settings.under(&app.store.overlay().await?);
     let entry = |facts: &'static Facts| {
         let chain = config.chains.get(facts.name.as_str());
         let enabled = chain.is_some_and(|chain| chain.enabled);
-        Entry { facts, enabled, served: enabled && chain.is_some_and(|chain| !chain.nodes.is_empty()) }
+        CatalogEntry { facts, enabled, served: enabled && chain.is_some_and(|chain| !chain.nodes.is_empty()) }
     };
     Ok(rpcgate_chains::catalog().map(|adapter| entry(adapter.facts())).collect())
 }
@@ -32,16 +32,16 @@ pub async fn chains(house: &House) -> Result<Vec<Entry>, ActionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::house::tests::{NOON, Site};
+    use crate::app_state::tests::{NOON, Site};
 
     #[tokio::test]
     async fn a_chain_is_served_if_file_and_operator_say_so_and_it_has_a_node() {
         let text = "[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n[chains.btc]\nenabled = false\n\
                     [chains.ltc]\nnodes = [\"http://127.0.0.1:1/\"]\n";
         let site = Site::of(text).await;
-        site.house.store.switch_chain("ltc", false, NOON).await.unwrap();
-        site.house.store.switch_chain("btc", true, NOON).await.unwrap();
-        let all = chains(&site.house).await.unwrap();
+        site.app.store.switch_chain("ltc", false, NOON).await.unwrap();
+        site.app.store.switch_chain("btc", true, NOON).await.unwrap();
+        let all = chains(&site.app).await.unwrap();
         assert_eq!(all.len(), rpcgate_chains::CATALOG.len());
         for (name, expected) in
             [("eth", (true, true)), ("btc", (false, false)), ("ltc", (false, false)), ("bsc", (true, false))]

@@ -6,12 +6,12 @@ use super::audit;
 use super::mails::send;
 use super::me::expect_password;
 use super::sessions::expect_few;
-use crate::access::Session;
+use crate::access::AuthSession;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::identity::password::Typed;
-use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
+use crate::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::mail::{self, Address, Mail};
 use crate::store::{Audit, Counted, Digest, EmailAsked, EmailChange, Purpose};
 use std::sync::Arc;
@@ -37,16 +37,16 @@ fn stored(email: &str) -> Result<Address, ActionError> {
 /// # Errors
 /// [`ActionError::Invalid`] for an address that is none, or the same; [`ActionError::Forbidden`] before the address now is
 /// confirmed, if the password is wrong, or after too many wrong ones; [`ActionError::TooMany`] after too many mails, or
-/// while too many passwords are checked; [`ActionError::Away`].
+/// while too many passwords are checked; [`ActionError::Unavailable`].
 pub async fn ask(
-    house: &Arc<House>,
-    session: &Session,
+    app: &Arc<AppState>,
+    session: &AuthSession,
     email: &str,
     password: Typed,
     client: &Client,
 ) -> Result<Address, ActionError> {
     let email = mail::address(email).map_err(|error| invalid(&error))?;
-    let (user, now) = (&session.user, house.now());
+    let (user, now) = (&session.user, app.now());
     if user.confirmed_at.is_none() {
         return Err(ActionError::Forbidden("confirm your e-mail address before you change it"));
     }
@@ -54,13 +54,13 @@ pub async fn ask(
         return Err(invalid("this is your e-mail address already"));
     }
     let before = stored(&user.email)?;
-    expect_password(house, session, password, client, now).await?;
-    expect_few(house, Counted::EmailChanges(&user.email), now).await?;
-    expect_few(house, Counted::NewEmails(email.as_str()), now).await?;
-    let token = Opaque::make(Kind::EmailChange)?;
+    expect_password(app, session, password, client, now).await?;
+    expect_few(app, Counted::EmailChanges(&user.email), now).await?;
+    expect_few(app, Counted::NewEmails(email.as_str()), now).await?;
+    let token = Opaque::make(OpaqueKind::EmailChange)?;
     let mut entry = audit::entry(session, client, "email.change_asked", user.id.to_string(), now);
     entry.detail = email.to_string();
-    let (house, user, asked) = (house.clone(), user.id, email.clone());
+    let (app, user, asked) = (app.clone(), user.id, email.clone());
     let work = async move {
         let change = EmailChange {
             user,
@@ -68,15 +68,15 @@ pub async fn ask(
             token: Digest(token.hash().0),
             expires_at: now.plus(EMAIL_CHANGE_LIFE),
         };
-        let dash_url = &house.settings.dash_url;
-        let mail = match house.store.put_email_change(&change, &entry).await? {
+        let dash_url = &app.settings.dash_url;
+        let mail = match app.store.put_email_change(&change, &entry).await? {
             EmailAsked::Waits => {
                 Mail::email_change(email.clone(), dash_url, token.expose(), EMAIL_CHANGE_LIFE)
             }
             EmailAsked::HasAccount => Mail::email_change_in_vain(email.clone(), &before),
         };
-        send(&house, &Mail::email_change_asked(before, &email), now).await?;
-        send(&house, &mail, now).await
+        send(&app, &Mail::email_change_asked(before, &email), now).await?;
+        send(&app, &mail, now).await
     };
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("changing an address ended early: {error}")))??;
@@ -85,19 +85,23 @@ pub async fn ask(
 
 /// Whether `token` is one that gives an account another address.
 pub(super) fn is_change(token: &str) -> bool {
-    OpaqueHash::of(Kind::EmailChange, token).is_some()
+    OpaqueHash::of(OpaqueKind::EmailChange, token).is_some()
 }
 
 /// Gives the account of `token` the address that it was mailed to, and tells the one before.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] for a token that is none, or not any more; [`ActionError::Taken`] if somebody has the address
-/// by now; [`ActionError::Away`].
-pub(super) async fn take_effect(house: &Arc<House>, token: &str, client: &Client) -> Result<(), ActionError> {
-    let hash = OpaqueHash::of(Kind::EmailChange, token).ok_or_else(|| invalid(BAD_TOKEN))?;
-    let (hash, now) = (Digest(hash.0), house.now());
+/// by now; [`ActionError::Unavailable`].
+pub(super) async fn take_effect(
+    app: &Arc<AppState>,
+    token: &str,
+    client: &Client,
+) -> Result<(), ActionError> {
+    let hash = OpaqueHash::of(OpaqueKind::EmailChange, token).ok_or_else(|| invalid(BAD_TOKEN))?;
+    let (hash, now) = (Digest(hash.0), app.now());
     // Anybody may send anything: what was never a token costs no place in the row of those who write.
-    if !house.store.is_mailed(Purpose::EmailChange, &hash, now).await? {
+    if !app.store.is_mailed(Purpose::EmailChange, &hash, now).await? {
         return Err(invalid(BAD_TOKEN));
     }
     let entry = Audit {
@@ -109,7 +113,7 @@ pub(super) async fn take_effect(house: &Arc<House>, token: &str, client: &Client
         at: now,
         detail: String::new(),
     };
-    let changed = house.store.change_email(&hash, &entry, now).await?.ok_or_else(|| invalid(BAD_TOKEN))?;
+    let changed = app.store.change_email(&hash, &entry, now).await?.ok_or_else(|| invalid(BAD_TOKEN))?;
     let told = Mail::email_changed(stored(&changed.before)?, &stored(&changed.user.email)?);
-    send(house, &told, now).await
+    send(app, &told, now).await
 }

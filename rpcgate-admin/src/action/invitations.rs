@@ -10,11 +10,11 @@ use super::members::{REFUSED, may};
 use super::sessions::expect_few;
 use super::tenants::own;
 use super::text;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::identity::password::Typed;
-use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
+use crate::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::mail::{self, Mail};
 use crate::store::{
     Audit, Counted, Digest, Invitation, InvitationId, Invited, Joining, Role, UserId, fresh_id,
@@ -41,8 +41,8 @@ fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant.
-pub async fn list(house: &House, actor: &Actor, tenant: TenantId) -> Result<Vec<Invitation>, ActionError> {
-    Ok(house.store.invitations(own(actor, tenant)?, house.now()).await?)
+pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec<Invitation>, ActionError> {
+    Ok(app.store.invitations(own(actor, tenant)?, app.now()).await?)
 }
 
 /// Invites whoever has `email` to join the caller's tenant as `role`, and sends a mail with the token. An invitation of
@@ -53,24 +53,24 @@ pub async fn list(house: &House, actor: &Actor, tenant: TenantId) -> Result<Vec<
 /// [`ActionError::NotFound`] for another tenant; [`ActionError::Forbidden`] if the caller's role does not permit it, or
 /// before the caller's own address is confirmed, for the mail names it; [`ActionError::Invalid`] for an address that is
 /// none; [`ActionError::Taken`] for a member's; [`ActionError::Conflict`] if there are too many; [`ActionError::TooMany`]
-/// after too many attempts from one client, or mails to one address; [`ActionError::Away`].
+/// after too many attempts from one client, or mails to one address; [`ActionError::Unavailable`].
 pub async fn invite(
-    house: &Arc<House>,
+    app: &Arc<AppState>,
     actor: &Actor,
     tenant: TenantId,
     email: &str,
     role: Role,
 ) -> Result<Invitation, ActionError> {
     let tenant = own(actor, tenant)?;
-    house.admit_attempt(actor.address).await?;
+    app.admit_attempt(actor.address).await?;
     if actor.user.confirmed_at.is_none() {
         return Err(ActionError::Forbidden("confirm your e-mail address before you invite somebody"));
     }
-    let now = house.now();
+    let now = app.now();
     let email = mail::address(email).map_err(|error| invalid(&error))?;
     let host = mail::address(&actor.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    expect_few(house, Counted::Invitations(&email.to_string(), tenant), now).await?;
-    let token = Opaque::make(Kind::Invitation)?;
+    expect_few(app, Counted::Invitations(&email.to_string(), tenant), now).await?;
+    let token = Opaque::make(OpaqueKind::Invitation)?;
     let invitation = Invitation {
         id: InvitationId(fresh_id(now)),
         tenant,
@@ -82,19 +82,19 @@ pub async fn invite(
     };
     let told = ("member.invited", invitation.id, format!("{email}, {role}"));
     let entry = actor.entry(Some(tenant), told, now);
-    let (house, made) = (house.clone(), invitation.clone());
+    let (app, made) = (app.clone(), invitation.clone());
     let work = async move {
         let permits = |by| may(by, None, Some(role));
-        let mail = match house.store.invite(&made, &Digest(token.hash().0), permits, &entry).await? {
+        let mail = match app.store.invite(&made, &Digest(token.hash().0), permits, &entry).await? {
             Invited::Done => {
-                let link = format!("{}{MAIL_PATH}?token={}", house.settings.dash_url, token.expose());
-                Mail::invitation(email, &host, role.name(), &link, LIFE)
+                let link = format!("{}{MAIL_PATH}?token={}", app.settings.dash_url, token.expose());
+                Mail::invitation(email, &host, role.as_str(), &link, LIFE)
             }
             Invited::HasAccount => Mail::invited_in_vain(email, &host),
             Invited::Member => return Err(MEMBER),
             Invited::Refused => return Err(REFUSED),
         };
-        send(&house, &mail, now).await
+        send(&app, &mail, now).await
     };
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("inviting ended early: {error}")))??;
@@ -106,16 +106,16 @@ pub async fn invite(
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant's, or one that is not open any more.
 pub async fn withdraw(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     tenant: TenantId,
     id: InvitationId,
 ) -> Result<(), ActionError> {
-    let (tenant, now) = (own(actor, tenant)?, house.now());
-    let found = house.store.invitation(tenant, id, now).await?;
+    let (tenant, now) = (own(actor, tenant)?, app.now());
+    let found = app.store.invitation(tenant, id, now).await?;
     let invitation = found.ok_or(ActionError::NotFound("invitation"))?;
     let told = ("invitation.withdrawn", id, invitation.email);
-    Ok(actor.noting(&house.store, Some(tenant), told, now).withdraw_invitation(tenant, id, now).await?)
+    Ok(actor.noting(&app.store, Some(tenant), told, now).withdraw_invitation(tenant, id, now).await?)
 }
 
 /// Makes an account for whoever has the token of an invitation: a member of the tenant, whose address is confirmed by
@@ -124,25 +124,25 @@ pub async fn withdraw(
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are hashed;
 /// [`ActionError::Invalid`] says what is wrong with the name or the password, or that the token is none, or not any more;
-/// [`ActionError::Taken`] if the address has an account by now; [`ActionError::Away`].
+/// [`ActionError::Taken`] if the address has an account by now; [`ActionError::Unavailable`].
 pub async fn accept(
-    house: &Arc<House>,
+    app: &Arc<AppState>,
     token: &str,
     name: String,
     password: Typed,
     client: &Client,
 ) -> Result<Applicant, ActionError> {
-    house.admit_attempt(client.address).await?;
-    let now = house.now();
+    app.admit_attempt(client.address).await?;
+    let now = app.now();
     let name = text::line("name", &name)?;
     let password = password.choose().map_err(|error| invalid(&error))?;
-    let hash = OpaqueHash::of(Kind::Invitation, token).ok_or_else(|| invalid(BAD_TOKEN))?;
+    let hash = OpaqueHash::of(OpaqueKind::Invitation, token).ok_or_else(|| invalid(BAD_TOKEN))?;
     let token = Digest(hash.0);
     // A hash is expensive, so it is computed only for who was invited.
-    let found = house.store.invitation_by_token(&token, now).await?;
+    let found = app.store.invitation_by_token(&token, now).await?;
     let invitation = found.ok_or_else(|| invalid(BAD_TOKEN))?;
     let email = mail::address(&invitation.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    let password = house.passwords.hash(password).await?;
+    let password = app.passwords.hash(password).await?;
     let joining = Joining { token, user: UserId(fresh_id(now)), name: &name, password: &password };
     let entry = Audit {
         tenant: None,
@@ -153,7 +153,7 @@ pub async fn accept(
         at: now,
         detail: String::new(),
     };
-    let joined = house.store.join(&joining, &entry, now).await?;
+    let joined = app.store.join(&joining, &entry, now).await?;
     joined.ok_or_else(|| invalid(BAD_TOKEN))?;
     Ok(Applicant { email, name })
 }

@@ -2,8 +2,8 @@
 
 use super::actor::Actor;
 use super::{projects, text};
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::store::{Key, fresh_id};
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
@@ -27,7 +27,7 @@ pub struct NewKey {
 /// that is not the tenant's, [`ActionError::Invalid`] for an unknown chain or an end that has passed,
 /// [`ActionError::Full`] if the project has as many keys that can be used as the plan allows.
 pub async fn create(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     project: ProjectId,
     new: NewKey,
@@ -35,13 +35,13 @@ pub async fn create(
     if actor.user.confirmed_at.is_none() {
         return Err(ActionError::Forbidden("confirm your e-mail address before you create an API key"));
     }
-    let project = projects::get(house, actor, project).await?;
-    let now = house.now();
+    let project = projects::get(app, actor, project).await?;
+    let now = app.now();
     if new.expires_at.is_some_and(|end| end <= now) {
         return Err(ActionError::Invalid("`expires_at` must lie in the future".into()));
     }
     let (description, scope) = (text::line("description", &new.description)?, scope(new.chains)?);
-    let text = house.forge.make()?;
+    let text = app.forge.make()?;
     let key = Key {
         id: KeyId(fresh_id(now)),
         project: project.id,
@@ -54,7 +54,7 @@ pub async fn create(
         created_at: now,
     };
     let told = ("key.created", key.id, &key.prefix);
-    actor.noting(&house.store, Some(project.tenant), told, now).create_key(&key, now).await?;
+    actor.noting(&app.store, Some(project.tenant), told, now).create_key(&key, now).await?;
     Ok((key, text))
 }
 
@@ -78,23 +78,23 @@ fn scope(chains: Option<Vec<String>>) -> Result<Scope, ActionError> {
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a project that is not the tenant's.
-pub async fn list(house: &House, actor: &Actor, project: ProjectId) -> Result<Vec<Key>, ActionError> {
-    let project = projects::get(house, actor, project).await?;
-    Ok(house.store.keys(project.tenant, project.id).await?)
+pub async fn list(app: &AppState, actor: &Actor, project: ProjectId) -> Result<Vec<Key>, ActionError> {
+    let project = projects::get(app, actor, project).await?;
+    Ok(app.store.keys(project.tenant, project.id).await?)
 }
 
 /// Withdraws a key for ever. Nothing happens to one that was withdrawn before.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a key that is not the tenant's, or whose project was deleted.
-pub async fn revoke(house: &House, actor: &Actor, id: KeyId) -> Result<(), ActionError> {
+pub async fn revoke(app: &AppState, actor: &Actor, id: KeyId) -> Result<(), ActionError> {
     const UNKNOWN: ActionError = ActionError::NotFound("key");
-    let (tenant, now) = (actor.tenant()?, house.now());
-    let key = house.store.key(tenant, id).await?.ok_or(UNKNOWN)?;
-    house.store.project(tenant, key.project).await?.ok_or(UNKNOWN)?;
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let key = app.store.key(tenant, id).await?.ok_or(UNKNOWN)?;
+    app.store.project(tenant, key.project).await?.ok_or(UNKNOWN)?;
     if key.revoked_at.is_some() {
         return Ok(());
     }
-    let noting = actor.noting(&house.store, Some(tenant), ("key.revoked", id, &key.prefix), now);
+    let noting = actor.noting(&app.store, Some(tenant), ("key.revoked", id, &key.prefix), now);
     Ok(noting.revoke_key(tenant, id, now).await?)
 }

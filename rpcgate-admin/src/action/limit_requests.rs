@@ -2,8 +2,8 @@
 
 use super::actor::Actor;
 use super::text;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, fresh_id};
 use rpcgate_core::plan::Tier;
 
@@ -13,12 +13,12 @@ use rpcgate_core::plan::Tier;
 /// [`ActionError::Conflict`] while another request of the tenant's is pending, [`ActionError::Invalid`] for a reason that
 /// is none.
 pub async fn create(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     requested_tier: Tier,
     reason: &str,
 ) -> Result<LimitRequest, ActionError> {
-    let (tenant, now) = (actor.tenant()?, house.now());
+    let (tenant, now) = (actor.tenant()?, app.now());
     let request = LimitRequest {
         id: LimitRequestId(fresh_id(now)),
         tenant,
@@ -32,7 +32,7 @@ pub async fn create(
         reviewer: None,
     };
     let noting =
-        actor.noting(&house.store, Some(tenant), ("limit_request.created", request.id, requested_tier), now);
+        actor.noting(&app.store, Some(tenant), ("limit_request.created", request.id, requested_tier), now);
     match noting.create_limit_request(&request).await {
         Ok(()) => Ok(request),
         Err(StoreError::Taken { .. }) => Err(ActionError::Conflict("a limit request is pending already")),
@@ -43,7 +43,7 @@ pub async fn create(
 /// The tenant's requests, the newest first.
 ///
 /// # Errors
-/// [`ActionError::Away`].
-pub async fn list(house: &House, actor: &Actor) -> Result<Vec<LimitRequest>, ActionError> {
-    Ok(house.store.limit_requests(actor.tenant()?).await?)
+/// [`ActionError::Unavailable`].
+pub async fn list(app: &AppState, actor: &Actor) -> Result<Vec<LimitRequest>, ActionError> {
+    Ok(app.store.limit_requests(actor.tenant()?).await?)
 }

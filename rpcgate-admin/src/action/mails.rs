@@ -1,7 +1,7 @@
 //! Mails of actions. Nobody is refused because a mail server is away: the mail is tried again for a while.
 
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::mail::{Mail, MailError};
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ const TRIES: [Duration; 4] =
 ///
 /// # Errors
 /// [`ActionError::Broken`] for a mail that cannot be written.
-pub(in crate::action) async fn send(house: &Arc<House>, mail: &Mail, now: Time) -> Result<(), ActionError> {
-    let error = match house.post.send(mail, now).await {
+pub(in crate::action) async fn send(app: &Arc<AppState>, mail: &Mail, now: Time) -> Result<(), ActionError> {
+    let error = match app.mailer.send(mail, now).await {
         Ok(()) => return Ok(()),
         Err(MailError::Refused(why)) => {
             tracing::info!(why, "a mail was refused");
             return Ok(());
         }
-        Err(error @ (MailError::Away(_) | MailError::Outbox { .. })) => error,
+        Err(error @ (MailError::Unavailable(_) | MailError::Outbox { .. })) => error,
         Err(error) => return Err(error.into()),
     };
-    match house.mails.clone().try_acquire_owned() {
+    match app.mails.clone().try_acquire_owned() {
         Ok(place) => {
             tracing::warn!(%error, "a mail was not sent: it is tried again");
-            drop(tokio::spawn(retry(house.clone(), mail.clone(), place).in_current_span()));
+            drop(tokio::spawn(retry(app.clone(), mail.clone(), place).in_current_span()));
         }
         Err(_) => {
             tracing::error!(%error, "a mail was not sent and is lost: {WAITING} wait for another try already");
@@ -43,12 +43,12 @@ pub(in crate::action) async fn send(house: &Arc<House>, mail: &Mail, now: Time) 
     Ok(())
 }
 
-async fn retry(house: Arc<House>, mail: Mail, _place: OwnedSemaphorePermit) {
+async fn retry(app: Arc<AppState>, mail: Mail, _place: OwnedSemaphorePermit) {
     for wait in TRIES {
         tokio::time::sleep(wait).await;
-        match house.post.send(&mail, house.now()).await {
+        match app.mailer.send(&mail, app.now()).await {
             Ok(()) => return,
-            Err(MailError::Away(_) | MailError::Outbox { .. }) => {}
+            Err(MailError::Unavailable(_) | MailError::Outbox { .. }) => {}
             Err(error) => return tracing::info!(%error, "a mail was not sent"),
         }
     }

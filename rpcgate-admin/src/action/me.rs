@@ -2,10 +2,10 @@
 
 use super::sessions::{attempt, expect_few, verify};
 use super::{audit, text};
-use crate::access::Session;
+use crate::access::AuthSession;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::identity::password::Typed;
 use crate::store::{Counted, User};
 use rpcgate_core::clock::Time;
@@ -14,10 +14,10 @@ use rpcgate_core::clock::Time;
 /// there is already is no change.
 ///
 /// # Errors
-/// [`ActionError::Invalid`], [`ActionError::TooMany`], [`ActionError::Away`].
+/// [`ActionError::Invalid`], [`ActionError::TooMany`], [`ActionError::Unavailable`].
 pub async fn rename(
-    house: &House,
-    session: &Session,
+    app: &AppState,
+    session: &AuthSession,
     name: &str,
     client: &Client,
 ) -> Result<User, ActionError> {
@@ -26,9 +26,9 @@ pub async fn rename(
     if name == user.name {
         return Ok(User::clone(user));
     }
-    expect_few(house, Counted::Names(&user.email), house.now()).await?;
-    let entry = audit::entry(session, client, "account.renamed", user.id.to_string(), house.now());
-    house.store.noting(entry).rename_user(user.id, &name).await?;
+    expect_few(app, Counted::Names(&user.email), app.now()).await?;
+    let entry = audit::entry(session, client, "account.renamed", user.id.to_string(), app.now());
+    app.store.noting(entry).rename_user(user.id, &name).await?;
     Ok(User { name, ..User::clone(user) })
 }
 
@@ -37,23 +37,23 @@ pub async fn rename(
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] if it is wrong, or after too many wrong ones; [`ActionError::TooMany`] while too many
-/// passwords are checked; [`ActionError::Away`].
+/// passwords are checked; [`ActionError::Unavailable`].
 pub(super) async fn expect_password<'s>(
-    house: &House,
-    session: &'s Session,
+    app: &AppState,
+    session: &'s AuthSession,
     typed: Typed,
     client: &Client,
     now: Time,
 ) -> Result<&'s str, ActionError> {
     let user = &session.user;
-    let ticket = attempt(house, Counted::Checks(&user.email), now).await?;
+    let ticket = attempt(app, Counted::Checks(&user.email), now).await?;
     let stored = user.password.as_deref();
-    let is_right = verify(house, &ticket, typed, stored).await?;
+    let is_right = verify(app, &ticket, typed, stored).await?;
     if let Some(verified) = stored.filter(|_| is_right) {
         return Ok(verified);
     }
     let entry = audit::entry(session, client, "password.wrong", user.id.to_string(), now);
-    house.store.note(&entry).await?;
+    app.store.note(&entry).await?;
     Err(ActionError::Forbidden("the current password is wrong"))
 }
 
@@ -62,21 +62,21 @@ pub(super) async fn expect_password<'s>(
 /// # Errors
 /// [`ActionError::Invalid`] says what is wrong with the new password; [`ActionError::Forbidden`] if the current one is
 /// wrong, or after too many wrong ones; [`ActionError::Conflict`] if somebody else was quicker;
-/// [`ActionError::TooMany`] while too many passwords are hashed; [`ActionError::Away`].
+/// [`ActionError::TooMany`] while too many passwords are hashed; [`ActionError::Unavailable`].
 pub async fn change_password(
-    house: &House,
-    session: &Session,
+    app: &AppState,
+    session: &AuthSession,
     current: Typed,
     new: Typed,
     client: &Client,
 ) -> Result<(), ActionError> {
     let new = new.choose().map_err(|error| ActionError::Invalid(error.to_string()))?;
-    let now = house.now();
+    let now = app.now();
     let user = &session.user;
-    let verified = expect_password(house, session, current, client, now).await?;
-    let new = house.passwords.hash(new).await?;
+    let verified = expect_password(app, session, current, client, now).await?;
+    let new = app.passwords.hash(new).await?;
     let entry = audit::entry(session, client, "password.changed", user.id.to_string(), now);
-    if house.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {
+    if app.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {
         Ok(())
     } else {
         Err(ActionError::Conflict("the password has been changed meanwhile"))

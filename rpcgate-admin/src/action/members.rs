@@ -2,9 +2,9 @@
 
 use super::actor::Actor;
 use super::tenants::own;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
-use crate::identity::role::{self, Permission};
+use crate::identity::role::Permission;
 use crate::store::{MemberChange, MemberChanged, Role, User, UserId};
 use rpcgate_core::caller::TenantId;
 
@@ -20,15 +20,15 @@ pub(super) const REFUSED: ActionError = ActionError::Forbidden("your role does n
 pub(super) fn may(by: Role, before: Option<Role>, after: Option<Role>) -> bool {
     let is_about_owners = [before, after].contains(&Some(Role::Owner));
     let needed = if is_about_owners { Permission::ManageOwners } else { Permission::ManageMembers };
-    role::Role::from(by).allows(needed)
+    by.allows(needed)
 }
 
 /// The members, oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant.
-pub async fn list(house: &House, actor: &Actor, tenant: TenantId) -> Result<Vec<User>, ActionError> {
-    Ok(house.store.members(own(actor, tenant)?).await?)
+pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec<User>, ActionError> {
+    Ok(app.store.members(own(actor, tenant)?).await?)
 }
 
 /// Gives a member another role: the member as it is then. Invitations that it made, and with its new role could not
@@ -38,7 +38,7 @@ pub async fn list(house: &House, actor: &Actor, tenant: TenantId) -> Result<Vec<
 /// [`ActionError::NotFound`] for somebody who is no member of the caller's tenant; [`ActionError::Forbidden`] if the
 /// caller may not make this of this member; [`ActionError::Conflict`] for the last owner.
 pub async fn set_role(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     tenant: TenantId,
     id: UserId,
@@ -47,9 +47,9 @@ pub async fn set_role(
     let tenant = own(actor, tenant)?;
     let change = MemberChange { tenant, member: id, by: actor.user.id, role: Some(role) };
     let gives: Vec<_> = Role::ALL.into_iter().filter(|given| may(role, None, Some(*given))).collect();
-    let entry = actor.entry(Some(tenant), ("member.role_changed", id, role), house.now());
+    let entry = actor.entry(Some(tenant), ("member.role_changed", id, role), app.now());
     let permits = |by, before| may(by, Some(before), Some(role));
-    done(house.store.change_member(&change, permits, &gives, &entry).await?)
+    done(app.store.change_member(&change, permits, &gives, &entry).await?)
 }
 
 /// Removes a member, or lets the caller leave: the account is gone with its sessions and the invitations that it made.
@@ -57,14 +57,14 @@ pub async fn set_role(
 ///
 /// # Errors
 /// As [`set_role`].
-pub async fn remove(house: &House, actor: &Actor, tenant: TenantId, id: UserId) -> Result<(), ActionError> {
+pub async fn remove(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId) -> Result<(), ActionError> {
     let tenant = own(actor, tenant)?;
-    let member = house.store.member(tenant, id).await?.ok_or(UNKNOWN)?;
+    let member = app.store.member(tenant, id).await?.ok_or(UNKNOWN)?;
     let by = actor.user.id;
     let change = MemberChange { tenant, member: id, by, role: None };
-    let entry = actor.entry(Some(tenant), ("member.removed", id, member.email), house.now());
+    let entry = actor.entry(Some(tenant), ("member.removed", id, member.email), app.now());
     let permits = |role, before| id == by || may(role, Some(before), None);
-    done(house.store.change_member(&change, permits, &[], &entry).await?).map(drop)
+    done(app.store.change_member(&change, permits, &[], &entry).await?).map(drop)
 }
 
 fn done(changed: MemberChanged) -> Result<User, ActionError> {

@@ -3,8 +3,8 @@
 use super::actor::Actor;
 use super::tenants::own;
 use super::text;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::store::{Project, ProjectChange, fresh_id};
 use rpcgate_core::caller::{ProjectId, TenantId};
 
@@ -16,13 +16,13 @@ const UNKNOWN: ActionError = ActionError::NotFound("project");
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for a name that is none,
 /// [`ActionError::Full`] if there are as many as the plan allows.
 pub async fn create(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     tenant: TenantId,
     name: &str,
 ) -> Result<Project, ActionError> {
     let tenant = own(actor, tenant)?;
-    let now = house.now();
+    let now = app.now();
     let project = Project {
         id: ProjectId(fresh_id(now)),
         tenant,
@@ -32,7 +32,7 @@ pub async fn create(
         created_at: now,
     };
     let told = ("project.created", project.id, &project.name);
-    actor.noting(&house.store, Some(tenant), told, now).create_project(&project).await?;
+    actor.noting(&app.store, Some(tenant), told, now).create_project(&project).await?;
     Ok(project)
 }
 
@@ -40,16 +40,16 @@ pub async fn create(
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant.
-pub async fn list(house: &House, actor: &Actor, tenant: TenantId) -> Result<Vec<Project>, ActionError> {
-    Ok(house.store.projects(own(actor, tenant)?).await?)
+pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec<Project>, ActionError> {
+    Ok(app.store.projects(own(actor, tenant)?).await?)
 }
 
 /// A project of the caller's.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
-pub async fn get(house: &House, actor: &Actor, id: ProjectId) -> Result<Project, ActionError> {
-    house.store.project(actor.tenant()?, id).await?.ok_or(UNKNOWN)
+pub async fn get(app: &AppState, actor: &Actor, id: ProjectId) -> Result<Project, ActionError> {
+    app.store.project(actor.tenant()?, id).await?.ok_or(UNKNOWN)
 }
 
 /// Changes what `change` gives: the project as it is then. Gateways hear of its lists.
@@ -57,7 +57,7 @@ pub async fn get(house: &House, actor: &Actor, id: ProjectId) -> Result<Project,
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Invalid`] for a name or a list that is none.
 pub async fn update(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     id: ProjectId,
     change: ProjectChange,
@@ -69,16 +69,16 @@ pub async fn update(
         blocked_methods: blocked_methods.map(|names| text::methods("blocked_methods", names)).transpose()?,
     };
     if change == ProjectChange::default() {
-        return get(house, actor, id).await;
+        return get(app, actor, id).await;
     }
-    let (tenant, now) = (actor.tenant()?, house.now());
+    let (tenant, now) = (actor.tenant()?, app.now());
     let changed = [
         ("name", change.name.is_some()),
         ("allowed_methods", change.allowed_methods.is_some()),
         ("blocked_methods", change.blocked_methods.is_some()),
     ];
     let changed: Vec<_> = changed.into_iter().filter(|(_, given)| *given).map(|(field, _)| field).collect();
-    let noting = actor.noting(&house.store, Some(tenant), ("project.changed", id, changed.join(", ")), now);
+    let noting = actor.noting(&app.store, Some(tenant), ("project.changed", id, changed.join(", ")), now);
     Ok(noting.update_project(tenant, id, &change, now).await?)
 }
 
@@ -86,8 +86,8 @@ pub async fn update(
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
-pub async fn delete(house: &House, actor: &Actor, id: ProjectId) -> Result<(), ActionError> {
-    let (tenant, now) = (actor.tenant()?, house.now());
-    let noting = actor.noting(&house.store, Some(tenant), ("project.deleted", id, ""), now);
+pub async fn delete(app: &AppState, actor: &Actor, id: ProjectId) -> Result<(), ActionError> {
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let noting = actor.noting(&app.store, Some(tenant), ("project.deleted", id, ""), now);
     Ok(noting.delete_project(tenant, id, now).await?)
 }

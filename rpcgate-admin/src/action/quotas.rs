@@ -1,14 +1,14 @@
 //! Quotas of the caller's projects, as operators granted them.
 
 use super::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
-use rpcgate_core::caller::{ProjectId, Quota};
+use rpcgate_core::caller::{ProjectId, ProjectQuota};
 
 /// The quota of a project of the caller's.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
-pub async fn get(house: &House, actor: &Actor, project: ProjectId) -> Result<Quota, ActionError> {
-    house.store.quota(actor.tenant()?, project).await?.ok_or(ActionError::NotFound("project"))
+pub async fn get(app: &AppState, actor: &Actor, project: ProjectId) -> Result<ProjectQuota, ActionError> {
+    app.store.quota(actor.tenant()?, project).await?.ok_or(ActionError::NotFound("project"))
 }

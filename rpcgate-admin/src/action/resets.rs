@@ -3,11 +3,11 @@
 //! Whoever asks learns nothing of who has an account: the answer is the same, and does not wait for the mail.
 
 use super::mails::send;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::identity::password::Typed;
-use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
+use crate::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::mail::{self, Address, Mail};
 use crate::store::{Attempt, Audit, Counted, Digest, Purpose};
 use rpcgate_core::clock::Time;
@@ -42,17 +42,17 @@ fn entry(action: &str, client: &Client, at: Time) -> Audit {
 /// Sends the mail that sets a password to this address, if somebody has it: a few in a quarter of an hour.
 ///
 /// # Errors
-/// [`ActionError::TooMany`] after too many attempts from one client, [`ActionError::Away`].
-pub async fn forgot(house: &Arc<House>, email: &str, client: &Client) -> Result<(), ActionError> {
-    house.limits.attempts.admit(client.address)?;
+/// [`ActionError::TooMany`] after too many attempts from one client, [`ActionError::Unavailable`].
+pub async fn forgot(app: &Arc<AppState>, email: &str, client: &Client) -> Result<(), ActionError> {
+    app.limits.attempts.admit(client.address)?;
     let Ok(email) = mail::address(email) else { return Ok(()) };
-    let now = house.now();
-    if let Attempt::Locked(_) = house.store.begin_attempt(Counted::Resets(email.as_str()), now).await? {
+    let now = app.now();
+    if let Attempt::Locked(_) = app.store.begin_attempt(Counted::Resets(email.as_str()), now).await? {
         return Ok(());
     }
-    let (house, entry) = (house.clone(), entry("password.reset_asked", client, now));
+    let (app, entry) = (app.clone(), entry("password.reset_asked", client, now));
     let work = async move {
-        if let Err(error) = mail_reset(&house, email, &entry, now).await {
+        if let Err(error) = mail_reset(&app, email, &entry, now).await {
             tracing::warn!(%error, "a mail that sets a password was not sent");
         }
     };
@@ -60,18 +60,23 @@ pub async fn forgot(house: &Arc<House>, email: &str, client: &Client) -> Result<
     Ok(())
 }
 
-async fn mail_reset(house: &Arc<House>, email: Address, entry: &Audit, now: Time) -> Result<(), ActionError> {
-    let token = Opaque::make(Kind::Reset)?;
+async fn mail_reset(
+    app: &Arc<AppState>,
+    email: Address,
+    entry: &Audit,
+    now: Time,
+) -> Result<(), ActionError> {
+    let token = Opaque::make(OpaqueKind::Reset)?;
     let expires_at = now.plus(RESET_LIFE);
-    if !house.store.put_reset(email.as_str(), &Digest(token.hash().0), expires_at, entry).await? {
+    if !app.store.put_reset(email.as_str(), &Digest(token.hash().0), expires_at, entry).await? {
         return Ok(());
     }
-    send(house, &reset_mail(house, email, &token), now).await
+    send(app, &reset_mail(app, email, &token), now).await
 }
 
 /// The mail with a token that sets a password.
-pub(in crate::action) fn reset_mail(house: &House, email: Address, token: &Opaque) -> Mail {
-    let link = format!("{}{RESET_PATH}?token={}", house.settings.dash_url, token.expose());
+pub(in crate::action) fn reset_mail(app: &AppState, email: Address, token: &Opaque) -> Mail {
+    let link = format!("{}{RESET_PATH}?token={}", app.settings.dash_url, token.expose());
     Mail::password_reset(email, &link, RESET_LIFE)
 }
 
@@ -81,18 +86,18 @@ pub(in crate::action) fn reset_mail(house: &House, email: Address, token: &Opaqu
 /// # Errors
 /// [`ActionError::Invalid`] for a token that is none, or not any more, or for a password that is too weak;
 /// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are hashed;
-/// [`ActionError::Away`].
-pub async fn reset(house: &House, token: &str, password: Typed, client: &Client) -> Result<(), ActionError> {
-    house.limits.attempts.admit(client.address)?;
-    let hash = OpaqueHash::of(Kind::Reset, token).ok_or_else(|| invalid(BAD_TOKEN))?;
+/// [`ActionError::Unavailable`].
+pub async fn reset(app: &AppState, token: &str, password: Typed, client: &Client) -> Result<(), ActionError> {
+    app.limits.attempts.admit(client.address)?;
+    let hash = OpaqueHash::of(OpaqueKind::Reset, token).ok_or_else(|| invalid(BAD_TOKEN))?;
     let password = password.choose().map_err(|error| invalid(&error))?;
-    let (hash, now) = (Digest(hash.0), house.now());
+    let (hash, now) = (Digest(hash.0), app.now());
     // A hash is expensive, so it is computed only for who has a token.
-    if !house.store.is_mailed(Purpose::Reset, &hash, now).await? {
+    if !app.store.is_mailed(Purpose::Reset, &hash, now).await? {
         return Err(invalid(BAD_TOKEN));
     }
-    let password = house.passwords.hash(password).await?;
+    let password = app.passwords.hash(password).await?;
     let entry = entry("password.reset", client, now);
-    let done = house.store.reset_password(&hash, &password, &entry, now).await?;
+    let done = app.store.reset_password(&hash, &password, &entry, now).await?;
     done.map(drop).ok_or_else(|| invalid(BAD_TOKEN))
 }

@@ -1,15 +1,16 @@
 //! Sessions: logging in and out, and staying logged in.
 
 use super::audit;
-use crate::access::Session;
+use crate::access::AuthSession;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::identity::password::Typed;
-use crate::identity::refresh::{Kind, Opaque, OpaqueHash};
+use crate::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::identity::token::Claims;
 use crate::store::{
-    self, Attempt, Audit, Counted, Digest, Lives, Rotation, SessionId, StoreError, Ticket, User, fresh_id,
+    self, Attempt, AttemptTicket, Audit, Counted, Digest, Lives, Rotation, SessionId, StoreError, User,
+    fresh_id,
 };
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Secret;
@@ -39,9 +40,13 @@ pub struct Opened {
 /// Asks whether a password may be looked at, and counts it as wrong until [`pass`](store::Store::pass).
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] while the address is locked, whether somebody has it or not; [`ActionError::Away`].
-pub(super) async fn attempt(house: &House, counted: Counted<'_>, now: Time) -> Result<Ticket, ActionError> {
-    match house.store.begin_attempt(counted, now).await? {
+/// [`ActionError::Forbidden`] while the address is locked, whether somebody has it or not; [`ActionError::Unavailable`].
+pub(super) async fn attempt(
+    app: &AppState,
+    counted: Counted<'_>,
+    now: Time,
+) -> Result<AttemptTicket, ActionError> {
+    match app.store.begin_attempt(counted, now).await? {
         Attempt::May(ticket) => Ok(ticket),
         Attempt::Locked(_) => Err(ActionError::Forbidden(LOCKED)),
     }
@@ -50,9 +55,9 @@ pub(super) async fn attempt(house: &House, counted: Counted<'_>, now: Time) -> R
 /// Counts what somebody may do a few times in a quarter of an hour.
 ///
 /// # Errors
-/// [`ActionError::TooMany`] after too many, [`ActionError::Away`].
-pub(super) async fn expect_few(house: &House, counted: Counted<'_>, now: Time) -> Result<(), ActionError> {
-    match house.store.begin_attempt(counted, now).await? {
+/// [`ActionError::TooMany`] after too many, [`ActionError::Unavailable`].
+pub(super) async fn expect_few(app: &AppState, counted: Counted<'_>, now: Time) -> Result<(), ActionError> {
+    match app.store.begin_attempt(counted, now).await? {
         Attempt::May(_) => Ok(()),
         Attempt::Locked(until) => {
             let wait = until.since(now).as_secs().saturating_add(1);
@@ -65,18 +70,18 @@ pub(super) async fn expect_few(house: &House, counted: Counted<'_>, now: Time) -
 /// password could not be looked at.
 ///
 /// # Errors
-/// [`ActionError::TooMany`] while too many passwords are checked, [`ActionError::Away`].
+/// [`ActionError::TooMany`] while too many passwords are checked, [`ActionError::Unavailable`].
 pub(super) async fn verify(
-    house: &House,
-    ticket: &Ticket,
+    app: &AppState,
+    ticket: &AttemptTicket,
     password: Typed,
     stored: Option<&str>,
 ) -> Result<bool, ActionError> {
-    match house.passwords.verify(password, stored).await {
-        Ok(true) => house.store.pass(ticket).await?,
+    match app.passwords.verify(password, stored).await {
+        Ok(true) => app.store.pass(ticket).await?,
         Ok(false) => return Ok(false),
         Err(error) => {
-            house.store.give_back(ticket).await?;
+            app.store.give_back(ticket).await?;
             return Err(error.into());
         }
     }
@@ -87,34 +92,34 @@ pub(super) async fn verify(
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one address, or while too many passwords are checked;
-/// [`ActionError::Forbidden`] while the account is locked; [`ActionError::Unauthenticated`]; [`ActionError::Away`].
+/// [`ActionError::Forbidden`] while the account is locked; [`ActionError::Unauthenticated`]; [`ActionError::Unavailable`].
 pub async fn login(
-    house: &Arc<House>,
+    app: &Arc<AppState>,
     email: &str,
     password: Typed,
     client: &Client,
 ) -> Result<Opened, ActionError> {
-    house.admit_attempt(client.address).await?;
-    let now = house.now();
-    let ticket = attempt(house, Counted::LogIns(email), now).await?;
+    app.admit_attempt(client.address).await?;
+    let now = app.now();
+    let ticket = attempt(app, Counted::LogIns(email), now).await?;
     // The second time for the case that another log-in renews the hash at the very moment.
     for _ in 0..2 {
-        let user = house.store.user_by_email(email).await?;
+        let user = app.store.user_by_email(email).await?;
         let stored = user.as_ref().and_then(|user| user.password.as_deref());
-        let is_right = verify(house, &ticket, password.clone(), stored).await?;
+        let is_right = verify(app, &ticket, password.clone(), stored).await?;
         let Some(user) = user else {
-            note_failure(house, nobody(client, now), false);
+            note_failure(app, nobody(client, now), false);
             break;
         };
         let Some(verified) = user.password.as_deref().filter(|_| is_right) else {
-            note_failure(house, entry(&user, client, "login.failed", String::new(), now), true);
+            note_failure(app, entry(&user, client, "login.failed", String::new(), now), true);
             break;
         };
-        let current = renewed(house, &user, verified, &password).await;
-        if let Some(opened) = open(house, &user, &current, client, now).await? {
+        let current = renewed(app, &user, verified, &password).await;
+        if let Some(opened) = open(app, &user, &current, client, now).await? {
             return Ok(opened);
         }
-        if house.store.is_disabled(user.id).await? {
+        if app.store.is_disabled(user.id).await? {
             return Err(ActionError::Forbidden(DISABLED));
         }
     }
@@ -123,18 +128,18 @@ pub async fn login(
 
 /// The hash that is stored for `user` from here on: `verified`, or one of today's effort if that was made with less. A
 /// log-in does not fail because of it; the next one tries again.
-async fn renewed<'v>(house: &House, user: &User, verified: &'v str, password: &Typed) -> Cow<'v, str> {
-    if !house.passwords.wants_renewal(verified) {
+async fn renewed<'v>(app: &AppState, user: &User, verified: &'v str, password: &Typed) -> Cow<'v, str> {
+    if !app.passwords.wants_renewal(verified) {
         return verified.into();
     }
-    let new = match house.passwords.renew(password.clone()).await {
+    let new = match app.passwords.renew(password.clone()).await {
         Ok(new) => new,
         Err(error) => {
             tracing::debug!(%error, "a weak hash was not renewed");
             return verified.into();
         }
     };
-    match house.store.renew_hash(user.id, verified, &new).await {
+    match app.store.renew_hash(user.id, verified, &new).await {
         Ok(true) => new.into(),
         Ok(false) => verified.into(),
         Err(error) => {
@@ -173,10 +178,10 @@ fn nobody(client: &Client, at: Time) -> Audit {
 /// Leaves an entry without keeping the client waiting, who would learn from the time that there is such an account. The
 /// next request would tell him, if it had to wait for the write: so where there is none, as much is done and nothing
 /// kept.
-fn note_failure(house: &Arc<House>, entry: Audit, is_kept: bool) {
-    let house = house.clone();
+fn note_failure(app: &Arc<AppState>, entry: Audit, is_kept: bool) {
+    let app = app.clone();
     let work = async move {
-        let noted = if is_kept { house.store.note(&entry).await } else { house.store.feign(&entry).await };
+        let noted = if is_kept { app.store.note(&entry).await } else { app.store.feign(&entry).await };
         if let Err(error) = noted {
             tracing::warn!(%error, "a log-in that failed was not noted");
         }
@@ -186,7 +191,7 @@ fn note_failure(house: &Arc<House>, entry: Audit, is_kept: bool) {
 
 /// None if the hash of the password is another than `verified` by now.
 async fn open(
-    house: &House,
+    app: &AppState,
     user: &User,
     verified: &str,
     client: &Client,
@@ -197,29 +202,29 @@ async fn open(
         user: user.id,
         created_at: now,
         seen_at: now,
-        expires_at: now.plus(house.settings.refresh_ttl.min(house.settings.session_ttl)),
+        expires_at: now.plus(app.settings.refresh_ttl.min(app.settings.session_ttl)),
         address: client.address.to_string(),
         agent: client.agent.clone(),
     };
-    let refresh = Opaque::make(Kind::Refresh)?;
+    let refresh = Opaque::make(OpaqueKind::Refresh)?;
     let entry = entry(user, client, "session.opened", session.id.to_string(), now);
-    let is_open = house.store.open_session(&session, &Digest(refresh.hash().0), verified, &entry).await?;
-    is_open.then(|| opened(house, user, session.id, &refresh)).transpose()
+    let is_open = app.store.open_session(&session, &Digest(refresh.hash().0), verified, &entry).await?;
+    is_open.then(|| opened(app, user, session.id, &refresh)).transpose()
 }
 
 /// The access token's time begins when it is made, not when its password was sent.
-fn opened(house: &House, user: &User, session: SessionId, refresh: &Opaque) -> Result<Opened, ActionError> {
+fn opened(app: &AppState, user: &User, session: SessionId, refresh: &Opaque) -> Result<Opened, ActionError> {
     let claims = Claims {
         sub: user.id,
         sid: session.0,
         tenant: user.tenant.unwrap_or_default(),
-        role: user.role.into(),
+        role: user.role,
         operator: user.is_operator(),
     };
     Ok(Opened {
         claims,
-        token: Secret::new(house.tokens.issue(&claims, house.now())?),
-        ttl: house.tokens.ttl(),
+        token: Secret::new(app.tokens.issue(&claims, app.now())?),
+        ttl: app.tokens.ttl(),
         refresh_token: Secret::new(refresh.expose()),
     })
 }
@@ -228,12 +233,12 @@ fn opened(house: &House, user: &User, session: SessionId, refresh: &Opaque) -> R
 /// session, but that is not told.
 ///
 /// # Errors
-/// [`ActionError::Unauthenticated`], [`ActionError::Away`].
-pub async fn refresh(house: &House, token: &str, client: &Client) -> Result<Opened, ActionError> {
+/// [`ActionError::Unauthenticated`], [`ActionError::Unavailable`].
+pub async fn refresh(app: &AppState, token: &str, client: &Client) -> Result<Opened, ActionError> {
     let refused = ActionError::Unauthenticated(NO_REFRESH);
-    let Some(old) = OpaqueHash::of(Kind::Refresh, token) else { return Err(refused) };
-    let new = Opaque::make(Kind::Refresh)?;
-    let now = house.now();
+    let Some(old) = OpaqueHash::of(OpaqueKind::Refresh, token) else { return Err(refused) };
+    let new = Opaque::make(OpaqueKind::Refresh)?;
+    let now = app.now();
     let reused = Audit {
         tenant: None,
         user: None,
@@ -243,9 +248,9 @@ pub async fn refresh(house: &House, token: &str, client: &Client) -> Result<Open
         at: now,
         detail: "the session was ended".into(),
     };
-    let lives = Lives { unused: house.settings.refresh_ttl, whole: house.settings.session_ttl };
-    match house.store.rotate(&Digest(old.0), &Digest(new.hash().0), lives, &reused, now).await? {
-        Rotation::Done(session, user) => opened(house, &user, session.id, &new),
+    let lives = Lives { unused: app.settings.refresh_ttl, whole: app.settings.session_ttl };
+    match app.store.rotate(&Digest(old.0), &Digest(new.hash().0), lives, &reused, now).await? {
+        Rotation::Done(session, user) => opened(app, &user, session.id, &new),
         Rotation::Reused | Rotation::Unknown => Err(refused),
     }
 }
@@ -253,10 +258,10 @@ pub async fn refresh(house: &House, token: &str, client: &Client) -> Result<Open
 /// Ends the session that is asked from.
 ///
 /// # Errors
-/// [`ActionError::Away`].
-pub async fn logout(house: &House, session: &Session, client: &Client) -> Result<(), ActionError> {
-    let entry = audit::entry(session, client, "session.ended", session.id.to_string(), house.now());
-    match house.store.noting(entry).end_session(session.user.id, session.id).await {
+/// [`ActionError::Unavailable`].
+pub async fn logout(app: &AppState, session: &AuthSession, client: &Client) -> Result<(), ActionError> {
+    let entry = audit::entry(session, client, "session.ended", session.id.to_string(), app.now());
+    match app.store.noting(entry).end_session(session.user.id, session.id).await {
         // It ended while we looked: that is what was asked for.
         Err(StoreError::NotFound(_)) => Ok(()),
         ended => Ok(ended?),
@@ -266,53 +271,53 @@ pub async fn logout(house: &House, session: &Session, client: &Client) -> Result
 /// Ends the session of a refresh token. Whether there was one is not told.
 ///
 /// # Errors
-/// [`ActionError::Away`].
-pub async fn logout_by_refresh(house: &House, token: &str, client: &Client) -> Result<(), ActionError> {
-    let Some(hash) = OpaqueHash::of(Kind::Refresh, token) else { return Ok(()) };
-    let now = house.now();
-    let Some((session, user)) = house.store.session_by_refresh(&Digest(hash.0), now).await? else {
+/// [`ActionError::Unavailable`].
+pub async fn logout_by_refresh(app: &AppState, token: &str, client: &Client) -> Result<(), ActionError> {
+    let Some(hash) = OpaqueHash::of(OpaqueKind::Refresh, token) else { return Ok(()) };
+    let now = app.now();
+    let Some((session, user)) = app.store.session_by_refresh(&Digest(hash.0), now).await? else {
         return Ok(());
     };
-    logout(house, &Session { id: session.id, user: Arc::new(user) }, client).await
+    logout(app, &AuthSession { id: session.id, user: Arc::new(user) }, client).await
 }
 
 /// Ends all sessions, the one that is asked from too.
 ///
 /// # Errors
-/// [`ActionError::Away`].
-pub async fn logout_all(house: &House, session: &Session, client: &Client) -> Result<(), ActionError> {
-    let entry = audit::entry(session, client, "session.all_ended", session.user.id.to_string(), house.now());
-    house.store.noting(entry).end_sessions(session.user.id, None).await?;
+/// [`ActionError::Unavailable`].
+pub async fn logout_all(app: &AppState, session: &AuthSession, client: &Client) -> Result<(), ActionError> {
+    let entry = audit::entry(session, client, "session.all_ended", session.user.id.to_string(), app.now());
+    app.store.noting(entry).end_sessions(session.user.id, None).await?;
     Ok(())
 }
 
 /// The sessions of whoever asks, the newest first.
 ///
 /// # Errors
-/// [`ActionError::Away`].
-pub async fn list(house: &House, session: &Session) -> Result<Vec<store::Session>, ActionError> {
-    Ok(house.store.sessions(session.user.id, house.now()).await?)
+/// [`ActionError::Unavailable`].
+pub async fn list(app: &AppState, session: &AuthSession) -> Result<Vec<store::Session>, ActionError> {
+    Ok(app.store.sessions(session.user.id, app.now()).await?)
 }
 
 /// Ends one of the sessions of whoever asks.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] if it has ended, or is somebody else's; [`ActionError::Away`].
+/// [`ActionError::NotFound`] if it has ended, or is somebody else's; [`ActionError::Unavailable`].
 pub async fn end(
-    house: &House,
-    session: &Session,
+    app: &AppState,
+    session: &AuthSession,
     id: SessionId,
     client: &Client,
 ) -> Result<(), ActionError> {
-    let entry = audit::entry(session, client, "session.ended", id.to_string(), house.now());
-    Ok(house.store.noting(entry).end_session(session.user.id, id).await?)
+    let entry = audit::entry(session, client, "session.ended", id.to_string(), app.now());
+    Ok(app.store.noting(entry).end_session(session.user.id, id).await?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::house::tests::{NOON, Site, Visitor};
-    use crate::store::{Role, Whose};
+    use crate::app_state::tests::{NOON, Site, Visitor};
+    use crate::store::{AuditSubject, Role};
     use argon2::password_hash::CustomizedPasswordHasher;
     use argon2::{Argon2, Params};
 
@@ -331,17 +336,17 @@ mod tests {
     async fn old_hand(site: &Site) -> (Visitor, String) {
         let (visitor, weak) = (site.member(Role::Owner).await, weak());
         let stored = visitor.user.password.clone().unwrap();
-        assert!(site.house.store.renew_hash(visitor.user.id, &stored, &weak).await.unwrap());
+        assert!(site.app.store.renew_hash(visitor.user.id, &stored, &weak).await.unwrap());
         (visitor, weak)
     }
 
-    async fn log_in(house: &Arc<House>, email: &str, password: &str) -> Result<Opened, ActionError> {
+    async fn log_in(app: &Arc<AppState>, email: &str, password: &str) -> Result<Opened, ActionError> {
         let client = Client { address: "192.0.2.7".parse().unwrap(), agent: "a test".into() };
-        login(house, email, password.into(), &client).await
+        login(app, email, password.into(), &client).await
     }
 
     async fn stored(site: &Site, visitor: &Visitor) -> String {
-        site.house.store.user(visitor.user.id).await.unwrap().unwrap().password.unwrap()
+        site.app.store.user(visitor.user.id).await.unwrap().unwrap().password.unwrap()
     }
 
     #[tokio::test]
@@ -349,16 +354,16 @@ mod tests {
         let site = Site::new().await;
         let (visitor, weak) = old_hand(&site).await;
         let email = &visitor.user.email;
-        log_in(&site.house, email, "swordfisH").await.unwrap_err();
+        log_in(&site.app, email, "swordfisH").await.unwrap_err();
         assert_eq!(stored(&site, &visitor).await, weak, "a wrong password renews nothing");
-        log_in(&site.house, email, PASSWORD).await.unwrap();
+        log_in(&site.app, email, PASSWORD).await.unwrap();
         let strong = stored(&site, &visitor).await;
-        assert!(!site.house.passwords.wants_renewal(&strong), "{strong}");
-        assert!(site.house.passwords.verify(PASSWORD, Some(&strong)).await.unwrap());
-        assert_eq!(site.house.store.sessions(visitor.user.id, NOON).await.unwrap().len(), 2);
-        log_in(&site.house, email, PASSWORD).await.unwrap();
+        assert!(!site.app.passwords.wants_renewal(&strong), "{strong}");
+        assert!(site.app.passwords.verify(PASSWORD, Some(&strong)).await.unwrap());
+        assert_eq!(site.app.store.sessions(visitor.user.id, NOON).await.unwrap().len(), 2);
+        log_in(&site.app, email, PASSWORD).await.unwrap();
         assert_eq!(stored(&site, &visitor).await, strong, "once is enough");
-        let told = site.house.store.audit(Whose::User(visitor.user.id), 9).await.unwrap();
+        let told = site.app.store.audit(AuditSubject::User(visitor.user.id), 9).await.unwrap();
         assert!(told.iter().all(|entry| entry.action != "password.changed"), "{told:?}");
     }
 
@@ -369,33 +374,33 @@ mod tests {
         // More at once would look like guesses.
         let many: Vec<_> = (0..4)
             .map(|_| {
-                let (house, email) = (site.house.clone(), visitor.user.email.clone());
-                tokio::spawn(async move { log_in(&house, &email, PASSWORD).await })
+                let (app, email) = (site.app.clone(), visitor.user.email.clone());
+                tokio::spawn(async move { log_in(&app, &email, PASSWORD).await })
             })
             .collect();
         for one in many {
             one.await.unwrap().unwrap();
         }
         let strong = stored(&site, &visitor).await;
-        assert!(!site.house.passwords.wants_renewal(&strong), "{strong}");
-        assert_eq!(site.house.store.sessions(visitor.user.id, NOON).await.unwrap().len(), 5);
+        assert!(!site.app.passwords.wants_renewal(&strong), "{strong}");
+        assert_eq!(site.app.store.sessions(visitor.user.id, NOON).await.unwrap().len(), 5);
     }
 
     #[tokio::test]
     async fn who_has_got_another_password_meanwhile_is_not_logged_in() {
         let site = Site::new().await;
         let (visitor, weak) = old_hand(&site).await;
-        let other = site.house.passwords.renew("another password".into()).await.unwrap();
-        assert!(site.house.store.renew_hash(visitor.user.id, &weak, &other).await.unwrap());
+        let other = site.app.passwords.renew("another password".into()).await.unwrap();
+        assert!(site.app.store.renew_hash(visitor.user.id, &weak, &other).await.unwrap());
         assert!(
-            !site.house.store.renew_hash(visitor.user.id, &weak, "x").await.unwrap(),
+            !site.app.store.renew_hash(visitor.user.id, &weak, "x").await.unwrap(),
             "it is another by now"
         );
         let user = User { password: Some(weak.clone()), ..visitor.user.clone() };
-        let current = renewed(&site.house, &user, &weak, &PASSWORD.into()).await;
+        let current = renewed(&site.app, &user, &weak, &PASSWORD.into()).await;
         let client = Client { address: "192.0.2.7".parse().unwrap(), agent: String::new() };
-        assert_eq!(open(&site.house, &user, &current, &client, NOON).await.unwrap(), None);
+        assert_eq!(open(&site.app, &user, &current, &client, NOON).await.unwrap(), None);
         assert_eq!(stored(&site, &visitor).await, other);
-        assert!(log_in(&site.house, &visitor.user.email, PASSWORD).await.is_err());
+        assert!(log_in(&site.app, &visitor.user.email, PASSWORD).await.is_err());
     }
 }

@@ -1,10 +1,10 @@
 //! Registering, and confirming the address.
 
-use crate::access::Session;
+use crate::access::AuthSession;
 use crate::action::accounts::{self, Applicant, Application};
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Client};
-use crate::house::House;
 use crate::identity::challenge;
 use crate::identity::password::Typed;
 use axum::Json;
@@ -35,7 +35,8 @@ pub struct Register {
 
 /// Whoever has registered.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Registered {
+#[schema(as = Registered)]
+pub struct RegisteredJson {
     /// The address that a mail went to.
     #[schema(example = "ada@example.com")]
     pub email: String,
@@ -45,9 +46,9 @@ pub struct Registered {
     pub confirmed: bool,
 }
 
-impl From<Applicant> for Registered {
+impl From<Applicant> for RegisteredJson {
     fn from(Applicant { email, name }: Applicant) -> Self {
-        Registered { email: email.to_string(), name, confirmed: false }
+        RegisteredJson { email: email.to_string(), name, confirmed: false }
     }
 }
 
@@ -75,8 +76,8 @@ impl fmt::Debug for Confirm {
 /// registration.
 #[utoipa::path(get, path = "/auth/challenge", operation_id = "get_challenge", tag = "account",
     responses((status = 200, description = "A challenge.", body = challenge::Challenge)))]
-pub async fn challenge(State(house): State<Arc<House>>) -> Result<Json<challenge::Challenge>, ActionError> {
-    accounts::challenge(&house).map(Json)
+pub async fn challenge(State(app): State<Arc<AppState>>) -> Result<Json<challenge::Challenge>, ActionError> {
+    accounts::challenge(&app).map(Json)
 }
 
 /// Register
@@ -85,14 +86,14 @@ pub async fn challenge(State(house): State<Arc<House>>) -> Result<Json<challenge
 /// address already is told to its owner alone, by mail; an account that was never confirmed makes room.
 #[utoipa::path(post, path = "/auth/register", operation_id = "register", tag = "account",
     request_body = Register,
-    responses((status = 201, description = "A mail is on its way.", body = Registered)))]
+    responses((status = 201, description = "A mail is on its way.", body = RegisteredJson)))]
 pub async fn register(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Body(Register { email, password, name, challenge }): Body<Register>,
-) -> Result<(StatusCode, Json<Registered>), ActionError> {
+) -> Result<(StatusCode, Json<RegisteredJson>), ActionError> {
     let application = Application { email, password, name: name.unwrap_or_default(), challenge };
-    let applicant = accounts::register(&house, application, &client).await?;
+    let applicant = accounts::register(&app, application, &client).await?;
     Ok((StatusCode::CREATED, Json(applicant.into())))
 }
 
@@ -103,11 +104,11 @@ pub async fn register(
 #[utoipa::path(post, path = "/auth/confirm", operation_id = "confirm", tag = "account", request_body = Confirm,
     responses((status = 204, description = "The address is confirmed.")))]
 pub async fn confirm(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Body(Confirm { token, password }): Body<Confirm>,
 ) -> Result<StatusCode, ActionError> {
-    accounts::confirm(&house, &token, password, &client).await?;
+    accounts::confirm(&app, &token, password, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -119,11 +120,11 @@ pub async fn confirm(
         (status = 204, description = "A mail is on its way."),
         (status = 409, description = "The address is confirmed already.")))]
 pub async fn confirm_again(
-    State(house): State<Arc<House>>,
-    session: Session,
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
     client: Client,
 ) -> Result<StatusCode, ActionError> {
-    accounts::confirm_again(&house, &session, &client).await?;
+    accounts::confirm_again(&app, &session, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

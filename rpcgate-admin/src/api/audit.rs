@@ -1,11 +1,11 @@
 //! The audit.
 
-use super::list::{Page, Part, Told};
+use super::list::{ListPage, Page, Part};
 use super::moment::Moment;
-use crate::access::Session;
+use crate::access::AuthSession;
 use crate::action;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::store::Audit;
 use axum::extract::State;
 use rpcgate_core::clock::Time;
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 /// Something that was done.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = AuditEntry)]
-pub struct Entry {
+pub struct EntryJson {
     /// When.
     #[schema(value_type = String, format = "date-time")]
     pub at: Moment,
@@ -35,9 +35,9 @@ pub struct Entry {
     pub detail: String,
 }
 
-impl From<Audit> for Entry {
+impl From<Audit> for EntryJson {
     fn from(entry: Audit) -> Self {
-        Entry {
+        EntryJson {
             at: entry.at.into(),
             user_id: entry.user.map(|id| id.to_string()),
             action: entry.action,
@@ -53,20 +53,20 @@ impl From<Audit> for Entry {
 /// Who did what, the newest first: owners and admins read of everybody in their tenant, others of themselves.
 #[utoipa::path(get, path = "/auth/audit", operation_id = "list_audit", tag = "account",
     params(Page),
-    responses((status = 200, description = "The newest entries.", body = [Entry])))]
+    responses((status = 200, description = "The newest entries.", body = [EntryJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
-    session: Session,
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
     part: Part,
-) -> Result<Told<Entry>, ActionError> {
+) -> Result<ListPage<EntryJson>, ActionError> {
     let before = part.read(|cursor| {
         let (at, number) = cursor.split_once('-')?;
         Some((Time::from_micros(at.parse().ok()?), number.parse().ok()?))
     })?;
-    let entries = action::audit::list(&house, &session, before, part.limit).await?;
+    let entries = action::audit::list(&app, &session, before, part.limit).await?;
     let last = entries.last().filter(|_| entries.len() as u64 == part.limit);
     let next = last.map(|(number, last)| format!("{}-{number}", last.at.micros()));
-    Ok(part.told(entries, next).map(|(_, entry)| Entry::from(entry)))
+    Ok(part.told(entries, next).map(|(_, entry)| EntryJson::from(entry)))
 }
 
 #[cfg(test)]

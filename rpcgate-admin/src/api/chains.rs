@@ -1,9 +1,9 @@
 //! The catalog of chains.
 
 use crate::action;
-use crate::action::chains::Entry;
+use crate::action::chains::CatalogEntry;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
@@ -12,7 +12,8 @@ use utoipa::ToSchema;
 
 /// A chain of the catalog.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Chain {
+#[schema(as = Chain)]
+pub struct ChainJson {
     /// Its path at the gateway, without the slash.
     #[schema(example = "eth")]
     pub name: &'static str,
@@ -31,10 +32,10 @@ pub struct Chain {
     pub served: bool,
 }
 
-impl From<Entry> for Chain {
-    fn from(Entry { facts, enabled, served }: Entry) -> Self {
+impl From<CatalogEntry> for ChainJson {
+    fn from(CatalogEntry { facts, enabled, served }: CatalogEntry) -> Self {
         let transports = [("http", true), ("ws", facts.ws), ("grpc", facts.grpc)];
-        Chain {
+        ChainJson {
             name: facts.name.as_str(),
             title: facts.title,
             aliases: facts.aliases,
@@ -50,7 +51,7 @@ impl From<Entry> for Chain {
 ///
 /// The catalog, and which chains of it are served here.
 #[utoipa::path(get, path = "/chains", operation_id = "list_chains", tag = "catalog",
-    responses((status = 200, description = "All chains.", body = [Chain])))]
-pub async fn list(State(house): State<Arc<House>>) -> Result<Json<Vec<Chain>>, ActionError> {
-    Ok(Json(action::chains::chains(&house).await?.into_iter().map(Chain::from).collect()))
+    responses((status = 200, description = "All chains.", body = [ChainJson])))]
+pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<ChainJson>>, ActionError> {
+    Ok(Json(action::chains::chains(&app).await?.into_iter().map(ChainJson::from).collect()))
 }

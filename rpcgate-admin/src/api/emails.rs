@@ -1,10 +1,10 @@
 //! Another address for the own account.
 
-use crate::access::Session;
+use crate::access::AuthSession;
 use crate::action::emails;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Client};
-use crate::house::House;
 use crate::identity::password::Typed;
 use axum::Json;
 use axum::extract::State;
@@ -47,12 +47,12 @@ pub struct AwaitedEmail {
         (status = 403, description = "The current password is wrong, the account is temporarily locked, or its \
             address is not confirmed.")))]
 pub async fn change(
-    State(house): State<Arc<House>>,
-    session: Session,
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
     client: Client,
     Body(ChangeEmail { email, current_password }): Body<ChangeEmail>,
 ) -> Result<(StatusCode, Json<AwaitedEmail>), ActionError> {
-    let email = emails::ask(&house, &session, &email, current_password, &client).await?;
+    let email = emails::ask(&app, &session, &email, current_password, &client).await?;
     Ok((StatusCode::ACCEPTED, Json(AwaitedEmail { email: email.to_string(), confirmed: false })))
 }
 

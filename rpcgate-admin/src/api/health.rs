@@ -1,6 +1,6 @@
 //! Whether this process lives, and whether it can be given work: for whoever supervises it, without a token.
 
-use crate::house::House;
+use crate::app_state::AppState;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -23,13 +23,13 @@ pub(crate) async fn live() -> Response {
 
 /// `GET /readyz`: it is not about to end, and the database answers.
 pub(crate) async fn ready(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     Extension(leaving): Extension<CancellationToken>,
 ) -> Response {
     let reason = if leaving.is_cancelled() {
         Some("draining")
     } else {
-        house.store.newest_change().await.err().map(|error| {
+        app.store.newest_change().await.err().map(|error| {
             tracing::warn!(%error, "not ready");
             "the database does not answer"
         })

@@ -1,15 +1,14 @@
 //! Invitations to join a tenant.
 
-use super::list::{Page, Part, Told};
-use super::members::MemberRole;
+use super::list::{ListPage, Page, Part};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Client, Id, Ids};
-use crate::house::House;
 use crate::identity::password::Typed;
-use crate::store::{self, InvitationId};
+use crate::store::{self, InvitationId, Role};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -21,7 +20,8 @@ use utoipa::ToSchema;
 
 /// An invitation that is open. Its token is in the mail alone.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Invitation {
+#[schema(as = Invitation)]
+pub struct InvitationJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
@@ -29,7 +29,7 @@ pub struct Invitation {
     #[schema(example = "ada@example.com")]
     pub email: String,
     /// What whoever accepts it will be.
-    pub role: MemberRole,
+    pub role: Role,
     /// When it was made.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
@@ -38,12 +38,12 @@ pub struct Invitation {
     pub expires_at: Moment,
 }
 
-impl From<store::Invitation> for Invitation {
+impl From<store::Invitation> for InvitationJson {
     fn from(invitation: store::Invitation) -> Self {
-        Invitation {
+        InvitationJson {
             id: invitation.id.to_string(),
             email: invitation.email,
-            role: invitation.role.into(),
+            role: invitation.role,
             created_at: invitation.created_at.into(),
             expires_at: invitation.expires_at.into(),
         }
@@ -58,7 +58,7 @@ pub struct NewInvitation {
     #[schema(example = "ada@example.com")]
     pub email: String,
     /// What whoever accepts it will be.
-    pub role: MemberRole,
+    pub role: Role,
 }
 
 /// What an invitation is accepted with.
@@ -100,15 +100,15 @@ pub struct Joined {
 /// The oldest first.
 #[utoipa::path(get, path = "/tenants/{id}/invitations", operation_id = "list_invitations", tag = "members",
     params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
-    responses((status = 200, description = "All that are open, at most 100.", body = [Invitation])))]
+    responses((status = 200, description = "All that are open, at most 100.", body = [InvitationJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
     actor: Actor,
     Id(tenant): Id<TenantId>,
-) -> Result<Told<Invitation>, ActionError> {
-    let invitations = action::invitations::list(&house, &actor, tenant).await?;
-    part.of(invitations.into_iter().map(Invitation::from).collect(), false, |one| &one.id)
+) -> Result<ListPage<InvitationJson>, ActionError> {
+    let invitations = action::invitations::list(&app, &actor, tenant).await?;
+    part.of(invitations.into_iter().map(InvitationJson::from).collect(), false, |one| &one.id)
 }
 
 /// Invite somebody
@@ -120,17 +120,17 @@ pub async fn list(
 #[utoipa::path(post, path = "/tenants/{id}/invitations", operation_id = "create_invitation", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewInvitation,
-    responses((status = 201, description = "The invitation; a mail is on its way.", body = Invitation),
+    responses((status = 201, description = "The invitation; a mail is on its way.", body = InvitationJson),
         (status = 403, description = "The role does not permit this, or the caller's e-mail address is not confirmed."),
         (status = 409, description = "The address is a member's, or there are too many invitations or members."),
         (status = 429, description = "Too many attempts: `Retry-After` tells when to come back.")))]
 pub async fn create(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(tenant): Id<TenantId>,
     Body(NewInvitation { email, role }): Body<NewInvitation>,
-) -> Result<(StatusCode, Json<Invitation>), ActionError> {
-    let invitation = action::invitations::invite(&house, &actor, tenant, &email, role.into()).await?;
+) -> Result<(StatusCode, Json<InvitationJson>), ActionError> {
+    let invitation = action::invitations::invite(&app, &actor, tenant, &email, role).await?;
     Ok((StatusCode::CREATED, Json(invitation.into())))
 }
 
@@ -143,11 +143,11 @@ pub async fn create(
         ("invitation_id" = String, Path, format = "uuid", description = "The invitation.")),
     responses((status = 204, description = "It is gone.")))]
 pub async fn withdraw(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Ids(tenant, id): Ids<TenantId, InvitationId>,
 ) -> Result<StatusCode, ActionError> {
-    action::invitations::withdraw(&house, &actor, tenant, id).await?;
+    action::invitations::withdraw(&app, &actor, tenant, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -159,12 +159,12 @@ pub async fn withdraw(
     responses((status = 201, description = "The account.", body = Joined),
         (status = 409, description = "The address has an account by now.")))]
 pub async fn accept(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Body(Accept { token, name, password }): Body<Accept>,
 ) -> Result<(StatusCode, Json<Joined>), ActionError> {
     let name = name.unwrap_or_default();
-    let joined = action::invitations::accept(&house, &token, name, password, &client).await?;
+    let joined = action::invitations::accept(&app, &token, name, password, &client).await?;
     let joined = Joined { email: joined.email.to_string(), name: joined.name, confirmed: true };
     Ok((StatusCode::CREATED, Json(joined)))
 }

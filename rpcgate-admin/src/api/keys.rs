@@ -1,12 +1,12 @@
 //! API keys.
 
-use super::list::{Page, Part, Told};
+use super::list::{ListPage, Page, Part};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Id};
-use crate::house::House;
 use crate::store;
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,8 @@ use utoipa::ToSchema;
 
 /// An API key, without its text.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Key {
+#[schema(as = Key)]
+pub struct KeyJson {
     /// Its identifier: what usage is filtered by.
     #[schema(format = "uuid")]
     pub id: String,
@@ -44,9 +45,9 @@ pub struct Key {
     pub created_at: Moment,
 }
 
-impl From<store::Key> for Key {
+impl From<store::Key> for KeyJson {
     fn from(key: store::Key) -> Self {
-        Key {
+        KeyJson {
             id: key.id.to_string(),
             project_id: key.project.to_string(),
             description: key.description,
@@ -69,7 +70,7 @@ pub struct CreatedKey {
     pub key: String,
     /// What is kept of it.
     #[serde(flatten)]
-    pub kept: Key,
+    pub kept: KeyJson,
 }
 
 impl fmt::Debug for CreatedKey {
@@ -81,7 +82,8 @@ impl fmt::Debug for CreatedKey {
 /// A new key.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct NewKey {
+#[schema(as = NewKey)]
+pub struct NewKeyJson {
     /// What it is for, at most 200 characters.
     #[schema(max_length = 200)]
     pub description: String,
@@ -99,19 +101,19 @@ pub struct NewKey {
 /// keys a project may have that can be used; those that are revoked or have ended do not count.
 #[utoipa::path(post, path = "/projects/{project_id}/keys", operation_id = "create_key", tag = "keys",
     params(("project_id" = String, Path, format = "uuid", description = "The project.")),
-    request_body = NewKey,
+    request_body = NewKeyJson,
     responses((status = 201, description = "The key.", body = CreatedKey),
         (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed."),
         (status = 409, description = "The project has as many keys that can be used as the plan allows.")))]
 pub async fn create(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(project): Id<ProjectId>,
-    Body(new): Body<NewKey>,
+    Body(new): Body<NewKeyJson>,
 ) -> Result<(StatusCode, Json<CreatedKey>), ActionError> {
-    let NewKey { description, chains, expires_at } = new;
+    let NewKeyJson { description, chains, expires_at } = new;
     let new = action::keys::NewKey { description, chains, expires_at: expires_at.map(|Moment(time)| time) };
-    let (kept, key) = action::keys::create(&house, &actor, project, new).await?;
+    let (kept, key) = action::keys::create(&app, &actor, project, new).await?;
     Ok((StatusCode::CREATED, Json(CreatedKey { key, kept: kept.into() })))
 }
 
@@ -120,15 +122,15 @@ pub async fn create(
 /// The oldest first, and also those that were revoked or have ended: for 90 days, and the newest 1,000 of them.
 #[utoipa::path(get, path = "/projects/{project_id}/keys", operation_id = "list_keys", tag = "keys",
     params(Page, ("project_id" = String, Path, format = "uuid", description = "The project.")),
-    responses((status = 200, description = "All keys.", body = [Key])))]
+    responses((status = 200, description = "All keys.", body = [KeyJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
     actor: Actor,
     Id(project): Id<ProjectId>,
-) -> Result<Told<Key>, ActionError> {
-    let keys = action::keys::list(&house, &actor, project).await?;
-    part.of(keys.into_iter().map(Key::from).collect(), false, |one| &one.id)
+) -> Result<ListPage<KeyJson>, ActionError> {
+    let keys = action::keys::list(&app, &actor, project).await?;
+    part.of(keys.into_iter().map(KeyJson::from).collect(), false, |one| &one.id)
 }
 
 /// Revoke an API key
@@ -138,11 +140,11 @@ pub async fn list(
     params(("id" = String, Path, format = "uuid", description = "The key's identifier.")),
     responses((status = 204, description = "It is revoked.")))]
 pub async fn revoke(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<KeyId>,
 ) -> Result<StatusCode, ActionError> {
-    action::keys::revoke(&house, &actor, id).await?;
+    action::keys::revoke(&app, &actor, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,13 +1,13 @@
 //! Requests for another plan.
 
-use super::list::{Page, Part, Told};
+use super::list::{ListPage, Page, Part};
 use super::moment::Moment;
-use super::tenants::Tier;
+use super::tenants::TierJson;
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Body;
-use crate::house::House;
 use crate::store;
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,8 @@ use utoipa::ToSchema;
 /// Where a request stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum RequestStatus {
+#[schema(as = RequestStatus)]
+pub enum RequestStatusJson {
     /// Nobody has decided.
     Pending,
     /// The tenant has the plan.
@@ -28,29 +29,30 @@ pub enum RequestStatus {
     Rejected,
 }
 
-impl From<store::RequestStatus> for RequestStatus {
+impl From<store::RequestStatus> for RequestStatusJson {
     fn from(status: store::RequestStatus) -> Self {
         match status {
-            store::RequestStatus::Pending => RequestStatus::Pending,
-            store::RequestStatus::Approved => RequestStatus::Approved,
-            store::RequestStatus::Rejected => RequestStatus::Rejected,
+            store::RequestStatus::Pending => RequestStatusJson::Pending,
+            store::RequestStatus::Approved => RequestStatusJson::Approved,
+            store::RequestStatus::Rejected => RequestStatusJson::Rejected,
         }
     }
 }
 
-impl From<RequestStatus> for store::RequestStatus {
-    fn from(status: RequestStatus) -> Self {
+impl From<RequestStatusJson> for store::RequestStatus {
+    fn from(status: RequestStatusJson) -> Self {
         match status {
-            RequestStatus::Pending => store::RequestStatus::Pending,
-            RequestStatus::Approved => store::RequestStatus::Approved,
-            RequestStatus::Rejected => store::RequestStatus::Rejected,
+            RequestStatusJson::Pending => store::RequestStatus::Pending,
+            RequestStatusJson::Approved => store::RequestStatus::Approved,
+            RequestStatusJson::Rejected => store::RequestStatus::Rejected,
         }
     }
 }
 
 /// A request for another plan.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct LimitRequest {
+#[schema(as = LimitRequest)]
+pub struct LimitRequestJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
@@ -61,11 +63,11 @@ pub struct LimitRequest {
     #[schema(format = "uuid")]
     pub user_id: String,
     /// The plan that it wants.
-    pub requested_tier: Tier,
+    pub requested_tier: TierJson,
     /// Why.
     pub reason: String,
     /// Where it stands.
-    pub status: RequestStatus,
+    pub status: RequestStatusJson,
     /// What the operator who decided has to say, or null.
     pub note: Option<String>,
     /// When it was made.
@@ -76,9 +78,9 @@ pub struct LimitRequest {
     pub reviewed_at: Option<Moment>,
 }
 
-impl From<store::LimitRequest> for LimitRequest {
+impl From<store::LimitRequest> for LimitRequestJson {
     fn from(request: store::LimitRequest) -> Self {
-        LimitRequest {
+        LimitRequestJson {
             id: request.id.to_string(),
             tenant_id: request.tenant.to_string(),
             user_id: request.user.to_string(),
@@ -97,7 +99,7 @@ impl From<store::LimitRequest> for LimitRequest {
 #[serde(deny_unknown_fields)]
 pub struct NewLimitRequest {
     /// The plan that is wanted.
-    pub requested_tier: Tier,
+    pub requested_tier: TierJson,
     /// Why, at most 2,000 characters.
     #[schema(min_length = 1, max_length = 2000)]
     pub reason: String,
@@ -108,15 +110,15 @@ pub struct NewLimitRequest {
 /// Operators decide. One request at most is pending at a time.
 #[utoipa::path(post, path = "/limit-requests", operation_id = "create_limit_request", tag = "limit requests",
     request_body = NewLimitRequest,
-    responses((status = 201, description = "The request.", body = LimitRequest),
+    responses((status = 201, description = "The request.", body = LimitRequestJson),
         (status = 409, description = "Another request is pending.")))]
 pub async fn create(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Body(new): Body<NewLimitRequest>,
-) -> Result<(StatusCode, Json<LimitRequest>), ActionError> {
+) -> Result<(StatusCode, Json<LimitRequestJson>), ActionError> {
     let NewLimitRequest { requested_tier, reason } = new;
-    let request = action::limit_requests::create(&house, &actor, requested_tier.into(), &reason).await?;
+    let request = action::limit_requests::create(&app, &actor, requested_tier.into(), &reason).await?;
     Ok((StatusCode::CREATED, Json(request.into())))
 }
 
@@ -125,14 +127,14 @@ pub async fn create(
 /// The newest first, at most 1,000.
 #[utoipa::path(get, path = "/limit-requests", operation_id = "list_limit_requests", tag = "limit requests",
     params(Page),
-    responses((status = 200, description = "The tenant's requests.", body = [LimitRequest])))]
+    responses((status = 200, description = "The tenant's requests.", body = [LimitRequestJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
     actor: Actor,
-) -> Result<Told<LimitRequest>, ActionError> {
-    let requests = action::limit_requests::list(&house, &actor).await?;
-    part.of(requests.into_iter().map(LimitRequest::from).collect(), true, |one| &one.id)
+) -> Result<ListPage<LimitRequestJson>, ActionError> {
+    let requests = action::limit_requests::list(&app, &actor).await?;
+    part.of(requests.into_iter().map(LimitRequestJson::from).collect(), true, |one| &one.id)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! more, its `Link` header says what to ask for next (RFC 8288).
 
 use crate::error::ActionError;
-use crate::members;
+use crate::strict_json;
 use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
@@ -44,7 +44,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Part {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
         let query = parts.uri.query().unwrap_or_default();
-        let Page { limit, cursor } = members::of_query(query).map_err(ActionError::Invalid)?;
+        let Page { limit, cursor } = strict_json::of_query(query).map_err(ActionError::Invalid)?;
         let limit = limit.unwrap_or(USUAL);
         if !(1..=MOST).contains(&limit) {
             return Err(ActionError::Invalid(format!("`limit` must be a whole number from 1 to {MOST}")));
@@ -80,7 +80,7 @@ impl Part {
         mut all: Vec<T>,
         newest_first: bool,
         id: impl Fn(&T) -> &str,
-    ) -> Result<Told<T>, ActionError> {
+    ) -> Result<ListPage<T>, ActionError> {
         if let Some(cursor) = self.read(|cursor| cursor.parse::<uuid::Uuid>().ok())? {
             let cursor = cursor.to_string();
             let behind =
@@ -96,33 +96,33 @@ impl Part {
     }
 
     /// What a list tells that was cut to the part by the database: `next` is the cursor of what follows.
-    pub fn told<T>(self, entries: Vec<T>, next: Option<String>) -> Told<T> {
+    pub fn told<T>(self, entries: Vec<T>, next: Option<String>) -> ListPage<T> {
         let next = next.map(|cursor| {
             let mut query = form_urlencoded::Serializer::new(String::new());
             query.extend_pairs(&self.rest);
             query.append_pair("limit", &self.limit.to_string()).append_pair("cursor", &cursor);
             format!("<?{}>; rel=\"next\"", query.finish())
         });
-        Told { entries, next }
+        ListPage { entries, next }
     }
 }
 
 /// A part of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Told<T> {
+pub struct ListPage<T> {
     entries: Vec<T>,
     /// The `Link` header.
     next: Option<String>,
 }
 
-impl<T> Told<T> {
+impl<T> ListPage<T> {
     /// The same part of other entries.
-    pub fn map<U>(self, entry: impl FnMut(T) -> U) -> Told<U> {
-        Told { entries: self.entries.into_iter().map(entry).collect(), next: self.next }
+    pub fn map<U>(self, entry: impl FnMut(T) -> U) -> ListPage<U> {
+        ListPage { entries: self.entries.into_iter().map(entry).collect(), next: self.next }
     }
 }
 
-impl<T: Serialize> IntoResponse for Told<T> {
+impl<T: Serialize> IntoResponse for ListPage<T> {
     fn into_response(self) -> Response {
         let mut answer = Json(self.entries).into_response();
         if let Some(next) = self.next.and_then(|next| HeaderValue::try_from(next).ok()) {
@@ -135,7 +135,7 @@ impl<T: Serialize> IntoResponse for Told<T> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::house::tests::{Answer, Site, Visitor};
+    use crate::app_state::tests::{Answer, Site, Visitor};
     use crate::store::Role;
     use axum::body::Body;
     use http::{Method, StatusCode};

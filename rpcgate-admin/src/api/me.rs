@@ -1,10 +1,10 @@
 //! The own account.
 
-use crate::access::Session;
+use crate::access::AuthSession;
 use crate::action;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Client};
-use crate::house::House;
 use crate::identity::password::Typed;
 use crate::store::User;
 use axum::Json;
@@ -76,7 +76,7 @@ pub struct ChangePassword {
 /// Get the own account
 #[utoipa::path(get, path = "/auth/me", operation_id = "get_me", tag = "account",
     responses((status = 200, description = "Whoever asks.", body = Me)))]
-pub async fn get(session: Session) -> Json<Me> {
+pub async fn get(session: AuthSession) -> Json<Me> {
     Json(Me::from(session.user.as_ref()))
 }
 
@@ -84,12 +84,12 @@ pub async fn get(session: Session) -> Json<Me> {
 #[utoipa::path(put, path = "/auth/me", operation_id = "put_me", tag = "account", request_body = Rename,
     responses((status = 200, description = "As it is now.", body = Me)))]
 pub async fn put(
-    State(house): State<Arc<House>>,
-    session: Session,
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
     client: Client,
     Body(Rename { name }): Body<Rename>,
 ) -> Result<Json<Me>, ActionError> {
-    let user = action::me::rename(&house, &session, &name, &client).await?;
+    let user = action::me::rename(&app, &session, &name, &client).await?;
     Ok(Json(Me::from(&user)))
 }
 
@@ -103,12 +103,12 @@ pub async fn put(
         (status = 403, description = "The current password is wrong, or the account is temporarily locked."),
         (status = 409, description = "The password has been changed meanwhile.")))]
 pub async fn change_password(
-    State(house): State<Arc<House>>,
-    session: Session,
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
     client: Client,
     Body(ChangePassword { current_password, new_password }): Body<ChangePassword>,
 ) -> Result<StatusCode, ActionError> {
-    action::me::change_password(&house, &session, current_password, new_password, &client).await?;
+    action::me::change_password(&app, &session, current_password, new_password, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

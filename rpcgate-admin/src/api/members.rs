@@ -1,12 +1,12 @@
 //! Members of the caller's tenant.
 
-use super::list::{Page, Part, Told};
+use super::list::{ListPage, Page, Part};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Id, Ids};
-use crate::house::House;
 use crate::store::{Role, User, UserId};
 use axum::Json;
 use axum::extract::State;
@@ -16,49 +16,10 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What a member may do: `GET /roles` tells it in detail.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum MemberRole {
-    /// Looks, and changes nothing.
-    Viewer,
-    /// Sees to the bills.
-    Billing,
-    /// Works with projects and keys.
-    Developer,
-    /// Manages the tenant.
-    Admin,
-    /// Has the last word in the tenant.
-    Owner,
-}
-
-impl From<Role> for MemberRole {
-    fn from(role: Role) -> Self {
-        match role {
-            Role::Viewer => MemberRole::Viewer,
-            Role::Billing => MemberRole::Billing,
-            Role::Developer => MemberRole::Developer,
-            Role::Admin => MemberRole::Admin,
-            Role::Owner => MemberRole::Owner,
-        }
-    }
-}
-
-impl From<MemberRole> for Role {
-    fn from(role: MemberRole) -> Self {
-        match role {
-            MemberRole::Viewer => Role::Viewer,
-            MemberRole::Billing => Role::Billing,
-            MemberRole::Developer => Role::Developer,
-            MemberRole::Admin => Role::Admin,
-            MemberRole::Owner => Role::Owner,
-        }
-    }
-}
-
 /// Somebody who belongs to a tenant.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Member {
+#[schema(as = Member)]
+pub struct MemberJson {
     /// The user's identifier.
     #[schema(format = "uuid")]
     pub id: String,
@@ -68,7 +29,7 @@ pub struct Member {
     /// A name, for people.
     pub name: String,
     /// What the member may do.
-    pub role: MemberRole,
+    pub role: Role,
     /// Whether the address is confirmed.
     pub confirmed: bool,
     /// When the account was made.
@@ -76,13 +37,13 @@ pub struct Member {
     pub created_at: Moment,
 }
 
-impl From<User> for Member {
+impl From<User> for MemberJson {
     fn from(user: User) -> Self {
-        Member {
+        MemberJson {
             id: user.id.to_string(),
             email: user.email,
             name: user.name,
-            role: user.role.into(),
+            role: user.role,
             confirmed: user.confirmed_at.is_some(),
             created_at: user.created_at.into(),
         }
@@ -94,7 +55,7 @@ impl From<User> for Member {
 #[serde(deny_unknown_fields)]
 pub struct NewRole {
     /// The role from now on.
-    pub role: MemberRole,
+    pub role: Role,
 }
 
 /// List the members of a tenant
@@ -102,15 +63,15 @@ pub struct NewRole {
 /// The oldest first.
 #[utoipa::path(get, path = "/tenants/{id}/members", operation_id = "list_members", tag = "members",
     params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
-    responses((status = 200, description = "All members.", body = [Member])))]
+    responses((status = 200, description = "All members.", body = [MemberJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
     actor: Actor,
     Id(tenant): Id<TenantId>,
-) -> Result<Told<Member>, ActionError> {
-    let members = action::members::list(&house, &actor, tenant).await?;
-    part.of(members.into_iter().map(Member::from).collect(), false, |one| &one.id)
+) -> Result<ListPage<MemberJson>, ActionError> {
+    let members = action::members::list(&app, &actor, tenant).await?;
+    part.of(members.into_iter().map(MemberJson::from).collect(), false, |one| &one.id)
 }
 
 /// Give a member another role
@@ -121,15 +82,15 @@ pub async fn list(
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("user_id" = String, Path, format = "uuid", description = "The member.")),
     request_body = NewRole,
-    responses((status = 200, description = "The member as it is now.", body = Member),
+    responses((status = 200, description = "The member as it is now.", body = MemberJson),
         (status = 409, description = "It is the last owner.")))]
 pub async fn update(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Ids(tenant, id): Ids<TenantId, UserId>,
     Body(NewRole { role }): Body<NewRole>,
-) -> Result<Json<Member>, ActionError> {
-    Ok(Json(action::members::set_role(&house, &actor, tenant, id, role.into()).await?.into()))
+) -> Result<Json<MemberJson>, ActionError> {
+    Ok(Json(action::members::set_role(&app, &actor, tenant, id, role).await?.into()))
 }
 
 /// Remove a member
@@ -142,11 +103,11 @@ pub async fn update(
     responses((status = 204, description = "It is gone."),
         (status = 409, description = "It is the last owner.")))]
 pub async fn remove(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Ids(tenant, id): Ids<TenantId, UserId>,
 ) -> Result<StatusCode, ActionError> {
-    action::members::remove(&house, &actor, tenant, id).await?;
+    action::members::remove(&app, &actor, tenant, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -67,7 +67,7 @@ impl<'de> Deserialize<'de> for Moment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::members;
+    use crate::strict_json;
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Form {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     fn read(at: &str) -> Result<Form, String> {
-        members::of_object(format!("{{\"at\":{at}}}").as_bytes())
+        strict_json::of_object(format!("{{\"at\":{at}}}").as_bytes())
     }
 
     #[test]

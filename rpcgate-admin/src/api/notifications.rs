@@ -1,13 +1,13 @@
 //! Notifications.
 
-use super::list::{Page, Part, Told};
+use super::list::{ListPage, Page, Part};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
 use crate::action::notifications::Seen;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Id;
-use crate::house::House;
 use crate::store::NotificationId;
 use crate::usage::Notice;
 use axum::Json;
@@ -46,7 +46,8 @@ impl From<Notice> for NotificationKind {
 
 /// A notification.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Notification {
+#[schema(as = Notification)]
+pub struct NotificationJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
@@ -72,9 +73,9 @@ pub struct Notification {
     pub read_at: Option<Moment>,
 }
 
-impl From<Seen> for Notification {
+impl From<Seen> for NotificationJson {
     fn from(Seen { notification, read_at }: Seen) -> Self {
-        Notification {
+        NotificationJson {
             id: notification.id.to_string(),
             tenant_id: notification.tenant.to_string(),
             kind: notification.notice.into(),
@@ -95,14 +96,14 @@ impl From<Seen> for Notification {
 /// minute.
 #[utoipa::path(get, path = "/notifications", operation_id = "list_notifications", tag = "notifications",
     params(Page),
-    responses((status = 200, description = "What the tenant was notified of.", body = [Notification])))]
+    responses((status = 200, description = "What the tenant was notified of.", body = [NotificationJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
     actor: Actor,
-) -> Result<Told<Notification>, ActionError> {
-    let all = action::notifications::list(&house, &actor).await?;
-    part.of(all.into_iter().map(Notification::from).collect(), true, |one| &one.id)
+) -> Result<ListPage<NotificationJson>, ActionError> {
+    let all = action::notifications::list(&app, &actor).await?;
+    part.of(all.into_iter().map(NotificationJson::from).collect(), true, |one| &one.id)
 }
 
 /// Mark a notification as read
@@ -110,13 +111,13 @@ pub async fn list(
 /// By the user who asks; it stays unread for others. Done again, it changes nothing.
 #[utoipa::path(post, path = "/notifications/{id}/read", operation_id = "read_notification", tag = "notifications",
     params(("id" = String, Path, format = "uuid", description = "The notification.")),
-    responses((status = 200, description = "The notification.", body = Notification)))]
+    responses((status = 200, description = "The notification.", body = NotificationJson)))]
 pub async fn read(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<NotificationId>,
-) -> Result<Json<Notification>, ActionError> {
-    Ok(Json(action::notifications::read(&house, &actor, id).await?.into()))
+) -> Result<Json<NotificationJson>, ActionError> {
+    Ok(Json(action::notifications::read(&app, &actor, id).await?.into()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Plans.
 
 use crate::action;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::plan;
@@ -12,7 +12,8 @@ use utoipa::ToSchema;
 
 /// The figures of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
-pub struct Plan {
+#[schema(as = Plan)]
+pub struct PlanJson {
     /// Its name: free, standard, premium or enterprise.
     #[schema(example = "standard")]
     pub tier: &'static str,
@@ -27,9 +28,9 @@ pub struct Plan {
     pub price_per_cu: f64,
 }
 
-impl From<plan::Plan> for Plan {
+impl From<plan::Plan> for PlanJson {
     fn from(plan: plan::Plan) -> Self {
-        Plan {
+        PlanJson {
             tier: plan.tier.name(),
             per_minute: plan.per_minute,
             per_hour: plan.per_hour,
@@ -43,7 +44,7 @@ impl From<plan::Plan> for Plan {
 ///
 /// With the figures that are in force now, the smallest plan first.
 #[utoipa::path(get, path = "/plans", operation_id = "list_plans", tag = "catalog",
-    responses((status = 200, description = "All plans.", body = [Plan])))]
-pub async fn list(State(house): State<Arc<House>>) -> Result<Json<Vec<Plan>>, ActionError> {
-    Ok(Json(action::plans::plans(&house).await?.map(Plan::from).into()))
+    responses((status = 200, description = "All plans.", body = [PlanJson])))]
+pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<PlanJson>>, ActionError> {
+    Ok(Json(action::plans::plans(&app).await?.map(PlanJson::from).into()))
 }

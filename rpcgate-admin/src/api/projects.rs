@@ -1,12 +1,12 @@
 //! Projects.
 
-use super::list::{Page, Part, Told};
+use super::list::{ListPage, Page, Part};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Id};
-use crate::house::House;
 use crate::store;
 use axum::Json;
 use axum::extract::State;
@@ -18,7 +18,8 @@ use utoipa::ToSchema;
 
 /// What is metered: it has API keys, a quota and method lists.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Project {
+#[schema(as = Project)]
+pub struct ProjectJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
@@ -36,9 +37,9 @@ pub struct Project {
     pub created_at: Moment,
 }
 
-impl From<store::Project> for Project {
+impl From<store::Project> for ProjectJson {
     fn from(project: store::Project) -> Self {
-        Project {
+        ProjectJson {
             id: project.id.to_string(),
             tenant_id: project.tenant.to_string(),
             name: project.name,
@@ -61,7 +62,8 @@ pub struct NewProject {
 /// What changes about a project. What is left out stays.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ProjectChange {
+#[schema(as = ProjectChange)]
+pub struct ProjectChangeJson {
     /// Its name, at most 200 characters.
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
@@ -79,15 +81,15 @@ pub struct ProjectChange {
 #[utoipa::path(post, path = "/tenants/{tenant_id}/projects", operation_id = "create_project", tag = "projects",
     params(("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewProject,
-    responses((status = 201, description = "The project.", body = Project),
+    responses((status = 201, description = "The project.", body = ProjectJson),
         (status = 409, description = "The tenant has as many projects as its plan allows.")))]
 pub async fn create(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(tenant): Id<TenantId>,
     Body(new): Body<NewProject>,
-) -> Result<(StatusCode, Json<Project>), ActionError> {
-    let project = action::projects::create(&house, &actor, tenant, &new.name).await?;
+) -> Result<(StatusCode, Json<ProjectJson>), ActionError> {
+    let project = action::projects::create(&app, &actor, tenant, &new.name).await?;
     Ok((StatusCode::CREATED, Json(project.into())))
 }
 
@@ -96,27 +98,27 @@ pub async fn create(
 /// The oldest first.
 #[utoipa::path(get, path = "/tenants/{tenant_id}/projects", operation_id = "list_projects", tag = "projects",
     params(Page, ("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
-    responses((status = 200, description = "All projects.", body = [Project])))]
+    responses((status = 200, description = "All projects.", body = [ProjectJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
     actor: Actor,
     Id(tenant): Id<TenantId>,
-) -> Result<Told<Project>, ActionError> {
-    let projects = action::projects::list(&house, &actor, tenant).await?;
-    part.of(projects.into_iter().map(Project::from).collect(), false, |one| &one.id)
+) -> Result<ListPage<ProjectJson>, ActionError> {
+    let projects = action::projects::list(&app, &actor, tenant).await?;
+    part.of(projects.into_iter().map(ProjectJson::from).collect(), false, |one| &one.id)
 }
 
 /// Read a project
 #[utoipa::path(get, path = "/projects/{id}", operation_id = "get_project", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
-    responses((status = 200, description = "The project.", body = Project)))]
+    responses((status = 200, description = "The project.", body = ProjectJson)))]
 pub async fn get(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<ProjectId>,
-) -> Result<Json<Project>, ActionError> {
-    Ok(Json(action::projects::get(&house, &actor, id).await?.into()))
+) -> Result<Json<ProjectJson>, ActionError> {
+    Ok(Json(action::projects::get(&app, &actor, id).await?.into()))
 }
 
 /// Change a project
@@ -124,17 +126,17 @@ pub async fn get(
 /// Its name and its method lists. Gateways go by new lists within a second.
 #[utoipa::path(put, path = "/projects/{id}", operation_id = "update_project", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
-    request_body = ProjectChange,
-    responses((status = 200, description = "The project as it is now.", body = Project)))]
+    request_body = ProjectChangeJson,
+    responses((status = 200, description = "The project as it is now.", body = ProjectJson)))]
 pub async fn update(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<ProjectId>,
-    Body(change): Body<ProjectChange>,
-) -> Result<Json<Project>, ActionError> {
-    let ProjectChange { name, allowed_methods, blocked_methods } = change;
+    Body(change): Body<ProjectChangeJson>,
+) -> Result<Json<ProjectJson>, ActionError> {
+    let ProjectChangeJson { name, allowed_methods, blocked_methods } = change;
     let change = store::ProjectChange { name, allowed_methods, blocked_methods };
-    Ok(Json(action::projects::update(&house, &actor, id, change).await?.into()))
+    Ok(Json(action::projects::update(&app, &actor, id, change).await?.into()))
 }
 
 /// Delete a project
@@ -144,11 +146,11 @@ pub async fn update(
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 204, description = "It is gone.")))]
 pub async fn delete(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<ProjectId>,
 ) -> Result<StatusCode, ActionError> {
-    action::projects::delete(&house, &actor, id).await?;
+    action::projects::delete(&app, &actor, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,11 +1,11 @@
 //! Quotas of projects, as their members see them.
 
-use super::operator::quotas::Quota;
+use super::operator::quotas::QuotaJson;
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Id;
-use crate::house::House;
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::ProjectId;
@@ -16,28 +16,28 @@ use std::sync::Arc;
 /// What an operator granted, or the default.
 #[utoipa::path(get, path = "/projects/{id}/quota", operation_id = "get_quota", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
-    responses((status = 200, description = "The quota.", body = Quota)))]
+    responses((status = 200, description = "The quota.", body = QuotaJson)))]
 pub async fn get(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<ProjectId>,
-) -> Result<Json<Quota>, ActionError> {
-    Ok(Json(Quota::of(id, &action::quotas::get(&house, &actor, id).await?)))
+) -> Result<Json<QuotaJson>, ActionError> {
+    Ok(Json(QuotaJson::of(id, &action::quotas::get(&app, &actor, id).await?)))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::house::tests::Site;
+    use crate::app_state::tests::Site;
     use crate::store::{Project, Role, fresh_id};
     use axum::body::Body;
     use http::Method;
-    use rpcgate_core::caller::{ProjectId, Quota};
+    use rpcgate_core::caller::{ProjectId, ProjectQuota};
     use serde_json::json;
 
     #[tokio::test]
     async fn a_project_has_the_default_until_an_operator_grants_something() {
         let site = Site::new().await;
-        let (store, now) = (&site.house.store, site.house.now());
+        let (store, now) = (&site.app.store, site.app.now());
         let viewer = site.member(Role::Viewer).await;
         let stranger = site.member(Role::Owner).await;
         let project = Project {
@@ -59,7 +59,8 @@ mod tests {
                 "rps_limit": rps, "has_quota_row": has_row})
         };
         assert_eq!(get(&viewer).await, (200, quota(100_000, None, None, false)));
-        let granted = Quota { cu_per_day: 0, cu_per_month: Some(9), rps_limit: Some(3), has_row: true };
+        let granted =
+            ProjectQuota { cu_per_day: 0, cu_per_month: Some(9), rps_limit: Some(3), has_row: true };
         store.put_quota(project.id, &granted, now).await.unwrap();
         assert_eq!(get(&viewer).await, (200, quota(0, Some(9), Some(3), true)));
         assert_eq!(get(&stranger).await, (404, json!({"error": "project not found"})));

@@ -1,9 +1,9 @@
 //! Passwords that were forgotten.
 
 use crate::action::resets;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Client};
-use crate::house::House;
 use crate::identity::password::Typed;
 use axum::extract::State;
 use http::StatusCode;
@@ -46,11 +46,11 @@ impl fmt::Debug for Reset {
     request_body = Forgot,
     responses((status = 202, description = "If the address has an account, a mail is on its way.")))]
 pub async fn forgot(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Body(Forgot { email }): Body<Forgot>,
 ) -> Result<StatusCode, ActionError> {
-    resets::forgot(&house, &email, &client).await?;
+    resets::forgot(&app, &email, &client).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -62,11 +62,11 @@ pub async fn forgot(
     request_body = Reset,
     responses((status = 204, description = "The password is set.")))]
 pub async fn reset(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Body(Reset { token, password }): Body<Reset>,
 ) -> Result<StatusCode, ActionError> {
-    resets::reset(&house, &token, password, &client).await?;
+    resets::reset(&app, &token, password, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

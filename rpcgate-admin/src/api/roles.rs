@@ -1,13 +1,14 @@
 //! The roles that a member of a tenant may have.
 
-use crate::identity::role::{Permission, Role as Known};
+use crate::identity::role::{Permission, Role};
 use axum::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 /// What a user may be in a tenant.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Role {
+#[schema(as = Role)]
+pub struct RoleJson {
     /// Its name.
     #[schema(example = "developer")]
     pub name: &'static str,
@@ -17,9 +18,9 @@ pub struct Role {
     pub permissions: Vec<&'static str>,
 }
 
-impl From<Known> for Role {
-    fn from(role: Known) -> Self {
-        Role {
+impl From<Role> for RoleJson {
+    fn from(role: Role) -> Self {
+        RoleJson {
             name: role.as_str(),
             description: role.description(),
             permissions: role.permissions().map(Permission::as_str).collect(),
@@ -31,7 +32,7 @@ impl From<Known> for Role {
 ///
 /// What a user may be in a tenant, and what each role permits.
 #[utoipa::path(get, path = "/roles", operation_id = "list_roles", tag = "catalog",
-    responses((status = 200, description = "All roles.", body = [Role])))]
-pub async fn list() -> Json<Vec<Role>> {
-    Json(Known::ALL.map(Role::from).into())
+    responses((status = 200, description = "All roles.", body = [RoleJson])))]
+pub async fn list() -> Json<Vec<RoleJson>> {
+    Json(Role::ALL.map(RoleJson::from).into())
 }

@@ -1,15 +1,15 @@
 //! Logging in and out, and staying logged in.
 
-use super::list::{Page, Part, Told};
+use super::list::{ListPage, Page, Part};
 use super::moment::Moment;
 use crate::access;
 use crate::action::sessions::{self, Opened};
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Client, Id, whole};
-use crate::house::House;
 use crate::identity::password::Typed;
-use crate::members;
 use crate::store::{self, SessionId};
+use crate::strict_json;
 use axum::Json;
 use axum::extract::{Request, State};
 use http::StatusCode;
@@ -75,7 +75,8 @@ impl fmt::Debug for Refresh {
 
 /// Somewhere that somebody is logged in.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Session {
+#[schema(as = AuthSession)]
+pub struct SessionJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
@@ -98,9 +99,9 @@ pub struct Session {
     pub current: bool,
 }
 
-impl Session {
-    fn seen_from(asking: &access::Session, session: store::Session) -> Self {
-        Session {
+impl SessionJson {
+    fn seen_from(asking: &access::AuthSession, session: store::Session) -> Self {
+        SessionJson {
             id: session.id.to_string(),
             created_at: session.created_at.into(),
             seen_at: session.seen_at.into(),
@@ -121,11 +122,11 @@ impl Session {
         (status = 401, description = "The address or the password is wrong."),
         (status = 403, description = "The account is temporarily locked, or operators have disabled it.")))]
 pub async fn login(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Body(Login { email, password }): Body<Login>,
 ) -> Result<Json<LoggedIn>, ActionError> {
-    Ok(Json(sessions::login(&house, &email, password, &client).await?.into()))
+    Ok(Json(sessions::login(&app, &email, password, &client).await?.into()))
 }
 
 /// Renew a session
@@ -137,11 +138,11 @@ pub async fn login(
         (status = 200, description = "New tokens.", body = LoggedIn),
         (status = 401, description = "The refresh token is not valid, was used, or has expired.")))]
 pub async fn refresh(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Body(Refresh { refresh_token }): Body<Refresh>,
 ) -> Result<Json<LoggedIn>, ActionError> {
-    Ok(Json(sessions::refresh(&house, &refresh_token, &client).await?.into()))
+    Ok(Json(sessions::refresh(&app, &refresh_token, &client).await?.into()))
 }
 
 /// Log out
@@ -154,18 +155,18 @@ pub async fn refresh(
         (status = 204, description = "Logged out."),
         (status = 401, description = "There is no refresh token and no valid bearer token.")))]
 pub async fn logout(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     request: Request,
 ) -> Result<StatusCode, ActionError> {
     let headers = request.headers().clone();
     let body = whole(request, &()).await?;
     if body.is_empty() {
-        let session = access::session(&house, &headers).await?;
-        sessions::logout(&house, &session, &client).await?;
+        let session = access::session(&app, &headers).await?;
+        sessions::logout(&app, &session, &client).await?;
     } else {
-        let Refresh { refresh_token } = members::of_object(&body).map_err(ActionError::Invalid)?;
-        sessions::logout_by_refresh(&house, &refresh_token, &client).await?;
+        let Refresh { refresh_token } = strict_json::of_object(&body).map_err(ActionError::Invalid)?;
+        sessions::logout_by_refresh(&app, &refresh_token, &client).await?;
     }
     Ok(StatusCode::NO_CONTENT)
 }
@@ -176,11 +177,11 @@ pub async fn logout(
 #[utoipa::path(post, path = "/auth/logout-all", operation_id = "logout_all", tag = "account",
     responses((status = 204, description = "Logged out everywhere.")))]
 pub async fn logout_all(
-    State(house): State<Arc<House>>,
-    session: access::Session,
+    State(app): State<Arc<AppState>>,
+    session: access::AuthSession,
     client: Client,
 ) -> Result<StatusCode, ActionError> {
-    sessions::logout_all(&house, &session, &client).await?;
+    sessions::logout_all(&app, &session, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -189,14 +190,14 @@ pub async fn logout_all(
 /// Where the caller is logged in, the newest first.
 #[utoipa::path(get, path = "/auth/sessions", operation_id = "list_sessions", tag = "account",
     params(Page),
-    responses((status = 200, description = "All sessions that have not ended.", body = [Session])))]
+    responses((status = 200, description = "All sessions that have not ended.", body = [SessionJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
-    session: access::Session,
-) -> Result<Told<Session>, ActionError> {
-    let all = sessions::list(&house, &session).await?;
-    part.of(all.into_iter().map(|one| Session::seen_from(&session, one)).collect(), true, |one| &one.id)
+    session: access::AuthSession,
+) -> Result<ListPage<SessionJson>, ActionError> {
+    let all = sessions::list(&app, &session).await?;
+    part.of(all.into_iter().map(|one| SessionJson::seen_from(&session, one)).collect(), true, |one| &one.id)
 }
 
 /// End a session
@@ -206,12 +207,12 @@ pub async fn list(
     params(("id" = String, Path, format = "uuid", description = "The session.")),
     responses((status = 204, description = "It has ended.")))]
 pub async fn end(
-    State(house): State<Arc<House>>,
-    session: access::Session,
+    State(app): State<Arc<AppState>>,
+    session: access::AuthSession,
     client: Client,
     Id(id): Id<SessionId>,
 ) -> Result<StatusCode, ActionError> {
-    sessions::end(&house, &session, id, &client).await?;
+    sessions::end(&app, &session, id, &client).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

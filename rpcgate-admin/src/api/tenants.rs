@@ -1,12 +1,12 @@
 //! The caller's tenant.
 
-use super::list::{Page, Part, Told};
+use super::list::{ListPage, Page, Part};
 use super::moment::Moment;
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Id};
-use crate::house::House;
 use crate::store;
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,8 @@ use utoipa::ToSchema;
 /// The name of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Tier {
+#[schema(as = Tier)]
+pub enum TierJson {
     /// Metered, bills nothing.
     Free,
     /// The smallest paid plan.
@@ -30,24 +31,24 @@ pub enum Tier {
     Enterprise,
 }
 
-impl From<plan::Tier> for Tier {
+impl From<plan::Tier> for TierJson {
     fn from(tier: plan::Tier) -> Self {
         match tier {
-            plan::Tier::Free => Tier::Free,
-            plan::Tier::Standard => Tier::Standard,
-            plan::Tier::Premium => Tier::Premium,
-            plan::Tier::Enterprise => Tier::Enterprise,
+            plan::Tier::Free => TierJson::Free,
+            plan::Tier::Standard => TierJson::Standard,
+            plan::Tier::Premium => TierJson::Premium,
+            plan::Tier::Enterprise => TierJson::Enterprise,
         }
     }
 }
 
-impl From<Tier> for plan::Tier {
-    fn from(tier: Tier) -> Self {
+impl From<TierJson> for plan::Tier {
+    fn from(tier: TierJson) -> Self {
         match tier {
-            Tier::Free => plan::Tier::Free,
-            Tier::Standard => plan::Tier::Standard,
-            Tier::Premium => plan::Tier::Premium,
-            Tier::Enterprise => plan::Tier::Enterprise,
+            TierJson::Free => plan::Tier::Free,
+            TierJson::Standard => plan::Tier::Standard,
+            TierJson::Premium => plan::Tier::Premium,
+            TierJson::Enterprise => plan::Tier::Enterprise,
         }
     }
 }
@@ -64,14 +65,15 @@ pub enum TenantStatus {
 
 /// An organisation: who pays.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Tenant {
+#[schema(as = Tenant)]
+pub struct TenantJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
     /// Its name.
     pub name: String,
     /// Its plan.
-    pub tier: Tier,
+    pub tier: TierJson,
     /// Whether its calls are served.
     pub status: TenantStatus,
     /// When it was made.
@@ -79,9 +81,9 @@ pub struct Tenant {
     pub created_at: Moment,
 }
 
-impl From<store::Tenant> for Tenant {
+impl From<store::Tenant> for TenantJson {
     fn from(tenant: store::Tenant) -> Self {
-        Tenant {
+        TenantJson {
             id: tenant.id.to_string(),
             name: tenant.name,
             tier: tenant.tier.into(),
@@ -105,40 +107,40 @@ pub struct TenantName {
 /// There is one.
 #[utoipa::path(get, path = "/tenants", operation_id = "list_tenants", tag = "tenants",
     params(Page),
-    responses((status = 200, description = "The caller's tenant.", body = [Tenant])))]
+    responses((status = 200, description = "The caller's tenant.", body = [TenantJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
     actor: Actor,
-) -> Result<Told<Tenant>, ActionError> {
-    let tenants = action::tenants::list(&house, &actor).await?;
-    part.of(tenants.into_iter().map(Tenant::from).collect(), false, |one| &one.id)
+) -> Result<ListPage<TenantJson>, ActionError> {
+    let tenants = action::tenants::list(&app, &actor).await?;
+    part.of(tenants.into_iter().map(TenantJson::from).collect(), false, |one| &one.id)
 }
 
 /// Read a tenant
 #[utoipa::path(get, path = "/tenants/{id}", operation_id = "get_tenant", tag = "tenants",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
-    responses((status = 200, description = "The tenant.", body = Tenant)))]
+    responses((status = 200, description = "The tenant.", body = TenantJson)))]
 pub async fn get(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<TenantId>,
-) -> Result<Json<Tenant>, ActionError> {
-    Ok(Json(action::tenants::get(&house, &actor, id).await?.into()))
+) -> Result<Json<TenantJson>, ActionError> {
+    Ok(Json(action::tenants::get(&app, &actor, id).await?.into()))
 }
 
 /// Rename a tenant
 #[utoipa::path(put, path = "/tenants/{id}", operation_id = "update_tenant", tag = "tenants",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = TenantName,
-    responses((status = 200, description = "The tenant as it is now.", body = Tenant)))]
+    responses((status = 200, description = "The tenant as it is now.", body = TenantJson)))]
 pub async fn update(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<TenantId>,
     Body(new): Body<TenantName>,
-) -> Result<Json<Tenant>, ActionError> {
-    Ok(Json(action::tenants::rename(&house, &actor, id, &new.name).await?.into()))
+) -> Result<Json<TenantJson>, ActionError> {
+    Ok(Json(action::tenants::rename(&app, &actor, id, &new.name).await?.into()))
 }
 
 #[cfg(test)]

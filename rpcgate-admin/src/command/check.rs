@@ -1,6 +1,7 @@
 //! `rpcgate-admin check`: what a configuration comes to.
 
-use super::{Failure, configuration};
+use super::configuration;
+use crate::process::Failure;
 use std::io::Write;
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! `rpcgate-admin migrate`: the schema of the database, brought up to date.
 
-use super::{Failure, configuration};
+use super::configuration;
+use crate::process::Failure;
 use crate::store::{Store, UsageStore};
 use std::io::Write;
 use std::path::Path;

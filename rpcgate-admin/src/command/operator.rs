@@ -1,8 +1,9 @@
 //! `rpcgate-admin operator create`: an account for somebody who runs the service.
 
-use super::{Failure, configuration};
+use super::configuration;
 use crate::identity::password::{Password, Passwords};
 use crate::mail::address;
+use crate::process::Failure;
 use crate::store::{Audit, Role, Store, User, UserId, fresh_id};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::secret::random_text;
@@ -81,21 +82,21 @@ fn first_line(input: &mut dyn BufRead) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Whose, url_of};
+    use crate::store::{AuditSubject, url_of};
     use tempfile::TempDir;
 
-    struct Desk {
+    struct Fixture {
         dir: TempDir,
         url: String,
     }
 
-    impl Desk {
+    impl Fixture {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
             let url = url_of(&dir.path().join("rpcgate.db"));
             std::fs::write(dir.path().join("rpcgate.toml"), format!("[database]\nurl = \"{url}\"\n"))
                 .unwrap();
-            Desk { dir, url }
+            Fixture { dir, url }
         }
 
         async fn create(&self, email: &str, typed: Option<&str>) -> Result<String, (u8, String)> {
@@ -112,7 +113,7 @@ mod tests {
             let store = Store::open(&self.url, false).await.unwrap();
             let user = store.user_by_email(email).await.unwrap().unwrap();
             assert!(user.is_operator() && user.confirmed_at.is_some());
-            let noted = store.audit(Whose::User(user.id), 10).await.unwrap();
+            let noted = store.audit(AuditSubject::User(user.id), 10).await.unwrap();
             assert_eq!(noted[0].action, "operator.created");
             store.close().await;
             Passwords::new(1, 0).verify(password.to_owned(), user.password.as_deref()).await.unwrap()
@@ -121,34 +122,34 @@ mod tests {
 
     #[tokio::test]
     async fn a_password_that_is_typed_is_not_shown_and_holds() {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         let password = "correct horse battery staple";
-        let out = desk.create("Ops@Example.com", Some(&format!("{password}\r\nmore\n"))).await.unwrap();
+        let out = fixture.create("Ops@Example.com", Some(&format!("{password}\r\nmore\n"))).await.unwrap();
         assert!(out.starts_with("operator ops@example.com has been made: "), "{out}");
         assert!(!out.contains(password));
-        assert!(desk.verify("ops@example.com", password).await);
-        assert!(!desk.verify("ops@example.com", "correct horse battery stable").await);
+        assert!(fixture.verify("ops@example.com", password).await);
+        assert!(!fixture.verify("ops@example.com", "correct horse battery stable").await);
     }
 
     #[tokio::test]
     async fn a_password_that_is_made_is_shown_once_and_holds() {
-        let desk = Desk::new();
-        let out = desk.create("ops@example.com", None).await.unwrap();
+        let fixture = Fixture::new();
+        let out = fixture.create("ops@example.com", None).await.unwrap();
         let made = out.lines().nth(1).unwrap().strip_prefix("password: ").unwrap();
         assert_eq!(made.len(), MADE);
-        assert!(desk.verify("ops@example.com", made).await);
+        assert!(fixture.verify("ops@example.com", made).await);
     }
 
     #[tokio::test]
     async fn what_cannot_be_is_refused_and_leaves_nothing_behind() {
-        let desk = Desk::new();
-        let (code, text) = desk.create("nobody", None).await.unwrap_err();
+        let fixture = Fixture::new();
+        let (code, text) = fixture.create("nobody", None).await.unwrap_err();
         assert!(code == 1 && text.starts_with("--email: "), "{text}");
-        let (code, text) = desk.create("ops@example.com", Some("short\n")).await.unwrap_err();
+        let (code, text) = fixture.create("ops@example.com", Some("short\n")).await.unwrap_err();
         assert!(code == 1 && !text.contains("short\n"), "{text}");
-        desk.create("ops@example.com", Some("correct horse battery staple")).await.unwrap();
+        fixture.create("ops@example.com", Some("correct horse battery staple")).await.unwrap();
         let (code, text) =
-            desk.create("ops@example.com", Some("correct horse battery staple")).await.unwrap_err();
+            fixture.create("ops@example.com", Some("correct horse battery staple")).await.unwrap_err();
         assert_eq!((code, text.as_str()), (1, "there is already a user with this e-mail address"));
     }
 }

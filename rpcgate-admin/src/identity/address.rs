@@ -39,37 +39,37 @@ fn read(entry: &[u8]) -> Option<IpAddr> {
 
 /// Whom an address is counted with: an IPv4 address is alone; of IPv6 everybody has a /64 at least, so that is one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Group {
+pub struct AddressGroup {
     first: IpAddr,
     bits: u8,
 }
 
-impl Group {
+impl AddressGroup {
     /// The group of an address.
     pub fn of(address: IpAddr) -> Self {
-        Group::sized(address, 32, 64)
+        AddressGroup::sized(address, 32, 64)
     }
 
     /// The networks that are routed to one operator: there are not so many of them that they fill the memory.
     fn wide(address: IpAddr) -> Self {
-        Group::sized(address, 16, 32)
+        AddressGroup::sized(address, 16, 32)
     }
 
     fn sized(address: IpAddr, v4: u8, v6: u8) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => {
                 let first = address.to_bits() & (u32::MAX << (32 - u32::from(v4)));
-                Group { first: Ipv4Addr::from_bits(first).into(), bits: v4 }
+                AddressGroup { first: Ipv4Addr::from_bits(first).into(), bits: v4 }
             }
             IpAddr::V6(address) => {
                 let first = address.to_bits() & (u128::MAX << (128 - u32::from(v6)));
-                Group { first: Ipv6Addr::from_bits(first).into(), bits: v6 }
+                AddressGroup { first: Ipv6Addr::from_bits(first).into(), bits: v6 }
             }
         }
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for AddressGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.first, self.bits)
     }
@@ -82,7 +82,7 @@ impl fmt::Display for Group {
 /// 100,000 attempts are remembered, whole networks are counted as one.
 #[derive(Debug)]
 pub struct AddressLimit {
-    limit: MinuteLimit<Group>,
+    limit: MinuteLimit<AddressGroup>,
     crowd: usize,
 }
 
@@ -98,7 +98,7 @@ impl AddressLimit {
     /// [`TooOften`] if there were too many before; this one is not counted then.
     pub fn admit(&self, address: IpAddr) -> Result<(), TooOften> {
         let is_crowded = self.limit.remembered() >= self.crowd;
-        self.limit.admit(if is_crowded { Group::wide(address) } else { Group::of(address) })
+        self.limit.admit(if is_crowded { AddressGroup::wide(address) } else { AddressGroup::of(address) })
     }
 }
 
@@ -163,12 +163,12 @@ mod tests {
 
     #[test]
     fn ipv6_counts_by_its_64() {
-        assert_eq!(Group::of(ip("192.0.2.7")).to_string(), "192.0.2.7/32");
-        assert_eq!(Group::of(ip("::ffff:192.0.2.7")), Group::of(ip("192.0.2.7")));
-        assert_eq!(Group::of(ip("2001:db8:1:2:ffff::9")).to_string(), "2001:db8:1:2::/64");
-        assert_ne!(Group::of(ip("2001:db8:1:2::")), Group::of(ip("2001:db8:1:3::")));
-        assert_eq!(Group::wide(ip("192.0.2.7")).to_string(), "192.0.0.0/16");
-        assert_eq!(Group::wide(ip("2001:db8:1:2::")).to_string(), "2001:db8::/32");
+        assert_eq!(AddressGroup::of(ip("192.0.2.7")).to_string(), "192.0.2.7/32");
+        assert_eq!(AddressGroup::of(ip("::ffff:192.0.2.7")), AddressGroup::of(ip("192.0.2.7")));
+        assert_eq!(AddressGroup::of(ip("2001:db8:1:2:ffff::9")).to_string(), "2001:db8:1:2::/64");
+        assert_ne!(AddressGroup::of(ip("2001:db8:1:2::")), AddressGroup::of(ip("2001:db8:1:3::")));
+        assert_eq!(AddressGroup::wide(ip("192.0.2.7")).to_string(), "192.0.0.0/16");
+        assert_eq!(AddressGroup::wide(ip("2001:db8:1:2::")).to_string(), "2001:db8::/32");
     }
 
     fn limit(per_minute: u32) -> (AddressLimit, Arc<ManualClock>) {

@@ -18,7 +18,7 @@ const CHARACTERS: usize = 43;
 /// What a token is for. One of one kind is never taken for one of another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum OpaqueKind {
     /// It is exchanged for a new access token.
     Refresh,
     /// It confirms that a mail reached its reader.
@@ -31,15 +31,15 @@ pub enum Kind {
     EmailChange,
 }
 
-impl Kind {
+impl OpaqueKind {
     /// What tokens of this kind begin with.
     pub const fn prefix(self) -> &'static str {
         match self {
-            Kind::Refresh => "rpcgr_",
-            Kind::Confirmation => "rpcgc_",
-            Kind::Invitation => "rpcgi_",
-            Kind::Reset => "rpcgp_",
-            Kind::EmailChange => "rpcge_",
+            OpaqueKind::Refresh => "rpcgr_",
+            OpaqueKind::Confirmation => "rpcgc_",
+            OpaqueKind::Invitation => "rpcgi_",
+            OpaqueKind::Reset => "rpcgp_",
+            OpaqueKind::EmailChange => "rpcge_",
         }
     }
 }
@@ -54,18 +54,18 @@ impl Opaque {
     /// A new token.
     ///
     /// ```
-    /// use rpcgate_admin::identity::refresh::{Kind, Opaque, OpaqueHash};
+    /// use rpcgate_admin::identity::refresh::{OpaqueKind, Opaque, OpaqueHash};
     ///
-    /// let token = Opaque::make(Kind::Refresh)?;
+    /// let token = Opaque::make(OpaqueKind::Refresh)?;
     /// assert!(token.expose().starts_with("rpcgr_"));
-    /// assert_eq!(OpaqueHash::of(Kind::Refresh, token.expose()), Some(token.hash()));
-    /// assert_eq!(OpaqueHash::of(Kind::Confirmation, token.expose()), None);
+    /// assert_eq!(OpaqueHash::of(OpaqueKind::Refresh, token.expose()), Some(token.hash()));
+    /// assert_eq!(OpaqueHash::of(OpaqueKind::Confirmation, token.expose()), None);
     /// # Ok::<(), rpcgate_core::secret::NoRandomness>(())
     /// ```
     ///
     /// # Errors
     /// [`NoRandomness`] when the machine has none to give.
-    pub fn make(kind: Kind) -> Result<Self, NoRandomness> {
+    pub fn make(kind: OpaqueKind) -> Result<Self, NoRandomness> {
         let mut bytes = [0; BYTES];
         SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
         let mut text = kind.prefix().to_owned();
@@ -97,7 +97,7 @@ pub struct OpaqueHash(pub [u8; 32]);
 impl OpaqueHash {
     /// The hash of a token that somebody sent; none if it does not have the form of a `kind`, so that it need not be
     /// looked up.
-    pub fn of(kind: Kind, token: &str) -> Option<Self> {
+    pub fn of(kind: OpaqueKind, token: &str) -> Option<Self> {
         let random = token.strip_prefix(kind.prefix())?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         (random.len() == CHARACTERS && random.bytes().all(plain)).then(|| sha_256(token))
@@ -123,11 +123,11 @@ mod tests {
     #[test]
     fn tokens_differ_and_name_their_kind() {
         for (kind, prefix) in [
-            (Kind::Refresh, "rpcgr_"),
-            (Kind::Confirmation, "rpcgc_"),
-            (Kind::Invitation, "rpcgi_"),
-            (Kind::Reset, "rpcgp_"),
-            (Kind::EmailChange, "rpcge_"),
+            (OpaqueKind::Refresh, "rpcgr_"),
+            (OpaqueKind::Confirmation, "rpcgc_"),
+            (OpaqueKind::Invitation, "rpcgi_"),
+            (OpaqueKind::Reset, "rpcgp_"),
+            (OpaqueKind::EmailChange, "rpcge_"),
         ] {
             let (a, b) = (Opaque::make(kind).unwrap(), Opaque::make(kind).unwrap());
             assert!(a.expose().starts_with(prefix) && a.expose().len() == 49, "{}", a.expose());
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_hash_is_the_sha_256_of_the_whole_token() {
         let token = format!("rpcgr_{}", "A".repeat(43));
-        let hash = OpaqueHash::of(Kind::Refresh, &token).unwrap();
+        let hash = OpaqueHash::of(OpaqueKind::Refresh, &token).unwrap();
         assert_eq!(
             format!("{hash:?}"),
             "OpaqueHash(d8c013c2049c922527f872a744005afb14b25aa5541f3a1b08d701455a00d665)"
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn what_has_another_form_is_not_looked_up() {
-        let token = Opaque::make(Kind::Refresh).unwrap().expose().to_owned();
+        let token = Opaque::make(OpaqueKind::Refresh).unwrap().expose().to_owned();
         for bad in [
             String::new(),
             "rpcgr_".into(),
@@ -162,13 +162,13 @@ mod tests {
             format!("{}é", &token[..47]),
             format!("{}+", &token[..48]),
         ] {
-            assert_eq!(OpaqueHash::of(Kind::Refresh, &bad), None, "{bad}");
+            assert_eq!(OpaqueHash::of(OpaqueKind::Refresh, &bad), None, "{bad}");
         }
     }
 
     #[test]
     fn nothing_shows_a_token() {
-        let token = Opaque::make(Kind::Refresh).unwrap();
+        let token = Opaque::make(OpaqueKind::Refresh).unwrap();
         assert_eq!(format!("{token:?}"), "***");
     }
 }

@@ -17,23 +17,8 @@
 //! | manage_tenant   | no     | no      | no        | yes   | yes   |
 //! | manage_owners   | no     | no      | no        | no    | yes   |
 
+pub use crate::store::Role;
 use std::fmt;
-use std::str::FromStr;
-
-/// What a user is in a tenant.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Role {
-    /// Sees projects, keys and usage.
-    Viewer,
-    /// Sees and pays the bills.
-    Billing,
-    /// Makes projects, keys and webhooks.
-    Developer,
-    /// Everything but the ownership.
-    Admin,
-    /// Everything.
-    Owner,
-}
 
 /// What an action asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -64,20 +49,6 @@ pub enum Permission {
 }
 
 impl Role {
-    /// All of them, those that may do least first.
-    pub const ALL: [Role; 5] = [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner];
-
-    /// Its name, in the API and in the database.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Billing => "billing",
-            Role::Developer => "developer",
-            Role::Admin => "admin",
-            Role::Owner => "owner",
-        }
-    }
-
     /// What it is, for people.
     pub const fn description(self) -> &'static str {
         match self {
@@ -161,34 +132,16 @@ impl Permission {
     }
 }
 
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
 impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-/// A text that names no role.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the role must be one of viewer, billing, developer, admin, owner")]
-pub struct NotRole;
-
-impl FromStr for Role {
-    type Err = NotRole;
-
-    fn from_str(text: &str) -> Result<Self, NotRole> {
-        Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or(NotRole)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::UnknownName;
 
     #[test]
     fn the_table_says_what_the_code_does() {
@@ -215,10 +168,8 @@ mod tests {
             assert!(role.to_string().to_uppercase().parse::<Role>().is_err());
         }
         for text in ["", "operator", "root", "owner ", "Owner"] {
-            assert_eq!(text.parse::<Role>(), Err(NotRole), "{text}");
+            assert_eq!(text.parse::<Role>(), Err(UnknownName("role")), "{text}");
         }
-        let names = Role::ALL.map(Role::as_str).join(", ");
-        assert!(NotRole.to_string().ends_with(&names));
     }
 
     #[test]

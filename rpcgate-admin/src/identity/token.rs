@@ -30,32 +30,32 @@ const LEAST_SECRET: usize = 32;
 /// What a token is for. One of one kind is worth nothing as one of another: each has an audience, a type and a key of
 /// its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum TokenKind {
     /// For calls of the API, in `Authorization`: RFC 9068.
     Access,
     /// For pages, in a cookie.
     Page,
 }
 
-impl Kind {
+impl TokenKind {
     fn audience(self) -> &'static str {
         match self {
-            Kind::Access => "rpcgate-management",
-            Kind::Page => "rpcgate-pages",
+            TokenKind::Access => "rpcgate-management",
+            TokenKind::Page => "rpcgate-pages",
         }
     }
 
     fn header_type(self) -> &'static str {
         match self {
-            Kind::Access => "at+jwt",
-            Kind::Page => "page+jwt",
+            TokenKind::Access => "at+jwt",
+            TokenKind::Page => "page+jwt",
         }
     }
 
     fn purpose(self) -> &'static str {
         match self {
-            Kind::Access => "rpcgate access token",
-            Kind::Page => "rpcgate page token",
+            TokenKind::Access => "rpcgate access token",
+            TokenKind::Page => "rpcgate page token",
         }
     }
 }
@@ -116,7 +116,7 @@ pub enum TokenError {
 
 /// Issues tokens of one kind and checks them.
 pub struct Tokens {
-    kind: Kind,
+    kind: TokenKind,
     sign: EncodingKey,
     verify: DecodingKey,
     header: Header,
@@ -136,7 +136,7 @@ impl Tokens {
     /// # Errors
     /// [`TokenError::ShortSecret`]; [`TokenError::Signing`] if the process has given the `jsonwebtoken` crate a
     /// cryptography of its own before and that one cannot sign with HS256.
-    pub fn new(kind: Kind, secret: &[u8], ttl: Duration) -> Result<Self, TokenError> {
+    pub fn new(kind: TokenKind, secret: &[u8], ttl: Duration) -> Result<Self, TokenError> {
         if secret.len() < LEAST_SECRET {
             return Err(TokenError::ShortSecret);
         }
@@ -313,7 +313,7 @@ mod tests {
     const NOW: Time = Time::from_secs(1_800_000_000);
 
     fn tokens() -> Tokens {
-        Tokens::new(Kind::Access, SECRET, Duration::from_secs(900)).unwrap()
+        Tokens::new(TokenKind::Access, SECRET, Duration::from_secs(900)).unwrap()
     }
 
     fn claims() -> Claims {
@@ -323,7 +323,7 @@ mod tests {
     /// What a token of ours says, to be changed.
     fn said() -> Value {
         json!({
-            "iss": ISSUER, "aud": Kind::Access.audience(), "sub": Uuid::from_u128(1).to_string(),
+            "iss": ISSUER, "aud": TokenKind::Access.audience(), "sub": Uuid::from_u128(1).to_string(),
             "sid": Uuid::from_u128(2).to_string(), "tenant": Uuid::from_u128(3).to_string(),
             "role": "developer", "operator": false,
             "iat": NOW.secs(), "nbf": NOW.secs(), "exp": NOW.secs() + 900,
@@ -469,7 +469,7 @@ mod tests {
             ),
             (
                 "audiences",
-                signed(HEADER, &with("aud", json!([Kind::Access.audience(), "x"]))),
+                signed(HEADER, &with("aud", json!([TokenKind::Access.audience(), "x"]))),
                 BadToken::Malformed,
             ),
             ("no audience", without("aud"), BadToken::Malformed),
@@ -514,16 +514,19 @@ mod tests {
 
     #[test]
     fn a_token_of_other_hosts_is_not_ours() {
-        let other =
-            Tokens::new(Kind::Access, b"another secret of some thirty-two bytes", Duration::from_secs(900))
-                .unwrap();
+        let other = Tokens::new(
+            TokenKind::Access,
+            b"another secret of some thirty-two bytes",
+            Duration::from_secs(900),
+        )
+        .unwrap();
         let token = other.issue(&claims(), NOW).unwrap();
         assert_eq!(tokens().check(&token, NOW), Err(BadToken::Signature));
     }
 
     #[test]
     fn a_secret_that_can_be_guessed_is_refused() {
-        let found = Tokens::new(Kind::Access, &[1; 31], Duration::from_secs(1)).unwrap_err();
+        let found = Tokens::new(TokenKind::Access, &[1; 31], Duration::from_secs(1)).unwrap_err();
         assert_eq!(found.to_string(), "the secret of the tokens must have at least 32 bytes");
         assert!(!format!("{:?}", tokens()).contains("secret"));
     }

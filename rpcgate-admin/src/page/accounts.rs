@@ -2,12 +2,12 @@
 
 use super::form::Form;
 use super::home;
+use super::session_cookie::{CurrentSession, IsLoggedIn, Visitor};
 use super::view::{self, LOGIN, Notice, refused, shown};
-use super::visit::{IsKnown, Known, Visitor};
 use crate::action::accounts::{self, Application};
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Asked, Client};
-use crate::house::House;
+use crate::extract::{Client, Query};
 use crate::identity::password::{LEAST, Typed};
 use askama::Template;
 use axum::extract::State;
@@ -36,7 +36,7 @@ pub(crate) struct Register {
 }
 
 /// The form to register.
-pub(crate) async fn application(IsKnown(is_known): IsKnown) -> Response {
+pub(crate) async fn application(IsLoggedIn(is_known): IsLoggedIn) -> Response {
     if is_known {
         return Redirect::to(view::HOME).into_response();
     }
@@ -45,12 +45,12 @@ pub(crate) async fn application(IsKnown(is_known): IsKnown) -> Response {
 
 /// Registers somebody.
 pub(crate) async fn register(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Form(Register { name, email, password, challenge }): Form<Register>,
 ) -> Response {
     let application = Application { email: email.clone(), password, name: name.clone(), challenge };
-    match accounts::register(&house, application, &client).await {
+    match accounts::register(&app, application, &client).await {
         Ok(applicant) => {
             let text = format!(
                 "A mail is on its way to {}. Open the link in it to confirm that the address is yours.",
@@ -89,13 +89,13 @@ pub(crate) struct Confirmation {
 
 /// Where the mail's link leads. It confirms nothing yet: programs that look for bad links in mails open them too.
 pub(crate) async fn link(
-    State(house): State<Arc<House>>,
-    Known(session): Known,
-    asked: Result<Asked<Link>, ActionError>,
+    State(app): State<Arc<AppState>>,
+    CurrentSession(session): CurrentSession,
+    asked: Result<Query<Link>, ActionError>,
 ) -> Response {
     let page = async {
-        let Asked(Link { token }) = asked?;
-        let wants_password = accounts::wants_password(&house, &token, session.as_ref()).await?;
+        let Query(Link { token }) = asked?;
+        let wants_password = accounts::wants_password(&app, &token, session.as_ref()).await?;
         Ok(ConfirmPage { problem: None, token, wants_password })
     };
     match page.await {
@@ -106,20 +106,20 @@ pub(crate) async fn link(
 
 /// Confirms the address.
 pub(crate) async fn confirm(
-    State(house): State<Arc<House>>,
-    Known(session): Known,
+    State(app): State<Arc<AppState>>,
+    CurrentSession(session): CurrentSession,
     client: Client,
     Form(Confirmation { token, password }): Form<Confirmation>,
 ) -> Response {
     let way = Some(if session.is_some() { (view::HOME, "Go on") } else { (LOGIN, "Log in") });
     let mut lacks_password = false;
     let confirmed = async {
-        house.limits.anonymous.admit(client.address)?;
-        let wants_password = accounts::wants_password(&house, &token, session.as_ref()).await?;
+        app.limits.anonymous.admit(client.address)?;
+        let wants_password = accounts::wants_password(&app, &token, session.as_ref()).await?;
         let typed = password.unwrap_or_else(|| "".into());
         lacks_password = wants_password && typed.clone().choose().is_err();
         let password = wants_password.then_some(typed);
-        accounts::confirm(&house, &token, password, &client).await
+        accounts::confirm(&app, &token, password, &client).await
     };
     match confirmed.await {
         Ok(()) => {
@@ -138,10 +138,10 @@ pub(crate) async fn confirm(
 
 /// Sends the mail again.
 pub(crate) async fn confirm_again(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     Visitor(session): Visitor,
     client: Client,
 ) -> Response {
-    let sent = accounts::confirm_again(&house, &session, &client).await;
-    home::page(&house, session, &client, Some(sent)).await
+    let sent = accounts::confirm_again(&app, &session, &client).await;
+    home::page(&app, session, &client, Some(sent)).await
 }

@@ -1,7 +1,7 @@
 //! The files that pages are made with.
 
 use crate::error::ActionError;
-use crate::extract::Words;
+use crate::extract::PathParams;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH};
@@ -25,7 +25,7 @@ const ASSETS: [Asset; 3] = [
 
 /// A file. A browser asks each time whether its copy is still good: after an update a page must not meet the script of
 /// the one before.
-pub(crate) async fn get(Words(name): Words<String>, headers: HeaderMap) -> Response {
+pub(crate) async fn get(PathParams(name): PathParams<String>, headers: HeaderMap) -> Response {
     let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
         return ActionError::NotFound("path").into_response();
     };

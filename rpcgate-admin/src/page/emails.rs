@@ -1,11 +1,11 @@
 //! Another address for the own account.
 
 use super::form::Form;
+use super::session_cookie::Visitor;
 use super::view::{HOME, Notice, refused, shown};
-use super::visit::Visitor;
 use crate::action::emails;
+use crate::app_state::AppState;
 use crate::extract::Client;
-use crate::house::House;
 use crate::identity::password::Typed;
 use askama::Template;
 use axum::extract::State;
@@ -37,12 +37,12 @@ pub(crate) async fn form(Visitor(session): Visitor) -> Response {
 
 /// Sends a mail to the address that is to be.
 pub(crate) async fn change(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     Visitor(session): Visitor,
     client: Client,
     Form(Change { email, password }): Form<Change>,
 ) -> Response {
-    match emails::ask(&house, &session, &email, password, &client).await {
+    match emails::ask(&app, &session, &email, password, &client).await {
         Ok(asked) => {
             let text = format!(
                 "A mail is on its way to {asked}. Open the link in it, and that is your address. Until then nothing is \

@@ -3,7 +3,7 @@
 use super::view;
 use crate::error::ActionError;
 use crate::extract::whole;
-use crate::members;
+use crate::strict_json;
 use axum::extract::{FromRequest, Request};
 use axum::response::Response;
 use serde::de::DeserializeOwned;
@@ -24,5 +24,5 @@ async fn read<S: Send + Sync, T: DeserializeOwned>(request: Request, state: &S) 
     let bytes = whole(request, state).await?;
     // Browsers escape all that is not ASCII.
     let text = str::from_utf8(&bytes).map_err(|_| ActionError::Invalid("the form is no text".into()))?;
-    members::of_query(text).map_err(ActionError::Invalid)
+    strict_json::of_query(text).map_err(ActionError::Invalid)
 }

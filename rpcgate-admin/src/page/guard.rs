@@ -1,8 +1,8 @@
 //! What keeps pages apart from other people's: which forms are taken, and what a browser may load and keep.
 
 use super::view;
+use crate::app_state::{AppState, Settings};
 use crate::error::ActionError;
-use crate::house::{House, Settings};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -28,9 +28,9 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FOREIGN: ActionError = ActionError::Forbidden("this form was not sent from a page of ours");
 
 /// Answers a page's request, unless it changes something and another site's page has made the browser send it.
-pub(super) async fn pass(State(house): State<Arc<House>>, request: Request, next: Next) -> Response {
+pub(super) async fn pass(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    let mut answer = if changes && !is_own(request.headers(), request.uri(), &house.settings) {
+    let mut answer = if changes && !is_own(request.headers(), request.uri(), &app.settings) {
         view::refusal(FOREIGN)
     } else {
         next.run(request).await

@@ -1,14 +1,14 @@
 //! One's own page: who one is, and where to go on.
 
 use super::notifications::Unread;
+use super::session_cookie::Visitor;
 use super::view::{refusal, refused, shown};
-use super::visit::Visitor;
-use crate::access::Session;
+use crate::access::AuthSession;
 use crate::action::actor::Actor;
 use crate::action::tenants;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -30,23 +30,23 @@ struct HomePage {
 
 /// The page of whoever is logged in.
 pub(crate) async fn show(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     Visitor(session): Visitor,
     client: Client,
 ) -> Response {
-    page(&house, session, &client, None).await
+    page(&app, session, &client, None).await
 }
 
 /// The page, with what became of the mail that was asked for, if one was.
 pub(super) async fn page(
-    house: &House,
-    Session { user, .. }: Session,
+    app: &AppState,
+    AuthSession { user, .. }: AuthSession,
     client: &Client,
     sent: Option<Result<(), ActionError>>,
 ) -> Response {
     let is_operator = user.is_operator();
     let actor = Actor { user, address: client.address };
-    let of_tenant = if is_operator { Ok((None, Unread::default())) } else { of_tenant(house, &actor).await };
+    let of_tenant = if is_operator { Ok((None, Unread::default())) } else { of_tenant(app, &actor).await };
     let (organisation, unread) = match of_tenant {
         Ok(found) => found,
         Err(error) => return refusal(error),
@@ -69,8 +69,8 @@ pub(super) async fn page(
 }
 
 /// What a member sees of its tenant: the name, and what it has not read yet.
-async fn of_tenant(house: &House, actor: &Actor) -> Result<(Option<String>, Unread), ActionError> {
-    let tenants = tenants::list(house, actor).await?;
+async fn of_tenant(app: &AppState, actor: &Actor) -> Result<(Option<String>, Unread), ActionError> {
+    let tenants = tenants::list(app, actor).await?;
     let name = tenants.into_iter().next().map(|tenant| tenant.name);
-    Ok((name, Unread::of(house, actor).await?))
+    Ok((name, Unread::of(app, actor).await?))
 }

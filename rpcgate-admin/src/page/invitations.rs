@@ -3,9 +3,9 @@
 use super::form::Form;
 use super::view::{self, LOGIN, Notice, refused, shown};
 use crate::action::invitations;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Asked, Client};
-use crate::house::House;
+use crate::extract::{Client, Query};
 use crate::identity::password::{LEAST, Typed};
 use askama::Template;
 use axum::extract::State;
@@ -39,9 +39,9 @@ pub(crate) struct Acceptance {
 }
 
 /// Where the mail's link leads.
-pub(crate) async fn link(asked: Result<Asked<Link>, ActionError>) -> Response {
+pub(crate) async fn link(asked: Result<Query<Link>, ActionError>) -> Response {
     match asked {
-        Ok(Asked(Link { token })) => {
+        Ok(Query(Link { token })) => {
             shown(StatusCode::OK, &InvitationPage { problem: None, token, name: String::new() })
         }
         Err(error) => view::refusal(error),
@@ -50,11 +50,11 @@ pub(crate) async fn link(asked: Result<Asked<Link>, ActionError>) -> Response {
 
 /// Makes the account of whoever was invited.
 pub(crate) async fn accept(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Form(Acceptance { token, name, password }): Form<Acceptance>,
 ) -> Response {
-    match invitations::accept(&house, &token, name.clone(), password, &client).await {
+    match invitations::accept(&app, &token, name.clone(), password, &client).await {
         Ok(applicant) => {
             let text =
                 format!("You can log in with {} and the password that you have chosen.", applicant.email);

@@ -13,20 +13,20 @@ pub(crate) mod home;
 pub(crate) mod invitations;
 pub(crate) mod notifications;
 pub(crate) mod resets;
+mod session_cookie;
 pub(crate) mod sessions;
 mod view;
-mod visit;
 
-use crate::house::House;
+use crate::app_state::AppState;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use std::sync::Arc;
 
 /// `pages` with what holds for every page around them: where forms may come from, and who is looking.
-pub(crate) fn around(pages: Router<Arc<House>>, house: &Arc<House>) -> Router<Arc<House>> {
+pub(crate) fn around(pages: Router<Arc<AppState>>, app: &Arc<AppState>) -> Router<Arc<AppState>> {
     pages
-        .route_layer(from_fn_with_state(house.clone(), visit::recognise))
-        .route_layer(from_fn_with_state(house.clone(), guard::pass))
+        .route_layer(from_fn_with_state(app.clone(), session_cookie::recognise))
+        .route_layer(from_fn_with_state(app.clone(), guard::pass))
 }
 
 #[cfg(test)]

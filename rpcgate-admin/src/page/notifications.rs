@@ -1,14 +1,14 @@
 //! Notifications that one has not read, on one's own page.
 
 use super::form::Form;
+use super::session_cookie::Visitor;
 use super::view;
-use super::visit::Visitor;
 use crate::action::actor::Actor;
 use crate::action::notifications;
 use crate::api::moment::Moment;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::store::NotificationId;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -44,8 +44,8 @@ impl Unread {
     ///
     /// # Errors
     /// As [`notifications::list`].
-    pub(super) async fn of(house: &House, actor: &Actor) -> Result<Self, ActionError> {
-        let all = notifications::list(house, actor).await?;
+    pub(super) async fn of(app: &AppState, actor: &Actor) -> Result<Self, ActionError> {
+        let all = notifications::list(app, actor).await?;
         let unread: Vec<_> = all.into_iter().filter(|seen| seen.read_at.is_none()).collect();
         let newest = unread.iter().take(SHOWN).map(|seen| {
             let moment = Moment(seen.notification.at).to_string();
@@ -64,19 +64,19 @@ pub(crate) struct Read {
 
 /// Marks a notification as read.
 pub(crate) async fn read(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     Visitor(session): Visitor,
     client: Client,
     Form(Read { id }): Form<Read>,
 ) -> Response {
     let actor = Actor { user: session.user, address: client.address };
-    match marked(&house, &actor, &id).await {
+    match marked(&app, &actor, &id).await {
         Ok(()) => Redirect::to(view::HOME).into_response(),
         Err(error) => view::refusal(error),
     }
 }
 
-async fn marked(house: &House, actor: &Actor, id: &str) -> Result<(), ActionError> {
+async fn marked(app: &AppState, actor: &Actor, id: &str) -> Result<(), ActionError> {
     let id: NotificationId = id.parse().map_err(|_| ActionError::NotFound("notification"))?;
-    notifications::read(house, actor, id).await.map(drop)
+    notifications::read(app, actor, id).await.map(drop)
 }

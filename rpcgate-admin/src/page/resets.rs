@@ -3,9 +3,9 @@
 use super::form::Form;
 use super::view::{self, LOGIN, Notice, refused, shown};
 use crate::action::resets;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Asked, Client};
-use crate::house::House;
+use crate::extract::{Client, Query};
 use crate::identity::password::{LEAST, Typed};
 use askama::Template;
 use axum::extract::State;
@@ -55,11 +55,11 @@ pub(crate) async fn form() -> Response {
 
 /// Sends the mail, if somebody has the address.
 pub(crate) async fn forgot(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Form(Forgot { email }): Form<Forgot>,
 ) -> Response {
-    match resets::forgot(&house, &email, &client).await {
+    match resets::forgot(&app, &email, &client).await {
         Ok(()) => {
             let text = format!(
                 "If {email} has an account, a mail is on its way. Open the link in it to choose a new password."
@@ -72,20 +72,20 @@ pub(crate) async fn forgot(
 }
 
 /// Where the mail's link leads.
-pub(crate) async fn link(asked: Result<Asked<Link>, ActionError>) -> Response {
+pub(crate) async fn link(asked: Result<Query<Link>, ActionError>) -> Response {
     match asked {
-        Ok(Asked(Link { token })) => shown(StatusCode::OK, &ResetPage { problem: None, token }),
+        Ok(Query(Link { token })) => shown(StatusCode::OK, &ResetPage { problem: None, token }),
         Err(error) => view::refusal(error),
     }
 }
 
 /// Sets the password.
 pub(crate) async fn reset(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Form(Reset { token, password }): Form<Reset>,
 ) -> Response {
-    match resets::reset(&house, &token, password, &client).await {
+    match resets::reset(&app, &token, password, &client).await {
         Ok(()) => {
             let text = "Log in with it. Whoever was logged in to your account is not any more.".into();
             let way = Some((LOGIN, "Log in"));

@@ -1,13 +1,13 @@
 //! Logging in and out.
 
 use super::form::Form;
+use super::session_cookie::{self, IsLoggedIn, Visitor};
 use super::view::{self, LOGIN, refused, shown};
-use super::visit::{self, IsKnown, Visitor};
-use crate::access::Session;
+use crate::access::AuthSession;
 use crate::action::sessions;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::Client;
-use crate::house::House;
 use crate::identity::password::Typed;
 use askama::Template;
 use axum::extract::State;
@@ -32,7 +32,7 @@ pub(crate) struct Login {
 }
 
 /// The form to log in.
-pub(crate) async fn form(IsKnown(is_known): IsKnown) -> Response {
+pub(crate) async fn form(IsLoggedIn(is_known): IsLoggedIn) -> Response {
     if is_known {
         return Redirect::to(view::HOME).into_response();
     }
@@ -41,12 +41,12 @@ pub(crate) async fn form(IsKnown(is_known): IsKnown) -> Response {
 
 /// Logs somebody in. The refresh token is given to nobody: see [`visit`].
 pub(crate) async fn login(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     client: Client,
     Form(Login { email, password }): Form<Login>,
 ) -> Response {
-    let opened = sessions::login(&house, &email, password, &client).await;
-    let cookie = opened.and_then(|opened| visit::given_out(&house, &opened.claims));
+    let opened = sessions::login(&app, &email, password, &client).await;
+    let cookie = opened.and_then(|opened| session_cookie::given_out(&app, &opened.claims));
     match cookie {
         Ok(cookie) => ([(SET_COOKIE, cookie)], Redirect::to(view::HOME)).into_response(),
         Err(error) => refused(error, |problem| LoginPage { problem: Some(problem), email }),
@@ -55,18 +55,18 @@ pub(crate) async fn login(
 
 /// Logs somebody out.
 pub(crate) async fn logout(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     Visitor(session): Visitor,
     client: Client,
 ) -> Response {
-    match ended(&house, &session, &client).await {
+    match ended(&app, &session, &client).await {
         Ok(answer) => answer,
         Err(error) => view::refusal(error),
     }
 }
 
-async fn ended(house: &House, session: &Session, client: &Client) -> Result<Response, ActionError> {
-    sessions::logout(house, session, client).await?;
-    let cookie = visit::forgotten(&house.settings)?;
+async fn ended(app: &AppState, session: &AuthSession, client: &Client) -> Result<Response, ActionError> {
+    sessions::logout(app, session, client).await?;
+    let cookie = session_cookie::forgotten(&app.settings)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to(LOGIN)).into_response())
 }

@@ -1,10 +1,10 @@
 //! Pages as a browser meets them.
 
-use crate::access::Session;
+use crate::access::AuthSession;
 use crate::action::actor::Actor;
 use crate::action::invitations::invite;
 use crate::api::notifications::tests::use_up;
-use crate::house::tests::{NOON, Site, Visitor};
+use crate::app_state::tests::{NOON, Site, Visitor};
 use crate::identity::challenge::solve;
 use crate::store::Role;
 use crate::usage::sample::{Deed, Item, Sender, deed, item};
@@ -14,7 +14,7 @@ use http::header::{
     REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Method, StatusCode};
-use rpcgate_core::seam::ledger::Outcome;
+use rpcgate_core::backend::usage_sink::Outcome;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,14 +83,14 @@ async fn newcomer(site: &Site) -> String {
 
 /// The cookie of somebody who has the session of an access token.
 fn cookie(site: &Site, visitor: &Visitor) -> String {
-    let now = site.house.now();
-    let claims = site.house.tokens.check(&visitor.token, now).unwrap();
-    format!("rpcgate={}", site.house.page_tokens.issue(&claims, now).unwrap())
+    let now = site.app.now();
+    let claims = site.app.tokens.check(&visitor.token, now).unwrap();
+    format!("rpcgate={}", site.app.page_tokens.issue(&claims, now).unwrap())
 }
 
 /// The paths with a token in the mails that were sent, the oldest first.
 fn links(site: &Site) -> Vec<String> {
-    let folder = &site.house.settings.config.admin.mail.outbox;
+    let folder = &site.app.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|ending| ending == "eml"));
     files.sort();
@@ -111,7 +111,7 @@ fn attributes<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
 }
 
 async fn confirmed(site: &Site) -> bool {
-    site.house.store.user_by_email(EMAIL).await.unwrap().unwrap().confirmed_at.is_some()
+    site.app.store.user_by_email(EMAIL).await.unwrap().unwrap().confirmed_at.is_some()
 }
 
 #[tokio::test]
@@ -251,9 +251,9 @@ async fn an_address_is_changed_by_the_mail_to_the_new_one() {
     let cookie = cookie(&site, &owner);
     assert!(get(&site, "/", &cookie).await.text.contains("href=\"email\""));
     assert_eq!(get(&site, "/email", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
-    let stored = site.house.passwords.hash(crate::identity::password::Password::new(PASSWORD).unwrap()).await;
+    let stored = site.app.passwords.hash(crate::identity::password::Password::new(PASSWORD).unwrap()).await;
     let before = owner.user.password.as_deref().unwrap();
-    assert!(site.house.store.renew_hash(owner.user.id, before, &stored.unwrap()).await.unwrap());
+    assert!(site.app.store.renew_hash(owner.user.id, before, &stored.unwrap()).await.unwrap());
     let change = async |password| {
         post(&site, "/email", &cookie, &[("email", "new@example.com"), ("password", password)]).await
     };
@@ -420,7 +420,7 @@ async fn of_many_that_were_not_read_the_newest_are_shown() {
         Deed { tenant, windowed: 0, ..deed(1, at, vec![refused]) }
     };
     let storms: Vec<_> = (0..12).map(storm).collect();
-    site.house.usage.ship(&Sender::new(1).pack(&storms)).await.unwrap();
+    site.app.usage.ship(&Sender::new(1).pack(&storms)).await.unwrap();
     let page = get(&site, "/", &cookie(&site, &owner)).await;
     assert_eq!(unread(&page).len(), 10);
     let told: Vec<_> = (0..12).filter(|n| page.text.contains(&format!("{} calls", 60 + n))).collect();
@@ -580,14 +580,14 @@ async fn operators_and_the_nameless_have_a_page_too() {
 async fn whoever_is_invited_chooses_a_password_and_is_in() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
-    let session = Session { id: owner.session, user: Arc::new(owner.user.clone()) };
+    let session = AuthSession { id: owner.session, user: Arc::new(owner.user.clone()) };
     let actor = Actor { user: session.user, address: [192, 0, 2, 1].into() };
     let tenant = owner.user.tenant.unwrap();
-    invite(&site.house, &actor, tenant, EMAIL, Role::Developer).await.unwrap();
+    invite(&site.app, &actor, tenant, EMAIL, Role::Developer).await.unwrap();
     let [link] = &links(&site)[..] else { panic!("there must be one mail") };
     let page = get(&site, link, "").await;
     assert!(page.text.contains(&format!("value=\"{}\"", token(link))), "{}", page.text);
-    assert!(site.house.store.user_by_email(EMAIL).await.unwrap().is_none(), "to open it is not to accept");
+    assert!(site.app.store.user_by_email(EMAIL).await.unwrap().is_none(), "to open it is not to accept");
 
     let join = async |password| {
         let fields = [("token", token(link)), ("name", "Ada"), ("password", password)];
@@ -609,7 +609,7 @@ async fn whoever_is_invited_chooses_a_password_and_is_in() {
 async fn without_the_database_a_page_says_that_it_is_away() {
     let site = site().await;
     let visitor = site.member(Role::Viewer).await;
-    site.house.close().await;
+    site.app.close().await;
     for page in [get(&site, "/", &cookie(&site, &visitor)).await, login(&site).await] {
         assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(page.text.contains("Service temporarily unavailable."), "{}", page.text);

@@ -4,7 +4,7 @@ mod matrix;
 mod tokens;
 
 use super::*;
-use crate::house::tests::Site;
+use crate::app_state::tests::Site;
 use crate::store::Role;
 use axum::body::Body;
 use http::{Method, StatusCode};
@@ -180,7 +180,7 @@ async fn ready_is_who_has_a_database() {
         (answer.status, answer.body)
     };
     assert_eq!(get("/readyz").await, (StatusCode::OK, json!({"status": "ok"})));
-    site.house.close().await;
+    site.app.close().await;
     let unready = json!({"status": "unready", "reason": "the database does not answer"});
     assert_eq!(get("/readyz").await, (StatusCode::SERVICE_UNAVAILABLE, unready));
     assert_eq!(get("/healthz").await, (StatusCode::OK, json!({"status": "ok"})));

@@ -5,11 +5,11 @@
 //! lock later can fail at once where another process writes too, however long it is willing to wait. With a server it is
 //! the same: a write begins with a lock that all programs share, so that what a write has read stays true until it ends.
 
+use super::database_location::{DatabaseLocation, make, wrong};
 use super::error::{StoreError, is_busy};
 use super::interrupt;
-use super::place::{Place, make, wrong};
 use super::queue::Queue;
-use super::server::{self, Server, Turn};
+use super::server::{self, AdvisoryLock, Server};
 use sea_orm::sqlx::sqlite::{SqliteJournalMode, SqliteSynchronous};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, IsolationLevel,
@@ -46,14 +46,14 @@ const READERS: u32 = 4;
 pub(super) struct Database {
     writer: Arc<Line>,
     readers: Arc<Line>,
-    turn: Turn,
+    turn: AdvisoryLock,
     deadline: Duration,
 }
 
 /// Connections for writes, or for reads.
 #[derive(Debug)]
 struct Line {
-    place: Place,
+    place: DatabaseLocation,
     writes: bool,
     connection: Mutex<DatabaseConnection>,
     /// Who waits for one of them.
@@ -65,15 +65,19 @@ struct Line {
 }
 
 impl Line {
-    async fn open(place: &Place, writes: bool, deadline: Duration) -> Result<Arc<Self>, StoreError> {
+    async fn open(
+        place: &DatabaseLocation,
+        writes: bool,
+        deadline: Duration,
+    ) -> Result<Arc<Self>, StoreError> {
         let connection = match place {
-            Place::File(file) => patiently(file, deadline, writes).await?,
-            Place::Server(server) => server.connections(deadline, writes),
+            DatabaseLocation::File(file) => patiently(file, deadline, writes).await?,
+            DatabaseLocation::Server(server) => server.connections(deadline, writes),
         };
         let connections = match place {
             _ if writes => 1,
-            Place::File(_) => READERS,
-            Place::Server(_) => server::READERS,
+            DatabaseLocation::File(_) => READERS,
+            DatabaseLocation::Server(_) => server::READERS,
         };
         let (place, connection, queue) = (place.clone(), Mutex::new(connection), Queue::new(connections));
         Ok(Arc::new(Line { place, writes, connection, queue, broken: AtomicBool::new(false) }))
@@ -97,7 +101,7 @@ impl Line {
     /// Puts a new connection in the place of the broken one.
     async fn renew(&self, deadline: Duration) -> Result<(), StoreError> {
         let fresh = match &self.place {
-            Place::File(file) => {
+            DatabaseLocation::File(file) => {
                 // It is closed first: it may hold the lock.
                 let old = self.connection().clone();
                 let closed = async { Ok(old.close_by_ref().await?) };
@@ -107,7 +111,7 @@ impl Line {
                 patiently(file, deadline, self.writes).await?
             }
             // Whoever still waits on the others does so to its own deadline; they end with the last of them.
-            Place::Server(server) => server.connections(deadline, self.writes),
+            DatabaseLocation::Server(server) => server.connections(deadline, self.writes),
         };
         *self.connection() = fresh;
         Ok(())
@@ -132,7 +136,9 @@ impl Drop for Lent {
     /// The call was given up before its end. A server goes on with a statement that nobody waits for, so the connection
     /// is free when that has ended; who comes next is not to take the wait for a server that does not answer.
     fn drop(&mut self) {
-        let (Some(place), Place::Server(_)) = (self.place.take(), &self.line.place) else { return };
+        let (Some(place), DatabaseLocation::Server(_)) = (self.place.take(), &self.line.place) else {
+            return;
+        };
         let Ok(runtime) = Handle::try_current() else { return };
         let (line, deadline) = (self.line.clone(), self.deadline);
         runtime.spawn(async move {
@@ -157,7 +163,7 @@ impl Doubt<'_> {
 
 impl Drop for Doubt<'_> {
     fn drop(&mut self) {
-        if let Place::File(_) = self.0.place {
+        if let DatabaseLocation::File(_) = self.0.place {
             self.0.broken.store(true, Ordering::Release);
         }
     }
@@ -168,29 +174,29 @@ impl Database {
     /// end after `deadline`, and its writes wait for their `turn` if others share the database.
     ///
     /// # Errors
-    /// [`StoreError::File`], [`StoreError::Server`], [`StoreError::Away`], and [`StoreError::Outdated`] if `migrate` is
+    /// [`StoreError::File`], [`StoreError::Server`], [`StoreError::Unavailable`], and [`StoreError::Outdated`] if `migrate` is
     /// false and the schema is not up to date.
     pub(super) async fn open<M: MigratorTrait>(
-        place: &Place,
+        place: &DatabaseLocation,
         migrate: bool,
-        turn: Turn,
+        turn: AdvisoryLock,
         deadline: Duration,
     ) -> Result<Self, StoreError> {
         match place {
-            Place::File(file) if migrate => make(file)?,
-            Place::File(file) if !fs::exists(file).unwrap_or(true) => {
+            DatabaseLocation::File(file) if migrate => make(file)?,
+            DatabaseLocation::File(file) if !fs::exists(file).unwrap_or(true) => {
                 return Err(StoreError::Outdated(place.to_string()));
             }
-            Place::File(_) => {}
-            Place::Server(server) => within(deadline, server.try_out()).await?,
+            DatabaseLocation::File(_) => {}
+            DatabaseLocation::Server(server) => within(deadline, server.try_out()).await?,
         }
         let writer = within(deadline, Line::open(place, true, deadline)).await?;
         let connection = writer.connection().clone();
         let pending = within(deadline, async {
             M::get_pending_migrations_read_only(&connection).await.map_err(|error| match (error, place) {
                 // The only cause of this kind here: a migration is recorded that this program does not know.
-                (DbErr::Custom(_), Place::File(file)) => wrong(file, NEWER),
-                (DbErr::Custom(_), Place::Server(server)) => server.wrong(NEWER),
+                (DbErr::Custom(_), DatabaseLocation::File(file)) => wrong(file, NEWER),
+                (DbErr::Custom(_), DatabaseLocation::Server(server)) => server.wrong(NEWER),
                 (error, _) => error.into(),
             })
         })
@@ -204,7 +210,7 @@ impl Database {
             // All in one transaction, so that two programs that start together do not both make the same table.
             // Rewriting a large table may take long, so there is no deadline once the lock is held.
             let transaction = within(deadline, database.begin()).await?;
-            if let Place::Server(_) = place {
+            if let DatabaseLocation::Server(_) = place {
                 transaction.execute_unprepared("SET LOCAL statement_timeout = 0").await?;
             }
             M::up(&transaction, None).await?;
@@ -217,8 +223,8 @@ impl Database {
     /// The server it is on, if it is on one.
     pub(super) fn server(&self) -> Option<&Server> {
         match &self.writer.place {
-            Place::File(_) => None,
-            Place::Server(server) => Some(server),
+            DatabaseLocation::File(_) => None,
+            DatabaseLocation::Server(server) => Some(server),
         }
     }
 
@@ -284,7 +290,7 @@ impl Database {
     /// it, there is nothing done: none.
     pub(super) async fn transact_alone<T, E: From<StoreError>>(
         &self,
-        turn: Turn,
+        turn: AdvisoryLock,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
         let write = async {

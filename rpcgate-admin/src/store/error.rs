@@ -13,7 +13,7 @@ pub enum StoreError {
     /// It did not answer in time, or cannot be read or written at the moment. Asking again later may help. A write
     /// that ends like this may have been done nevertheless: it can be too late to call it back.
     #[error("the database cannot be reached now: {0}")]
-    Away(String),
+    Unavailable(String),
     /// There is nothing with this identifier, or it is another tenant's.
     #[error("there is no such {0}")]
     NotFound(&'static str),
@@ -77,7 +77,7 @@ pub enum StoreError {
 
 impl StoreError {
     pub(super) fn late(deadline: Duration) -> Self {
-        StoreError::Away(format!("no answer within {deadline:?}"))
+        StoreError::Unavailable(format!("no answer within {deadline:?}"))
     }
 }
 
@@ -108,7 +108,11 @@ impl From<StoreError> for Leave {
 
 impl From<DbErr> for StoreError {
     fn from(error: DbErr) -> Self {
-        if is_away(&error) { StoreError::Away(error.to_string()) } else { StoreError::Sql(Box::new(error)) }
+        if is_away(&error) {
+            StoreError::Unavailable(error.to_string())
+        } else {
+            StoreError::Sql(Box::new(error))
+        }
     }
 }
 

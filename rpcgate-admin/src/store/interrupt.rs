@@ -85,7 +85,7 @@ mod tests {
         for _ in 0..2 {
             let late = tokio::join!(count(), count(), count(), count());
             for late in <[_; 4]>::from(late) {
-                assert!(matches!(late, Err(StoreError::Away(_))), "{late:?}");
+                assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
             }
         }
         let ask = Statement::from_string(DbBackend::Sqlite, "SELECT 1");

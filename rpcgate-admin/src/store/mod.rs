@@ -2,16 +2,16 @@
 //!
 //! [`Store`] holds what the management side decides: tenants, users and their sessions, projects, keys, quotas, and what
 //! operators set over the configuration. Every write is one transaction, and what a gateway must hear of stands in it as
-//! a row of the change feed, which the store tells as core's [`Changes`](rpcgate_core::seam::changes::Changes). What
+//! a row of the change feed, which the store tells as core's [`ChangeFeed`](rpcgate_core::backend::changes::ChangeFeed). What
 //! people want to be able to look up later stands in it as an entry of the audit. [`UsageStore`] holds what was used.
 
 mod connect;
+mod database_location;
 mod entity;
 mod error;
 mod interrupt;
 mod migration;
-mod nudge;
-mod place;
+mod notify;
 mod query;
 mod queue;
 mod server;
@@ -22,25 +22,25 @@ mod tls;
 mod usage;
 
 pub use crate::usage::{Block, Mark, Restored, Shipment};
+pub use database_location::{check_url, url_of};
 pub use error::StoreError;
-pub use place::{check_url, url_of};
 pub use query::{
-    ATTEMPTS, Account, AccountFilter, Attempt, Audit, Counted, Digest, EmailAsked, EmailChange, EmailChanged,
-    GatewayReport, Invitation, InvitationId, Invited, Joining, Key, LOCK, LimitRequest, LimitRequestId,
-    Lives, MemberChange, MemberChanged, NodeState, Notification, NotificationId, Project, ProjectChange,
-    Purpose, Registered, Registration, RequestStatus, Role, Rotation, Session, SessionId, Spent, StoredKey,
-    Swept, Tenant, TenantChange, Ticket, UnknownName, User, UserId, Verdict, Whose,
+    ATTEMPTS, Account, AccountFilter, Attempt, AttemptTicket, Audit, AuditSubject, Counted, Digest,
+    EmailAsked, EmailChange, EmailChanged, GatewayReport, Invitation, InvitationId, Invited, Joining, Key,
+    LOCK, LimitRequest, LimitRequestId, Lives, MemberChange, MemberChanged, NodeState, Notification,
+    NotificationId, Project, ProjectChange, Purpose, Registered, Registration, RequestStatus, Role, Rotation,
+    Session, SessionId, Spent, StoredKey, Swept, Tenant, TenantChange, UnknownName, User, UserId, Verdict,
 };
 pub use usage::{Removed, ShipError, UsageStore};
 
 use connect::{DEADLINE, Database, SERVER_DEADLINE};
+use database_location::DatabaseLocation;
 use error::Leave;
-use place::Place;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Plans;
 use sea_orm::{DatabaseConnection, DatabaseTransaction};
-use server::Turn;
+use server::AdvisoryLock;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,15 +61,19 @@ impl Store {
     /// # Errors
     /// [`StoreError::Url`] for what is no such URL, [`StoreError::File`] if the file cannot be made or opened,
     /// [`StoreError::Server`] if the server cannot be used, [`StoreError::Outdated`] if the schema is not up to date and
-    /// `migrate` is false, [`StoreError::Away`].
+    /// `migrate` is false, [`StoreError::Unavailable`].
     pub async fn open(url: &str, migrate: bool) -> Result<Self, StoreError> {
-        let place = Place::parse(url)?;
-        let deadline = if let Place::Server(_) = place { SERVER_DEADLINE } else { DEADLINE };
+        let place = DatabaseLocation::parse(url)?;
+        let deadline = if let DatabaseLocation::Server(_) = place { SERVER_DEADLINE } else { DEADLINE };
         Self::open_at(&place, migrate, deadline).await
     }
 
-    async fn open_at(place: &Place, migrate: bool, deadline: Duration) -> Result<Self, StoreError> {
-        let turn = Turn::Management;
+    async fn open_at(
+        place: &DatabaseLocation,
+        migrate: bool,
+        deadline: Duration,
+    ) -> Result<Self, StoreError> {
+        let turn = AdvisoryLock::Management;
         let database = Database::open::<migration::Management>(place, migrate, turn, deadline).await?;
         Ok(Store { database, entry: None, plans: Arc::default() })
     }
@@ -132,11 +136,11 @@ impl Store {
         let work = async |transaction: &DatabaseTransaction| {
             if self.database.server().is_some() {
                 // It is a write like any other, whose turn comes.
-                Turn::Management.wait(transaction).await?;
+                AdvisoryLock::Management.wait(transaction).await?;
             }
             work(transaction).await
         };
-        self.database.transact_alone(Turn::Sweep, work).await?.ok_or(Leave::Another)
+        self.database.transact_alone(AdvisoryLock::Sweep, work).await?.ok_or(Leave::Another)
     }
 }
 

@@ -37,9 +37,9 @@ impl Queue {
     /// Waits for a connection that nobody uses, as long as `patience` lasts.
     ///
     /// # Errors
-    /// [`StoreError::Away`] if as many as may wait do so already, or if there was none in time.
+    /// [`StoreError::Unavailable`] if as many as may wait do so already, or if there was none in time.
     pub(super) async fn wait(&self, patience: Duration) -> Result<OwnedSemaphorePermit, StoreError> {
-        let closed = || StoreError::Away("its connections are closed".into());
+        let closed = || StoreError::Unavailable("its connections are closed".into());
         match self.connections.clone().try_acquire_owned() {
             Ok(free) => return Ok(free),
             Err(TryAcquireError::Closed) => return Err(closed()),
@@ -49,7 +49,9 @@ impl Queue {
         let free = tokio::time::timeout(patience, self.connections.clone().acquire_owned()).await;
         drop(waiting);
         let Ok(free) = free else {
-            return Err(StoreError::Away(format!("none of its connections was free within {patience:?}")));
+            return Err(StoreError::Unavailable(format!(
+                "none of its connections was free within {patience:?}"
+            )));
         };
         free.map_err(|_| closed())
     }
@@ -63,7 +65,7 @@ impl<'q> Waiting<'q> {
         let join = |waiting| (waiting < most).then_some(waiting + 1);
         match waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, join) {
             Ok(_) => Ok(Waiting(waiting)),
-            Err(_) => Err(StoreError::Away(format!("{most} calls wait for it already"))),
+            Err(_) => Err(StoreError::Unavailable(format!("{most} calls wait for it already"))),
         }
     }
 }

@@ -32,7 +32,7 @@ const LOSES_COMMITS: &str = "synchronous_commit is off, so what it acknowledges 
 /// What programs hold while they write, so that one writes at a time. It is let go only when all see what was written.
 /// The numbers are the server's names for it, of one database; others may use theirs beside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Turn {
+pub(super) enum AdvisoryLock {
     /// Writes of the management database: numbers of changes are given in the order of commits, and whoever counts
     /// before it adds something has counted right.
     Management,
@@ -44,15 +44,15 @@ pub(super) enum Turn {
     Sweep,
 }
 
-impl Turn {
+impl AdvisoryLock {
     /// "rpcg", and a number.
     const fn key(self) -> i64 {
         0x7270_6367_0000_0000
             + match self {
-                Turn::Management => 1,
-                Turn::Usage => 2,
-                Turn::Retention => 3,
-                Turn::Sweep => 4,
+                AdvisoryLock::Management => 1,
+                AdvisoryLock::Usage => 2,
+                AdvisoryLock::Retention => 3,
+                AdvisoryLock::Sweep => 4,
             }
     }
 

@@ -1,7 +1,7 @@
 //! Databases for unit tests. They run on SQLite and again on PostgreSQL: the same file of tests stands in two modules,
 //! and which of the two a test is in decides.
 
-use super::place::Place;
+use super::database_location::DatabaseLocation;
 use super::{Store, StoreError, UsageStore, url_of};
 use std::path::Path;
 use std::time::Duration;
@@ -52,8 +52,8 @@ impl Site {
         &self.url
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place::parse(&self.url).unwrap()
+    pub(super) fn place(&self) -> DatabaseLocation {
+        DatabaseLocation::parse(&self.url).unwrap()
     }
 
     pub(super) async fn store_within(&self, deadline: Duration) -> Result<Store, StoreError> {

@@ -1,8 +1,8 @@
 //! The usage database: rollups, single events in blocks, and up to where gateways' journals are in them.
 
 use super::connect::{DEADLINE, Database};
-use super::place::Place;
-use super::server::Turn;
+use super::database_location::DatabaseLocation;
+use super::server::AdvisoryLock;
 use super::shares::Shares;
 use super::{StoreError, migration};
 use crate::usage::bound::Rows;
@@ -58,7 +58,7 @@ pub enum ShipError {
     /// and begin there.
     #[error("the journal was shipped up to another place meanwhile")]
     Moved,
-    /// The database did not take it. With [`StoreError::Away`] it may have done so nevertheless: ship it again, and
+    /// The database did not take it. With [`StoreError::Unavailable`] it may have done so nevertheless: ship it again, and
     /// if it had, that is [`ShipError::Moved`].
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -93,15 +93,16 @@ impl UsageStore {
     /// # Errors
     /// Those of [`Store::open`](super::Store::open).
     pub async fn open(url: &str, migrate: bool) -> Result<Self, StoreError> {
-        Self::open_at(&Place::parse(url)?.usage(), migrate, DEADLINE).await
+        Self::open_at(&DatabaseLocation::parse(url)?.usage(), migrate, DEADLINE).await
     }
 
     pub(super) async fn open_at(
-        place: &Place,
+        place: &DatabaseLocation,
         migrate: bool,
         deadline: Duration,
     ) -> Result<Self, StoreError> {
-        let database = Database::open::<migration::Usage>(place, migrate, Turn::Usage, deadline).await?;
+        let database =
+            Database::open::<migration::Usage>(place, migrate, AdvisoryLock::Usage, deadline).await?;
         Ok(UsageStore {
             database,
             known: Arc::default(),
@@ -165,7 +166,7 @@ impl UsageStore {
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        Ok(self.database.transact_alone(Turn::Retention, work).await?.unwrap_or_default())
+        Ok(self.database.transact_alone(AdvisoryLock::Retention, work).await?.unwrap_or_default())
     }
 
     pub(super) fn rows(&self) -> MutexGuard<'_, Rows> {

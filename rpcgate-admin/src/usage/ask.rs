@@ -1,7 +1,7 @@
 //! A question to the usage view, read from the strings of a request (specification, "`GET /usage` query parameters").
 
 use super::method;
-use super::window::{MOST_DAYS, Window};
+use super::window::{MOST_DAYS, UsageWindow};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::tally::Transport;
@@ -158,7 +158,7 @@ pub struct Params<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageAsk {
     tenant: TenantId,
-    window: Window,
+    window: UsageWindow,
     group_by: Vec<Group>,
     only: Only,
     limit: u32,
@@ -181,7 +181,7 @@ pub struct Only {
 
 impl UsageAsk {
     /// All usage of `tenant` in `window`, in one row.
-    pub fn new(tenant: TenantId, window: Window) -> Self {
+    pub fn new(tenant: TenantId, window: UsageWindow) -> Self {
         UsageAsk { tenant, window, group_by: Vec::new(), only: Only::default(), limit: DEFAULT_LIMIT }
     }
 
@@ -197,12 +197,12 @@ impl UsageAsk {
         let window = match (given(params.from), given(params.to)) {
             (None, None) => {
                 let period = given(params.period).map(|period| period.parse()).transpose()?;
-                Window::of(period.unwrap_or_default(), now)
+                UsageWindow::of(period.unwrap_or_default(), now)
             }
             (None, Some(_)) => return Err(AskError::NoFrom),
             (Some(from), to) => {
                 let to = to.map_or(Ok(now), |to| moment("to", &to))?;
-                Window::between(moment("from", &from)?, to)?
+                UsageWindow::between(moment("from", &from)?, to)?
             }
         };
         let only = Only {
@@ -262,7 +262,7 @@ impl UsageAsk {
     }
 
     /// Its hours.
-    pub const fn window(&self) -> &Window {
+    pub const fn window(&self) -> &UsageWindow {
         &self.window
     }
 
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn nothing_given_asks_for_24_hours_in_one_row() {
         let ask = parse(Params::default()).unwrap();
-        assert_eq!(ask, UsageAsk::new(TENANT, Window::of(Period::Day, NOW)));
+        assert_eq!(ask, UsageAsk::new(TENANT, UsageWindow::of(Period::Day, NOW)));
         assert_eq!((ask.limit(), ask.group_by().len(), ask.window().hours().count()), (500, 0, 24));
         let empty = Some("");
         let blank = Params {
@@ -350,7 +350,7 @@ mod tests {
             ..Default::default()
         })
         .unwrap();
-        assert_eq!(ask.window(), &Window::of(Period::Month, NOW));
+        assert_eq!(ask.window(), &UsageWindow::of(Period::Month, NOW));
         assert_eq!(ask.group_by(), [Group::Status, Group::Key, Group::Hour, Group::Transport]);
         assert_eq!(ask.limit(), 5_000);
         let only = Only {
@@ -372,7 +372,7 @@ mod tests {
             parse(Params { period: Some("7d"), from, to, ..Default::default() })
                 .map(|ask| ask.window().clone())
         };
-        let at = |from: u64, to: u64| Window::between(Time::from_secs(from), Time::from_secs(to));
+        let at = |from: u64, to: u64| UsageWindow::between(Time::from_secs(from), Time::from_secs(to));
         let moments = (Some("2027-01-15T05:30:00Z"), Some("2027-01-15T08:00:00.5+02:00"));
         assert_eq!(window(moments.0, moments.1), at(NOW.secs() - 9_000, NOW.secs() - 7_199));
         assert_eq!(window(moments.0, None), at(NOW.secs() - 9_000, NOW.secs()));

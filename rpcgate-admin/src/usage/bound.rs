@@ -77,7 +77,7 @@ impl Rows {
     /// The rollups, in the order they are stored in, with those that their tenant has no room for under no method of their
     /// own. What is shipped in vain counts all the same.
     pub(crate) fn bound<'r>(&mut self, rollups: Cow<'r, [Rollup]>) -> Cow<'r, [Rollup]> {
-        let mut crowd = Vec::new();
+        let mut unseen = Vec::new();
         for (at, rollup) in rollups.iter().enumerate() {
             if rollup.stream != Stream::Call || rollup.method == OTHER {
                 continue;
@@ -92,14 +92,14 @@ impl Rows {
                 known.rows.insert(hash);
                 self.count += 1;
             } else {
-                crowd.push(at);
+                unseen.push(at);
             }
         }
-        if crowd.is_empty() {
+        if unseen.is_empty() {
             return rollups;
         }
         let mut rollups = rollups.into_owned();
-        for at in crowd {
+        for at in unseen {
             if let Some(rollup) = rollups.get_mut(at) {
                 rollup.method = OTHER.to_owned();
             }

@@ -1,11 +1,11 @@
 //! Single events, as they were recorded.
 
 use super::method;
+use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{Event, EventLine, Reader};
 use rpcgate_core::plan::{Price, Tier};
-use rpcgate_core::seam::ledger::{Outcome, Phase};
 use rpcgate_core::tally::Transport;
 use std::time::Duration;
 

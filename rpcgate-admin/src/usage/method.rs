@@ -30,14 +30,14 @@ pub fn shown(name: &[u8]) -> Cow<'_, str> {
 }
 
 /// A project in an hour.
-pub(crate) type Room = (TenantId, ProjectId, u64);
+pub(crate) type MethodScope = (TenantId, ProjectId, u64);
 
 /// Methods that are not to be told apart in a room.
-pub(crate) type Crowd = BTreeMap<Room, BTreeSet<String>>;
+pub(crate) type UnseenMethods = BTreeMap<MethodScope, BTreeSet<String>>;
 
 /// Of a room, what is in the database or will be: `there` and those of `newcomers` that fit. The rest is answered.
 pub(crate) fn admit(there: &mut BTreeSet<String>, newcomers: BTreeSet<String>) -> BTreeSet<String> {
-    let mut crowd = BTreeSet::new();
+    let mut unseen = BTreeSet::new();
     for name in newcomers {
         if there.contains(&name) {
             continue;
@@ -45,20 +45,22 @@ pub(crate) fn admit(there: &mut BTreeSet<String>, newcomers: BTreeSet<String>) -
         if there.len() < MOST {
             there.insert(name);
         } else {
-            crowd.insert(name);
+            unseen.insert(name);
         }
     }
-    crowd
+    unseen
 }
 
-/// The rollups with the methods of `crowd` as one, in the order they are stored in, no two with the same names.
-pub(crate) fn merge<'r>(rollups: &'r [Rollup], crowd: &Crowd) -> Cow<'r, [Rollup]> {
-    if crowd.is_empty() {
+/// The rollups with the methods of `unseen` as one, in the order they are stored in, no two with the same names.
+pub(crate) fn merge<'r>(rollups: &'r [Rollup], unseen: &UnseenMethods) -> Cow<'r, [Rollup]> {
+    if unseen.is_empty() {
         return Cow::Borrowed(rollups);
     }
     let mut rollups = rollups.to_vec();
     for rollup in &mut rollups {
-        if room(rollup).and_then(|room| crowd.get(&room)).is_some_and(|crowd| crowd.contains(&rollup.method))
+        if room(rollup)
+            .and_then(|room| unseen.get(&room))
+            .is_some_and(|unseen| unseen.contains(&rollup.method))
         {
             rollup.method = OTHER.to_owned();
         }
@@ -68,7 +70,7 @@ pub(crate) fn merge<'r>(rollups: &'r [Rollup], crowd: &Crowd) -> Cow<'r, [Rollup
 }
 
 /// Where the method of a rollup counts; `None` if it does not.
-fn room(rollup: &Rollup) -> Option<Room> {
+fn room(rollup: &Rollup) -> Option<MethodScope> {
     let counts = rollup.stream == Stream::Call && rollup.method != OTHER;
     counts.then_some((rollup.tenant, rollup.project, rollup.hour))
 }
@@ -77,7 +79,7 @@ fn room(rollup: &Rollup) -> Option<Room> {
 /// of names, at most [`MOST_KNOWN`]: two names with the same hash let one more be told apart than [`MOST`].
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    rooms: HashMap<Room, HashSet<u64, RandomState>, RandomState>,
+    rooms: HashMap<MethodScope, HashSet<u64, RandomState>, RandomState>,
     hash: RandomState,
     count: usize,
 }
@@ -87,8 +89,8 @@ const MOST_KNOWN: usize = 1 << 18;
 
 impl Known {
     /// The methods of `rollups` that are not known, by room.
-    pub(crate) fn strangers(&self, rollups: &[Rollup]) -> Crowd {
-        let mut strangers = Crowd::new();
+    pub(crate) fn strangers(&self, rollups: &[Rollup]) -> UnseenMethods {
+        let mut strangers = UnseenMethods::new();
         for rollup in rollups {
             let Some(room) = room(rollup) else { continue };
             let hash = self.hash.hash_one(rollup.method.as_str());
@@ -100,12 +102,12 @@ impl Known {
     }
 
     /// Whether no method that is not known can be in the database.
-    pub(crate) fn is_full(&self, room: &Room) -> bool {
+    pub(crate) fn is_full(&self, room: &MethodScope) -> bool {
         self.rooms.get(room).is_some_and(|names| names.len() >= MOST)
     }
 
     /// Learns that `names` are in the database.
-    pub(crate) fn learn<'n>(&mut self, room: Room, names: impl IntoIterator<Item = &'n str>) {
+    pub(crate) fn learn<'n>(&mut self, room: MethodScope, names: impl IntoIterator<Item = &'n str>) {
         if self.count >= MOST_KNOWN {
             self.rooms.clear();
             self.count = 0;
@@ -148,7 +150,7 @@ mod tests {
         }
     }
 
-    const ROOM: Room = (TenantId(1), ProjectId(2), 5);
+    const ROOM: MethodScope = (TenantId(1), ProjectId(2), 5);
 
     fn set<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeSet<String> {
         names.into_iter().map(str::to_owned).collect()
@@ -157,8 +159,8 @@ mod tests {
     #[test]
     fn those_that_are_there_stay_and_newcomers_fill_the_rest() {
         let mut there: BTreeSet<String> = (0..MOST - 2).map(|n| format!("m{n:04}")).collect();
-        let crowd = admit(&mut there, set(["m0001", "z1", "z2", "z3"]));
-        assert_eq!(crowd, set(["z3"]));
+        let unseen = admit(&mut there, set(["m0001", "z1", "z2", "z3"]));
+        assert_eq!(unseen, set(["z3"]));
         assert_eq!(there.len(), MOST);
         assert!(there.contains("z2"));
         assert_eq!(admit(&mut there, set(["m0001", "z2", "a"])), set(["a"]));
@@ -167,9 +169,10 @@ mod tests {
     #[test]
     fn the_crowd_becomes_one_row() {
         let rollups = [rollup("(other)", 1), rollup("a", 2), rollup("b", 4), rollup("c", 8)];
-        assert!(matches!(merge(&rollups, &Crowd::new()), Cow::Borrowed(_)));
-        let crowd = Crowd::from([(ROOM, set(["a", "c"])), ((TenantId(1), ProjectId(9), 5), set(["b"]))]);
-        let merged = merge(&rollups, &crowd);
+        assert!(matches!(merge(&rollups, &UnseenMethods::new()), Cow::Borrowed(_)));
+        let unseen =
+            UnseenMethods::from([(ROOM, set(["a", "c"])), ((TenantId(1), ProjectId(9), 5), set(["b"]))]);
+        let merged = merge(&rollups, &unseen);
         assert_eq!(*merged, [rollup(OTHER, 11), rollup("b", 4)]);
     }
 
@@ -178,7 +181,7 @@ mod tests {
         let stream = Rollup { stream: Stream::Connect, ..rollup("WS:connect", 1) };
         let rollups = [stream.clone(), rollup(OTHER, 1), rollup("a", 1), rollup("WS:connect", 1)];
         let strangers = Known::default().strangers(&rollups);
-        assert_eq!(strangers, Crowd::from([(ROOM, set(["a", "WS:connect"]))]));
+        assert_eq!(strangers, UnseenMethods::from([(ROOM, set(["a", "WS:connect"]))]));
         let merged = merge(&rollups, &strangers);
         assert_eq!(*merged, [rollup(OTHER, 3), stream], "the bookkeeping of streams keeps its name");
     }
@@ -188,7 +191,7 @@ mod tests {
         let mut known = Known::default();
         let rollups = [rollup("a", 1), rollup("b", 1)];
         known.learn(ROOM, ["a"]);
-        assert_eq!(known.strangers(&rollups), Crowd::from([(ROOM, set(["b"]))]));
+        assert_eq!(known.strangers(&rollups), UnseenMethods::from([(ROOM, set(["b"]))]));
         let later = Rollup { hour: 6, ..rollup("a", 1) };
         assert_eq!(known.strangers(&[later]).len(), 1, "an hour later it is new again");
         assert!(!known.is_full(&ROOM));

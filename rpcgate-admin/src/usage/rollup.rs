@@ -1,7 +1,7 @@
 //! Rollups: the sums of an hour.
 
+use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
-use rpcgate_core::seam::ledger::Outcome;
 use rpcgate_core::tally::Transport;
 
 /// The counters of one combination of names in one UTC hour.

@@ -3,12 +3,12 @@
 use super::ask::{Group, Only};
 use super::{Blocks, Cell, Fold, Mark, Metrics, Shipment, Stream};
 use proptest::prelude::*;
+use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, Reader, SegmentId, Writer};
 use rpcgate_core::plan::{Price, Tier};
-use rpcgate_core::seam::ledger::{Line, Outcome, Phase, Record};
 use rpcgate_core::tally::Transport;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -62,12 +62,12 @@ impl FromStr for Period {
 
 /// Whole UTC hours, from the first up to the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Window {
+pub struct UsageWindow {
     period: Option<Period>,
     hours: Range<u64>,
 }
 
-impl Window {
+impl UsageWindow {
     /// The window of `period` at `now`. It ends with the hour of `now`.
     pub fn of(period: Period, now: Time) -> Self {
         let hour = now.hour();
@@ -78,7 +78,7 @@ impl Window {
             Period::Today => now.day() * DAY,
             Period::Month => month(now) * DAY,
         };
-        Window { period: Some(period), hours: first..hour.saturating_add(1) }
+        UsageWindow { period: Some(period), hours: first..hour.saturating_add(1) }
     }
 
     /// The hours that hold a moment from `from` on, before `to`.
@@ -93,7 +93,7 @@ impl Window {
             return Err(AskError::TooLong);
         }
         let last = Time::from_micros(to.micros() - 1).hour();
-        Ok(Window { period: None, hours: from.hour()..last.saturating_add(1) })
+        Ok(UsageWindow { period: None, hours: from.hour()..last.saturating_add(1) })
     }
 
     /// The name it was told by.
@@ -133,7 +133,7 @@ mod tests {
     /// 2028-03-01T00:00:00Z, the day after a leap day.
     const MARCH: u64 = 1_835_481_600;
 
-    fn ends(window: &Window) -> (u64, u64) {
+    fn ends(window: &UsageWindow) -> (u64, u64) {
         (window.from().secs(), window.to().secs())
     }
 
@@ -141,7 +141,7 @@ mod tests {
     fn each_period_ends_with_the_hour_of_now() {
         let now = Time::from_micros((MARCH + 5 * HOUR) * 1_000_000 + 1);
         let end = MARCH + 6 * HOUR;
-        let at = |period| ends(&Window::of(period, now));
+        let at = |period| ends(&UsageWindow::of(period, now));
         assert_eq!(at(Period::Day), (end - 24 * HOUR, end));
         assert_eq!(at(Period::Week), (end - 168 * HOUR, end));
         assert_eq!(at(Period::ThirtyDays), (end - 720 * HOUR, end));
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_month_begins_on_its_first_day_also_at_its_borders() {
-        let month = |secs| ends(&Window::of(Period::Month, Time::from_secs(secs)));
+        let month = |secs| ends(&UsageWindow::of(Period::Month, Time::from_secs(secs)));
         let february = MARCH - 29 * DAY * HOUR;
         assert_eq!(month(MARCH), (MARCH, MARCH + HOUR));
         assert_eq!(month(MARCH - 1), (february, MARCH));
@@ -162,15 +162,16 @@ mod tests {
     #[test]
     fn near_the_epoch_and_at_the_end_of_time_nothing_overflows() {
         for period in Period::ALL {
-            assert_eq!(ends(&Window::of(period, Time::from_secs(59))), (0, HOUR));
-            let end = Window::of(period, Time::from_micros(u64::MAX));
+            assert_eq!(ends(&UsageWindow::of(period, Time::from_secs(59))), (0, HOUR));
+            let end = UsageWindow::of(period, Time::from_micros(u64::MAX));
             assert!(end.hours().end > end.hours().start);
         }
     }
 
     #[test]
     fn a_window_widens_to_whole_hours() {
-        let at = |from, to| Window::between(Time::from_secs(from), Time::from_secs(to)).map(|w| ends(&w));
+        let at =
+            |from, to| UsageWindow::between(Time::from_secs(from), Time::from_secs(to)).map(|w| ends(&w));
         assert_eq!(
             at(MARCH, MARCH + HOUR),
             Ok((MARCH, MARCH + HOUR)),
@@ -186,10 +187,10 @@ mod tests {
     fn a_window_has_at_most_92_days_before_it_widens() {
         let from = Time::from_secs(MARCH + 1);
         let most = from.plus(Duration::from_secs(92 * DAY * HOUR));
-        let window = Window::between(from, most).unwrap();
+        let window = UsageWindow::between(from, most).unwrap();
         assert_eq!(window.hours().count() as u64, 92 * DAY + 1);
         let more = most.plus(Duration::from_micros(1));
-        assert_eq!(Window::between(from, more), Err(AskError::TooLong));
+        assert_eq!(UsageWindow::between(from, more), Err(AskError::TooLong));
     }
 
     #[test]

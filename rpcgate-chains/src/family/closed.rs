@@ -1,9 +1,9 @@
 //! What a chain closes, and why: the table that decides is the one that `docs/chains.md` is written from.
 
 use super::matches;
-use rpcgate_core::adapter::Closed;
+use rpcgate_core::adapter::ClosedMethods;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Flags, Method, Rule};
+use rpcgate_core::chain::{Flags, Method, MethodRule};
 
 /// Methods, or some of their calls, that nobody may call, and why.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ pub(crate) fn mark(table: &[Closing], methods: &mut [Method]) {
 }
 
 /// What holds for a call, now that its parameters are known.
-pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> Rule {
+pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> MethodRule {
     let mut rule = call.rule;
     let is_of = |row: &Closing| std::str::from_utf8(call.sent).is_ok_and(|sent| row.concerns(sent));
     for row in table {
@@ -80,8 +80,8 @@ pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> Rule {
 }
 
 /// The table in words.
-pub(crate) fn told(table: &[Closing]) -> Vec<Closed> {
-    let words = |row: &Closing| Closed {
+pub(crate) fn told(table: &[Closing]) -> Vec<ClosedMethods> {
+    let words = |row: &Closing| ClosedMethods {
         methods: row.methods.iter().map(|name| (*name).to_owned()).collect(),
         only: row.only.map_or("", |only| only.words).to_owned(),
         because: row.because,
@@ -94,12 +94,12 @@ pub(crate) fn told(table: &[Closing]) -> Vec<Closed> {
 pub(crate) fn by_reason(
     names: &[(&'static str, &'static str)],
     name: impl Fn(&str) -> String,
-) -> Vec<Closed> {
-    let mut rows: Vec<Closed> = Vec::new();
+) -> Vec<ClosedMethods> {
+    let mut rows: Vec<ClosedMethods> = Vec::new();
     for (method, because) in names {
         match rows.iter_mut().find(|row| row.because == *because) {
             Some(row) => row.methods.push(name(method)),
-            None => rows.push(Closed {
+            None => rows.push(ClosedMethods {
                 methods: vec![name(method)],
                 only: String::new(),
                 because,
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(marks(TABLE, "say"), Flags::COMMANDS);
         assert_eq!(marks(TABLE, "Stop"), Flags::NONE);
         let ask = |params: &'static str| {
-            let rule = Rule { flags: marks(TABLE, "say"), ..Rule::UNLISTED };
+            let rule = MethodRule { flags: marks(TABLE, "say"), ..MethodRule::UNLISTED };
             let call =
                 CallView { params: params.as_bytes(), ..CallView::new(ChainName::new("toy"), "say", rule) };
             narrow(TABLE, call).flags.has(Flags::CLOSED)

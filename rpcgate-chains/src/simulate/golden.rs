@@ -1,6 +1,6 @@
 //! Comparing answers with those that real nodes gave.
 
-use super::{NodeRequest, Simulated};
+use super::{Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ pub(crate) const NOW: Time = Time::from_secs(1_800_000_000);
 
 /// Posts a body; gives the status and the body.
 pub(crate) fn post(node: &mut dyn Simulated, body: &str, now: Time) -> (u16, String) {
-    let request = NodeRequest { method: &http::Method::POST, path: "/", body: body.as_bytes() };
+    let request = SimulatedRequest { method: &http::Method::POST, path: "/", body: body.as_bytes() };
     let reply = node.handle(&request, now);
     assert_eq!(reply.content_type, "application/json");
     (reply.status, String::from_utf8(reply.body).expect("UTF-8"))

@@ -13,12 +13,12 @@
 //! node keeps.
 //!
 //! ```
-//! use rpcgate_chains::simulate::{NodeRequest, node};
+//! use rpcgate_chains::simulate::{SimulatedRequest, node};
 //! use rpcgate_core::clock::Time;
 //!
 //! let mut eth = node("eth", 7).expect("eth is simulated");
 //! let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
-//! let request = NodeRequest { method: &http::Method::POST, path: "/", body };
+//! let request = SimulatedRequest { method: &http::Method::POST, path: "/", body };
 //! let reply = eth.handle(&request, Time::from_secs(1_800_000_000));
 //! assert_eq!(reply.body, br#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#);
 //! ```
@@ -65,7 +65,7 @@ pub use xrp::XrpNode;
 
 /// What a node sees of an HTTP request.
 #[derive(Debug, Clone, Copy)]
-pub struct NodeRequest<'a> {
+pub struct SimulatedRequest<'a> {
     /// The HTTP method.
     pub method: &'a http::Method,
     /// Path and query as the node sees them, the gateway's chain segment already removed.
@@ -95,7 +95,7 @@ impl NodeReply {
 /// A node that is a state machine.
 pub trait Simulated: Send + std::fmt::Debug {
     /// Answers one request at `now`. Time that steps back never makes the chain shorter.
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply;
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply;
 
     /// Height of the newest block at `now`.
     fn height(&self, now: Time) -> u64;
@@ -109,12 +109,12 @@ pub trait Simulated: Send + std::fmt::Debug {
     /// the node cannot read, or would not take after what came before it, is left out.
     ///
     /// ```
-    /// use rpcgate_chains::simulate::{NodeRequest, Simulated, node};
+    /// use rpcgate_chains::simulate::{SimulatedRequest, Simulated, node};
     /// use rpcgate_core::clock::Time;
     ///
     /// let mut first = node("eth", 7).expect("eth is simulated");
     /// let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
-    /// let request = NodeRequest { method: &http::Method::POST, path: "/", body };
+    /// let request = SimulatedRequest { method: &http::Method::POST, path: "/", body };
     /// first.handle(&request, Time::from_secs(1_800_000_000));
     /// let past = first.submitted();
     /// assert!(past.is_empty(), "reading submits nothing");

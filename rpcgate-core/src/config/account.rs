@@ -1,12 +1,12 @@
 //! Tenants, projects and keys together: what follows from their names, and the callers they make.
 
-use super::key::Key;
+use super::key::KeySettings;
 use super::nearest::nearest;
 use super::plans::Plans;
 use super::problem::Problem;
-use super::project::Project;
+use super::project::ProjectSettings;
 use super::reading::Reading;
-use super::tenant::Tenant;
+use super::tenant::TenantSettings;
 use crate::caller::{Caller, Scope};
 use crate::secret::{KeyHash, shown};
 use std::collections::BTreeMap;
@@ -24,15 +24,15 @@ pub struct KnownKey {
     pub hash: KeyHash,
     /// Whether it was withdrawn.
     pub revoked: bool,
-    /// What the road decides by.
+    /// What the stack decides by.
     pub caller: Arc<Caller>,
 }
 
 /// The three tables, as one.
 pub(super) struct Accounts<'c> {
-    pub(super) tenants: &'c mut BTreeMap<String, Tenant>,
-    pub(super) projects: &'c mut BTreeMap<String, Project>,
-    pub(super) keys: &'c mut BTreeMap<String, Key>,
+    pub(super) tenants: &'c mut BTreeMap<String, TenantSettings>,
+    pub(super) projects: &'c mut BTreeMap<String, ProjectSettings>,
+    pub(super) keys: &'c mut BTreeMap<String, KeySettings>,
 }
 
 impl Accounts<'_> {
@@ -100,12 +100,12 @@ fn known<'n>(
 
 /// The callers of all keys. Empty names lead nowhere only in a configuration that was not read.
 pub(super) fn callers(
-    tenants: &BTreeMap<String, Tenant>,
-    projects: &BTreeMap<String, Project>,
-    keys: &BTreeMap<String, Key>,
+    tenants: &BTreeMap<String, TenantSettings>,
+    projects: &BTreeMap<String, ProjectSettings>,
+    keys: &BTreeMap<String, KeySettings>,
     plans: &Plans,
 ) -> Vec<KnownKey> {
-    let caller = |(name, key): (&String, &Key)| {
+    let caller = |(name, key): (&String, &KeySettings)| {
         let project = projects.get(&key.project)?;
         let tenant = tenants.get(&project.tenant)?;
         let prefix = key.key.as_ref().map_or("", |key| shown(key.expose()));

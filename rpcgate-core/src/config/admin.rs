@@ -30,9 +30,9 @@ pub struct Admin {
     /// Tokens.
     pub jwt: Jwt,
     /// How mails are sent.
-    pub mail: Mail,
+    pub mail: MailSettings,
     /// What a new account must solve.
-    pub challenge: Challenge,
+    pub challenge: ChallengeSettings,
 }
 
 impl Default for Admin {
@@ -45,8 +45,8 @@ impl Default for Admin {
             grpc_url: None,
             auth_per_minute: 10,
             jwt: Jwt::default(),
-            mail: Mail::default(),
-            challenge: Challenge::default(),
+            mail: MailSettings::default(),
+            challenge: ChallengeSettings::default(),
         }
     }
 }
@@ -95,7 +95,7 @@ impl Table for Jwt {
 
 /// `[admin.mail]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mail {
+pub struct MailSettings {
     /// The sender.
     pub from: String,
     /// The server that mails are handed to; none by default.
@@ -104,13 +104,13 @@ pub struct Mail {
     pub outbox: PathBuf,
 }
 
-impl Default for Mail {
+impl Default for MailSettings {
     fn default() -> Self {
-        Mail { from: "rpcgate@localhost".into(), smtp: None, outbox: "outbox".into() }
+        MailSettings { from: "rpcgate@localhost".into(), smtp: None, outbox: "outbox".into() }
     }
 }
 
-impl Table for Mail {
+impl Table for MailSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("from", &mut self.from);
         f.url("smtp", &mut self.smtp, &["smtp", "smtps"]);
@@ -143,7 +143,7 @@ impl Word for ChallengeKind {
 
 /// `[admin.challenge]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Challenge {
+pub struct ChallengeSettings {
     /// Who sets it.
     pub kind: ChallengeKind,
     /// Greatest number a browser must try for ALTCHA.
@@ -154,13 +154,13 @@ pub struct Challenge {
     pub secret: Option<Secret>,
 }
 
-impl Default for Challenge {
+impl Default for ChallengeSettings {
     fn default() -> Self {
-        Challenge { kind: ChallengeKind::Altcha, difficulty: 100_000, site_key: None, secret: None }
+        ChallengeSettings { kind: ChallengeKind::Altcha, difficulty: 100_000, site_key: None, secret: None }
     }
 }
 
-impl Table for Challenge {
+impl Table for ChallengeSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.word("kind", &mut self.kind);
         f.number("difficulty", &mut self.difficulty, 1..=100_000_000);

@@ -5,18 +5,18 @@ use super::units::{GIB, MIB};
 
 /// `[cache]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cache {
+pub struct CacheSettings {
     /// Bytes of kept answers; 0 keeps none.
     pub bytes: u64,
 }
 
-impl Default for Cache {
+impl Default for CacheSettings {
     fn default() -> Self {
-        Cache { bytes: 256 * MIB }
+        CacheSettings { bytes: 256 * MIB }
     }
 }
 
-impl Table for Cache {
+impl Table for CacheSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.size("bytes", &mut self.bytes, 0..=1024 * GIB);
     }

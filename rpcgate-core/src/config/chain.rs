@@ -1,17 +1,17 @@
 //! `[chains.<path>]`: a chain and its nodes.
 
 use super::fields::{Fields, Table};
-use super::node::Node;
+use super::node::NodeSettings;
 use super::problem::Problem;
 use super::units::{DAY, HOUR, MILLI, SECOND};
 use crate::cache_rule::CacheRule;
-use crate::chain::Changes;
+use crate::chain::ChainOverrides;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// `[chains.<path>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Chain {
+pub struct ChainSettings {
     /// Whether it is served, if it has a node.
     pub enabled: bool,
     /// How long a call may stay at the nodes.
@@ -34,12 +34,12 @@ pub struct Chain {
     /// Cache classes by method, instead of the chain's own.
     pub ttl: BTreeMap<String, CacheRule>,
     /// Its nodes.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<NodeSettings>,
 }
 
-impl Default for Chain {
+impl Default for ChainSettings {
     fn default() -> Self {
-        Chain {
+        ChainSettings {
             enabled: true,
             timeout: 30 * SECOND,
             max_in_flight: 1_024,
@@ -55,10 +55,10 @@ impl Default for Chain {
     }
 }
 
-impl Chain {
+impl ChainSettings {
     /// What this changes of the chain's own method table.
-    pub fn changes(&self) -> Changes {
-        Changes {
+    pub fn changes(&self) -> ChainOverrides {
+        ChainOverrides {
             cu: self.cu.iter().map(|(method, cu)| (method.clone(), *cu)).collect(),
             cache: self.ttl.iter().map(|(method, rule)| (method.clone(), *rule)).collect(),
             blocked: self.blocked_methods.iter().cloned().collect(),
@@ -69,7 +69,7 @@ impl Chain {
     }
 }
 
-impl Table for Chain {
+impl Table for ChainSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("enabled", &mut self.enabled);
         f.duration("timeout", &mut self.timeout, MILLI..=HOUR);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// `[gateway]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Gateway {
+pub struct GatewaySettings {
     /// Where HTTP and WebSocket are served.
     pub listen: SocketAddr,
     /// Where gRPC is served, over TLS only; nowhere by default.
@@ -27,14 +27,14 @@ pub struct Gateway {
     /// Certificate and key.
     pub tls: Tls,
     /// Bounds on requests.
-    pub limits: Limits,
+    pub limits: LimitSettings,
     /// WebSocket streams.
     pub ws: Ws,
 }
 
-impl Default for Gateway {
+impl Default for GatewaySettings {
     fn default() -> Self {
-        Gateway {
+        GatewaySettings {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             grpc_listen: None,
             trusted_proxies: Vec::new(),
@@ -42,13 +42,13 @@ impl Default for Gateway {
             reply_buffer: 256 * KIB,
             reply_max: 64 * MIB,
             tls: Tls::default(),
-            limits: Limits::default(),
+            limits: LimitSettings::default(),
             ws: Ws::default(),
         }
     }
 }
 
-impl Table for Gateway {
+impl Table for GatewaySettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("listen", &mut self.listen);
         f.value("grpc_listen", &mut self.grpc_listen);
@@ -103,7 +103,7 @@ impl Table for Tls {
 
 /// `[gateway.limits]`: what a request may be, and how slow.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct LimitSettings {
     /// Bytes of a request's body.
     pub body: u64,
     /// Bytes of all bodies in memory together.
@@ -128,9 +128,9 @@ pub struct Limits {
     pub idle_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for LimitSettings {
     fn default() -> Self {
-        Limits {
+        LimitSettings {
             body: 5 * MIB,
             bodies_total: 256 * MIB,
             headers: 16 * KIB,
@@ -146,7 +146,7 @@ impl Default for Limits {
     }
 }
 
-impl Table for Limits {
+impl Table for LimitSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.size("body", &mut self.body, KIB..=GIB);
         f.size("bodies_total", &mut self.bodies_total, KIB..=1024 * GIB);

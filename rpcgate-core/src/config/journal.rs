@@ -21,7 +21,7 @@ impl Word for OnFull {
 
 /// `[journal]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Journal {
+pub struct JournalSettings {
     /// The gateway's own folder of usage records that are not shipped yet.
     pub dir: PathBuf,
     /// What happens to calls once neither disk nor memory takes a record.
@@ -32,9 +32,9 @@ pub struct Journal {
     pub sync_interval: Duration,
 }
 
-impl Default for Journal {
+impl Default for JournalSettings {
     fn default() -> Self {
-        Journal {
+        JournalSettings {
             dir: "journal".into(),
             on_full: OnFull::Serve,
             memory: 64 * MIB,
@@ -43,7 +43,7 @@ impl Default for Journal {
     }
 }
 
-impl Table for Journal {
+impl Table for JournalSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("dir", &mut self.dir);
         f.word("on_full", &mut self.on_full);

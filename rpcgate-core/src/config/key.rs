@@ -14,7 +14,7 @@ use crate::secret::KeyHash;
 
 /// `[keys.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Key {
+pub struct KeySettings {
     /// Its identifier; made from its name if not given, the same one each time.
     pub id: KeyId,
     /// The key itself, or else its digest is given.
@@ -31,9 +31,9 @@ pub struct Key {
     pub revoked: bool,
 }
 
-impl Default for Key {
+impl Default for KeySettings {
     fn default() -> Self {
-        Key {
+        KeySettings {
             id: KeyId(0),
             key: None,
             sha256: None,
@@ -45,14 +45,14 @@ impl Default for Key {
     }
 }
 
-impl Key {
+impl KeySettings {
     /// What the key is looked up under; `None` only where neither form was given.
     pub fn hash(&self) -> Option<KeyHash> {
         self.key.as_ref().map(|key| KeyHash::of(key.expose())).or(self.sha256)
     }
 }
 
-impl Table for Key {
+impl Table for KeySettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("id", &mut self.id);
         f.secret("key", &mut self.key, 16);

@@ -1,6 +1,6 @@
 //! From a file's name to a configuration: the way that both binaries go.
 
-use super::{Config, ConfigErrors, Input, Place, Setting};
+use super::{Config, ConfigErrors, ConfigLocation, Input, Setting};
 use crate::chain::Facts;
 use std::fmt;
 
@@ -73,7 +73,9 @@ impl Sources<'_> {
         let key = message.split([':', ' ']).next().unwrap_or_default();
         let text = self.file.and_then(|name| (self.read)(name).ok());
         match self.with_input(text.as_deref(), |input| input.place(key)) {
-            Some(place @ (Place::File { .. } | Place::Env(_))) => format!("{place}: {message}"),
+            Some(place @ (ConfigLocation::File { .. } | ConfigLocation::Env(_))) => {
+                format!("{place}: {message}")
+            }
             _ => message.to_owned(),
         }
     }

@@ -60,25 +60,25 @@ mod webhooks;
 mod write;
 
 pub use account::{DEFAULT_NAME, KnownKey};
-pub use admin::{Admin, Challenge, ChallengeKind, Jwt, Mail};
-pub use cache::Cache;
-pub use chain::Chain;
+pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings};
+pub use cache::CacheSettings;
+pub use chain::ChainSettings;
 pub use database::{Database, Redis};
-pub use gateway::{Gateway, Limits, Tls, Ws};
-pub use journal::{Journal, OnFull};
-pub use key::Key;
+pub use gateway::{GatewaySettings, LimitSettings, Tls, Ws};
+pub use journal::{JournalSettings, OnFull};
+pub use key::KeySettings;
 pub use load::{LoadError, Sources};
-pub use node::Node;
+pub use node::NodeSettings;
 pub use overlay::{CountsChange, Overlay, PlanChange};
 pub use plans::Plans;
-pub use problem::{ConfigError, ConfigErrors, Place, Problem};
-pub use project::Project;
+pub use problem::{ConfigError, ConfigErrors, ConfigLocation, Problem};
+pub use project::ProjectSettings;
 pub use retention::Retention;
-pub use safeguard::Safeguard;
+pub use safeguard::SafeguardSettings;
 pub use secret::Secret;
 pub use shutdown::Shutdown;
 pub use telemetry::{LogFormat, Telemetry};
-pub use tenant::Tenant;
+pub use tenant::TenantSettings;
 pub use url::Url;
 pub use webhooks::Webhooks;
 
@@ -159,7 +159,7 @@ impl fmt::Debug for Input<'_> {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Config {
     /// `[gateway]`.
-    pub gateway: Gateway,
+    pub gateway: GatewaySettings,
     /// `[admin]`.
     pub admin: Admin,
     /// `[database]`.
@@ -167,13 +167,13 @@ pub struct Config {
     /// `[redis]`.
     pub redis: Redis,
     /// `[cache]`.
-    pub cache: Cache,
+    pub cache: CacheSettings,
     /// `[journal]`.
-    pub journal: Journal,
+    pub journal: JournalSettings,
     /// `[retention]`.
     pub retention: Retention,
     /// `[safeguard]`.
-    pub safeguard: Safeguard,
+    pub safeguard: SafeguardSettings,
     /// `[webhooks]`.
     pub webhooks: Webhooks,
     /// `[shutdown]`.
@@ -183,13 +183,13 @@ pub struct Config {
     /// `[plans]`.
     pub plans: Plans,
     /// `[chains.<path>]`: every chain that exists, whether the file names it or not.
-    pub chains: BTreeMap<String, Chain>,
+    pub chains: BTreeMap<String, ChainSettings>,
     /// `[tenants.<name>]`.
-    pub tenants: BTreeMap<String, Tenant>,
+    pub tenants: BTreeMap<String, TenantSettings>,
     /// `[projects.<name>]`.
-    pub projects: BTreeMap<String, Project>,
+    pub projects: BTreeMap<String, ProjectSettings>,
     /// `[keys.<name>]`.
-    pub keys: BTreeMap<String, Key>,
+    pub keys: BTreeMap<String, KeySettings>,
 }
 
 impl Table for Config {
@@ -258,7 +258,7 @@ impl Config {
 
 impl Input<'_> {
     /// Where the value of `key` was given, of several places the strongest; `None` for a key that has its default.
-    pub fn place(&self, key: &str) -> Option<Place> {
+    pub fn place(&self, key: &str) -> Option<ConfigLocation> {
         let mut errors = Vec::new();
         let file = self.file.map(|(name, text)| tree::parse(name, text, &mut errors)).unwrap_or_default();
         let env = variables(self.env, &mut errors);
@@ -270,7 +270,7 @@ impl Input<'_> {
 fn settings(settings: &[Setting], errors: &mut Vec<ConfigError>) -> tree::Table {
     let mut root = tree::Table::new();
     for Setting { from, path, value } in settings {
-        let place = Place::Flag(from.as_str().into());
+        let place = ConfigLocation::Flag(from.as_str().into());
         let keys: Vec<&str> = path.split('.').collect();
         if tree::insert(&mut root, &keys, value, &place, true).is_err() {
             errors.push(ConfigError {
@@ -291,7 +291,7 @@ fn variables(env: &[(String, String)], errors: &mut Vec<ConfigError>) -> tree::T
         if RESERVED.contains(&path.as_str()) {
             continue;
         }
-        let place = Place::Env(name.as_str().into());
+        let place = ConfigLocation::Env(name.as_str().into());
         let keys: Vec<&str> = path.split("__").collect();
         if tree::insert(&mut root, &keys, value, &place, false).is_err() {
             errors.push(ConfigError { place, problem: Problem::Duplicate { key: keys.join(".") } });

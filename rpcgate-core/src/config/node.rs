@@ -15,7 +15,7 @@ const ANY: &[&str] = &["http", "https", "ws", "wss", "grpc", "grpcs"];
 
 /// A node. As a mere text it is one URL whose scheme tells which: `http(s)`, `ws(s)` or `grpc(s)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Node {
+pub struct NodeSettings {
     /// Where it takes HTTP; without user and password, which are moved to the fields of that name.
     pub url: Option<Url>,
     /// Where it takes WebSocket connections.
@@ -34,9 +34,9 @@ pub struct Node {
     pub priority: u32,
 }
 
-impl Default for Node {
+impl Default for NodeSettings {
     fn default() -> Self {
-        Node {
+        NodeSettings {
             url: None,
             ws: None,
             grpc: None,
@@ -49,7 +49,7 @@ impl Default for Node {
     }
 }
 
-impl Node {
+impl NodeSettings {
     /// Moves user and password out of the URLs, so that they stand in one place. The error belongs to the URL's key.
     fn settle(&mut self) -> Result<(), (&'static str, String)> {
         for (key, url) in [("url", &mut self.url), ("ws", &mut self.ws), ("grpc", &mut self.grpc)] {
@@ -75,7 +75,7 @@ impl Node {
     }
 }
 
-impl Table for Node {
+impl Table for NodeSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.url("url", &mut self.url, HTTP);
         f.url("ws", &mut self.ws, WS);
@@ -98,10 +98,10 @@ impl Table for Node {
     }
 }
 
-impl Listed for Node {
+impl Listed for NodeSettings {
     fn from_text(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
         let url = Url::read(item, r, ANY)?;
-        let mut node = Node::default();
+        let mut node = NodeSettings::default();
         let slot = match url.scheme() {
             "ws" | "wss" => &mut node.ws,
             "grpc" | "grpcs" => &mut node.grpc,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Where a value was given. Orders as errors are listed: the file from top to bottom, then the environment, then flags.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
-pub enum Place {
+pub enum ConfigLocation {
     /// In the configuration file.
     File {
         /// The file's name as it was handed in.
@@ -22,11 +22,11 @@ pub enum Place {
     Flag(Arc<str>),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ConfigLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::File { file, line, .. } => write!(f, "{file}:{line}"),
-            Place::Env(name) | Place::Flag(name) => f.write_str(name),
+            ConfigLocation::File { file, line, .. } => write!(f, "{file}:{line}"),
+            ConfigLocation::Env(name) | ConfigLocation::Flag(name) => f.write_str(name),
         }
     }
 }
@@ -124,7 +124,7 @@ impl fmt::Display for Problem {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
     /// Where.
-    pub place: Place,
+    pub place: ConfigLocation,
     /// What.
     pub problem: Problem,
 }
@@ -137,7 +137,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Everything that is wrong with a configuration, in the order of [`Place`]. Displayed one to a line.
+/// Everything that is wrong with a configuration, in the order of [`ConfigLocation`]. Displayed one to a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigErrors(Vec<ConfigError>);
 

@@ -4,16 +4,16 @@ use super::account::DEFAULT_NAME;
 use super::chain::methods;
 use super::fields::{Fields, Table};
 use super::problem::Problem;
-use crate::caller::{MethodLists, ProjectId, Quota};
+use crate::caller::{MethodLists, ProjectId, ProjectQuota};
 
 /// `[projects.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Project {
+pub struct ProjectSettings {
     /// Its identifier; made from its name if not given, the same one each time.
     pub id: ProjectId,
     /// Name of its tenant.
     pub tenant: String,
-    /// Compute Units in any rolling 24 hours; [`Quota::DEFAULT_CU_PER_DAY`] if absent.
+    /// Compute Units in any rolling 24 hours; [`ProjectQuota::DEFAULT_CU_PER_DAY`] if absent.
     pub cu_per_day: Option<u64>,
     /// Recorded, not enforced.
     pub cu_per_month: Option<u64>,
@@ -25,9 +25,9 @@ pub struct Project {
     pub blocked_methods: Vec<String>,
 }
 
-impl Default for Project {
+impl Default for ProjectSettings {
     fn default() -> Self {
-        Project {
+        ProjectSettings {
             id: ProjectId(0),
             tenant: DEFAULT_NAME.into(),
             cu_per_day: None,
@@ -39,11 +39,11 @@ impl Default for Project {
     }
 }
 
-impl Project {
+impl ProjectSettings {
     /// Its quota record.
-    pub fn quota(&self) -> Quota {
-        Quota {
-            cu_per_day: self.cu_per_day.unwrap_or(Quota::DEFAULT_CU_PER_DAY),
+    pub fn quota(&self) -> ProjectQuota {
+        ProjectQuota {
+            cu_per_day: self.cu_per_day.unwrap_or(ProjectQuota::DEFAULT_CU_PER_DAY),
             cu_per_month: self.cu_per_month,
             rps_limit: self.rps_limit,
             has_row: self.cu_per_day.is_some() || self.cu_per_month.is_some() || self.rps_limit.is_some(),
@@ -57,7 +57,7 @@ impl Project {
     }
 }
 
-impl Table for Project {
+impl Table for ProjectSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("id", &mut self.id);
         f.value("tenant", &mut self.tenant);
@@ -83,8 +83,11 @@ mod tests {
 
     #[test]
     fn a_quota_has_a_row_once_anything_is_set() {
-        assert_eq!(Project::default().quota(), Quota::default());
-        let set = Project { rps_limit: Some(5), ..Project::default() };
-        assert_eq!(set.quota(), Quota { rps_limit: Some(5), has_row: true, ..Quota::default() });
+        assert_eq!(ProjectSettings::default().quota(), ProjectQuota::default());
+        let set = ProjectSettings { rps_limit: Some(5), ..ProjectSettings::default() };
+        assert_eq!(
+            set.quota(),
+            ProjectQuota { rps_limit: Some(5), has_row: true, ..ProjectQuota::default() }
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Listed, Names, Table};
 use super::nearest::nearest;
-use super::problem::{Place, Problem};
+use super::problem::{ConfigLocation, Problem};
 use super::reading::Reading;
 use super::tree::{self, Entry, Item, Value};
 use super::value::items;
@@ -57,14 +57,14 @@ impl<'a> Reader<'a, '_> {
             let before = if reading.path.is_empty() { String::new() } else { format!("{}.", reading.path) };
             // A variable that stands for nothing at all may be meant as one of those that are no keys.
             let others = match (&entry.place, &entry.item.value) {
-                (Place::Env(_), Value::Text(_)) => reserved,
+                (ConfigLocation::Env(_), Value::Text(_)) => reserved,
                 _ => &[],
             };
             let near = nearest(key, known.iter().chain(others).copied());
             for (place, rest) in givers(entry) {
                 let nearest = near.map(|near| format!("{before}{near}{rest}"));
                 let problem = match place {
-                    Place::Env(_) => Problem::UnknownVariable {
+                    ConfigLocation::Env(_) => Problem::UnknownVariable {
                         nearest: nearest
                             .map(|path| format!("{PREFIX}{}", path.to_uppercase().replace('.', "__"))),
                     },
@@ -77,8 +77,8 @@ impl<'a> Reader<'a, '_> {
 }
 
 /// The variables or flags that gave what stands under `entry`, each with its path from there; in a file, its key.
-fn givers(entry: &Entry) -> Vec<(Place, String)> {
-    fn walk(entry: &Entry, path: &str, out: &mut Vec<(Place, String)>) {
+fn givers(entry: &Entry) -> Vec<(ConfigLocation, String)> {
+    fn walk(entry: &Entry, path: &str, out: &mut Vec<(ConfigLocation, String)>) {
         match &entry.item.value {
             Value::Table(table) => {
                 table.iter().for_each(|(key, entry)| walk(entry, &format!("{path}.{key}"), out));
@@ -86,7 +86,7 @@ fn givers(entry: &Entry) -> Vec<(Place, String)> {
             _ => out.push((entry.place.clone(), path.to_owned())),
         }
     }
-    if matches!(entry.place, Place::File { .. }) {
+    if matches!(entry.place, ConfigLocation::File { .. }) {
         return vec![(entry.place.clone(), String::new())];
     }
     let mut out = Vec::new();

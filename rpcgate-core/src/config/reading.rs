@@ -1,6 +1,6 @@
 //! What a reading needs to know and what it finds out: faults, and where each value was given.
 
-use super::problem::{ConfigError, Place, Problem};
+use super::problem::{ConfigError, ConfigLocation, Problem};
 use super::tree::Item;
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) struct Reading<'i> {
     /// The path of what is being read.
     pub(super) path: String,
     /// Where each value in force was given, by path, and where each table begins.
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, ConfigLocation>,
 }
 
 impl<'i> Reading<'i> {
@@ -83,12 +83,12 @@ impl<'i> Reading<'i> {
         value
     }
 
-    pub(super) fn report(&mut self, place: Place, problem: Problem) {
+    pub(super) fn report(&mut self, place: ConfigLocation, problem: Problem) {
         self.errors.push(ConfigError { place, problem });
     }
 
     /// Notes that what is being read was given at `place`.
-    pub(super) fn here(&mut self, place: &Place) {
+    pub(super) fn here(&mut self, place: &ConfigLocation) {
         self.places.insert(self.path.clone(), place.clone());
     }
 }

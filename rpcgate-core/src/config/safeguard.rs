@@ -2,12 +2,12 @@
 
 use super::fields::{Fields, Table};
 use super::units::{DAY, HOUR, SECOND};
-use crate::safeguard::Rule;
+use crate::safeguard::SafeguardRule;
 use std::time::Duration;
 
 /// `[safeguard]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Safeguard {
+pub struct SafeguardSettings {
     /// Whether limits are ever scaled down.
     pub enabled: bool,
     /// Requests refused with 429 that make a UTC minute of a key a stormy one.
@@ -20,21 +20,21 @@ pub struct Safeguard {
     pub cooldown: Duration,
 }
 
-impl Default for Safeguard {
+impl Default for SafeguardSettings {
     fn default() -> Self {
-        Safeguard { enabled: false, refusals: 300, minutes: 5, percent: 25, cooldown: HOUR }
+        SafeguardSettings { enabled: false, refusals: 300, minutes: 5, percent: 25, cooldown: HOUR }
     }
 }
 
-impl Safeguard {
+impl SafeguardSettings {
     /// When a key is cooled down, if ever.
-    pub fn rule(&self) -> Option<Rule> {
-        let Safeguard { enabled, refusals, minutes, percent, cooldown } = *self;
-        enabled.then_some(Rule { refusals, minutes, percent, cooldown })
+    pub fn rule(&self) -> Option<SafeguardRule> {
+        let SafeguardSettings { enabled, refusals, minutes, percent, cooldown } = *self;
+        enabled.then_some(SafeguardRule { refusals, minutes, percent, cooldown })
     }
 }
 
-impl Table for Safeguard {
+impl Table for SafeguardSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("enabled", &mut self.enabled);
         f.number("refusals", &mut self.refusals, 1..=1_000_000_000);

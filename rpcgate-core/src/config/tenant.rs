@@ -8,7 +8,7 @@ use crate::plan::Tier;
 
 /// `[tenants.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tenant {
+pub struct TenantSettings {
     /// Its identifier; made from its name if not given, the same one each time.
     pub id: TenantId,
     /// Its plan.
@@ -17,13 +17,13 @@ pub struct Tenant {
     pub suspended: bool,
 }
 
-impl Default for Tenant {
+impl Default for TenantSettings {
     fn default() -> Self {
-        Tenant { id: TenantId(0), plan: Tier::Free, suspended: false }
+        TenantSettings { id: TenantId(0), plan: Tier::Free, suspended: false }
     }
 }
 
-impl Table for Tenant {
+impl Table for TenantSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("id", &mut self.id);
         f.leaf("plan", &mut self.plan, word, |plan| Some(quote(plan.name())));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cache_rule::CacheRule;
-use crate::caller::{Quota, Scope};
+use crate::caller::{ProjectQuota, Scope};
 use crate::clock::Time;
 use crate::plan::{BatchCounts, Price, Tier};
 use crate::secret::KeyHash;
@@ -55,7 +55,7 @@ fn with_env(env: &[(&str, &str)], text: &str) -> Config {
 fn an_empty_file_gives_the_defaults_and_every_chain() {
     let config = read("");
     assert_eq!(config.chains.keys().collect::<Vec<_>>(), ["bsc", "btc", "eth"]);
-    assert!(config.chains.values().all(|chain| *chain == Chain::default()));
+    assert!(config.chains.values().all(|chain| *chain == ChainSettings::default()));
     assert_eq!(Config { chains: BTreeMap::new(), ..config }, Config::default());
     assert_eq!(Config::default().database.url(), "sqlite://rpcgate.db");
 }
@@ -140,7 +140,7 @@ fn all_errors_are_reported_in_the_order_of_their_lines() {
 #[test]
 fn an_error_knows_its_column() {
     let all = Config::read(&input("[gateway]\n  lisen = 1\n")).unwrap_err();
-    let place = Place::File { file: "f.toml".into(), line: 2, column: 3 };
+    let place = ConfigLocation::File { file: "f.toml".into(), line: 2, column: 3 };
     assert_eq!(all.iter().map(|e| &e.place).collect::<Vec<_>>(), [&place]);
 }
 
@@ -460,7 +460,7 @@ fn keys_become_callers() {
     assert_eq!((a.name.as_str(), a.hash, a.revoked), ("a", KeyHash::of(KEY), false));
     assert_eq!((a.caller.plan.tier, a.caller.plan.per_minute, a.caller.suspended), (Tier::Premium, 7, true));
     assert_eq!(a.caller.scope, Scope::Only(["eth".into(), "btc".into()].into()));
-    assert_eq!(a.caller.quota, Quota { rps_limit: Some(5), has_row: true, ..Quota::default() });
+    assert_eq!(a.caller.quota, ProjectQuota { rps_limit: Some(5), has_row: true, ..ProjectQuota::default() });
     assert!(a.caller.lists.blocked.contains(b"x".as_slice()));
     assert_eq!(a.caller.expires_at, Some(Time::from_secs(1)));
     assert_eq!(
@@ -495,9 +495,9 @@ fn the_safeguard_is_off_until_it_is_enabled() {
     let rule = |text: &str| read(text).safeguard.rule();
     assert_eq!(rule("[safeguard]\nrefusals = 5\n"), None);
     let hour = std::time::Duration::from_secs(3_600);
-    let expected = crate::safeguard::Rule { refusals: 300, minutes: 5, percent: 25, cooldown: hour };
+    let expected = crate::safeguard::SafeguardRule { refusals: 300, minutes: 5, percent: 25, cooldown: hour };
     assert_eq!(rule("[safeguard]\nenabled = true\n"), Some(expected));
-    let changed = crate::safeguard::Rule { minutes: 2, percent: 50, cooldown: 2 * hour, ..expected };
+    let changed = crate::safeguard::SafeguardRule { minutes: 2, percent: 50, cooldown: 2 * hour, ..expected };
     assert_eq!(
         rule("[safeguard]\nenabled = true\nminutes = 2\npercent = 50\ncooldown = \"2h\"\n"),
         Some(changed)

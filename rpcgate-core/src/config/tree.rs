@@ -1,6 +1,6 @@
 //! One layer of configuration as a tree of values that remember where they were given.
 
-use super::problem::{ConfigError, Place, Problem};
+use super::problem::{ConfigError, ConfigLocation, Problem};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
@@ -8,14 +8,14 @@ use toml::de::{DeTable, DeValue};
 /// A value and its place.
 #[derive(Debug)]
 pub(super) struct Item {
-    pub(super) place: Place,
+    pub(super) place: ConfigLocation,
     pub(super) value: Value,
 }
 
 /// A key's place and what stands under it.
 #[derive(Debug)]
 pub(super) struct Entry {
-    pub(super) place: Place,
+    pub(super) place: ConfigLocation,
     pub(super) item: Item,
 }
 
@@ -83,17 +83,17 @@ impl<'a> Lines<'a> {
         Lines { file: file.into(), text, starts }
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> ConfigLocation {
         let line = self.starts.partition_point(|start| *start <= offset).max(1);
         let start = self.starts.get(line - 1).copied().unwrap_or_default();
         let column = self.text.get(start..offset).map_or(0, |before| before.chars().count());
         let short = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Place::File { file: self.file.clone(), line: short(line), column: short(column + 1) }
+        ConfigLocation::File { file: self.file.clone(), line: short(line), column: short(column + 1) }
     }
 }
 
 /// Where the value of a key stands; a key below one that is no table has that one's place.
-pub(super) fn place(root: &Table, key: &str) -> Option<Place> {
+pub(super) fn place(root: &Table, key: &str) -> Option<ConfigLocation> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     let entry = root.get(first)?;
     match &entry.item.value {
@@ -155,7 +155,7 @@ pub(super) fn insert(
     root: &mut Table,
     path: &[&str],
     text: &str,
-    place: &Place,
+    place: &ConfigLocation,
     replaced: bool,
 ) -> Result<(), ()> {
     let Some((key, rest)) = path.split_first() else {
@@ -199,7 +199,7 @@ mod tests {
         let mut none = Vec::new();
         let root = parse("f", "# é\na = { \"é\" = 1, b = \"x\" }\n", &mut none);
         let Value::Table(inner) = &root["a"].item.value else { panic!("a table") };
-        let Place::File { line, column, .. } = inner["b"].place else { panic!("a file") };
+        let ConfigLocation::File { line, column, .. } = inner["b"].place else { panic!("a file") };
         assert_eq!((line, column), (2, 16));
     }
 
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_text_takes_its_place_once() {
-        let place = Place::Env("X".into());
+        let place = ConfigLocation::Env("X".into());
         let mut root = Table::new();
         assert_eq!(insert(&mut root, &["a", "b"], "1", &place, false), Ok(()));
         assert_eq!(insert(&mut root, &["a", "b"], "2", &place, false), Err(()));

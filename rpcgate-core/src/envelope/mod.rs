@@ -8,5 +8,5 @@ mod reply;
 mod wire;
 
 pub use call::{BadItem, Envelope, Item, Limits, Name, ParseError, Parsed, parse};
-pub use reply::{Head, Replies, ReplyMembers, replies, reply_head};
+pub use reply::{Replies, ReplyKind, ReplyMembers, replies, reply_head};
 pub use wire::{WireId, parse_index};

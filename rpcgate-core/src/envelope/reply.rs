@@ -133,7 +133,7 @@ impl Member {
 
 /// What the beginning of a reply tells about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Head {
+pub enum ReplyKind {
     /// It carries a result.
     Result,
     /// It carries an error that is not `null`.
@@ -148,15 +148,15 @@ pub enum Head {
 /// value starts with anything but `null`; two members that are both `null` make a result of `null`.
 ///
 /// ```
-/// use rpcgate_core::envelope::{Head, reply_head};
+/// use rpcgate_core::envelope::{ReplyKind, reply_head};
 ///
-/// assert_eq!(reply_head(br#"{"error":null,"result":[{"a"#), Head::Result);
-/// assert_eq!(reply_head(br#"{"result":null,"err"#), Head::Undecided);
+/// assert_eq!(reply_head(br#"{"error":null,"result":[{"a"#), ReplyKind::Result);
+/// assert_eq!(reply_head(br#"{"result":null,"err"#), ReplyKind::Undecided);
 /// ```
-pub fn reply_head(prefix: &[u8]) -> Head {
+pub fn reply_head(prefix: &[u8]) -> ReplyKind {
     // A prefix may be all that a socket had in one read, hundreds of kilobytes, and a look surveys all it is given.
-    match prefix.get(..SOON).map_or(Head::Undecided, head_of) {
-        Head::Undecided => head_of(prefix),
+    match prefix.get(..SOON).map_or(ReplyKind::Undecided, head_of) {
+        ReplyKind::Undecided => head_of(prefix),
         head => head,
     }
 }
@@ -164,7 +164,7 @@ pub fn reply_head(prefix: &[u8]) -> Head {
 /// Within so many bytes nearly every reply tells what it is.
 const SOON: usize = 256;
 
-fn head_of(prefix: &[u8]) -> Head {
+fn head_of(prefix: &[u8]) -> ReplyKind {
     let (text, cut) = match std::str::from_utf8(prefix) {
         Ok(text) => (text.as_bytes(), true),
         // A character may be cut in two, but it may not be wrong.
@@ -172,29 +172,29 @@ fn head_of(prefix: &[u8]) -> Head {
     };
     match look(text) {
         Ok(head) => head,
-        Err(error) if cut && error.offset() >= text.len() => Head::Undecided,
-        Err(_) => Head::Bad,
+        Err(error) if cut && error.offset() >= text.len() => ReplyKind::Undecided,
+        Err(_) => ReplyKind::Bad,
     }
 }
 
-fn look(text: &[u8]) -> Result<Head, SyntaxError> {
+fn look(text: &[u8]) -> Result<ReplyKind, SyntaxError> {
     let mut cursor = Cursor::new(text, DEEPEST);
     if cursor.peek() == Some(b'[') {
-        return Ok(Head::Undecided);
+        return Ok(ReplyKind::Undecided);
     }
     cursor.enter_object()?;
     let (mut result, mut error) = (false, false);
     while let Some(name) = cursor.next_member()? {
         let (seen, head) = match Member::of(name, text) {
-            Member::Result => (&mut result, Head::Result),
-            Member::Error => (&mut error, Head::Error),
+            Member::Result => (&mut result, ReplyKind::Result),
+            Member::Error => (&mut error, ReplyKind::Error),
             Member::Id | Member::Other => {
                 cursor.value()?;
                 continue;
             }
         };
         if std::mem::replace(seen, true) {
-            return Ok(Head::Bad);
+            return Ok(ReplyKind::Bad);
         }
         if let Some(b'"' | b'{' | b'[' | b'-' | b'0'..=b'9' | b't' | b'f') = cursor.peek() {
             return Ok(head);
@@ -202,7 +202,7 @@ fn look(text: &[u8]) -> Result<Head, SyntaxError> {
         cursor.value()?;
     }
     cursor.end()?;
-    Ok(if result { Head::Result } else { Head::Bad })
+    Ok(if result { ReplyKind::Result } else { ReplyKind::Bad })
 }
 
 #[cfg(test)]
@@ -287,41 +287,41 @@ mod tests {
     #[test]
     fn a_head_tells_result_from_error() {
         for (prefix, head) in [
-            ("", Head::Undecided),
-            (" {", Head::Undecided),
-            (r#"{"id":1,"res"#, Head::Undecided),
-            (r#"{"result""#, Head::Undecided),
-            (r#"{"result":"#, Head::Undecided),
-            (r#"{"result":n"#, Head::Undecided),
-            (r#"{"result":null"#, Head::Undecided),
-            (r#"{"result":null,"id":"abc"#, Head::Undecided),
-            (r#"{"id":{"result":1,"#, Head::Undecided),
-            ("[{\"result\":1", Head::Undecided),
-            (r#"{"result":[{"error":1"#, Head::Result),
-            (r#"{"result":"ab"#, Head::Result),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{"#, Head::Result),
-            (r#"{"error":null,"result":{"#, Head::Result),
-            (r#"{"r\u0065sult":-"#, Head::Result),
-            (r#"{"result":null,"error":null,"id":1}"#, Head::Result),
-            (r#"{"error":{"#, Head::Error),
-            (r#"{"result":null,"error":{"code""#, Head::Error),
-            (r#"{"error":"too"#, Head::Error),
-            ("<html>", Head::Bad),
-            ("1", Head::Bad),
-            (r#"{"result":null,"result":1"#, Head::Bad),
-            (r#"{"error":null}"#, Head::Bad),
-            (r#"{"id":1}"#, Head::Bad),
-            (r#"{"result":x"#, Head::Bad),
-            (r#"{"result":nope"#, Head::Bad),
-            (r#"{"id" 1"#, Head::Bad),
-            (r#"{"error":null,"result":null}x"#, Head::Bad),
+            ("", ReplyKind::Undecided),
+            (" {", ReplyKind::Undecided),
+            (r#"{"id":1,"res"#, ReplyKind::Undecided),
+            (r#"{"result""#, ReplyKind::Undecided),
+            (r#"{"result":"#, ReplyKind::Undecided),
+            (r#"{"result":n"#, ReplyKind::Undecided),
+            (r#"{"result":null"#, ReplyKind::Undecided),
+            (r#"{"result":null,"id":"abc"#, ReplyKind::Undecided),
+            (r#"{"id":{"result":1,"#, ReplyKind::Undecided),
+            ("[{\"result\":1", ReplyKind::Undecided),
+            (r#"{"result":[{"error":1"#, ReplyKind::Result),
+            (r#"{"result":"ab"#, ReplyKind::Result),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"#, ReplyKind::Result),
+            (r#"{"error":null,"result":{"#, ReplyKind::Result),
+            (r#"{"r\u0065sult":-"#, ReplyKind::Result),
+            (r#"{"result":null,"error":null,"id":1}"#, ReplyKind::Result),
+            (r#"{"error":{"#, ReplyKind::Error),
+            (r#"{"result":null,"error":{"code""#, ReplyKind::Error),
+            (r#"{"error":"too"#, ReplyKind::Error),
+            ("<html>", ReplyKind::Bad),
+            ("1", ReplyKind::Bad),
+            (r#"{"result":null,"result":1"#, ReplyKind::Bad),
+            (r#"{"error":null}"#, ReplyKind::Bad),
+            (r#"{"id":1}"#, ReplyKind::Bad),
+            (r#"{"result":x"#, ReplyKind::Bad),
+            (r#"{"result":nope"#, ReplyKind::Bad),
+            (r#"{"id" 1"#, ReplyKind::Bad),
+            (r#"{"error":null,"result":null}x"#, ReplyKind::Bad),
         ] {
             assert_eq!(reply_head(prefix.as_bytes()), head, "{prefix}");
         }
-        assert_eq!(reply_head(b"{\"id\":\"\xc3"), Head::Undecided);
-        assert_eq!(reply_head(b"{\"id\":\"\xff"), Head::Bad);
-        assert_eq!(reply_head(b"{\"id\":\"\xc3\","), Head::Bad);
-        assert_eq!(reply_head(b"{\"result\":\"\xff"), Head::Result);
+        assert_eq!(reply_head(b"{\"id\":\"\xc3"), ReplyKind::Undecided);
+        assert_eq!(reply_head(b"{\"id\":\"\xff"), ReplyKind::Bad);
+        assert_eq!(reply_head(b"{\"id\":\"\xc3\","), ReplyKind::Bad);
+        assert_eq!(reply_head(b"{\"result\":\"\xff"), ReplyKind::Result);
     }
 
     #[test]
@@ -329,10 +329,10 @@ mod tests {
         for length in 0..400 {
             let id = format!("{}\u{20ac}", "x".repeat(length));
             for (rest, head) in [
-                (r#""result":["#, Head::Result),
-                (r#""error":{"#, Head::Error),
-                (r#""result":null"#, Head::Undecided),
-                (r#""result":nope"#, Head::Bad),
+                (r#""result":["#, ReplyKind::Result),
+                (r#""error":{"#, ReplyKind::Error),
+                (r#""result":null"#, ReplyKind::Undecided),
+                (r#""result":nope"#, ReplyKind::Bad),
             ] {
                 let body = format!(r#"{{"id":"{id}",{rest}"#);
                 assert_eq!(reply_head(body.as_bytes()), head, "{body}");
@@ -361,12 +361,12 @@ mod tests {
             let Ok(Replies::Single(members)) = replies(body.as_bytes(), 512) else {
                 return Err(TestCaseError::fail(body));
             };
-            let verdict = if members.error.is_some() { Head::Error } else { Head::Result };
+            let verdict = if members.error.is_some() { ReplyKind::Error } else { ReplyKind::Result };
             prop_assert_eq!(members.result.map(|span| span.of(body.as_bytes())).is_some(), true);
             prop_assert_eq!(reply_head(body.as_bytes()), verdict);
             for cut in 0..body.len() {
                 let head = reply_head(&body.as_bytes()[..cut]);
-                prop_assert!(head == verdict || head == Head::Undecided, "{:?} at {} of {}", head, cut, body);
+                prop_assert!(head == verdict || head == ReplyKind::Undecided, "{:?} at {} of {}", head, cut, body);
             }
         }
     }

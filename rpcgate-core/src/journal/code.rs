@@ -1,7 +1,7 @@
 //! The bits that stand for a record's words. They are written down for good: a new word gets the next number.
 
+use crate::backend::usage_sink::{Outcome, Phase};
 use crate::plan::Tier;
-use crate::seam::ledger::{Outcome, Phase};
 use crate::tally::Transport;
 
 /// A word of which there are few.

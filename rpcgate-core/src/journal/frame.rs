@@ -1,9 +1,9 @@
 //! What a frame says, and the numbers that stand for its words.
 
+use crate::backend::usage_sink::{Outcome, Phase, Record};
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::clock::Time;
 use crate::plan::{Price, Tier};
-use crate::seam::ledger::{Outcome, Phase, Record};
 use crate::tally::Transport;
 use std::fmt;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::ids::{GatewayId, SegmentId};
 use crate::clock::Time;
 use std::fmt;
 
-/// The length of a [`Head`], in bytes.
+/// The length of a [`SegmentHeader`], in bytes.
 pub const HEAD: usize = 64;
 
 const MAGIC: [u8; 8] = *b"rpcgate\x1a";
@@ -19,7 +19,7 @@ const AT_CHECKSUM: usize = HEAD - 4;
 
 /// What stands at the start of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Head {
+pub struct SegmentHeader {
     /// The segment.
     pub segment: SegmentId,
     /// Who wrote it.
@@ -28,7 +28,7 @@ pub struct Head {
     pub opened: Time,
 }
 
-/// Bytes that are no [`Head`].
+/// Bytes that are no [`SegmentHeader`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadHead {
     /// Fewer than [`HEAD`] bytes.
@@ -58,7 +58,7 @@ impl fmt::Display for BadHead {
 
 impl std::error::Error for BadHead {}
 
-impl Head {
+impl SegmentHeader {
     /// Its byte form.
     pub fn to_bytes(&self) -> [u8; HEAD] {
         let mut bytes = [0; HEAD];
@@ -78,7 +78,7 @@ impl Head {
     /// # Errors
     ///
     /// [`BadHead`] where there is none.
-    pub fn read(bytes: &[u8]) -> Result<Head, BadHead> {
+    pub fn read(bytes: &[u8]) -> Result<SegmentHeader, BadHead> {
         let bytes: &[u8; HEAD] = bytes.first_chunk().ok_or(BadHead::Short)?;
         if !bytes.starts_with(&MAGIC) {
             return Err(BadHead::Foreign);
@@ -90,7 +90,7 @@ impl Head {
         if version != VERSION {
             return Err(BadHead::Version(version));
         }
-        Ok(Head {
+        Ok(SegmentHeader {
             segment: SegmentId(u128::from_be_bytes(part(bytes, AT_SEGMENT))),
             gateway: GatewayId(u128::from_be_bytes(part(bytes, AT_GATEWAY))),
             opened: Time::from_micros(u64::from_le_bytes(part(bytes, AT_OPENED))),
@@ -106,8 +106,8 @@ fn part<const N: usize>(bytes: &[u8; HEAD], at: usize) -> [u8; N] {
 mod tests {
     use super::*;
 
-    fn head() -> Head {
-        Head {
+    fn head() -> SegmentHeader {
+        SegmentHeader {
             segment: SegmentId(0x018b_cfe5_6800_7cc5_8294_4642_0f4e_856e),
             gateway: GatewayId(u128::MAX),
             opened: Time::from_micros(1_700_000_000_123_456),
@@ -117,9 +117,9 @@ mod tests {
     #[test]
     fn a_head_reads_as_it_was_written_whatever_follows_it() {
         let mut bytes = head().to_bytes().to_vec();
-        assert_eq!(Head::read(&bytes), Ok(head()));
+        assert_eq!(SegmentHeader::read(&bytes), Ok(head()));
         bytes.extend_from_slice(b"frames");
-        assert_eq!(Head::read(&bytes), Ok(head()));
+        assert_eq!(SegmentHeader::read(&bytes), Ok(head()));
     }
 
     #[test]
@@ -129,11 +129,11 @@ mod tests {
             for change in [1, 0x80, 0xff] {
                 let mut changed = bytes;
                 changed[at] ^= change;
-                assert!(Head::read(&changed).is_err(), "byte {at}");
+                assert!(SegmentHeader::read(&changed).is_err(), "byte {at}");
             }
-            assert_eq!(Head::read(&bytes[..at]), Err(BadHead::Short));
+            assert_eq!(SegmentHeader::read(&bytes[..at]), Err(BadHead::Short));
         }
-        assert_eq!(Head::read(&[0; HEAD]), Err(BadHead::Foreign));
+        assert_eq!(SegmentHeader::read(&[0; HEAD]), Err(BadHead::Foreign));
     }
 
     #[test]
@@ -142,6 +142,6 @@ mod tests {
         bytes[AT_VERSION] = 2;
         let checksum = crc32fast::hash(&bytes[..AT_CHECKSUM]);
         bytes[AT_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
-        assert_eq!(Head::read(&bytes), Err(BadHead::Version(2)));
+        assert_eq!(SegmentHeader::read(&bytes), Err(BadHead::Version(2)));
     }
 }

@@ -1,6 +1,6 @@
-//! The byte form of records, for a ledger on disk and for what is made of it.
+//! The byte form of records, for a sink on disk and for what is made of it.
 //!
-//! A *segment* is a [`Head`] and then frames, one for each record. Who calls, which chain and which method are written
+//! A *segment* is a [`SegmentHeader`] and then frames, one for each record. Who calls, which chain and which method are written
 //! out in the frame that names them first, and from then on by number: a segment is read from its start. Frames
 //! without a head are the same (a database keeps blocks of them).
 //!
@@ -19,7 +19,7 @@
 //!
 //! ```
 //! use rpcgate_core::journal::{Reader, Writer};
-//! # use rpcgate_core::seam::ledger::{Line, Outcome, Phase, Record};
+//! # use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
 //! # use rpcgate_core::{caller::*, chain::ChainName, clock::Time, plan::*, tally::Transport};
 //! # let lines = [Line { method: b"toy_read", cu: 5, status: 200, outcome: Outcome::Answered, cached: false,
 //! #     calls: 1, bytes_in: 10, bytes_out: 20 }];
@@ -51,7 +51,7 @@ mod varint;
 mod writer;
 
 pub use frame::{Event, EventLine, MAX_NAME, MAX_PAYLOAD, Party, TABLE, Torn};
-pub use head::{BadHead, HEAD, Head};
+pub use head::{BadHead, HEAD, SegmentHeader};
 pub use ids::{GatewayId, SegmentId};
 pub use reader::Reader;
 pub use writer::Writer;

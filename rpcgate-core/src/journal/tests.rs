@@ -1,10 +1,10 @@
 use super::frame::{FRAME_HEAD, TABLE_TEXT};
 use super::*;
+use crate::backend::usage_sink::{Line, Outcome, Phase, Record};
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::chain::ChainName;
 use crate::clock::Time;
 use crate::plan::{Price, Tier};
-use crate::seam::ledger::{Line, Outcome, Phase, Record};
 use crate::tally::Transport;
 use proptest::collection::vec;
 use proptest::prelude::*;

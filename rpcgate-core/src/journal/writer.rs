@@ -8,9 +8,9 @@ use super::frame::{
 use super::names::Numbers;
 use super::reader::Reader;
 use super::varint;
+use crate::backend::usage_sink::{Line, Phase, Record};
 use crate::caller::RequestId;
 use crate::clock::Time;
-use crate::seam::ledger::{Line, Phase, Record};
 use crate::tally::Transport;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Batch: from a request to its calls, and from settled calls to one answer.
 //!
-//! The first station behind the request's head: it reads the body, parses it once, and sends the calls in it down the
-//! road as one set, a single call as a set of one. What comes back is joined under the callers' own ids. What is no
+//! The first layer behind the request's head: it reads the body, parses it once, and sends the calls in it down the
+//! stack as one set, a single call as a set of one. What comes back is joined under the callers' own ids. What is no
 //! call at all is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::InvalidRequest`],
 //! [`Refusal::BatchTooLarge`], [`Refusal::BatchNotSupported`] and those of [`body`](super::body). An item of a batch
 //! that is no call is refused in its place while its neighbours travel.
@@ -18,8 +18,8 @@
 use super::body::{BodyLimits, Reading};
 use super::join::join;
 use super::rest;
-use crate::lend::{Lender, Loan};
-use crate::request::travel::{Aim, Departure, Known};
+use crate::request::message::{Authenticated, PendingResponse, Target};
+use crate::service_pool::{PooledService, ServicePool};
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use pin_project_lite::pin_project;
@@ -27,9 +27,9 @@ use rpcgate_core::call::{Call, Calls, Entry, Parsed as At, Payload, Settled};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::envelope::{self, Item, Limits, ParseError, Parsed};
 use rpcgate_core::json::{Span, close_up, has_space};
+use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::RestCall;
-use rpcgate_core::room::{Held, Room};
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
 use std::future::Future;
@@ -44,7 +44,7 @@ use tower_service::Service;
 pub struct BatchLayer {
     body: BodyLimits,
     envelope: Limits,
-    room: Option<Arc<Room>>,
+    room: Option<Arc<MemoryBudget>>,
     most: usize,
 }
 
@@ -79,7 +79,7 @@ impl BatchLayer {
 
     /// The same layer, its bodies held in `room`: those of requests and, from 16 KiB on, those of answers.
     #[must_use]
-    pub fn with_room(mut self, room: Arc<Room>) -> Self {
+    pub fn with_room(mut self, room: Arc<MemoryBudget>) -> Self {
         self.room = Some(room);
         self
     }
@@ -95,23 +95,23 @@ impl<S: Clone> Layer<S> for BatchLayer {
     type Service = Batch<S>;
 
     fn layer(&self, inner: S) -> Batch<S> {
-        Batch { inner: Lender::new(inner), layer: self.clone() }
+        Batch { inner: ServicePool::new(inner), layer: self.clone() }
     }
 }
 
 /// Reading and joining around `inner`.
 #[derive(Clone, Debug)]
 pub struct Batch<S: Clone> {
-    inner: Lender<S>,
+    inner: ServicePool<S>,
     layer: BatchLayer,
 }
 
-impl<S, B> Service<Known<B>> for Batch<S>
+impl<S, B> Service<Authenticated<B>> for Batch<S>
 where
     S: Service<Calls<At>, Response = Calls<Settled>, Error = Infallible> + Clone,
     B: Body<Data = Bytes>,
 {
-    type Response = Departure;
+    type Response = PendingResponse;
     type Error = Infallible;
     type Future = BatchFuture<S, B>;
 
@@ -120,15 +120,15 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, known: Known<B>) -> Self::Future {
-        let Known { request, aim, mut tally } = known;
+    fn call(&mut self, known: Authenticated<B>) -> Self::Future {
+        let Authenticated { request, target, mut tally } = known;
         if let Some(room) = &self.layer.room {
-            tally.room = Held::of_project(room.clone(), tally.caller.project);
+            tally.room = MemoryPermit::of_project(room.clone(), tally.caller.project);
         }
-        let (want, body) = match aim {
-            Aim::JsonRpc => (Want::Envelopes, request.into_body()),
-            Aim::Nothing(because) => (Want::Nothing(because), request.into_body()),
-            Aim::Rest(path) => {
+        let (want, body) = match target {
+            Target::JsonRpc => (Want::Envelopes, request.into_body()),
+            Target::Nothing(because) => (Want::Nothing(because), request.into_body()),
+            Target::Rest(path) => {
                 let (head, body) = request.into_parts();
                 let call = rest::call(&tally.chain, &head, &path).map(Box::new);
                 (call.map_or(Want::Nothing(|_| Refusal::UriTooLong), Want::Rest), body)
@@ -138,7 +138,7 @@ where
             Ok(reading) => Stage::Reading { reading },
             Err(refusal) => Stage::Refused { refusal },
         };
-        let (inner, limits, most) = (Some(self.inner.lend()), self.layer.envelope, self.layer.most);
+        let (inner, limits, most) = (Some(self.inner.get()), self.layer.envelope, self.layer.most);
         BatchFuture { stage, want, tally: Some(tally), inner, limits, most }
     }
 }
@@ -162,7 +162,7 @@ pin_project! {
         stage: Stage<B, S::Future>,
         want: Want,
         tally: Option<Box<Tally>>,
-        inner: Option<Loan<S>>,
+        inner: Option<PooledService<S>>,
         limits: Limits,
         most: usize,
     }
@@ -179,7 +179,7 @@ where
     S: Service<Calls<At>, Response = Calls<Settled>, Error = Infallible>,
     B: Body<Data = Bytes>,
 {
-    type Output = Result<Departure, Infallible>;
+    type Output = Result<PendingResponse, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -191,28 +191,32 @@ where
                     return Poll::Ready(Ok(join(calls, *this.most)));
                 }
                 StageNow::Reading { reading } => {
-                    let mut none = Held::default();
+                    let mut none = MemoryPermit::default();
                     let held = this.tally.as_mut().map_or(&mut none, |tally| &mut tally.room);
                     let read = ready!(reading.poll(held, cx));
                     match read.and_then(|body| this.want.fill(this.tally, body, this.limits)) {
                         Err(refusal) => refusal,
                         Ok(calls) => {
-                            let spent =
-                                this.inner.take().and_then(|loan| loan.spend(|inner| inner.call(calls)));
+                            let spent = this
+                                .inner
+                                .take()
+                                .and_then(|service| service.call_with(|inner| inner.call(calls)));
                             match spent {
                                 Some(calling) => {
                                     this.stage.set(Stage::Calling { calling });
                                     continue;
                                 }
-                                None => return Poll::Ready(Ok(Departure::refused(Refusal::Overloaded))),
+                                None => {
+                                    return Poll::Ready(Ok(PendingResponse::refused(Refusal::Overloaded)));
+                                }
                             }
                         }
                     }
                 }
             };
             return Poll::Ready(Ok(match this.tally.take() {
-                Some(tally) => Departure::refused_unread(tally, refusal),
-                None => Departure::refused(refusal),
+                Some(tally) => PendingResponse::refused_unread(tally, refusal),
+                None => PendingResponse::refused(refusal),
             }));
         }
     }
@@ -342,29 +346,29 @@ fn entry(tally: &Tally, item: Item) -> Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Desk, End};
+    use crate::testing::{End, Fixture};
     use http_body_util::Full;
-    use rpcgate_core::seam::ledger::Outcome;
+    use rpcgate_core::backend::usage_sink::Outcome;
 
-    async fn send(desk: &Desk, body: impl Into<Bytes>) -> (u16, String) {
-        let known = Known {
+    async fn send(fixture: &Fixture, body: impl Into<Bytes>) -> (u16, String) {
+        let known = Authenticated {
             request: Box::new(http::Request::new(Full::new(body.into()))),
-            aim: Aim::JsonRpc,
-            tally: desk.tally(),
+            target: Target::JsonRpc,
+            tally: fixture.tally(),
         };
-        let Ok(departure) = BatchLayer::new().layer(End).call(known).await;
-        (departure.status.as_u16(), String::from_utf8(departure.body.to_vec()).unwrap())
+        let Ok(pending) = BatchLayer::new().layer(End).call(known).await;
+        (pending.status.as_u16(), String::from_utf8(pending.body.to_vec()).unwrap())
     }
 
     #[tokio::test]
     async fn a_single_call_is_a_set_of_one() {
-        let (status, body) = send(&Desk::new(), r#"{"jsonrpc":"2.0","id":5,"method":"toy_id"}"#).await;
+        let (status, body) = send(&Fixture::new(), r#"{"jsonrpc":"2.0","id":5,"method":"toy_id"}"#).await;
         assert_eq!((status, body.as_str()), (200, r#"{"jsonrpc":"2.0","id":5,"result":"toy_id"}"#));
     }
 
     #[tokio::test]
     async fn a_batch_of_one_is_answered_with_an_array_of_one() {
-        let (_, body) = send(&Desk::new(), r#"[{"jsonrpc":"2.0","id":5,"method":"toy_id"}]"#).await;
+        let (_, body) = send(&Fixture::new(), r#"[{"jsonrpc":"2.0","id":5,"method":"toy_id"}]"#).await;
         assert_eq!(body, r#"[{"jsonrpc":"2.0","id":5,"result":"toy_id"}]"#);
     }
 
@@ -381,11 +385,11 @@ mod tests {
             (many.as_str(), 413, -32600),
         ];
         for (body, status, code) in rows {
-            let desk = Desk::new();
-            let (got, answer) = send(&desk, body.to_owned()).await;
+            let fixture = Fixture::new();
+            let (got, answer) = send(&fixture, body.to_owned()).await;
             assert_eq!(got, status, "{body}");
             assert!(answer.contains(&format!(r#""id":null,"error":{{"code":{code}"#)), "{answer}");
-            let records = desk.ledger.records();
+            let records = fixture.sink.records();
             let lines: Vec<_> =
                 records[0].lines.iter().map(|l| (l.method.as_str(), l.outcome, l.cu)).collect();
             assert_eq!(lines, [("-", Outcome::Refused, 0)], "{body}");
@@ -394,8 +398,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_bad_item_is_refused_in_its_place() {
-        let desk = Desk::new();
-        let (status, body) = send(&desk, r#"[{"id":1,"method":"toy_id"},7,{"id":2,"Method":"x"}]"#).await;
+        let fixture = Fixture::new();
+        let (status, body) = send(&fixture, r#"[{"id":1,"method":"toy_id"},7,{"id":2,"Method":"x"}]"#).await;
         assert_eq!(status, 200);
         assert_eq!(
             body,
@@ -405,34 +409,39 @@ mod tests {
                 r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"invalid request"}}]"#,
             )
         );
-        let methods: Vec<_> = desk.ledger.records()[0].lines.iter().map(|l| l.method.clone()).collect();
+        let methods: Vec<_> = fixture.sink.records()[0].lines.iter().map(|l| l.method.clone()).collect();
         assert_eq!(methods, ["toy_id", "-", "-"]);
     }
 
     #[tokio::test]
     async fn a_body_that_says_it_is_too_large_is_refused_unread() {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         let limits = BodyLimits { bytes: 10, ..BodyLimits::default() };
         let request = http::Request::new(Full::new(Bytes::from_static(b"{\"id\":1,\"method\":\"a\"}")));
         let mut batch = BatchLayer::new().with_body(limits).layer(End);
-        let Ok(departure) =
-            batch.call(Known { request: Box::new(request), aim: Aim::JsonRpc, tally: desk.tally() }).await;
-        assert_eq!((departure.status.as_u16(), departure.refusal), (413, Some(Refusal::BodyTooLarge)));
+        let Ok(pending) = batch
+            .call(Authenticated {
+                request: Box::new(request),
+                target: Target::JsonRpc,
+                tally: fixture.tally(),
+            })
+            .await;
+        assert_eq!((pending.status.as_u16(), pending.refusal), (413, Some(Refusal::BodyTooLarge)));
     }
 
     #[tokio::test]
     async fn a_client_that_leaves_while_it_sends_leaves_no_record() {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         let body = http_body_util::StreamBody::new(futures_util::stream::pending::<
             Result<http_body::Frame<Bytes>, Infallible>,
         >());
         let mut batch = BatchLayer::new().layer(End);
-        let future = batch.call(Known {
+        let future = batch.call(Authenticated {
             request: Box::new(http::Request::new(body)),
-            aim: Aim::JsonRpc,
-            tally: desk.tally(),
+            target: Target::JsonRpc,
+            tally: fixture.tally(),
         });
         assert!(futures_util::FutureExt::now_or_never(future).is_none());
-        assert!(desk.ledger.records().is_empty());
+        assert!(fixture.sink.records().is_empty());
     }
 }

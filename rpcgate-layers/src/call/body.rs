@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use pin_project_lite::pin_project;
+use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::room::Held;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -100,7 +100,11 @@ impl<B: Body<Data = Bytes>> Reading<B> {
     /// # Errors
     /// [`Refusal::BodyTooLarge`], [`Refusal::BodyTooSlow`], [`Refusal::Overloaded`] when there is no room, and
     /// [`Refusal::InvalidRequest`] when the client breaks off (nobody will read that one).
-    pub fn poll(self: Pin<&mut Self>, held: &mut Held, cx: &mut Context<'_>) -> Poll<Result<Bytes, Refusal>> {
+    pub fn poll(
+        self: Pin<&mut Self>,
+        held: &mut MemoryPermit,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, Refusal>> {
         let mut this = self.project();
         loop {
             match this.body.as_mut().poll_frame(cx) {
@@ -155,7 +159,7 @@ mod tests {
     use futures_util::stream;
     use http_body::Frame;
     use http_body_util::{Full, StreamBody};
-    use rpcgate_core::room::Room;
+    use rpcgate_core::memory::MemoryBudget;
     use std::convert::Infallible;
     use std::future::poll_fn;
     use std::pin::pin;
@@ -163,7 +167,7 @@ mod tests {
     async fn read<B: Body<Data = Bytes>>(
         body: B,
         limits: BodyLimits,
-        held: &mut Held,
+        held: &mut MemoryPermit,
     ) -> Result<Bytes, Refusal> {
         let mut reading = pin!(Reading::new(body, limits)?);
         poll_fn(|cx| reading.as_mut().poll(held, cx)).await
@@ -180,21 +184,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_in_one_piece_is_not_copied() {
         let bytes = Bytes::from_static(b"hello");
-        let read = read(Full::new(bytes.clone()), BodyLimits::default(), &mut Held::default()).await.unwrap();
+        let read = read(Full::new(bytes.clone()), BodyLimits::default(), &mut MemoryPermit::default())
+            .await
+            .unwrap();
         assert_eq!(read.as_ptr(), bytes.as_ptr());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_in_pieces_is_put_together() {
         let body = pieces(&["a", "bc", "", "def"], Duration::from_millis(1));
-        let mut held = Held::default();
+        let mut held = MemoryPermit::default();
         assert_eq!(read(body, BodyLimits::default(), &mut held).await.unwrap(), "abcdef");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_above_the_limit_is_refused_whether_it_says_so_or_not() {
         let limits = BodyLimits { bytes: 4, ..BodyLimits::default() };
-        let mut held = Held::default();
+        let mut held = MemoryPermit::default();
         let said = Full::new(Bytes::from_static(b"12345"));
         assert_eq!(read(said, limits, &mut held).await, Err(Refusal::BodyTooLarge));
         let unsaid = pieces(&["12", "345"], Duration::ZERO);
@@ -207,14 +213,15 @@ mod tests {
         static DRIPS: [&str; 100] = ["x"; 100];
         let drip = pieces(&DRIPS, Duration::from_secs(1));
         let before = tokio::time::Instant::now();
-        let outcome = read(drip, BodyLimits::default(), &mut Held::default()).await;
+        let outcome = read(drip, BodyLimits::default(), &mut MemoryPermit::default()).await;
         assert_eq!(outcome, Err(Refusal::BodyTooSlow));
         assert_eq!(before.elapsed().as_secs(), 10);
 
         let piece: &'static str = Box::leak("x".repeat(1_100).into_boxed_str());
         let steady: &'static [&'static str] = Box::leak(vec![piece; 60].into_boxed_slice());
         let outcome =
-            read(pieces(steady, Duration::from_secs(1)), BodyLimits::default(), &mut Held::default()).await;
+            read(pieces(steady, Duration::from_secs(1)), BodyLimits::default(), &mut MemoryPermit::default())
+                .await;
         assert_eq!(outcome.unwrap().len(), 66_000);
     }
 
@@ -224,7 +231,10 @@ mod tests {
         let endless: &'static [&'static str] = Box::leak(vec![piece; 100].into_boxed_slice());
         let before = tokio::time::Instant::now();
         let body = pieces(endless, Duration::from_secs(1));
-        assert_eq!(read(body, BodyLimits::default(), &mut Held::default()).await, Err(Refusal::BodyTooSlow));
+        assert_eq!(
+            read(body, BodyLimits::default(), &mut MemoryPermit::default()).await,
+            Err(Refusal::BodyTooSlow)
+        );
         assert_eq!(before.elapsed().as_secs(), 60);
     }
 
@@ -238,7 +248,10 @@ mod tests {
             Some((Ok::<_, Infallible>(Frame::data(Bytes::from_static(piece.as_bytes()))), n + 1))
         }));
         let before = tokio::time::Instant::now();
-        assert_eq!(read(body, BodyLimits::default(), &mut Held::default()).await, Err(Refusal::BodyTooSlow));
+        assert_eq!(
+            read(body, BodyLimits::default(), &mut MemoryPermit::default()).await,
+            Err(Refusal::BodyTooSlow)
+        );
         assert_eq!(
             before.elapsed().as_secs(),
             15,
@@ -248,8 +261,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bodies_share_one_room() {
-        let room = Room::new(8 * COPIES);
-        let (mut one, mut two) = (Held::of(room.clone()), Held::of(room.clone()));
+        let room = MemoryBudget::new(8 * COPIES);
+        let (mut one, mut two) = (MemoryPermit::of(room.clone()), MemoryPermit::of(room.clone()));
         let body = || Full::new(Bytes::from_static(b"12345"));
         assert!(read(body(), BodyLimits::default(), &mut one).await.is_ok());
         assert_eq!(read(body(), BodyLimits::default(), &mut two).await, Err(Refusal::Overloaded));

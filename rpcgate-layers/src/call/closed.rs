@@ -5,18 +5,18 @@
 //!
 //! ```
 //! use rpcgate_core::call::CallView;
-//! use rpcgate_core::chain::{ChainName, Flags, Rule};
+//! use rpcgate_core::chain::{ChainName, Flags, MethodRule};
 //! use rpcgate_core::clock::Time;
 //! use rpcgate_core::refusal::Refusal;
-//! use rpcgate_core::seam::suite;
-//! use rpcgate_layers::{call::closed::Closed, gate::Decide};
+//! use rpcgate_core::backend::suite;
+//! use rpcgate_layers::{call::closed::Closed, gate::CallPolicy};
 //!
-//! let rule = Rule { flags: Flags::CLOSED, ..Rule::UNLISTED };
+//! let rule = MethodRule { flags: Flags::CLOSED, ..MethodRule::UNLISTED };
 //! let call = CallView::new(ChainName::new("toy"), "admin_stop", rule);
 //! assert_eq!(Closed.decide(call, &suite::caller(1), Time::default()), Err(Refusal::Closed));
 //! ```
 
-use crate::gate::{Decide, gate_layer};
+use crate::gate::{CallPolicy, gate_layer};
 use rpcgate_core::call::{CallView, Opened};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::Flags;
@@ -46,7 +46,7 @@ impl Default for ClosedLayer {
 #[derive(Clone, Copy, Debug)]
 pub struct Closed;
 
-impl Decide for Closed {
+impl CallPolicy for Closed {
     type At = Opened;
 
     fn concerns(&self, tally: &Tally) -> bool {
@@ -61,12 +61,12 @@ impl Decide for Closed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::chain::{ChainName, Rule};
-    use rpcgate_core::seam::suite;
+    use rpcgate_core::backend::suite;
+    use rpcgate_core::chain::{ChainName, MethodRule};
 
     #[test]
     fn open_methods_pass() {
-        let call = CallView::new(ChainName::new("toy"), "toy_read", Rule::UNLISTED);
+        let call = CallView::new(ChainName::new("toy"), "toy_read", MethodRule::UNLISTED);
         assert_eq!(Closed.decide(call, &suite::caller(1), Time::default()), Ok(()));
     }
 }

@@ -1,8 +1,8 @@
-//! Each: an ordinary service of one call, for those who build a station of their own between ours.
+//! Each: an ordinary service of one call, for those who build a layer of their own between ours.
 //!
 //! The service is asked about every open call of a set at the same time and says of each: pass on (`Ok(None)`), here is
-//! the answer (`Ok(Some(result))`), or no (`Err(refusal)`). It costs a few allocations per call; our own stations walk
-//! the set instead. Stands wherever it is put: the set comes out at the station where it went in. Behind the quota its
+//! the answer (`Ok(Some(result))`), or no (`Err(refusal)`). It costs a few allocations per call; our own layers walk
+//! the set instead. Stands wherever it is put: the set comes out at the layer where it went in. Behind the quota its
 //! answers are charged like any other, before it they are free.
 //!
 //! ```
@@ -19,13 +19,13 @@
 
 use bytes::Bytes;
 use futures_util::future::{Either, join_all};
-use rpcgate_core::call::{Calls, Payload, State};
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::call::{CallState, Calls, Payload};
 use rpcgate_core::caller::Caller;
-use rpcgate_core::chain::{Chain, Rule};
+use rpcgate_core::chain::{Chain, MethodRule};
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source};
-use rpcgate_core::seam::Later;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -44,7 +44,7 @@ pub struct One {
     /// Its parameters as raw JSON, a slice of the request's body; empty when there are none.
     pub params: Bytes,
     /// What holds for it.
-    pub rule: Rule,
+    pub rule: MethodRule,
     /// When its request came.
     pub arrival: Time,
 }
@@ -99,7 +99,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Either<S::Future, Later<'static, Result<S::Response, S::Error>>>;
+    type Future = Either<S::Future, BoxFuture<'static, Result<S::Response, S::Error>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -145,9 +145,9 @@ where
                     Ok(None) => {}
                     Ok(Some(result)) => {
                         let reply = Reply { form: Form::Result(result), from: Source::Own { reserved } };
-                        tally.entries[place].state = State::Answered(reply);
+                        tally.entries[place].state = CallState::Answered(reply);
                     }
-                    Err(refusal) => tally.entries[place].state = State::Refused(refusal),
+                    Err(refusal) => tally.entries[place].state = CallState::Refused(refusal),
                 }
             }
             inner.call(calls).await
@@ -158,7 +158,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, Desk};
+    use crate::testing::{self, Fixture};
     use rpcgate_core::call::Parsed;
     use tower::service_fn;
 
@@ -170,13 +170,13 @@ mod tests {
             _ => Ok(None),
         }));
         let body = br#"[{"id":1,"method":"toy_id","params":[1.0]},{"id":2,"method":"toy_send"},{"id":3,"method":"x"},4]"#;
-        let calls: Calls<Parsed> = testing::through(layer, Desk::new().calls(body)).await;
+        let calls: Calls<Parsed> = testing::through(layer, Fixture::new().calls(body)).await;
         let states: Vec<_> = calls.tally().entries.iter().map(|entry| &entry.state).collect();
         assert!(
-            matches!(states[0], State::Answered(Reply { form: Form::Result(result), .. }) if result == "[1.0]")
+            matches!(states[0], CallState::Answered(Reply { form: Form::Result(result), .. }) if result == "[1.0]")
         );
-        assert!(matches!(states[1], State::Refused(Refusal::Closed)));
-        assert!(matches!(states[2], State::Open));
-        assert!(matches!(states[3], State::Refused(Refusal::InvalidRequest)));
+        assert!(matches!(states[1], CallState::Refused(Refusal::Closed)));
+        assert!(matches!(states[2], CallState::Open));
+        assert!(matches!(states[3], CallState::Refused(Refusal::InvalidRequest)));
     }
 }

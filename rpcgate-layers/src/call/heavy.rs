@@ -10,16 +10,16 @@
 //!
 //! ```
 //! use rpcgate_core::call::CallView;
-//! use rpcgate_core::chain::{ChainName, Flags, Rule};
+//! use rpcgate_core::chain::{ChainName, Flags, MethodRule};
 //! use rpcgate_core::clock::{ManualClock, Time};
-//! use rpcgate_core::seam::suite;
+//! use rpcgate_core::backend::suite;
 //! use rpcgate_layers::call::heavy::HeavyLayer;
 //! use std::{convert::Infallible, sync::Arc};
 //! use tower::{Layer, Service, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let caller = suite::caller(1); // free plan: 6 heavy calls a minute
-//! let rule = Rule { flags: Flags::HEAVY, ..Rule::UNLISTED };
+//! let rule = MethodRule { flags: Flags::HEAVY, ..MethodRule::UNLISTED };
 //! let clock = Arc::new(ManualClock::at(Time::from_secs(30)));
 //! let layer = HeavyLayer::new().with_call(clock, move |_: &http::Request<()>| {
 //!     # let caller: &'static _ = Box::leak(Box::new(suite::caller(1)));
@@ -34,7 +34,7 @@
 //! # });
 //! ```
 
-use crate::gate::{Decide, gate_layer};
+use crate::gate::{CallPolicy, gate_layer};
 use rpcgate_core::call::{Budgeted, CallView};
 use rpcgate_core::caller::{Caller, ProjectId};
 use rpcgate_core::chain::Flags;
@@ -42,7 +42,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::sharded::Sharded;
 use rpcgate_core::tally::Tally;
-use rpcgate_core::window::{Fixed, Span};
+use rpcgate_core::window::{Fixed, WindowSpan};
 use std::sync::Arc;
 
 gate_layer! {
@@ -77,7 +77,7 @@ impl Heavy {
     }
 }
 
-impl Decide for Heavy {
+impl CallPolicy for Heavy {
     type At = Budgeted;
 
     fn concerns(&self, tally: &Tally) -> bool {
@@ -91,7 +91,7 @@ impl Decide for Heavy {
         let keep = |minute: &Fixed<60>| !minute.is_over(now);
         self.minutes.with_kept(caller.project, now.minute(), keep, |minute| {
             if minute.used(now) >= caller.plan.heavy_per_minute {
-                return Err(Refusal::Heavy { retry_after: Span::Minute.reset(now) });
+                return Err(Refusal::Heavy { retry_after: WindowSpan::Minute.reset(now) });
             }
             minute.add(1, now);
             Ok(())
@@ -102,9 +102,9 @@ impl Decide for Heavy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_core::backend::suite;
     use rpcgate_core::caller::KeyId;
-    use rpcgate_core::chain::{ChainName, Rule};
-    use rpcgate_core::seam::suite;
+    use rpcgate_core::chain::{ChainName, MethodRule};
 
     fn decide(
         heavy: &Heavy,
@@ -113,7 +113,7 @@ mod tests {
         flags: Flags,
         secs: u64,
     ) -> Result<(), Refusal> {
-        let rule = Rule { flags, ..Rule::UNLISTED };
+        let rule = MethodRule { flags, ..MethodRule::UNLISTED };
         heavy.decide(CallView::new(ChainName::new(chain), "m", rule), caller, Time::from_secs(secs))
     }
 

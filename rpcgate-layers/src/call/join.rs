@@ -1,11 +1,11 @@
 //! From settled calls to one answer: each entry under its own id, in the chain's dialect.
 
 use super::pieces::Pieces;
-use crate::request::travel::Departure;
+use crate::request::message::PendingResponse;
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::HeaderMap;
-use rpcgate_core::call::{Calls, Entry, Settled, State};
+use rpcgate_core::call::{CallState, Calls, Entry, Settled};
 use rpcgate_core::chain::Dialect;
 use rpcgate_core::refusal::{BackendFailure, Refusal};
 use rpcgate_core::reply::{Form, Inner, Reply};
@@ -20,33 +20,33 @@ const USUAL: usize = 64 << 10;
 
 /// The answer to a set. That to a batch has no more than `most` bytes: what has no room in it, or in the memory of all
 /// bodies together, is refused in its place.
-pub fn join(calls: Calls<Settled>, most: usize) -> Departure {
+pub fn join(calls: Calls<Settled>, most: usize) -> PendingResponse {
     let mut tally = calls.into_tally();
     let dialect = tally.chain.facts().dialect;
-    let departure = if let (Some(refusal), true) = (tally.refused, tally.batch) {
-        let mut departure = Departure::refused(refusal);
+    let pending = if let (Some(refusal), true) = (tally.refused, tally.batch) {
+        let mut pending = PendingResponse::refused(refusal);
         let mut body = Vec::new();
         refusal.write_alone(dialect, None, &mut body);
         if let Some(first) = tally.entries.first_mut() {
             first.bytes_out = body.len() as u32;
         }
-        departure.body = body.into();
-        departure
+        pending.body = body.into();
+        pending
     } else if tally.batch {
         batch(&mut tally, dialect, most)
     } else {
         single(&mut tally, dialect)
     };
-    Departure { tally: Some(tally), rated: true, ..departure }
+    PendingResponse { tally: Some(tally), rated: true, ..pending }
 }
 
-fn answer(status: StatusCode, headers: HeaderMap, body: Bytes) -> Departure {
-    Departure { is_json: true, ..plain(status, headers, body) }
+fn answer(status: StatusCode, headers: HeaderMap, body: Bytes) -> PendingResponse {
+    PendingResponse { is_json: true, ..plain(status, headers, body) }
 }
 
 /// An answer whose headers say themselves of what type it is.
-fn plain(status: StatusCode, headers: HeaderMap, body: Bytes) -> Departure {
-    Departure {
+fn plain(status: StatusCode, headers: HeaderMap, body: Bytes) -> PendingResponse {
+    PendingResponse {
         status,
         headers,
         is_json: false,
@@ -59,44 +59,44 @@ fn plain(status: StatusCode, headers: HeaderMap, body: Bytes) -> Departure {
     }
 }
 
-fn in_pieces(status: StatusCode, headers: HeaderMap, pieces: Pieces) -> Departure {
+fn in_pieces(status: StatusCode, headers: HeaderMap, pieces: Pieces) -> PendingResponse {
     let (first, rest) = pieces.split();
-    Departure { rest, ..answer(status, headers, first) }
+    PendingResponse { rest, ..answer(status, headers, first) }
 }
 
-fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
+fn single(tally: &mut Tally, dialect: Dialect) -> PendingResponse {
     let Tally { entries, body, passing, room, .. } = tally;
     let Some(entry) = entries.first_mut() else {
         return answer(StatusCode::OK, HeaderMap::new(), Bytes::new());
     };
     let length = room_for(entry, body);
     if length >= HELD && room.take_up_to(length).is_err() {
-        entry.state = State::Refused(Refusal::Overloaded);
+        entry.state = CallState::Refused(Refusal::Overloaded);
     }
     let notification = entry.call.is_notification(body);
     let dialect = entry.call.dialect(dialect);
     let id = entry.call.id(body);
     let mut out = Vec::new();
-    let departure = match &mut entry.state {
-        State::Refused(refusal) => {
+    let pending = match &mut entry.state {
+        CallState::Refused(refusal) => {
             refusal.write_alone(dialect, id, &mut out);
-            let departure = answer(refusal.status(), HeaderMap::new(), out.into());
-            Departure { refusal: Some(*refusal), ..departure }
+            let pending = answer(refusal.status(), HeaderMap::new(), out.into());
+            PendingResponse { refusal: Some(*refusal), ..pending }
         }
-        State::Answered(Reply { form: Form::Nothing, .. }) => nothing(),
-        State::Answered(_) if notification => nothing(),
-        State::Answered(Reply { form: Form::Whole(whole), .. }) => {
+        CallState::Answered(Reply { form: Form::Nothing, .. }) => nothing(),
+        CallState::Answered(_) if notification => nothing(),
+        CallState::Answered(Reply { form: Form::Whole(whole), .. }) => {
             answer(whole.status, std::mem::take(passing), whole.body.clone())
         }
-        State::Answered(Reply { form: Form::Rest(rest), .. }) => {
+        CallState::Answered(Reply { form: Form::Rest(rest), .. }) => {
             plain(rest.status, std::mem::take(&mut rest.headers), rest.body.clone())
         }
-        State::Answered(Reply { form: Form::Stream(streamed), .. }) => {
+        CallState::Answered(Reply { form: Form::Stream(streamed), .. }) => {
             let (status, headers) = (streamed.status, std::mem::take(&mut streamed.headers));
             let head = if dialect == Dialect::Rest { plain } else { answer };
-            Departure { flow: streamed.take(), ..head(status, headers, Bytes::new()) }
+            PendingResponse { flow: streamed.take(), ..head(status, headers, Bytes::new()) }
         }
-        State::Answered(Reply { form, .. }) => {
+        CallState::Answered(Reply { form, .. }) => {
             let method = entry.call.sent(body);
             let mut pieces = Pieces::default();
             write_form(form, dialect, (id, method), &mut pieces);
@@ -105,17 +105,17 @@ fn single(tally: &mut Tally, dialect: Dialect) -> Departure {
                 _ => StatusCode::OK,
             };
             let bytes = pieces.len();
-            let departure = in_pieces(status, std::mem::take(passing), pieces);
+            let pending = in_pieces(status, std::mem::take(passing), pieces);
             entry.bytes_out = length_of(bytes);
-            return departure;
+            return pending;
         }
-        State::Failed(_) | State::Open | State::Parked | State::Sent => {
+        CallState::Failed(_) | CallState::Open | CallState::Parked | CallState::Sent => {
             BackendFailure.write(dialect, id, &mut out);
             answer(BackendFailure.status(dialect), HeaderMap::new(), out.into())
         }
     };
-    entry.bytes_out = length_of(departure.body.len());
-    departure
+    entry.bytes_out = length_of(pending.body.len());
+    pending
 }
 
 fn length_of(bytes: usize) -> u32 {
@@ -123,11 +123,11 @@ fn length_of(bytes: usize) -> u32 {
 }
 
 /// What a lone notification gets: HTTP wants an answer, JSON-RPC wants none.
-fn nothing() -> Departure {
+fn nothing() -> PendingResponse {
     plain(StatusCode::OK, HeaderMap::new(), Bytes::new())
 }
 
-fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> Departure {
+fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
     let Tally { entries, body, room, .. } = tally;
     // The answers of a batch are mostly alike.
     let first = entries.first().map(|entry| room_for(entry, body)).filter(|length| !Pieces::shares(*length));
@@ -137,10 +137,10 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> Departure {
         if entry.call.is_notification(body) {
             continue;
         }
-        if matches!(entry.state, State::Answered(_)) {
+        if matches!(entry.state, CallState::Answered(_)) {
             let length = out.len() + room_for(entry, body);
             if length > most || length >= HELD && room.take_up_to(length).is_err() {
-                entry.state = State::Refused(Refusal::ReplyTooLarge);
+                entry.state = CallState::Refused(Refusal::ReplyTooLarge);
             }
         }
         if out.len() > 1 {
@@ -149,12 +149,12 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> Departure {
         let before = out.len();
         let id = entry.call.id(body);
         match &entry.state {
-            State::Refused(refusal) => refusal.write_item(dialect, id, &mut out.text),
-            State::Answered(reply) => {
+            CallState::Refused(refusal) => refusal.write_item(dialect, id, &mut out.text),
+            CallState::Answered(reply) => {
                 let method = entry.call.sent(body);
                 write_form(&reply.form, dialect, (id, method), &mut out);
             }
-            State::Failed(_) | State::Open | State::Parked | State::Sent => {
+            CallState::Failed(_) | CallState::Open | CallState::Parked | CallState::Sent => {
                 BackendFailure.write(dialect, id, &mut out.text);
             }
         }
@@ -175,12 +175,12 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> Departure {
 /// Bytes that an entry's answer will take, or a little more.
 fn room_for(entry: &Entry, body: &[u8]) -> usize {
     let content = match &entry.state {
-        State::Answered(Reply {
+        CallState::Answered(Reply {
             form: Form::Result(bytes) | Form::Failure(bytes, _) | Form::Error(bytes, _),
             ..
         }) => bytes.len(),
-        State::Answered(Reply { form: Form::Whole(whole), .. }) => whole.body.len(),
-        State::Answered(Reply { form: Form::Rest(rest), .. }) => rest.body.len(),
+        CallState::Answered(Reply { form: Form::Whole(whole), .. }) => whole.body.len(),
+        CallState::Answered(Reply { form: Form::Rest(rest), .. }) => rest.body.len(),
         _ => 120,
     };
     // The longest of what stands around them is Ogmios', which names the method too.
@@ -263,14 +263,14 @@ fn write_after(out: &mut Vec<u8>, dialect: Dialect, id: &[u8], form: &Form) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Desk;
+    use crate::testing::Fixture;
     use rpcgate_core::call::{Cached, Parsed};
     use rpcgate_core::fault::{Cause, Fault};
+    use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
     use rpcgate_core::reply::{Source, Whole};
-    use rpcgate_core::room::{Held, Room};
 
-    fn settled(desk: &Desk, body: &'static [u8], states: Vec<State>) -> Departure {
-        let mut calls: Calls<Parsed> = desk.calls(body);
+    fn settled(fixture: &Fixture, body: &'static [u8], states: Vec<CallState>) -> PendingResponse {
+        let mut calls: Calls<Parsed> = fixture.calls(body);
         for (entry, state) in calls.tally_mut().entries.iter_mut().zip(states) {
             if entry.is_open() {
                 entry.state = state;
@@ -279,8 +279,8 @@ mod tests {
         join(calls.at::<Cached>().at(), usize::MAX)
     }
 
-    fn result(text: &'static str) -> State {
-        State::Answered(Reply {
+    fn result(text: &'static str) -> CallState {
+        CallState::Answered(Reply {
             form: Form::Result(Bytes::from_static(text.as_bytes())),
             from: Source::Stored,
         })
@@ -288,21 +288,21 @@ mod tests {
 
     #[test]
     fn a_batch_keeps_its_places_and_leaves_notifications_out() {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         let body = br#"[{"id":"x","method":"a"},{"jsonrpc":"2.0","method":"n"},{"id":7,"method":"b"},{"id":{},"method":"c"},5]"#;
-        let departure = settled(
-            &desk,
+        let pending = settled(
+            &fixture,
             body,
             vec![
                 result("1"),
-                State::Answered(Reply { form: Form::Nothing, from: Source::Node }),
-                State::Refused(Refusal::Quota),
-                State::Failed(Fault::sent(Cause::Broken)),
+                CallState::Answered(Reply { form: Form::Nothing, from: Source::Node }),
+                CallState::Refused(Refusal::Quota),
+                CallState::Failed(Fault::sent(Cause::Broken)),
             ],
         );
-        assert_eq!(departure.status, 200);
+        assert_eq!(pending.status, 200);
         assert_eq!(
-            departure.body,
+            pending.body,
             concat!(
                 r#"[{"jsonrpc":"2.0","id":"x","result":1},"#,
                 r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32005,"message":"compute unit quota exceeded"}},"#,
@@ -310,29 +310,34 @@ mod tests {
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}]"#,
             )
         );
-        let length = departure.body.len();
-        drop(departure);
-        let lines = &desk.ledger.records()[0].lines;
+        let length = pending.body.len();
+        drop(pending);
+        let lines = &fixture.sink.records()[0].lines;
         assert_eq!(lines.iter().map(|line| line.bytes_out as usize).sum::<usize>(), length);
         assert_eq!(lines[1].bytes_out, 0);
     }
 
     /// The answers to a batch of three calls, each of so many bytes, and what was charged and recorded.
-    fn three(bytes: usize, most: usize, room: usize) -> (Departure, Desk, std::sync::Arc<Room>) {
-        let (desk, room) = (Desk::new(), Room::new(room));
+    fn three(
+        bytes: usize,
+        most: usize,
+        room: usize,
+    ) -> (PendingResponse, Fixture, std::sync::Arc<MemoryBudget>) {
+        let (fixture, room) = (Fixture::new(), MemoryBudget::new(room));
         let mut calls: Calls<Parsed> =
-            desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"a"},{"id":3,"method":"a"}]"#);
-        calls.tally_mut().room = Held::of(room.clone());
+            fixture.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"a"},{"id":3,"method":"a"}]"#);
+        calls.tally_mut().room = MemoryPermit::of(room.clone());
         let result = Bytes::from(vec![b'7'; bytes]);
         for entry in &mut calls.tally_mut().entries {
-            entry.state = State::Answered(Reply { form: Form::Result(result.clone()), from: Source::Shared });
+            entry.state =
+                CallState::Answered(Reply { form: Form::Result(result.clone()), from: Source::Shared });
         }
-        (join(calls.at::<Cached>().at(), most), desk, room)
+        (join(calls.at::<Cached>().at(), most), fixture, room)
     }
 
-    fn text(departure: &Departure) -> String {
+    fn text(pending: &PendingResponse) -> String {
         let pieces: Vec<&[u8]> =
-            std::iter::once(&departure.body).chain(&departure.rest).map(|piece| &piece[..]).collect();
+            std::iter::once(&pending.body).chain(&pending.rest).map(|piece| &piece[..]).collect();
         String::from_utf8(pieces.concat()).unwrap()
     }
 
@@ -342,56 +347,56 @@ mod tests {
         for (bytes, most, room) in
             [(30_000, 70_000, usize::MAX), (30_000, usize::MAX, 70_000), (9_000, 20_000, 1 << 20)]
         {
-            let (departure, desk, _) = three(bytes, most, room);
-            let answers = text(&departure);
+            let (pending, fixture, _) = three(bytes, most, room);
+            let answers = text(&pending);
             assert!(
                 answers.len() < 70_000
                     && answers.ends_with(&format!(r#"{{"jsonrpc":"2.0","id":3,{NO_ROOM}]"#))
             );
             assert_eq!((answers.matches("result").count(), answers.matches(NO_ROOM).count()), (2, 1));
-            let tally = departure.tally.as_ref().unwrap();
+            let tally = pending.tally.as_ref().unwrap();
             let units: u64 = tally.entries.iter().map(|entry| u64::from(entry.call.rule.cu)).sum();
             assert_eq!(tally.charged() * 3, units * 2);
             let length = answers.len();
-            drop(departure);
-            let lines = &desk.ledger.records()[0].lines;
+            drop(pending);
+            let lines = &fixture.sink.records()[0].lines;
             assert_eq!(lines.iter().map(|line| line.bytes_out as usize).sum::<usize>(), length);
         }
     }
 
     #[test]
     fn large_answers_are_held_and_not_copied() {
-        let (departure, _, room) = three(30_000, usize::MAX, 1 << 20);
+        let (pending, _, room) = three(30_000, usize::MAX, 1 << 20);
         assert!(room.held() >= 90_000);
-        assert_eq!(departure.rest[0].as_ptr(), departure.rest[2].as_ptr(), "all three share one result");
-        assert_eq!(text(&departure).matches(&"7".repeat(30_000)).count(), 3);
+        assert_eq!(pending.rest[0].as_ptr(), pending.rest[2].as_ptr(), "all three share one result");
+        assert_eq!(text(&pending).matches(&"7".repeat(30_000)).count(), 3);
         let (_, _, room) = three(1_000, usize::MAX, 1 << 20);
         assert_eq!(room.held(), 0, "small ones are not counted");
     }
 
     #[test]
     fn a_large_answer_to_one_call_without_room_is_told_to_come_back() {
-        let desk = Desk::new();
-        let mut calls: Calls<Parsed> = desk.calls(br#"{"id":1,"method":"a"}"#);
-        calls.tally_mut().room = Held::of(Room::new(20_000));
+        let fixture = Fixture::new();
+        let mut calls: Calls<Parsed> = fixture.calls(br#"{"id":1,"method":"a"}"#);
+        calls.tally_mut().room = MemoryPermit::of(MemoryBudget::new(20_000));
         let form = Form::Result(Bytes::from(vec![b'7'; 30_000]));
-        calls.tally_mut().entries[0].state = State::Answered(Reply { form, from: Source::Stored });
-        let departure = join(calls.at::<Cached>().at(), usize::MAX);
-        assert_eq!((departure.status.as_u16(), departure.refusal), (503, Some(Refusal::Overloaded)));
-        assert_eq!(departure.tally.unwrap().charged(), 0);
+        calls.tally_mut().entries[0].state = CallState::Answered(Reply { form, from: Source::Stored });
+        let pending = join(calls.at::<Cached>().at(), usize::MAX);
+        assert_eq!((pending.status.as_u16(), pending.refusal), (503, Some(Refusal::Overloaded)));
+        assert_eq!(pending.tally.unwrap().charged(), 0);
     }
 
     #[test]
     fn a_batch_refused_as_a_whole_is_one_answer() {
-        let desk = Desk::new();
-        let mut calls = desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#);
+        let fixture = Fixture::new();
+        let mut calls = fixture.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#);
         calls.tally_mut().refuse(Refusal::Window { retry_after: 9 });
-        let departure = join(calls.at(), usize::MAX);
+        let pending = join(calls.at(), usize::MAX);
         assert_eq!(
-            (departure.status.as_u16(), departure.refusal),
+            (pending.status.as_u16(), pending.refusal),
             (429, Some(Refusal::Window { retry_after: 9 }))
         );
-        assert_eq!(departure.body, r#"{"message":"API rate limit exceeded"}"#);
+        assert_eq!(pending.body, r#"{"message":"API rate limit exceeded"}"#);
     }
 
     #[test]
@@ -402,32 +407,32 @@ mod tests {
             inner: Inner::Error(Bytes::from_static(br#"{"code":-32601}"#)),
         };
         let body = whole.body.clone();
-        let state = State::Answered(Reply { form: Form::Whole(whole), from: Source::Node });
-        let mut calls: Calls<Parsed> = Desk::new().calls(br#"{"id":1,"method":"a"}"#);
+        let state = CallState::Answered(Reply { form: Form::Whole(whole), from: Source::Node });
+        let mut calls: Calls<Parsed> = Fixture::new().calls(br#"{"id":1,"method":"a"}"#);
         calls.tally_mut().entries[0].state = state;
         calls.tally_mut().passing.insert("x-node", http::HeaderValue::from_static("1"));
-        let departure = join(calls.at::<Cached>().at(), usize::MAX);
-        assert_eq!((departure.status.as_u16(), departure.body), (404, body));
-        assert_eq!(departure.headers["x-node"], "1");
+        let pending = join(calls.at::<Cached>().at(), usize::MAX);
+        assert_eq!((pending.status.as_u16(), pending.body), (404, body));
+        assert_eq!(pending.headers["x-node"], "1");
     }
 
     #[test]
     fn a_lone_notification_gets_an_empty_200() {
-        let departure = settled(&Desk::new(), br#"{"jsonrpc":"2.0","method":"a"}"#, vec![result("1")]);
-        assert_eq!((departure.status.as_u16(), departure.body.len()), (200, 0));
+        let pending = settled(&Fixture::new(), br#"{"jsonrpc":"2.0","method":"a"}"#, vec![result("1")]);
+        assert_eq!((pending.status.as_u16(), pending.body.len()), (200, 0));
     }
 
     #[test]
     fn nothing_but_notifications_is_answered_with_nothing() {
         let body = br#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]"#;
-        let departure = settled(&Desk::new(), body, vec![result("1"), result("2")]);
-        assert_eq!((departure.status.as_u16(), departure.body.len()), (200, 0));
+        let pending = settled(&Fixture::new(), body, vec![result("1"), result("2")]);
+        assert_eq!((pending.status.as_u16(), pending.body.len()), (200, 0));
     }
 
     #[test]
     fn a_call_of_version_1_without_an_id_is_answered_with_a_null_one() {
-        let departure = settled(&Desk::new(), br#"{"method":"a"}"#, vec![result("1")]);
-        assert_eq!(departure.body, r#"{"jsonrpc":"2.0","id":null,"result":1}"#);
+        let pending = settled(&Fixture::new(), br#"{"method":"a"}"#, vec![result("1")]);
+        assert_eq!(pending.body, r#"{"jsonrpc":"2.0","id":null,"result":1}"#);
     }
 
     #[test]

@@ -6,21 +6,21 @@
 //!
 //! ```
 //! use rpcgate_core::call::CallView;
-//! use rpcgate_core::chain::{ChainName, Rule};
+//! use rpcgate_core::chain::{ChainName, MethodRule};
 //! use rpcgate_core::clock::Time;
 //! use rpcgate_core::refusal::Refusal;
-//! use rpcgate_core::seam::suite;
+//! use rpcgate_core::backend::suite;
 //! use rpcgate_layers::call::lists::Lists;
-//! use rpcgate_layers::gate::Decide;
+//! use rpcgate_layers::gate::CallPolicy;
 //!
 //! let mut caller = suite::caller(1);
 //! caller.lists.blocked.insert(Box::from(&b"toy_send"[..]));
-//! let call = |method| CallView::new(ChainName::new("toy"), method, Rule::UNLISTED);
+//! let call = |method| CallView::new(ChainName::new("toy"), method, MethodRule::UNLISTED);
 //! assert_eq!(Lists.decide(call("toy_read"), &caller, Time::default()), Ok(()));
 //! assert_eq!(Lists.decide(call("toy_send"), &caller, Time::default()), Err(Refusal::NotPermitted));
 //! ```
 
-use crate::gate::{Decide, gate_layer};
+use crate::gate::{CallPolicy, gate_layer};
 use rpcgate_core::call::{CallView, Listed};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::Flags;
@@ -50,7 +50,7 @@ impl Default for ListsLayer {
     }
 }
 
-impl Decide for Lists {
+impl CallPolicy for Lists {
     type At = Listed;
 
     fn concerns(&self, tally: &Tally) -> bool {
@@ -73,11 +73,11 @@ impl Decide for Lists {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::chain::{ChainName, Rule};
-    use rpcgate_core::seam::suite;
+    use rpcgate_core::backend::suite;
+    use rpcgate_core::chain::{ChainName, MethodRule};
 
     fn decide(caller: &Caller, flags: Flags) -> Result<(), Refusal> {
-        let rule = Rule { flags, ..Rule::UNLISTED };
+        let rule = MethodRule { flags, ..MethodRule::UNLISTED };
         Lists.decide(CallView::new(ChainName::new("toy"), "toy_read", rule), caller, Time::default())
     }
 

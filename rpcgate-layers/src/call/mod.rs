@@ -1,4 +1,4 @@
-//! Stations that see calls. What travels is a set of them, [`Calls`](rpcgate_core::call::Calls); what a station settles
+//! Layers that see calls. What travels is a set of them, [`Calls`](rpcgate_core::call::Calls); what a layer settles
 //! stays in its place in the set.
 
 pub mod batch;
@@ -19,7 +19,7 @@ pub mod window;
 use rpcgate_core::chain::Flags;
 use rpcgate_core::tally::Tally;
 
-/// Whether any call of the set has all of these marks; most sets have none that a station acts on.
+/// Whether any call of the set has all of these marks; most sets have none that a layer acts on.
 fn is_any_marked(tally: &Tally, flags: Flags) -> bool {
     tally.entries.iter().any(|entry| entry.call.rule.flags.has(flags))
 }

@@ -6,21 +6,21 @@
 //!
 //! ```
 //! use rpcgate_core::call::CallView;
-//! use rpcgate_core::chain::{ChainName, Flags, Rule};
+//! use rpcgate_core::chain::{ChainName, Flags, MethodRule};
 //! use rpcgate_core::clock::Time;
 //! use rpcgate_core::refusal::Refusal;
-//! use rpcgate_core::seam::suite;
-//! use rpcgate_layers::{call::pace::Pace, gate::Decide};
+//! use rpcgate_core::backend::suite;
+//! use rpcgate_layers::{call::pace::Pace, gate::CallPolicy};
 //!
 //! let (pace, caller) = (Pace::default(), suite::caller(1));
-//! let rule = Rule { flags: Flags::PACED, ..Rule::UNLISTED };
+//! let rule = MethodRule { flags: Flags::PACED, ..MethodRule::UNLISTED };
 //! let call = CallView::new(ChainName::new("toy"), "toy_scan", rule);
 //! assert_eq!(pace.decide(call, &caller, Time::from_secs(0)), Ok(()));
 //! assert_eq!(pace.decide(call, &caller, Time::from_secs(59)), Err(Refusal::Paced { retry_after: 1 }));
 //! assert_eq!(pace.decide(call, &caller, Time::from_secs(60)), Ok(()));
 //! ```
 
-use crate::gate::{Decide, gate_layer};
+use crate::gate::{CallPolicy, gate_layer};
 use rpcgate_core::call::{CallView, Paced};
 use rpcgate_core::caller::{Caller, KeyId};
 use rpcgate_core::chain::{ChainName, Flags};
@@ -28,7 +28,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::sharded::Sharded;
 use rpcgate_core::tally::Tally;
-use rpcgate_core::window::{Fixed, Span};
+use rpcgate_core::window::{Fixed, WindowSpan};
 use std::sync::Arc;
 
 gate_layer! {
@@ -63,7 +63,7 @@ impl Pace {
     }
 }
 
-impl Decide for Pace {
+impl CallPolicy for Pace {
     type At = Paced;
 
     fn concerns(&self, tally: &Tally) -> bool {
@@ -77,7 +77,7 @@ impl Decide for Pace {
         let keep = |minute: &Fixed<60>| !minute.is_over(now);
         self.minutes.with_kept((caller.key, call.chain), now.minute(), keep, |minute| {
             if minute.used(now) > 0 {
-                return Err(Refusal::Paced { retry_after: Span::Minute.reset(now) });
+                return Err(Refusal::Paced { retry_after: WindowSpan::Minute.reset(now) });
             }
             minute.add(1, now);
             Ok(())
@@ -88,15 +88,15 @@ impl Decide for Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::chain::Rule;
-    use rpcgate_core::seam::suite;
+    use rpcgate_core::backend::suite;
+    use rpcgate_core::chain::MethodRule;
 
     fn decide(pace: &Pace, method: &str, caller: &Caller, flags: Flags) -> Result<(), Refusal> {
         decide_at(pace, method, caller, flags, 1)
     }
 
     fn decide_at(pace: &Pace, method: &str, caller: &Caller, flags: Flags, secs: u64) -> Result<(), Refusal> {
-        let rule = Rule { flags, ..Rule::UNLISTED };
+        let rule = MethodRule { flags, ..MethodRule::UNLISTED };
         pace.decide(CallView::new(ChainName::new("toy"), method, rule), caller, Time::from_secs(secs))
     }
 

@@ -14,11 +14,11 @@
 //! ```
 
 use futures_util::future::Either;
-use rpcgate_core::call::{Before, Calls, Reserved, State};
+use rpcgate_core::backend::counters::Counters;
+use rpcgate_core::backend::{Answer, BoxFuture};
+use rpcgate_core::call::{Before, CallState, Calls, Reserved};
 use rpcgate_core::quota::{Grant, Mask};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::seam::counters::Counters;
-use rpcgate_core::seam::{Answer, Later};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -61,7 +61,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Either<S::Future, Later<'static, Result<S::Response, S::Error>>>;
+    type Future = Either<S::Future, BoxFuture<'static, Result<S::Response, S::Error>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -81,7 +81,7 @@ where
                 settle(&mut calls, reserved);
                 Either::Left(self.inner.call(calls.at()))
             }
-            Answer::Later(reserved) => {
+            Answer::Pending(reserved) => {
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 Either::Right(Box::pin(async move {
@@ -98,7 +98,7 @@ fn settle<A>(calls: &mut Calls<A>, (mask, grant): (Mask, Grant)) {
     tally.grant = Some(grant);
     for (index, entry) in tally.entries.iter_mut().enumerate() {
         if entry.is_open() && !mask.has(index) {
-            entry.state = State::Refused(Refusal::Quota);
+            entry.state = CallState::Refused(Refusal::Quota);
         }
     }
 }
@@ -107,14 +107,14 @@ fn settle<A>(calls: &mut Calls<A>, (mask, grant): (Mask, Grant)) {
 mod tests {
     use super::*;
     use crate::call::window::WindowLayer;
-    use crate::testing::{self, Desk};
+    use crate::testing::{self, Fixture};
+    use rpcgate_core::backend::counters::{MemoryCounters, Taken};
+    use rpcgate_core::backend::usage_sink::{Record, UsageSink};
     use rpcgate_core::call::{Listed, Opened};
     use rpcgate_core::caller::{Caller, ProjectId};
     use rpcgate_core::clock::Time;
     use rpcgate_core::in_flight::{InFlight, InFlightCall};
-    use rpcgate_core::seam::counters::{MemoryCounters, Taken};
-    use rpcgate_core::seam::ledger::{Ledger, Record};
-    use rpcgate_core::tally::Books;
+    use rpcgate_core::tally::Accounting;
     use rpcgate_core::window::Windows;
     use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -123,9 +123,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_batch_is_reserved_entry_by_entry_in_order() {
-        let desk = Desk::with_caller(|caller| caller.quota.cu_per_day = 75);
-        let calls = desk.calls(SCANS).at::<Opened>();
-        let calls = testing::through(QuotaLayer::new(desk.counters.clone()), calls).await;
+        let fixture = Fixture::with_caller(|caller| caller.quota.cu_per_day = 75);
+        let calls = fixture.calls(SCANS).at::<Opened>();
+        let calls = testing::through(QuotaLayer::new(fixture.counters.clone()), calls).await;
         let open: Vec<_> = calls.tally().entries.iter().map(rpcgate_core::call::Entry::is_open).collect();
         assert_eq!(
             open,
@@ -137,14 +137,14 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_refused_earlier_is_not_reserved() {
-        let desk = Desk::new();
-        let mut calls = desk.calls(SCANS).at::<Opened>();
-        calls.tally_mut().entries[0].state = State::Refused(Refusal::Heavy { retry_after: 1 });
-        let calls = testing::through(QuotaLayer::new(desk.counters.clone()), calls).await;
+        let fixture = Fixture::new();
+        let mut calls = fixture.calls(SCANS).at::<Opened>();
+        calls.tally_mut().entries[0].state = CallState::Refused(Refusal::Heavy { retry_after: 1 });
+        let calls = testing::through(QuotaLayer::new(fixture.counters.clone()), calls).await;
         assert_eq!(calls.tally().grant.unwrap().units, 75);
     }
 
-    /// Counters and a ledger that are used by calls in flight only.
+    /// Counters and a sink that are used by calls in flight only.
     #[derive(Debug, Default)]
     struct Watched {
         counters: MemoryCounters,
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    impl Ledger for Watched {
+    impl UsageSink for Watched {
         fn append(&self, _: &Record<'_>) {
             assert!(self.has_calls());
             self.records.fetch_add(1, Relaxed);
@@ -194,35 +194,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_is_in_flight_before_it_is_counted_and_until_its_record_is_in_the_ledger() {
-        let (desk, watched) = (Desk::new(), Arc::<Watched>::default());
+        let (fixture, watched) = (Fixture::new(), Arc::<Watched>::default());
         assert!(!watched.has_calls());
-        let books = Books { clock: desk.clock.clone(), counters: watched.clone(), ledger: watched.clone() };
-        let books = Arc::new(books);
+        let accounting =
+            Accounting { clock: fixture.clock.clone(), counters: watched.clone(), sink: watched.clone() };
+        let accounting = Arc::new(accounting);
         for closes in [false, true] {
-            let calls = desk.calls_in(books.clone(), SCANS).at::<Listed>();
+            let calls = fixture.calls_in(accounting.clone(), SCANS).at::<Listed>();
             assert!(!watched.has_calls(), "nothing is counted for it yet");
             let calls = testing::through(WindowLayer::new(watched.clone()), calls).await;
             drop(testing::through(QuotaLayer::new(watched.clone()), calls.at::<Opened>()).await);
-            let calls = desk.calls_in(books.clone(), SCANS).at::<Opened>();
+            let calls = fixture.calls_in(accounting.clone(), SCANS).at::<Opened>();
             let calls = testing::through(QuotaLayer::new(watched.clone()), calls).await;
             if closes {
                 drop(calls.into_tally().close());
             } else {
                 drop(calls);
             }
-            assert!(!watched.has_calls(), "its record is in the ledger");
+            assert!(!watched.has_calls(), "its record is in the sink");
         }
         assert_eq!(watched.records.load(Relaxed), 4);
     }
 
     #[tokio::test]
     async fn what_no_node_answered_goes_back() {
-        let desk = Desk::new();
-        let calls = desk.calls(SCANS).at::<Opened>();
-        let calls = testing::through(QuotaLayer::new(desk.counters.clone()), calls).await;
+        let fixture = Fixture::new();
+        let calls = fixture.calls(SCANS).at::<Opened>();
+        let calls = testing::through(QuotaLayer::new(fixture.counters.clone()), calls).await;
         let project = calls.tally().caller.project;
-        assert_eq!(desk.counters.used(project, desk.now()), 150);
+        assert_eq!(fixture.counters.used(project, fixture.now()), 150);
         drop(calls);
-        assert_eq!(desk.counters.used(project, desk.now()), 0);
+        assert_eq!(fixture.counters.used(project, fixture.now()), 0);
     }
 }

@@ -56,12 +56,12 @@ pub(crate) fn sent(call: &RestCall, body: &Bytes) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Desk;
+    use crate::testing::Fixture;
     use http::Request;
-    use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled};
+    use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
     use rpcgate_core::cache_rule::CacheRule;
     use rpcgate_core::call::CallView;
-    use rpcgate_core::chain::{Facts, Method, Rule};
+    use rpcgate_core::chain::{Facts, Method, MethodRule};
     use rpcgate_core::toy::Toy;
     use std::sync::Arc;
 
@@ -78,8 +78,8 @@ mod tests {
             vec![Method::new("view", 1).marked(Flags::COMMANDS)]
         }
 
-        fn narrow(&self, call: CallView<'_>) -> Rule {
-            Rule { cache: CacheRule::secs(2), ..call.rule }
+        fn narrow(&self, call: CallView<'_>) -> MethodRule {
+            MethodRule { cache: CacheRule::secs(2), ..call.rule }
         }
 
         fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
@@ -90,18 +90,18 @@ mod tests {
             Toy.probe()
         }
 
-        fn seen(&self, answer: &[u8]) -> Option<Seen> {
+        fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
             Toy.seen(answer)
         }
     }
 
     #[test]
     fn calls_whose_adapter_says_late_that_answers_are_kept_are_told_apart_by_body_and_headers() {
-        let desk = Desk { chain: Arc::new(Chain::deployed(Arc::new(Late))), ..Desk::new() };
+        let fixture = Fixture { chain: Arc::new(Chain::deployed(Arc::new(Late))), ..Fixture::new() };
         let line = |accept: &str, body: &'static str| {
             let request = Request::post("/view").header("accept", accept).body(()).unwrap();
             let (head, ()) = request.into_parts();
-            let tally = desk.tally();
+            let tally = fixture.tally();
             let call = call(&tally.chain, &head, &Path::canonical("/view").unwrap()).unwrap();
             let entry = entry(&tally, call, &Bytes::from_static(body.as_bytes()));
             assert!(entry.call.rule.cache.is_cached());

@@ -12,7 +12,7 @@
 //! assert!(on.is_served() && !off.is_served());
 //! ```
 
-use crate::gate::{Decide, gate_layer};
+use crate::gate::{CallPolicy, gate_layer};
 use rpcgate_core::call::{CallView, Served as At};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::Time;
@@ -41,7 +41,7 @@ impl Default for ServedLayer {
 #[derive(Clone, Copy, Debug)]
 pub struct Served;
 
-impl Decide for Served {
+impl CallPolicy for Served {
     type At = At;
 
     fn concerns(&self, tally: &Tally) -> bool {
@@ -56,16 +56,16 @@ impl Decide for Served {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, Desk};
-    use rpcgate_core::call::{State, Windowed};
+    use crate::testing::{self, Fixture};
+    use rpcgate_core::call::{CallState, Windowed};
 
     #[tokio::test]
     async fn every_call_for_a_chain_that_is_off_is_refused() {
-        for (desk, refused) in [(Desk::new(), false), (Desk::with_chain_off(), true)] {
-            let calls = desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Windowed>();
+        for (fixture, refused) in [(Fixture::new(), false), (Fixture::with_chain_off(), true)] {
+            let calls = fixture.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Windowed>();
             let calls = testing::through(ServedLayer::new(), calls).await;
             for entry in &calls.tally().entries {
-                assert_eq!(matches!(entry.state, State::Refused(Refusal::NotServed)), refused);
+                assert_eq!(matches!(entry.state, CallState::Refused(Refusal::NotServed)), refused);
             }
         }
     }

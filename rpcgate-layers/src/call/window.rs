@@ -10,7 +10,7 @@
 //! ```
 //! use rpcgate_core::caller::Caller;
 //! use rpcgate_core::clock::{ManualClock, Time};
-//! use rpcgate_core::seam::{counters::MemoryCounters, suite};
+//! use rpcgate_core::backend::{counters::MemoryCounters, suite};
 //! use rpcgate_layers::call::window::WindowLayer;
 //! use std::{convert::Infallible, sync::Arc};
 //! use tower::{Layer, Service, ServiceExt, service_fn};
@@ -32,16 +32,16 @@
 //! # });
 //! ```
 
-use crate::stranger::{By, OnRoad, Rated, Refuse};
+use crate::foreign::{FromFn, Native, RejectWith, SetRateLimit};
 use futures_util::future::Either;
 use pin_project_lite::pin_project;
+use rpcgate_core::backend::counters::{Counters, Taken};
+use rpcgate_core::backend::{Answer, BoxFuture};
 use rpcgate_core::call::{Before, Calls, Windowed};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::plan::BatchCounts;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::seam::counters::{Counters, Taken};
-use rpcgate_core::seam::{Answer, Later};
 use rpcgate_core::window::Windows;
 use std::future::{Future, Ready, ready};
 use std::pin::Pin;
@@ -52,7 +52,7 @@ use tower_service::Service;
 
 /// Counts requests in the plan windows.
 #[derive(Clone, Debug)]
-pub struct WindowLayer<W = OnRoad> {
+pub struct WindowLayer<W = Native> {
     counters: Arc<dyn Counters>,
     batch: BatchCounts,
     way: W,
@@ -61,7 +61,7 @@ pub struct WindowLayer<W = OnRoad> {
 impl WindowLayer {
     /// A layer that counts in `counters`, a batch as one request.
     pub fn new(counters: Arc<dyn Counters>) -> Self {
-        WindowLayer { counters, batch: BatchCounts::Request, way: OnRoad }
+        WindowLayer { counters, batch: BatchCounts::Request, way: Native }
     }
 
     /// The same layer, a batch counted as `batch` says.
@@ -73,11 +73,11 @@ impl WindowLayer {
 
     /// The same layer for requests that are not ours: `tell` says who asks, `clock` when. Whoever is nobody is refused
     /// with [`Refusal::NoKey`].
-    pub fn with_caller<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> WindowLayer<(By<F>, Arc<dyn Clock>)>
+    pub fn with_caller<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> WindowLayer<(FromFn<F>, Arc<dyn Clock>)>
     where
         F: for<'r> Fn(&'r R) -> Option<&'r Caller>,
     {
-        WindowLayer { counters: self.counters, batch: self.batch, way: (By(tell), clock) }
+        WindowLayer { counters: self.counters, batch: self.batch, way: (FromFn(tell), clock) }
     }
 }
 
@@ -91,14 +91,14 @@ impl<S, W: Clone> Layer<S> for WindowLayer<W> {
 
 /// The windows in front of `inner`.
 #[derive(Clone, Debug)]
-pub struct Window<S, W = OnRoad> {
+pub struct Window<S, W = Native> {
     inner: S,
     counters: Arc<dyn Counters>,
     batch: BatchCounts,
     way: W,
 }
 
-impl<S, A> Service<Calls<A>> for Window<S, OnRoad>
+impl<S, A> Service<Calls<A>> for Window<S, Native>
 where
     A: Before<Windowed> + 'static,
     S: Service<Calls<Windowed>> + Clone + Send + 'static,
@@ -106,7 +106,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Either<S::Future, Later<'static, Result<S::Response, S::Error>>>;
+    type Future = Either<S::Future, BoxFuture<'static, Result<S::Response, S::Error>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -128,7 +128,7 @@ where
                 count(&mut calls, weight, taken);
                 Either::Left(self.inner.call(calls.at()))
             }
-            Answer::Later(taken) => {
+            Answer::Pending(taken) => {
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 Either::Right(Box::pin(async move {
@@ -156,12 +156,12 @@ fn count<A>(calls: &mut Calls<A>, weight: u32, taken: Taken) {
     }
 }
 
-impl<S, F, R> Service<R> for Window<S, (By<F>, Arc<dyn Clock>)>
+impl<S, F, R> Service<R> for Window<S, (FromFn<F>, Arc<dyn Clock>)>
 where
     F: for<'r> Fn(&'r R) -> Option<&'r Caller>,
-    R: Refuse<S::Response> + Send + 'static,
+    R: RejectWith<S::Response> + Send + 'static,
     S: Service<R> + Clone + Send + 'static,
-    S::Response: Rated,
+    S::Response: SetRateLimit,
     S::Error: Send,
     S::Future: Send,
 {
@@ -169,7 +169,7 @@ where
     type Error = S::Error;
     type Future = Either<
         Either<RatedFuture<S::Future>, Ready<Result<S::Response, S::Error>>>,
-        Later<'static, Result<S::Response, S::Error>>,
+        BoxFuture<'static, Result<S::Response, S::Error>>,
     >;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
@@ -190,7 +190,7 @@ where
                     Either::Right(ready(Ok(response)))
                 }
             }),
-            Answer::Later(taken) => {
+            Answer::Pending(taken) => {
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 Either::Right(Box::pin(async move {
@@ -220,7 +220,7 @@ pin_project! {
 impl<F, Res, E> Future for RatedFuture<F>
 where
     F: Future<Output = Result<Res, E>>,
-    Res: Rated,
+    Res: SetRateLimit,
 {
     type Output = Result<Res, E>;
 
@@ -235,10 +235,10 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, Desk};
+    use crate::testing::{self, Fixture};
+    use rpcgate_core::backend::counters::MemoryCounters;
+    use rpcgate_core::backend::suite;
     use rpcgate_core::call::Listed;
-    use rpcgate_core::seam::counters::MemoryCounters;
-    use rpcgate_core::seam::suite;
 
     async fn travel(
         counters: &Arc<MemoryCounters>,
@@ -251,40 +251,40 @@ mod tests {
 
     #[tokio::test]
     async fn a_batch_is_one_request() {
-        let desk = Desk::new();
-        let calls = desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Listed>();
-        let calls = travel(&desk.counters, BatchCounts::Request, calls).await;
+        let fixture = Fixture::new();
+        let calls = fixture.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Listed>();
+        let calls = travel(&fixture.counters, BatchCounts::Request, calls).await;
         assert_eq!(calls.tally().counted, 1);
         assert_eq!(calls.tally().windows.unwrap().minute.remaining, 9);
     }
 
     #[tokio::test]
     async fn a_batch_can_be_as_many_requests_as_it_has_items() {
-        let desk = Desk::new();
-        let calls = desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Listed>();
-        let calls = travel(&desk.counters, BatchCounts::Items, calls).await;
+        let fixture = Fixture::new();
+        let calls = fixture.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Listed>();
+        let calls = travel(&fixture.counters, BatchCounts::Items, calls).await;
         assert_eq!(calls.tally().counted, 2);
     }
 
     #[tokio::test]
     async fn a_set_without_an_open_call_takes_no_window() {
-        let desk = Desk::new();
-        let mut calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
-        calls.tally_mut().entries[0].state = rpcgate_core::call::State::Refused(Refusal::NotPermitted);
-        let calls = travel(&desk.counters, BatchCounts::Request, calls).await;
+        let fixture = Fixture::new();
+        let mut calls = fixture.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+        calls.tally_mut().entries[0].state = rpcgate_core::call::CallState::Refused(Refusal::NotPermitted);
+        let calls = travel(&fixture.counters, BatchCounts::Request, calls).await;
         assert_eq!((calls.tally().counted, calls.tally().windows), (0, None));
-        assert_eq!(desk.counters.peek(&suite::caller(1), desk.now()).minute.remaining, 10);
+        assert_eq!(fixture.counters.peek(&suite::caller(1), fixture.now()).minute.remaining, 10);
     }
 
     #[tokio::test]
     async fn an_exhausted_window_refuses_the_whole_set() {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         for _ in 0..10 {
-            let calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
-            travel(&desk.counters, BatchCounts::Request, calls).await;
+            let calls = fixture.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+            travel(&fixture.counters, BatchCounts::Request, calls).await;
         }
-        let calls = desk.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Listed>();
-        let calls = travel(&desk.counters, BatchCounts::Request, calls).await;
+        let calls = fixture.calls(br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#).at::<Listed>();
+        let calls = travel(&fixture.counters, BatchCounts::Request, calls).await;
         assert!(matches!(calls.tally().refused, Some(Refusal::Window { .. })));
         assert!(!calls.tally().has_open());
         assert_eq!(calls.tally().counted, 0);
@@ -292,16 +292,16 @@ mod tests {
 
     #[tokio::test]
     async fn limits_that_are_scaled_down_are_waited_for_no_longer_than_they_are() {
-        let desk = Desk::with_caller(|caller| (caller.plan.per_minute, caller.plan.per_day) = (2, 2));
+        let fixture = Fixture::with_caller(|caller| (caller.plan.per_minute, caller.plan.per_day) = (2, 2));
         // The day is over in 6,400 s.
         for (cooled, expected) in [(600_000, 600), (6_001, 7), (1, 1), (90_000_000, 6_400)] {
             for _ in 0..2 {
-                let calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
-                travel(&desk.counters, BatchCounts::Request, calls).await;
+                let calls = fixture.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+                travel(&fixture.counters, BatchCounts::Request, calls).await;
             }
-            let mut calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
-            calls.tally_mut().cooled = Some(desk.now().plus(std::time::Duration::from_millis(cooled)));
-            let calls = travel(&desk.counters, BatchCounts::Request, calls).await;
+            let mut calls = fixture.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+            calls.tally_mut().cooled = Some(fixture.now().plus(std::time::Duration::from_millis(cooled)));
+            let calls = travel(&fixture.counters, BatchCounts::Request, calls).await;
             assert_eq!(calls.tally().refused, Some(Refusal::Window { retry_after: expected }));
         }
     }
@@ -313,7 +313,7 @@ mod tests {
         impl Counters for Far {
             fn take(&self, caller: &Caller, weight: u32, now: rpcgate_core::clock::Time) -> Answer<Taken> {
                 let taken = self.0.take(caller, weight, now);
-                Answer::Later(Box::pin(async move {
+                Answer::Pending(Box::pin(async move {
                     tokio::task::yield_now().await;
                     taken.wait().await
                 }))
@@ -333,10 +333,10 @@ mod tests {
                 self.0.refund(project, hour, units);
             }
         }
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         let far = Arc::new(Far(MemoryCounters::default()));
         for n in 0..11 {
-            let calls = desk.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
+            let calls = fixture.calls(br#"{"id":1,"method":"a"}"#).at::<Listed>();
             let calls = testing::through(WindowLayer::new(far.clone()), calls).await;
             assert_eq!(calls.tally().refused.is_some(), n == 10);
         }

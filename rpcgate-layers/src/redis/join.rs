@@ -9,7 +9,7 @@ use super::script::{Answered, Digests, Script, number};
 use super::shared::{Item, Shared};
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
-use rpcgate_core::seam::counters::Restored;
+use rpcgate_core::backend::counters::Restored;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

@@ -32,13 +32,13 @@ mod units;
 use known::numbers;
 use link::Link;
 pub use relay::ChangeRelay;
+use rpcgate_core::backend::counters::{Counters, Restored, Taken};
+use rpcgate_core::backend::{Answer, BoxFuture, Unavailable};
 use rpcgate_core::caller::{Caller, ProjectId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::in_flight::InFlightCall;
 use rpcgate_core::quota::{Grant, Mask};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::seam::counters::{Counters, Restored, Taken};
-use rpcgate_core::seam::{Answer, Away, Later};
 use rpcgate_core::window::Windows;
 use script::{Answered, Code, Digests, Script};
 use shared::{Ask, Order, Shared};
@@ -91,19 +91,19 @@ pub struct Recording {
     /// Names the place. Counters are only compared with what is recorded if it is the same at all gateways, and holds
     /// what all of them record.
     pub place: Arc<str>,
-    /// What the ledger was given longer ago is recorded there.
+    /// What the sink was given longer ago is recorded there.
     pub behind: Duration,
 }
 
 /// Tells what was counted before Redis lost its counters, and what there must be in them.
 pub trait Seed: Send + Sync + fmt::Debug {
     /// Waits until it can tell. Before that, the counters do not look for their Redis.
-    fn ready(&self) -> Later<'_, ()> {
+    fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
     /// What was counted and still matters.
-    fn tell(&self) -> Later<'_, Result<Restored, Away>>;
+    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>>;
 
     /// Where all gateways record what they count. `None`: nowhere, or it is not known where; then counters are never
     /// compared with what is recorded.
@@ -112,7 +112,7 @@ pub trait Seed: Send + Sync + fmt::Debug {
     }
 
     /// What is recorded of the hour, the day and the 24 hours. Minutes need not be told.
-    fn recorded(&self) -> Later<'_, Result<Restored, Away>> {
+    fn recorded(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         self.tell()
     }
 }
@@ -122,7 +122,7 @@ pub trait Seed: Send + Sync + fmt::Debug {
 pub struct NoSeed;
 
 impl Seed for NoSeed {
-    fn tell(&self) -> Later<'_, Result<Restored, Away>> {
+    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         Box::pin(std::future::ready(Ok(Restored::default())))
     }
 }
@@ -347,7 +347,7 @@ impl Counters for RedisCounters {
         // What else is known of a caller costs something to copy.
         let lean = Caller::new(caller.key, caller.project, caller.tenant, caller.plan);
         let (shared, caller) = (shared.clone(), Caller { quota: caller.quota, ..lean });
-        Answer::Later(Box::pin(async move {
+        Answer::Pending(Box::pin(async move {
             match told.await.ok().flatten() {
                 Some(answered) if !matches!(answered.code, Code::Late | Code::OtherEra) => {
                     taken(&shared, &caller, weight, (now, numbers, doubts), &answered)
@@ -375,7 +375,7 @@ impl Counters for RedisCounters {
         if let Spent::No(want) = spent {
             let told = self.ask_for_units(&digests, (project, ceiling, now), costs, want);
             let (shared, costs) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs));
-            return Answer::Later(Box::pin(async move {
+            return Answer::Pending(Box::pin(async move {
                 match told.await {
                     Ok(unclaimed) => unclaimed.claim(),
                     Err(_) => shared.reserve_alone(project, &costs, ceiling, now),

@@ -9,7 +9,7 @@ use super::tls::client;
 use super::{BadRedis, RedisSettings};
 use futures_util::StreamExt;
 use redis::{Client, Msg, Pipeline};
-use rpcgate_core::seam::changes::{Change, Numbered};
+use rpcgate_core::backend::changes::{Change, Numbered};
 use std::fmt;
 use std::time::Duration;
 use tokio::sync::mpsc;

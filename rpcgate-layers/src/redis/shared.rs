@@ -6,12 +6,12 @@ use super::script::{Answered, Digests, KEPT, KEPT_UNITS, Names};
 use super::units::{Units, Unused};
 use parking_lot::RwLock;
 use redis::Cmd;
+use rpcgate_core::backend::counters::Taken;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::in_flight::InFlight;
 use rpcgate_core::quota::{Grant, Mask};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::seam::counters::Taken;
 use rpcgate_core::sharded::Sharded;
 use rpcgate_core::window::Fixed;
 use std::fmt;
@@ -63,7 +63,7 @@ pub(super) struct Shared {
     pub(super) keys: Sharded<KeyId, Known>,
     pub(super) seconds: Sharded<ProjectId, Fixed<1>>,
     pub(super) units: Sharded<ProjectId, Units>,
-    /// Calls that may have been counted and are not in the ledger yet.
+    /// Calls that may have been counted and are not in the sink yet.
     pub(super) in_flight: Arc<InFlight>,
     /// Something was counted here alone and Redis is still to be told.
     pub(super) owes: AtomicBool,

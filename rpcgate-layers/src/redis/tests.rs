@@ -1,8 +1,8 @@
 //! Gateways that count together in a real Redis.
 
 use super::*;
+use rpcgate_core::backend::suite;
 use rpcgate_core::caller::KeyId;
-use rpcgate_core::seam::suite;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use tokio::runtime::Runtime;
@@ -148,7 +148,7 @@ async fn spend(gateway: Arc<RedisCounters>, caller: Caller, costs: &'static [u32
     let (mut units, mut waited, mut calls) = (0, 0, 0);
     for cost in costs.iter().cycle() {
         let answer = gateway.reserve(&caller, &[*cost], NOW);
-        waited += usize::from(matches!(answer, Answer::Later(_)));
+        waited += usize::from(matches!(answer, Answer::Pending(_)));
         calls += 1;
         let (mask, grant) = answer.wait().await;
         if !mask.has(0) {
@@ -225,7 +225,7 @@ async fn what_was_granted_to_somebody_who_left_is_given_back() {
     capped.quota.cu_per_day = 1_000;
     let granted = || gateway.used(capped.project, NOW);
     // The answer is there, and nobody has looked at it when the client leaves.
-    let Answer::Later(answer) = gateway.reserve(&capped, &[100, 50], NOW) else {
+    let Answer::Pending(answer) = gateway.reserve(&capped, &[100, 50], NOW) else {
         panic!("nothing is leased yet")
     };
     until("the answer is there", || granted() >= 150).await;
@@ -406,10 +406,10 @@ struct Told {
 }
 
 impl Seed for Told {
-    fn tell(&self) -> Later<'_, Result<Restored, Away>> {
+    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         self.asked.fetch_add(1, Relaxed);
         let there = self.is_there.load(Relaxed);
-        Box::pin(async move { if there { Ok(self.restored.clone()) } else { Err(Away) } })
+        Box::pin(async move { if there { Ok(self.restored.clone()) } else { Err(Unavailable) } })
     }
 }
 

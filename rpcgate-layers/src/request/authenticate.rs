@@ -3,7 +3,7 @@
 //! The key is taken from the `apikey` header, else from the `apikey` query parameter; a chain may name more places
 //! (TON's clients send `X-API-Key` or `api_key`). The header wins over the query. Stands behind the route, and is where
 //! a request gets its account. Refuses with [`Refusal::NoKey`], [`Refusal::InvalidKey`], [`Refusal::DirectoryAway`],
-//! and with [`Refusal::Overloaded`] while the ledger cannot take charged calls. A revoked or expired key is refused
+//! and with [`Refusal::Overloaded`] while the sink cannot take charged calls. A revoked or expired key is refused
 //! like an unknown one, but counted on its project.
 //!
 //! ```
@@ -16,14 +16,14 @@
 //! assert_eq!(key_of(&request, KeyPlaces::default()).as_deref(), Some("query"));
 //! ```
 
-use super::travel::{Departure, Known, Routed};
+use super::message::{Authenticated, PendingResponse, Routed};
 use futures_util::future::Either;
 use http::Request;
 use rpcgate_core::adapter::KeyPlaces;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::seam::Later;
-use rpcgate_core::seam::directory::{Directory, Peek};
-use rpcgate_core::tally::{Books, Tally};
+use rpcgate_core::tally::{Accounting, Tally};
 use std::borrow::Cow;
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -35,13 +35,13 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct AuthenticateLayer {
     directory: Arc<dyn Directory>,
-    books: Arc<Books>,
+    accounting: Arc<Accounting>,
 }
 
 impl AuthenticateLayer {
-    /// A layer that knows the keys of `directory`; accounts are settled with `books`.
-    pub fn new(directory: Arc<dyn Directory>, books: Arc<Books>) -> Self {
-        AuthenticateLayer { directory, books }
+    /// A layer that knows the keys of `directory`; accounts are settled with `accounting`.
+    pub fn new(directory: Arc<dyn Directory>, accounting: Arc<Accounting>) -> Self {
+        AuthenticateLayer { directory, accounting }
     }
 }
 
@@ -49,7 +49,7 @@ impl<S> Layer<S> for AuthenticateLayer {
     type Service = Authenticate<S>;
 
     fn layer(&self, inner: S) -> Authenticate<S> {
-        Authenticate { inner, directory: self.directory.clone(), books: self.books.clone() }
+        Authenticate { inner, directory: self.directory.clone(), accounting: self.accounting.clone() }
     }
 }
 
@@ -58,21 +58,21 @@ impl<S> Layer<S> for AuthenticateLayer {
 pub struct Authenticate<S> {
     inner: S,
     directory: Arc<dyn Directory>,
-    books: Arc<Books>,
+    accounting: Arc<Accounting>,
 }
 
 impl<S, B> Service<Routed<B>> for Authenticate<S>
 where
     B: Send + 'static,
-    S: Service<Known<B>, Response = Departure> + Clone + Send + 'static,
+    S: Service<Authenticated<B>, Response = PendingResponse> + Clone + Send + 'static,
     S::Error: Send,
     S::Future: Send,
 {
-    type Response = Departure;
+    type Response = PendingResponse;
     type Error = S::Error;
     type Future = Either<
-        Either<S::Future, Ready<Result<Departure, S::Error>>>,
-        Later<'static, Result<Departure, S::Error>>,
+        Either<S::Future, Ready<Result<PendingResponse, S::Error>>>,
+        BoxFuture<'static, Result<PendingResponse, S::Error>>,
     >;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
@@ -80,52 +80,56 @@ where
     }
 
     fn call(&mut self, routed: Routed<B>) -> Self::Future {
-        let Some(key) = key_of(&routed.stamped.request, routed.chain.adapter().key_places()) else {
-            return Either::Left(Either::Right(ready(Ok(Departure::refused(Refusal::NoKey)))));
+        let Some(key) = key_of(&routed.received.request, routed.chain.adapter().key_places()) else {
+            return Either::Left(Either::Right(ready(Ok(PendingResponse::refused(Refusal::NoKey)))));
         };
         match self.directory.peek(&key) {
             Peek::Miss => {
                 let key = key.into_owned();
-                let (directory, books) = (self.directory.clone(), self.books.clone());
+                let (directory, accounting) = (self.directory.clone(), self.accounting.clone());
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 Either::Right(Box::pin(async move {
                     let Ok(peek) = directory.fetch(&key).await else {
-                        return Ok(Departure::refused(Refusal::DirectoryAway));
+                        return Ok(PendingResponse::refused(Refusal::DirectoryAway));
                     };
-                    match admit(routed, peek, books) {
+                    match admit(routed, peek, accounting) {
                         Ok(known) => inner.call(known).await,
-                        Err(departure) => Ok(*departure),
+                        Err(pending) => Ok(*pending),
                     }
                 }))
             }
-            peek => Either::Left(match admit(routed, peek, self.books.clone()) {
+            peek => Either::Left(match admit(routed, peek, self.accounting.clone()) {
                 Ok(known) => Either::Left(self.inner.call(known)),
-                Err(departure) => Either::Right(ready(Ok(*departure))),
+                Err(pending) => Either::Right(ready(Ok(*pending))),
             }),
         }
     }
 }
 
-fn admit<B>(routed: Routed<B>, peek: Peek, books: Arc<Books>) -> Result<Known<B>, Box<Departure>> {
+fn admit<B>(
+    routed: Routed<B>,
+    peek: Peek,
+    accounting: Arc<Accounting>,
+) -> Result<Authenticated<B>, Box<PendingResponse>> {
     let (caller, revoked) = match peek {
         Peek::Known(caller) => (caller, false),
         Peek::Revoked(caller) => (caller, true),
-        Peek::Unknown | Peek::Miss => return Err(Box::new(Departure::refused(Refusal::InvalidKey))),
+        Peek::Unknown | Peek::Miss => return Err(Box::new(PendingResponse::refused(Refusal::InvalidKey))),
     };
-    let Routed { stamped, chain, transport, aim } = routed;
-    let expired = caller.expires_at.is_some_and(|end| stamped.arrival >= end);
-    let ready = books.ledger.is_ready();
-    let moment = (stamped.arrival, stamped.started);
-    let known = Known {
-        request: stamped.request,
-        aim,
-        tally: Box::new(Tally::new(stamped.id, transport, chain, caller, moment, books)),
+    let Routed { received, chain, transport, target } = routed;
+    let expired = caller.expires_at.is_some_and(|end| received.arrival >= end);
+    let ready = accounting.sink.is_ready();
+    let moment = (received.arrival, received.started);
+    let known = Authenticated {
+        request: received.request,
+        target,
+        tally: Box::new(Tally::new(received.id, transport, chain, caller, moment, accounting)),
     };
     if revoked || expired {
-        let mut departure = known.refuse(Refusal::InvalidKey);
-        departure.rated = false;
-        return Err(Box::new(departure));
+        let mut pending = known.refuse(Refusal::InvalidKey);
+        pending.rated = false;
+        return Err(Box::new(pending));
     }
     if !ready {
         return Err(Box::new(known.refuse(Refusal::Overloaded)));
@@ -155,45 +159,49 @@ pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>
 
 #[cfg(test)]
 mod tests {
-    use super::super::travel::{Aim, Stamped};
+    use super::super::message::{Received, Target};
     use super::*;
-    use crate::testing::Desk;
+    use crate::testing::Fixture;
+    use rpcgate_core::backend::directory::MemoryDirectory;
+    use rpcgate_core::backend::usage_sink::{Outcome, Record, UsageSink};
+    use rpcgate_core::backend::{Unavailable, suite};
     use rpcgate_core::caller::{Caller, RequestId};
     use rpcgate_core::clock::Clock;
-    use rpcgate_core::seam::directory::MemoryDirectory;
-    use rpcgate_core::seam::ledger::{Ledger, Outcome, Record};
-    use rpcgate_core::seam::{Away, suite};
     use rpcgate_core::secret::KeyHash;
     use rpcgate_core::tally::Transport;
     use std::convert::Infallible;
     use tower::service_fn;
 
     async fn send(
-        desk: &Desk,
+        fixture: &Fixture,
         directory: Arc<dyn Directory>,
-        books: Arc<Books>,
+        accounting: Arc<Accounting>,
         key: Option<&str>,
-    ) -> Departure {
+    ) -> PendingResponse {
         let mut request = Request::post("/toy").body(()).unwrap();
         if let Some(key) = key {
             request.headers_mut().insert("apikey", key.parse().unwrap());
         }
-        let stamped = Stamped {
+        let received = Received {
             request: Box::new(request),
-            id: RequestId::new(desk.now()),
-            arrival: desk.now(),
-            started: desk.clock.elapsed(),
+            id: RequestId::new(fixture.now()),
+            arrival: fixture.now(),
+            started: fixture.clock.elapsed(),
         };
-        let routed =
-            Routed { stamped, chain: desk.chain.clone(), transport: Transport::Http, aim: Aim::JsonRpc };
-        let inner = service_fn(async |known: Known<()>| {
-            let mut departure = Departure::refused(Refusal::Closed);
-            departure.refusal = None;
-            departure.tally = Some(known.tally);
-            Ok::<_, Infallible>(departure)
+        let routed = Routed {
+            received,
+            chain: fixture.chain.clone(),
+            transport: Transport::Http,
+            target: Target::JsonRpc,
+        };
+        let inner = service_fn(async |known: Authenticated<()>| {
+            let mut pending = PendingResponse::refused(Refusal::Closed);
+            pending.refusal = None;
+            pending.tally = Some(known.tally);
+            Ok::<_, Infallible>(pending)
         });
-        let Ok(departure) = AuthenticateLayer::new(directory, books).layer(inner).call(routed).await;
-        departure
+        let Ok(pending) = AuthenticateLayer::new(directory, accounting).layer(inner).call(routed).await;
+        pending
     }
 
     fn directory(callers: Vec<(&str, Caller)>) -> Arc<MemoryDirectory> {
@@ -204,27 +212,27 @@ mod tests {
 
     #[tokio::test]
     async fn no_key_unknown_key_known_key() {
-        let (desk, directory) = (Desk::new(), directory(vec![("good", suite::caller(7))]));
-        let answer = async |key| send(&desk, directory.clone(), desk.books(), key).await;
+        let (fixture, directory) = (Fixture::new(), directory(vec![("good", suite::caller(7))]));
+        let answer = async |key| send(&fixture, directory.clone(), fixture.accounting(), key).await;
         assert_eq!(answer(None).await.refusal, Some(Refusal::NoKey));
         assert_eq!(answer(Some("")).await.refusal, Some(Refusal::NoKey));
         assert_eq!(answer(Some("bad")).await.refusal, Some(Refusal::InvalidKey));
-        let departure = answer(Some("good")).await;
-        assert_eq!(departure.refusal, None);
-        assert_eq!(departure.tally.unwrap().caller.key, suite::caller(7).key);
+        let pending = answer(Some("good")).await;
+        assert_eq!(pending.refusal, None);
+        assert_eq!(pending.tally.unwrap().caller.key, suite::caller(7).key);
     }
 
     #[tokio::test]
     async fn a_revoked_or_expired_key_is_counted_on_its_project_and_gets_no_rate_headers() {
-        let desk = Desk::new();
-        let expired = Caller { expires_at: Some(desk.now()), ..suite::caller(8) };
+        let fixture = Fixture::new();
+        let expired = Caller { expires_at: Some(fixture.now()), ..suite::caller(8) };
         let directory = directory(vec![("gone", suite::caller(7)), ("old", expired)]);
         directory.revoke(KeyHash::of("gone"));
         for key in ["gone", "old"] {
-            let departure = send(&desk, directory.clone(), desk.books(), Some(key)).await;
-            assert_eq!((departure.refusal, departure.rated), (Some(Refusal::InvalidKey), false), "{key}");
+            let pending = send(&fixture, directory.clone(), fixture.accounting(), Some(key)).await;
+            assert_eq!((pending.refusal, pending.rated), (Some(Refusal::InvalidKey), false), "{key}");
         }
-        let records = desk.ledger.records();
+        let records = fixture.sink.records();
         assert_eq!(records.len(), 2);
         assert_eq!(records[0].project, suite::caller(7).project);
         assert_eq!(
@@ -240,43 +248,48 @@ mod tests {
         fn peek(&self, _: &str) -> Peek {
             Peek::Miss
         }
-        fn fetch<'a>(&'a self, key: &'a str) -> Later<'a, Result<Peek, Away>> {
+        fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
             Box::pin(async move {
                 tokio::task::yield_now().await;
-                self.0.as_ref().map(|known| known.peek(key)).ok_or(Away)
+                self.0.as_ref().map(|known| known.peek(key)).ok_or(Unavailable)
             })
         }
     }
 
     #[tokio::test]
     async fn a_key_not_seen_before_is_fetched() {
-        let desk = Desk::new();
+        let fixture = Fixture::new();
         let slow = Arc::new(Slow(Some(directory(vec![("good", suite::caller(7))]))));
-        assert_eq!(send(&desk, slow.clone(), desk.books(), Some("good")).await.refusal, None);
-        assert_eq!(send(&desk, slow, desk.books(), Some("bad")).await.refusal, Some(Refusal::InvalidKey));
+        assert_eq!(send(&fixture, slow.clone(), fixture.accounting(), Some("good")).await.refusal, None);
+        assert_eq!(
+            send(&fixture, slow, fixture.accounting(), Some("bad")).await.refusal,
+            Some(Refusal::InvalidKey)
+        );
     }
 
     #[tokio::test]
     async fn with_the_store_away_an_unknown_key_is_told_to_come_back() {
-        let desk = Desk::new();
-        let departure = send(&desk, Arc::new(Slow(None)), desk.books(), Some("any")).await;
-        assert_eq!((departure.refusal, departure.status.as_u16()), (Some(Refusal::DirectoryAway), 503));
+        let fixture = Fixture::new();
+        let pending = send(&fixture, Arc::new(Slow(None)), fixture.accounting(), Some("any")).await;
+        assert_eq!((pending.refusal, pending.status.as_u16()), (Some(Refusal::DirectoryAway), 503));
     }
 
     #[tokio::test]
     async fn a_ledger_that_is_full_refuses_before_anything_counts() {
         #[derive(Debug)]
-        struct FullLedger;
-        impl Ledger for FullLedger {
+        struct FullSink;
+        impl UsageSink for FullSink {
             fn append(&self, _: &Record<'_>) {}
             fn is_ready(&self) -> bool {
                 false
             }
         }
-        let desk = Desk::new();
-        let books = Arc::new(Books { ledger: Arc::new(FullLedger), ..Books::clone(&desk.books()) });
-        let departure = send(&desk, directory(vec![("good", suite::caller(7))]), books, Some("good")).await;
-        assert_eq!(departure.refusal, Some(Refusal::Overloaded));
+        let fixture = Fixture::new();
+        let accounting =
+            Arc::new(Accounting { sink: Arc::new(FullSink), ..Accounting::clone(&fixture.accounting()) });
+        let pending =
+            send(&fixture, directory(vec![("good", suite::caller(7))]), accounting, Some("good")).await;
+        assert_eq!(pending.refusal, Some(Refusal::Overloaded));
     }
 
     #[test]

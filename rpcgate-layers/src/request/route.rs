@@ -7,18 +7,18 @@
 //! ```
 //! use http::Method;
 //! use rpcgate_core::{chain::Chain, refusal::Refusal, toy::Toy};
-//! use rpcgate_layers::request::route::{Place, place};
+//! use rpcgate_layers::request::route::{RouteMatch, place};
 //! use std::sync::Arc;
 //!
 //! let chains = [Arc::new(Chain::deployed(Arc::new(Toy)))].into_iter().collect();
 //! let at = |method: &Method, path: &str| place(&chains, method, path);
-//! assert!(matches!(at(&Method::POST, "/toy"), Place::Chain(..)));
-//! assert!(matches!(at(&Method::POST, "/toy/"), Place::Chain(..)));
-//! assert!(matches!(at(&Method::GET, "/toy"), Place::Nowhere(Refusal::MethodNotAllowed { .. })));
-//! assert!(matches!(at(&Method::POST, "/other"), Place::Nowhere(Refusal::NoRoute)));
+//! assert!(matches!(at(&Method::POST, "/toy"), RouteMatch::Chain(..)));
+//! assert!(matches!(at(&Method::POST, "/toy/"), RouteMatch::Chain(..)));
+//! assert!(matches!(at(&Method::GET, "/toy"), RouteMatch::Nowhere(Refusal::MethodNotAllowed { .. })));
+//! assert!(matches!(at(&Method::POST, "/other"), RouteMatch::Nowhere(Refusal::NoRoute)));
 //! ```
 
-use super::travel::{Aim, Departure, Routed, Stamped};
+use super::message::{PendingResponse, Received, Routed, Target};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::future::Either;
@@ -92,30 +92,30 @@ pub struct Route<S> {
     limits: HeadLimits,
 }
 
-impl<S, B> Service<Stamped<B>> for Route<S>
+impl<S, B> Service<Received<B>> for Route<S>
 where
-    S: Service<Routed<B>, Response = Departure>,
+    S: Service<Routed<B>, Response = PendingResponse>,
 {
-    type Response = Departure;
+    type Response = PendingResponse;
     type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<Departure, S::Error>>>;
+    type Future = Either<S::Future, Ready<Result<PendingResponse, S::Error>>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, stamped: Stamped<B>) -> Self::Future {
-        let answer = |departure| Either::Right(ready(Ok(departure)));
-        let request = &stamped.request;
+    fn call(&mut self, received: Received<B>) -> Self::Future {
+        let answer = |pending| Either::Right(ready(Ok(pending)));
+        let request = &received.request;
         if let Err(refusal) = self.limits.check(request.uri(), request.headers()) {
-            return answer(Departure::refused(refusal));
+            return answer(PendingResponse::refused(refusal));
         }
         match place(&self.chains.load(), request.method(), request.uri().path()) {
-            Place::Chain(chain, aim) => {
-                Either::Left(self.inner.call(Routed { stamped, chain, transport: Transport::Http, aim }))
+            RouteMatch::Chain(chain, target) => {
+                Either::Left(self.inner.call(Routed { received, chain, transport: Transport::Http, target }))
             }
-            Place::Preflight => answer(preflight()),
-            Place::Nowhere(refusal) => answer(Departure::refused(refusal)),
+            RouteMatch::Preflight => answer(preflight()),
+            RouteMatch::Nowhere(refusal) => answer(PendingResponse::refused(refusal)),
         }
     }
 }
@@ -135,9 +135,9 @@ impl HeadLimits {
 
 /// Where a path leads.
 #[derive(Debug)]
-pub enum Place {
+pub enum RouteMatch {
     /// To a chain, and what is asked of it.
-    Chain(Arc<Chain>, Aim),
+    Chain(Arc<Chain>, Target),
     /// To the answer for browsers that ask whether they may.
     Preflight,
     /// Nowhere, or not this way.
@@ -147,27 +147,27 @@ pub enum Place {
 /// Where `path` leads for a request with this HTTP method. A chain's own name is compared as it was sent: another
 /// spelling of it is another path, and leads nowhere. What comes below it, on chains that have paths of their own, is
 /// brought into its [canonical form](Path), or refused with [`Refusal::InvalidPath`] where it has none.
-pub fn place(chains: &Chains, method: &Method, path: &str) -> Place {
+pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     if method == Method::OPTIONS {
-        return Place::Preflight;
+        return RouteMatch::Preflight;
     }
-    let Some(path) = path.strip_prefix('/') else { return Place::Nowhere(Refusal::NoRoute) };
+    let Some(path) = path.strip_prefix('/') else { return RouteMatch::Nowhere(Refusal::NoRoute) };
     let (name, below) = path.split_at(path.bytes().position(|byte| byte == b'/').unwrap_or(path.len()));
     let Some(chain) = chains.get(name) else {
         let is_stream = path.starts_with("ws/");
-        return Place::Nowhere(if is_stream { Refusal::NoStream } else { Refusal::NoRoute });
+        return RouteMatch::Nowhere(if is_stream { Refusal::NoStream } else { Refusal::NoRoute });
     };
     let canonical = match below {
         "" | "/" => Some(Path::default()),
         _ if chain.facts().rest => Path::canonical(below),
-        _ => return Place::Nowhere(Refusal::NoRoute),
+        _ => return RouteMatch::Nowhere(Refusal::NoRoute),
     };
-    let Some(canonical) = canonical else { return Place::Nowhere(Refusal::InvalidPath) };
+    let Some(canonical) = canonical else { return RouteMatch::Nowhere(Refusal::InvalidPath) };
     match chain.adapter().surface(method, &canonical) {
-        Ok(Surface::JsonRpc) => Place::Chain(chain.clone(), Aim::JsonRpc),
-        Ok(Surface::Rest) => Place::Chain(chain.clone(), Aim::Rest(canonical)),
-        Ok(Surface::Nothing { because }) => Place::Chain(chain.clone(), Aim::Nothing(because)),
-        Err(refusal) => Place::Nowhere(refusal),
+        Ok(Surface::JsonRpc) => RouteMatch::Chain(chain.clone(), Target::JsonRpc),
+        Ok(Surface::Rest) => RouteMatch::Chain(chain.clone(), Target::Rest(canonical)),
+        Ok(Surface::Nothing { because }) => RouteMatch::Chain(chain.clone(), Target::Nothing(because)),
+        Err(refusal) => RouteMatch::Nowhere(refusal),
     }
 }
 
@@ -176,13 +176,13 @@ const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
      client-target-api-version, client-request-method, x-aptos-client, x-aptos-typescript-sdk-origin-method",
 );
 
-fn preflight() -> Departure {
+fn preflight() -> PendingResponse {
     let mut headers = HeaderMap::with_capacity(16);
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
     headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
     headers.insert(ALLOW, HeaderValue::from_static("GET, POST, OPTIONS"));
-    Departure {
+    PendingResponse {
         status: StatusCode::NO_CONTENT,
         headers,
         is_json: false,
@@ -198,28 +198,28 @@ fn preflight() -> Departure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Desk;
+    use crate::testing::Fixture;
     use rpcgate_core::caller::RequestId;
     use rpcgate_core::clock::Time;
     use std::convert::Infallible;
     use std::time::Duration;
     use tower::service_fn;
 
-    async fn send(request: http::Request<()>) -> Departure {
-        let chains = Arc::new(ArcSwap::from_pointee([Desk::new().chain].into_iter().collect()));
+    async fn send(request: http::Request<()>) -> PendingResponse {
+        let chains = Arc::new(ArcSwap::from_pointee([Fixture::new().chain].into_iter().collect()));
         let inner = service_fn(async |routed: Routed<()>| {
-            let mut departure = Departure::refused(Refusal::NoKey);
-            departure.body = Bytes::from_static(routed.chain.name().as_str().as_bytes());
-            Ok::<_, Infallible>(departure)
+            let mut pending = PendingResponse::refused(Refusal::NoKey);
+            pending.body = Bytes::from_static(routed.chain.name().as_str().as_bytes());
+            Ok::<_, Infallible>(pending)
         });
-        let stamped = Stamped {
+        let received = Received {
             request: Box::new(request),
             id: RequestId::default(),
             arrival: Time::default(),
             started: Duration::ZERO,
         };
-        let Ok(departure) = RouteLayer::new(chains).layer(inner).call(stamped).await;
-        departure
+        let Ok(pending) = RouteLayer::new(chains).layer(inner).call(received).await;
+        pending
     }
 
     fn request(method: &str, uri: &str) -> http::Request<()> {
@@ -260,18 +260,18 @@ mod tests {
     #[tokio::test]
     async fn json_rpc_is_posted() {
         for method in ["GET", "HEAD", "PUT", "DELETE", "PATCH"] {
-            let departure = send(request(method, "/toy")).await;
-            assert_eq!(departure.status, 405, "{method}");
-            assert_eq!(departure.refusal.and_then(Refusal::allow), Some("POST, OPTIONS"));
+            let pending = send(request(method, "/toy")).await;
+            assert_eq!(pending.status, 405, "{method}");
+            assert_eq!(pending.refusal.and_then(Refusal::allow), Some("POST, OPTIONS"));
         }
     }
 
     #[tokio::test]
     async fn a_preflight_needs_no_key_and_is_kept_a_day() {
-        let departure = send(request("OPTIONS", "/toy")).await;
-        assert_eq!(departure.status, 204);
-        assert_eq!(departure.headers["access-control-max-age"], "86400");
-        let allowed = departure.headers["access-control-allow-headers"].to_str().unwrap();
+        let pending = send(request("OPTIONS", "/toy")).await;
+        assert_eq!(pending.status, 204);
+        assert_eq!(pending.headers["access-control-max-age"], "86400");
+        let allowed = pending.headers["access-control-allow-headers"].to_str().unwrap();
         for name in ["apikey", "x-api-key", "content-type", "client-sdk-type", "x-aptos-client"] {
             assert!(allowed.split(", ").any(|header| header == name), "{name}");
         }

@@ -2,19 +2,19 @@
 //! has them back by itself (specification, "States and transitions": cooled down).
 //!
 //! Stands right behind authentication, so that every answer to the key tells the limits that are in force. It refuses
-//! nothing: the stations behind it meet a caller with smaller plan windows and fewer requests per second. What it
-//! decides by are the records of refused requests, which [`Safeguard::watch`] lets it see on their way to the ledger.
+//! nothing: the layers behind it meet a caller with smaller plan windows and fewer requests per second. What it
+//! decides by are the records of refused requests, which [`Safeguard::watch`] lets it see on their way to the sink.
 //! A caller who was not refused is not looked up while no key at all is cooled down.
 //!
 //! It promises nothing beyond the process: each gateway counts for itself, and a restart forgets.
 //!
 //! ```
-//! use rpcgate_core::{clock::Time, safeguard::Rule, seam::ledger::Record, seam::suite};
+//! use rpcgate_core::{clock::Time, safeguard::SafeguardRule, backend::usage_sink::Record, backend::suite};
 //! use rpcgate_layers::request::safeguard::Safeguard;
 //! use std::{sync::Arc, time::Duration};
 //!
 //! let hour = Duration::from_secs(3_600);
-//! let rule = Rule { refusals: 2, minutes: 1, percent: 25, cooldown: hour };
+//! let rule = SafeguardRule { refusals: 2, minutes: 1, percent: 25, cooldown: hour };
 //! let (safeguard, caller, now) = (Safeguard::by(Some(rule)), Arc::new(suite::caller(1)), Time::from_secs(60));
 //! assert!(safeguard.look(&caller, now).is_none());
 //! let refused = Record { arrival: now, ..suite::record(1, &[]) };
@@ -26,15 +26,15 @@
 //! assert!(safeguard.look(&caller, end).is_none());
 //! ```
 
-use super::travel::{Departure, Known};
+use super::message::{Authenticated, PendingResponse};
 use arc_swap::ArcSwap;
+use rpcgate_core::backend::usage_observer::{ObservedSink, UsageObserver};
+use rpcgate_core::backend::usage_sink::Record;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
-use rpcgate_core::safeguard::{Cooled, Rule, Storm, is_refused};
-use rpcgate_core::seam::ledger::Record;
-use rpcgate_core::seam::witness::{Witness, Witnessed};
+use rpcgate_core::safeguard::{Cooled, SafeguardRule, Storm, is_refused};
 use rpcgate_core::sharded::Sharded;
-use rpcgate_core::tally::Books;
+use rpcgate_core::tally::Accounting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
@@ -69,11 +69,11 @@ pub struct Safeguarded<S> {
     safeguard: Arc<Safeguard>,
 }
 
-impl<S, B> Service<Known<B>> for Safeguarded<S>
+impl<S, B> Service<Authenticated<B>> for Safeguarded<S>
 where
-    S: Service<Known<B>, Response = Departure>,
+    S: Service<Authenticated<B>, Response = PendingResponse>,
 {
-    type Response = Departure;
+    type Response = PendingResponse;
     type Error = S::Error;
     type Future = S::Future;
 
@@ -81,7 +81,7 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, mut known: Known<B>) -> S::Future {
+    fn call(&mut self, mut known: Authenticated<B>) -> S::Future {
         if let Some((caller, end)) = self.safeguard.look(&known.tally.caller, known.tally.arrival) {
             (known.tally.caller, known.tally.cooled) = (caller, Some(end));
         }
@@ -92,7 +92,7 @@ where
 /// How the keys that were refused stand.
 #[derive(Debug, Default)]
 pub struct Safeguard {
-    rule: ArcSwap<Option<Rule>>,
+    rule: ArcSwap<Option<SafeguardRule>>,
     keys: Sharded<KeyId, Standing>,
     /// Keys that are cooled down.
     cooled: AtomicU64,
@@ -107,17 +107,17 @@ struct Standing {
     tenant: TenantId,
     storm: Storm,
     /// The caller as the directory gave it, by which rule it was scaled down, and what came of it.
-    scaled: Option<(Arc<Caller>, Rule, Arc<Caller>)>,
+    scaled: Option<(Arc<Caller>, SafeguardRule, Arc<Caller>)>,
 }
 
 impl Safeguard {
     /// One that keeps to `rule`; without one it does nothing.
-    pub fn by(rule: Option<Rule>) -> Self {
+    pub fn by(rule: Option<SafeguardRule>) -> Self {
         Safeguard { rule: ArcSwap::from_pointee(rule), ..Safeguard::default() }
     }
 
     /// Keeps to `rule` from now on. Without one, every key has its limits back.
-    pub fn replace(&self, rule: Option<Rule>) {
+    pub fn replace(&self, rule: Option<SafeguardRule>) {
         self.rule.store(Arc::new(rule));
         if rule.is_none() {
             self.forget(|_| true);
@@ -164,7 +164,7 @@ impl Safeguard {
         &self,
         standing: &mut Standing,
         caller: &Arc<Caller>,
-        rule: &Rule,
+        rule: &SafeguardRule,
         now: Time,
     ) -> Option<(Arc<Caller>, Time)> {
         let Some(end) = standing.storm.end(now) else {
@@ -200,10 +200,10 @@ impl Safeguard {
         }
     }
 
-    /// The same books, with a ledger whose records the safeguard sees on their way.
-    pub fn watch(self: &Arc<Self>, books: &Books) -> Books {
-        let ledger = Arc::new(Witnessed::new(books.ledger.clone(), self.clone()));
-        Books { ledger, ..books.clone() }
+    /// The same accounting, with a sink whose records the safeguard sees on their way.
+    pub fn watch(self: &Arc<Self>, accounting: &Accounting) -> Accounting {
+        let sink = Arc::new(ObservedSink::new(accounting.sink.clone(), self.clone()));
+        Accounting { sink, ..accounting.clone() }
     }
 
     /// Forgets what no longer matters at `now`, which is the present. To be called now and then, so that keys long gone
@@ -237,7 +237,7 @@ impl Safeguard {
     }
 }
 
-impl Witness for Safeguard {
+impl UsageObserver for Safeguard {
     fn see(&self, record: &Record<'_>) {
         if is_refused(record) {
             self.note(record);
@@ -247,144 +247,156 @@ impl Witness for Safeguard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::travel::Aim;
+    use super::super::message::Target;
     use super::*;
-    use crate::testing::Desk;
+    use crate::testing::Fixture;
+    use rpcgate_core::backend::suite;
     use rpcgate_core::refusal::Refusal;
-    use rpcgate_core::seam::suite;
     use std::convert::Infallible;
     use std::time::Duration;
     use tower::service_fn;
 
-    const RULE: Rule = Rule { refusals: 3, minutes: 2, percent: 25, cooldown: Duration::from_secs(3_600) };
+    const RULE: SafeguardRule =
+        SafeguardRule { refusals: 3, minutes: 2, percent: 25, cooldown: Duration::from_secs(3_600) };
 
-    /// Sends a request on behalf of the desk's caller, and refuses it behind the safeguard with `refusal`.
-    async fn send(desk: &Desk, safeguard: &Arc<Safeguard>, refusal: Refusal) -> (Arc<Caller>, Option<Time>) {
+    /// Sends a request on behalf of the fixture's caller, and refuses it behind the safeguard with `refusal`.
+    async fn send(
+        fixture: &Fixture,
+        safeguard: &Arc<Safeguard>,
+        refusal: Refusal,
+    ) -> (Arc<Caller>, Option<Time>) {
         let mut seen = None;
-        let inner = service_fn(|known: Known<()>| {
+        let inner = service_fn(|known: Authenticated<()>| {
             seen = Some((known.tally.caller.clone(), known.tally.cooled));
             std::future::ready(Ok::<_, Infallible>(known.refuse(refusal)))
         });
-        let tally = desk.tally_in(Arc::new(safeguard.watch(&desk.books())));
-        let known = Known { request: Box::new(http::Request::new(())), aim: Aim::JsonRpc, tally };
-        let Ok(departure) = SafeguardLayer::by(safeguard.clone()).layer(inner).call(known).await;
-        drop(departure.tally.and_then(rpcgate_core::tally::Tally::close));
+        let tally = fixture.tally_in(Arc::new(safeguard.watch(&fixture.accounting())));
+        let known =
+            Authenticated { request: Box::new(http::Request::new(())), target: Target::JsonRpc, tally };
+        let Ok(pending) = SafeguardLayer::by(safeguard.clone()).layer(inner).call(known).await;
+        drop(pending.tally.and_then(rpcgate_core::tally::Tally::close));
         seen.unwrap()
     }
 
     const WINDOW: Refusal = Refusal::Window { retry_after: 1 };
 
-    async fn storm(desk: &Desk, safeguard: &Arc<Safeguard>) {
+    async fn storm(fixture: &Fixture, safeguard: &Arc<Safeguard>) {
         for _ in 0..2 {
-            desk.clock.advance(Duration::from_secs(60));
+            fixture.clock.advance(Duration::from_secs(60));
             for _ in 0..3 {
-                assert_eq!(send(desk, safeguard, WINDOW).await, (desk.caller.clone(), None));
+                assert_eq!(send(fixture, safeguard, WINDOW).await, (fixture.caller.clone(), None));
             }
         }
     }
 
     #[tokio::test]
     async fn behind_it_a_key_in_a_storm_is_a_caller_with_a_quarter_of_its_limits_until_the_hour_is_over() {
-        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
-        storm(&desk, &safeguard).await;
+        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        storm(&fixture, &safeguard).await;
         assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));
-        let end = desk.now().plus(RULE.cooldown);
-        let (first, told) = send(&desk, &safeguard, WINDOW).await;
-        assert_eq!((&*first, told), (&RULE.cool(&desk.caller), Some(end)));
-        desk.clock.advance(Duration::from_micros(3_599_999_999));
-        let (second, told) = send(&desk, &safeguard, WINDOW).await;
+        let end = fixture.now().plus(RULE.cooldown);
+        let (first, told) = send(&fixture, &safeguard, WINDOW).await;
+        assert_eq!((&*first, told), (&RULE.cool(&fixture.caller), Some(end)));
+        fixture.clock.advance(Duration::from_micros(3_599_999_999));
+        let (second, told) = send(&fixture, &safeguard, WINDOW).await;
         assert_eq!(told, Some(end));
         assert!(Arc::ptr_eq(&first, &second), "it is made once");
-        desk.clock.advance(Duration::from_micros(1));
-        assert_eq!(send(&desk, &safeguard, WINDOW).await, (desk.caller.clone(), None));
+        fixture.clock.advance(Duration::from_micros(1));
+        assert_eq!(send(&fixture, &safeguard, WINDOW).await, (fixture.caller.clone(), None));
         assert_eq!((safeguard.cooled(), safeguard.storms()), (0, 1));
-        assert_eq!(desk.ledger.records().len(), 9, "every record reaches the ledger");
+        assert_eq!(fixture.sink.records().len(), 9, "every record reaches the sink");
     }
 
     #[tokio::test]
     async fn only_429_counts_and_only_for_the_key_that_got_it() {
-        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
+        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         for minute in 0..5 {
-            desk.clock.advance(Duration::from_secs(60));
+            fixture.clock.advance(Duration::from_secs(60));
             for _ in 0..10 {
-                send(&desk, &safeguard, Refusal::OutOfScope).await;
+                send(&fixture, &safeguard, Refusal::OutOfScope).await;
             }
             assert_eq!(safeguard.storms(), 0, "{minute}");
         }
-        storm(&desk, &safeguard).await;
-        let other = Desk { caller: Arc::new(suite::caller(2)), ..desk.clone() };
+        storm(&fixture, &safeguard).await;
+        let other = Fixture { caller: Arc::new(suite::caller(2)), ..fixture.clone() };
         assert_eq!(send(&other, &safeguard, WINDOW).await, (other.caller.clone(), None));
-        assert!(send(&desk, &safeguard, WINDOW).await.1.is_some());
+        assert!(send(&fixture, &safeguard, WINDOW).await.1.is_some());
     }
 
     #[tokio::test]
     async fn a_caller_that_changes_meanwhile_is_scaled_down_anew() {
-        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
-        storm(&desk, &safeguard).await;
-        assert_eq!(send(&desk, &safeguard, WINDOW).await.0.plan.per_day, 2_500);
-        let larger =
-            Caller { plan: rpcgate_core::plan::Plan { per_day: 8, ..desk.caller.plan }, ..suite::caller(1) };
-        let desk = Desk { caller: Arc::new(larger), ..desk };
-        assert_eq!(send(&desk, &safeguard, WINDOW).await.0.plan.per_day, 2);
-        safeguard.replace(Some(Rule { percent: 50, ..RULE }));
-        assert_eq!(send(&desk, &safeguard, WINDOW).await.0.plan.per_day, 4);
+        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        storm(&fixture, &safeguard).await;
+        assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 2_500);
+        let larger = Caller {
+            plan: rpcgate_core::plan::Plan { per_day: 8, ..fixture.caller.plan },
+            ..suite::caller(1)
+        };
+        let fixture = Fixture { caller: Arc::new(larger), ..fixture };
+        assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 2);
+        safeguard.replace(Some(SafeguardRule { percent: 50, ..RULE }));
+        assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 4);
     }
 
     #[tokio::test]
     async fn without_a_rule_nothing_is_counted_and_every_key_has_its_limits_back() {
-        let (desk, safeguard) = (Desk::new(), Arc::<Safeguard>::default());
-        storm(&desk, &safeguard).await;
+        let (fixture, safeguard) = (Fixture::new(), Arc::<Safeguard>::default());
+        storm(&fixture, &safeguard).await;
         assert!(safeguard.keys.is_empty());
         safeguard.replace(Some(RULE));
-        storm(&desk, &safeguard).await;
+        storm(&fixture, &safeguard).await;
         safeguard.replace(None);
         assert_eq!((safeguard.cooled(), safeguard.storms()), (0, 1));
         safeguard.replace(Some(RULE));
-        assert_eq!(send(&desk, &safeguard, WINDOW).await, (desk.caller.clone(), None));
+        assert_eq!(send(&fixture, &safeguard, WINDOW).await, (fixture.caller.clone(), None));
     }
 
     #[tokio::test]
     async fn a_key_that_came_no_more_is_swept_and_counted_out() {
-        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
-        storm(&desk, &safeguard).await;
-        safeguard.sweep(desk.now().plus(RULE.cooldown - Duration::from_micros(1)));
+        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        storm(&fixture, &safeguard).await;
+        safeguard.sweep(fixture.now().plus(RULE.cooldown - Duration::from_micros(1)));
         assert_eq!(safeguard.cooled(), 1);
-        safeguard.sweep(desk.now().plus(RULE.cooldown));
+        safeguard.sweep(fixture.now().plus(RULE.cooldown));
         assert_eq!(safeguard.cooled(), 0);
         assert!(safeguard.keys.is_empty());
-        send(&desk, &safeguard, WINDOW).await;
-        safeguard.sweep(desk.now());
+        send(&fixture, &safeguard, WINDOW).await;
+        safeguard.sweep(fixture.now());
         assert!(!safeguard.keys.is_empty(), "a storm may be coming");
-        safeguard.sweep(desk.now().plus(Duration::from_secs(120)));
+        safeguard.sweep(fixture.now().plus(Duration::from_secs(120)));
         assert!(safeguard.keys.is_empty());
     }
 
     #[tokio::test]
     async fn it_tells_whose_keys_are_cooled_down_how_far_and_until_when() {
-        let (desk, safeguard) = (Desk::new(), Arc::new(Safeguard::by(Some(RULE))));
-        assert_eq!(safeguard.cooled_keys(desk.now()), []);
-        let other = Desk { caller: Arc::new(suite::caller(2)), ..desk.clone() };
+        let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
+        assert_eq!(safeguard.cooled_keys(fixture.now()), []);
+        let other = Fixture { caller: Arc::new(suite::caller(2)), ..fixture.clone() };
         send(&other, &safeguard, WINDOW).await;
-        storm(&desk, &safeguard).await;
-        let Caller { key, project, tenant, .. } = *desk.caller;
-        let end = desk.now().plus(RULE.cooldown);
+        storm(&fixture, &safeguard).await;
+        let Caller { key, project, tenant, .. } = *fixture.caller;
+        let end = fixture.now().plus(RULE.cooldown);
         let cooled = Cooled { key, project, tenant, percent: 25, end };
-        assert_eq!(safeguard.cooled_keys(desk.now()), [cooled], "who was merely refused is not among them");
+        assert_eq!(
+            safeguard.cooled_keys(fixture.now()),
+            [cooled],
+            "who was merely refused is not among them"
+        );
         let last = Time::from_micros(end.micros() - 1);
         assert_eq!((safeguard.cooled_keys(last), safeguard.cooled_keys(end)), (vec![cooled], vec![]));
-        safeguard.replace(Some(Rule { percent: 50, ..RULE }));
+        safeguard.replace(Some(SafeguardRule { percent: 50, ..RULE }));
         assert_eq!(
-            safeguard.cooled_keys(desk.now()),
+            safeguard.cooled_keys(fixture.now()),
             [Cooled { percent: 50, ..cooled }],
             "as it is in force"
         );
         safeguard.replace(None);
-        assert_eq!(safeguard.cooled_keys(desk.now()), []);
+        assert_eq!(safeguard.cooled_keys(fixture.now()), []);
     }
 
     #[test]
     fn threads_that_are_refused_at_once_make_one_storm() {
-        let safeguard = Safeguard::by(Some(Rule { minutes: 1, refusals: 1_000, ..RULE }));
+        let safeguard = Safeguard::by(Some(SafeguardRule { minutes: 1, refusals: 1_000, ..RULE }));
         let refused = suite::record(1, &[]);
         std::thread::scope(|scope| {
             for _ in 0..4 {

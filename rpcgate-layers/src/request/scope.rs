@@ -4,21 +4,21 @@
 //! when a scope is written, not here. Refuses with [`Refusal::OutOfScope`].
 //!
 //! ```
-//! use rpcgate_core::{caller::Scope, chain::ChainName, refusal::Refusal, seam::suite};
-//! use rpcgate_layers::request::{judge::Judge, scope::ChainScope};
+//! use rpcgate_core::{caller::Scope, chain::ChainName, refusal::Refusal, backend::suite};
+//! use rpcgate_layers::request::{policy::CallerPolicy, scope::ChainScope};
 //!
 //! let mut caller = suite::caller(1);
 //! caller.scope = Scope::Only(["btc".into()].into());
-//! assert_eq!(ChainScope.judge(&caller, ChainName::new("btc")), Ok(()));
-//! assert_eq!(ChainScope.judge(&caller, ChainName::new("ltc")), Err(Refusal::OutOfScope));
+//! assert_eq!(ChainScope.decide(&caller, ChainName::new("btc")), Ok(()));
+//! assert_eq!(ChainScope.decide(&caller, ChainName::new("ltc")), Err(Refusal::OutOfScope));
 //! ```
 
-use super::judge::{Judge, judge_layer};
+use super::policy::{CallerPolicy, policy_layer};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::refusal::Refusal;
 
-judge_layer! {
+policy_layer! {
     /// Refuses requests for chains outside the key's scope.
     ScopeLayer, ChainScope
 }
@@ -27,8 +27,8 @@ judge_layer! {
 #[derive(Clone, Copy, Debug)]
 pub struct ChainScope;
 
-impl Judge for ChainScope {
-    fn judge(&self, caller: &Caller, chain: ChainName) -> Result<(), Refusal> {
+impl CallerPolicy for ChainScope {
+    fn decide(&self, caller: &Caller, chain: ChainName) -> Result<(), Refusal> {
         if caller.scope.allows(chain) { Ok(()) } else { Err(Refusal::OutOfScope) }
     }
 }
@@ -36,14 +36,14 @@ impl Judge for ChainScope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_core::backend::suite;
     use rpcgate_core::caller::Scope;
-    use rpcgate_core::seam::suite;
 
     #[test]
     fn an_empty_scope_allows_nothing() {
         let mut caller = suite::caller(1);
-        assert_eq!(ChainScope.judge(&caller, ChainName::new("toy")), Ok(()), "unscoped");
+        assert_eq!(ChainScope.decide(&caller, ChainName::new("toy")), Ok(()), "unscoped");
         caller.scope = Scope::Only([].into());
-        assert_eq!(ChainScope.judge(&caller, ChainName::new("toy")), Err(Refusal::OutOfScope));
+        assert_eq!(ChainScope.decide(&caller, ChainName::new("toy")), Err(Refusal::OutOfScope));
     }
 }

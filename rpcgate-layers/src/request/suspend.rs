@@ -3,21 +3,21 @@
 //! Stands right behind authentication. Refuses with [`Refusal::Suspended`].
 //!
 //! ```
-//! use rpcgate_core::{chain::ChainName, refusal::Refusal, seam::suite};
-//! use rpcgate_layers::request::{judge::Judge, suspend::Suspend};
+//! use rpcgate_core::{chain::ChainName, refusal::Refusal, backend::suite};
+//! use rpcgate_layers::request::{policy::CallerPolicy, suspend::Suspend};
 //!
 //! let mut caller = suite::caller(1);
-//! assert_eq!(Suspend.judge(&caller, ChainName::new("toy")), Ok(()));
+//! assert_eq!(Suspend.decide(&caller, ChainName::new("toy")), Ok(()));
 //! caller.suspended = true;
-//! assert_eq!(Suspend.judge(&caller, ChainName::new("toy")), Err(Refusal::Suspended));
+//! assert_eq!(Suspend.decide(&caller, ChainName::new("toy")), Err(Refusal::Suspended));
 //! ```
 
-use super::judge::{Judge, judge_layer};
+use super::policy::{CallerPolicy, policy_layer};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::refusal::Refusal;
 
-judge_layer! {
+policy_layer! {
     /// Refuses the requests of suspended tenants.
     SuspendLayer, Suspend
 }
@@ -26,8 +26,8 @@ judge_layer! {
 #[derive(Clone, Copy, Debug)]
 pub struct Suspend;
 
-impl Judge for Suspend {
-    fn judge(&self, caller: &Caller, _: ChainName) -> Result<(), Refusal> {
+impl CallerPolicy for Suspend {
+    fn decide(&self, caller: &Caller, _: ChainName) -> Result<(), Refusal> {
         if caller.suspended { Err(Refusal::Suspended) } else { Ok(()) }
     }
 }
@@ -36,7 +36,7 @@ impl Judge for Suspend {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use rpcgate_core::seam::suite;
+    use rpcgate_core::backend::suite;
     use std::convert::Infallible;
     use tower::{Layer, Service, service_fn};
 

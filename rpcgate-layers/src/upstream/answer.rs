@@ -28,8 +28,8 @@ pub struct NodeAnswer {
 /// The body of an answer, decoded.
 #[derive(Debug)]
 pub enum AnswerBody {
-    /// All of it: at most [`Ask::collect`](super::Ask::collect) bytes, or at most
-    /// [`Ask::largest`](super::Ask::largest) if the node had compressed it.
+    /// All of it: at most [`NodeRequest::collect`](super::NodeRequest::collect) bytes, or at most
+    /// [`NodeRequest::largest`](super::NodeRequest::largest) if the node had compressed it.
     Whole(Bytes),
     /// More than was to be collected. To drop it closes the connection.
     Larger {

@@ -40,20 +40,20 @@ struct Open {
     node: Arc<Node>,
     clock: Arc<dyn Clock>,
     _slot: Option<Slot>,
-    _flight: Flight,
+    _flight: InFlightCount,
 }
 
 /// One call in a node's count of those under way.
-pub(super) struct Flight(Arc<AtomicUsize>);
+pub(super) struct InFlightCount(Arc<AtomicUsize>);
 
-impl Flight {
+impl InFlightCount {
     pub(super) fn begin(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Relaxed);
-        Flight(count.clone())
+        InFlightCount(count.clone())
     }
 }
 
-impl Drop for Flight {
+impl Drop for InFlightCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -68,10 +68,10 @@ impl NodeBody {
         clock: Arc<dyn Clock>,
         patience: Duration,
     ) -> Self {
-        let flight = Flight::begin(&node.in_flight);
+        let in_flight = InFlightCount::begin(&node.in_flight);
         let mut body = NodeBody {
             incoming,
-            open: Some(Open { conn, node, clock, _slot: slot, _flight: flight }),
+            open: Some(Open { conn, node, clock, _slot: slot, _flight: in_flight }),
             patience,
             sleep: Box::pin(tokio::time::sleep(patience)),
             waiting: None,
@@ -161,16 +161,16 @@ impl fmt::Debug for NodeBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::script::{Desk, Script, answer, call};
-    use crate::upstream::{AnswerBody, Ask, PoolLimits};
+    use crate::upstream::script::{Fixture, Script, answer, call};
+    use crate::upstream::{AnswerBody, NodeRequest, PoolLimits};
     use http_body_util::BodyExt;
-    use rpcgate_core::room::{Held, Room};
+    use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
 
     const COLLECT: usize = 1000;
 
-    async fn larger(desk: &Desk) -> (Bytes, Box<NodeBody>) {
-        let ask = Ask { collect: COLLECT, ..call("a") };
-        match desk.pool.ask(&ask, &mut Held::default()).await.unwrap().body {
+    async fn larger(fixture: &Fixture) -> (Bytes, Box<NodeBody>) {
+        let ask = NodeRequest { collect: COLLECT, ..call("a") };
+        match fixture.pool.ask(&ask, &mut MemoryPermit::default()).await.unwrap().body {
             AnswerBody::Larger { prefix, rest } => (prefix, rest),
             AnswerBody::Whole(body) => panic!("{} bytes, whole", body.len()),
         }
@@ -195,16 +195,16 @@ mod tests {
             let body = text(length);
             for (reply, declared) in [(answer(&body), true), (chunked(&body), false)] {
                 let node = Script::always(reply).await;
-                let desk = Desk::new(&[&node]);
+                let fixture = Fixture::new(&[&node]);
                 for _ in 0..2 {
-                    let (prefix, rest) = larger(&desk).await;
+                    let (prefix, rest) = larger(&fixture).await;
                     assert!(prefix.len() > COLLECT);
                     let left = (length - prefix.len()) as u64;
                     assert!(!declared || rest.size_hint().exact() == Some(left), "{rest:?}");
                     let rest = rest.collect().await.unwrap().to_bytes();
                     assert!([prefix, rest].concat() == body.as_bytes(), "{length} {declared}");
                 }
-                assert_eq!((node.conns(), desk.pool.in_flight()), (1, 0), "{length} {declared}");
+                assert_eq!((node.conns(), fixture.pool.in_flight()), (1, 0), "{length} {declared}");
             }
         }
     }
@@ -214,7 +214,10 @@ mod tests {
         let body = text(COLLECT);
         for reply in [answer(&body), chunked(&body)] {
             let node = Script::always(reply).await;
-            assert_eq!(Desk::new(&[&node]).whole(Ask { collect: COLLECT, ..call("a") }).await.unwrap(), body);
+            assert_eq!(
+                Fixture::new(&[&node]).whole(NodeRequest { collect: COLLECT, ..call("a") }).await.unwrap(),
+                body
+            );
         }
     }
 
@@ -234,10 +237,10 @@ mod tests {
                 }
             })
             .await;
-            let desk = Desk::new(&[&node]);
-            let (_, rest) = larger(&desk).await;
+            let fixture = Fixture::new(&[&node]);
+            let (_, rest) = larger(&fixture).await;
             assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Broken)));
-            assert_eq!((desk.idle(), desk.pool.in_flight()), (0, 0));
+            assert_eq!((fixture.idle(), fixture.pool.in_flight()), (0, 0));
         }
     }
 
@@ -250,8 +253,8 @@ mod tests {
         })
         .await;
         let limits = PoolLimits { timeout: Duration::from_millis(100), ..PoolLimits::default() };
-        let desk = Desk::with(&[node.url()], limits);
-        let (_, rest) = larger(&desk).await;
+        let fixture = Fixture::with(&[node.url()], limits);
+        let (_, rest) = larger(&fixture).await;
         assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Timeout)));
     }
 
@@ -267,8 +270,8 @@ mod tests {
             }
         })
         .await;
-        let desk = Desk::new(&[&node]);
-        let (_, rest) = larger(&desk).await;
+        let fixture = Fixture::new(&[&node]);
+        let (_, rest) = larger(&fixture).await;
         let began = Instant::now();
         assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Timeout)));
         let patience = PoolLimits::default().timeout;
@@ -284,22 +287,23 @@ mod tests {
             wire.note("closed");
         })
         .await;
-        let desk = Desk::with(&[node.url()], PoolLimits { in_flight: 1, ..PoolLimits::default() });
-        let (_, rest) = larger(&desk).await;
-        assert_eq!(desk.read().await, Err(crate::upstream::AskError::Busy));
+        let fixture = Fixture::with(&[node.url()], PoolLimits { in_flight: 1, ..PoolLimits::default() });
+        let (_, rest) = larger(&fixture).await;
+        assert_eq!(fixture.read().await, Err(crate::upstream::NodeRequestError::Busy));
         drop(rest);
-        assert_eq!(desk.pool.in_flight(), 0);
-        desk.until(|_| node.seen().last().is_some_and(|last| last == "closed")).await;
-        assert_eq!(desk.idle(), 0);
+        assert_eq!(fixture.pool.in_flight(), 0);
+        fixture.until(|_| node.seen().last().is_some_and(|last| last == "closed")).await;
+        assert_eq!(fixture.idle(), 0);
     }
 
     #[tokio::test]
     async fn only_the_prefix_takes_room() {
         let desk_node = Script::always(answer(&text(1_000_000))).await;
-        let desk = Desk::new(&[&desk_node]);
-        let room = Room::new(usize::MAX);
-        let mut held = Held::of(room.clone());
-        let answer = desk.pool.ask(&Ask { collect: COLLECT, ..call("a") }, &mut held).await.unwrap();
+        let fixture = Fixture::new(&[&desk_node]);
+        let room = MemoryBudget::new(usize::MAX);
+        let mut held = MemoryPermit::of(room.clone());
+        let answer =
+            fixture.pool.ask(&NodeRequest { collect: COLLECT, ..call("a") }, &mut held).await.unwrap();
         let AnswerBody::Larger { prefix, rest } = answer.body else { panic!("whole") };
         rest.collect().await.unwrap();
         assert_eq!(room.held(), prefix.len());

@@ -1,7 +1,7 @@
 //! Which node is asked.
 
+use super::health_state::Grade;
 use super::node::{Node, NodeIndex};
-use super::standing::Grade;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use crate::upstream::NodeConfig;
     use crate::upstream::idle::Idle;
-    use rpcgate_core::adapter::Seen;
+    use rpcgate_core::adapter::NodeStatus;
 
     fn nodes(count: usize) -> Vec<Arc<Node>> {
         let node = |index| {
@@ -162,9 +162,9 @@ mod tests {
         assert_eq!(asked(&nodes), [1, 2]);
         nodes[1].health.not_reached(Duration::ZERO);
         assert_eq!(asked(&nodes), [2]);
-        nodes[2].health.probed(Some(Seen::at(0)));
+        nodes[2].health.probed(Some(NodeStatus::at(0)));
         assert_eq!(asked(&nodes), [0], "one that is well before one that is not, whatever their tiers");
-        nodes[0].health.probed(Some(Seen::at(0)));
+        nodes[0].health.probed(Some(NodeStatus::at(0)));
         assert_eq!(asked(&nodes), [3]);
     }
 
@@ -172,11 +172,11 @@ mod tests {
     fn when_none_is_well_the_one_least_behind_is_asked() {
         let nodes = nodes(3);
         for (node, height) in nodes.iter().zip([80, 90, 70]) {
-            node.health.probed(Some(Seen::at(height)));
+            node.health.probed(Some(NodeStatus::at(height)));
             node.health.compared(100, 5);
         }
         assert_eq!(asked(&nodes), [1]);
-        nodes[0].health.probed(Some(Seen { height: 100, syncing: true }));
+        nodes[0].health.probed(Some(NodeStatus { height: 100, syncing: true }));
         nodes[1].health.probed(None);
         nodes[1].health.probed(None);
         assert_eq!(asked(&nodes), [2]);

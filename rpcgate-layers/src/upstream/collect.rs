@@ -1,12 +1,12 @@
 //! Reading an answer into memory.
 
-use super::ask::AskError;
 use super::connect::Conn;
+use super::node_request::NodeRequestError;
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use hyper::body::Incoming;
 use rpcgate_core::fault::{Cause, Fault};
-use rpcgate_core::room::Held;
+use rpcgate_core::memory::MemoryPermit;
 use std::future::poll_fn;
 
 /// What was read of a body.
@@ -25,8 +25,8 @@ pub(super) async fn collect(
     conn: &mut Conn,
     body: &mut Incoming,
     limit: usize,
-    room: &mut Held,
-) -> Result<Collected, AskError> {
+    room: &mut MemoryPermit,
+) -> Result<Collected, NodeRequestError> {
     let declared = body.size_hint().exact();
     let enough = if declared.is_some_and(|length| length > limit as u64) { limit.min(PREFIX) } else { limit };
     let mut read = Pieces::None;
@@ -45,7 +45,7 @@ pub(super) async fn collect(
         let Ok(data) = frame.into_data() else { continue };
         let is_whole = matches!(read, Pieces::None) && body.is_end_stream();
         let taken = if is_whole { room.take_whole(data.len()) } else { room.take(data.len()) };
-        taken.map_err(|_| AskError::Busy)?;
+        taken.map_err(|_| NodeRequestError::Busy)?;
         read.push(data, declared.map_or(0, |length| length.min(limit as u64) as usize));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::drive::Driver;
 use super::node::NodeConfig;
-use crate::gather::Gather;
+use crate::coalesced_writes::CoalescedWrites;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
@@ -114,7 +114,7 @@ impl Dial {
         // Requests are written in one piece; waiting for more would only delay them.
         tcp.set_nodelay(true)?;
         match &self.tls {
-            None => Ok(drive(Gather::new(tcp)).await?),
+            None => Ok(drive(CoalescedWrites::new(tcp)).await?),
             Some(None) => Err(io::Error::other("TLS with this node is not set up")),
             Some(Some((connector, name))) => {
                 let tls = timeout_at(deadline, connector.connect(name.clone(), tcp)).await??;
@@ -166,8 +166,8 @@ fn tls(config: &NodeConfig) -> Result<(TlsConnector, ServerName<'static>), Box<d
 
 #[cfg(test)]
 mod tests {
-    use crate::upstream::script::{Desk, Script, Wire, answer};
-    use crate::upstream::{AskError, NodeConfig, PoolLimits};
+    use crate::upstream::script::{Fixture, Script, Wire, answer};
+    use crate::upstream::{NodeConfig, NodeRequestError, PoolLimits};
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
     use rpcgate_core::fault::{Cause, Fault};
     use rustls::ServerConfig;
@@ -176,7 +176,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio_rustls::TlsAcceptor;
 
-    const NO_CONNECTION: AskError = AskError::Fault(Fault::unsent(Cause::Connect));
+    const NO_CONNECTION: NodeRequestError = NodeRequestError::Fault(Fault::unsent(Cause::Connect));
 
     /// A node with a certificate for `names`, and the PEM text of its authority.
     async fn secure(names: &[&str], close_notify: bool) -> (Script, String) {
@@ -222,20 +222,20 @@ mod tests {
         (node, authority.pem())
     }
 
-    fn desk(node: &Script, host: &str, authority: Option<&str>) -> Desk {
+    fn fixture(node: &Script, host: &str, authority: Option<&str>) -> Fixture {
         let url = format!("https://{host}:{}", node.address.port());
         let config = NodeConfig::new(url.parse().unwrap());
         let config = authority.map_or(config.clone(), |pem| config.trusting(pem.as_bytes()).unwrap());
-        Desk::of(vec![config], PoolLimits::default())
+        Fixture::of(vec![config], PoolLimits::default())
     }
 
     #[tokio::test]
     async fn a_node_with_tls_is_asked_in_http_1_1_over_one_connection() {
         let (node, authority) = secure(&["localhost", "127.0.0.1"], true).await;
         for host in ["127.0.0.1", "localhost"] {
-            let desk = desk(&node, host, Some(&authority));
+            let fixture = fixture(&node, host, Some(&authority));
             for _ in 0..3 {
-                assert_eq!(desk.read().await.unwrap(), "http/1.1");
+                assert_eq!(fixture.read().await.unwrap(), "http/1.1");
             }
         }
         assert_eq!(node.conns(), 2);
@@ -245,17 +245,17 @@ mod tests {
     async fn a_certificate_of_a_stranger_or_for_another_name_is_refused() {
         let (node, authority) = secure(&["localhost"], true).await;
         let (_, stranger) = secure(&["localhost"], true).await;
-        assert_eq!(desk(&node, "localhost", None).read().await, Err(NO_CONNECTION));
-        assert_eq!(desk(&node, "localhost", Some(&stranger)).read().await, Err(NO_CONNECTION));
-        assert_eq!(desk(&node, "127.0.0.1", Some(&authority)).read().await, Err(NO_CONNECTION));
-        assert!(desk(&node, "localhost", Some(&authority)).read().await.is_ok());
+        assert_eq!(fixture(&node, "localhost", None).read().await, Err(NO_CONNECTION));
+        assert_eq!(fixture(&node, "localhost", Some(&stranger)).read().await, Err(NO_CONNECTION));
+        assert_eq!(fixture(&node, "127.0.0.1", Some(&authority)).read().await, Err(NO_CONNECTION));
+        assert!(fixture(&node, "localhost", Some(&authority)).read().await.is_ok());
     }
 
     #[tokio::test]
     async fn a_tls_body_that_ends_without_a_goodbye_was_cut() {
         let (node, authority) = secure(&["localhost"], false).await;
         let broken = Err(Fault::sent(Cause::Broken).into());
-        assert_eq!(desk(&node, "localhost", Some(&authority)).broadcast().await, broken);
+        assert_eq!(fixture(&node, "localhost", Some(&authority)).broadcast().await, broken);
     }
 
     #[tokio::test]
@@ -263,14 +263,14 @@ mod tests {
         let silent = Script::serve(|_, mut wire: Wire| async move { wire.closed().await }).await;
         let url = format!("https://{}", silent.address);
         let limits = PoolLimits { connect: Duration::from_millis(50), ..PoolLimits::default() };
-        let desk = Desk::with(&[url], limits);
-        assert_eq!(desk.broadcast().await, Err(NO_CONNECTION));
-        assert!(desk.pool.nodes().all(|node| node.standing.left() == Duration::from_secs(1)));
+        let fixture = Fixture::with(&[url], limits);
+        assert_eq!(fixture.broadcast().await, Err(NO_CONNECTION));
+        assert!(fixture.pool.nodes().all(|node| node.standing.left() == Duration::from_secs(1)));
     }
 
     #[tokio::test]
     async fn a_host_without_an_address_is_no_connection() {
-        let desk = Desk::with(&["http://node.invalid:1".into()], PoolLimits::default());
-        assert_eq!(desk.read().await, Err(NO_CONNECTION));
+        let fixture = Fixture::with(&["http://node.invalid:1".into()], PoolLimits::default());
+        assert_eq!(fixture.read().await, Err(NO_CONNECTION));
     }
 }

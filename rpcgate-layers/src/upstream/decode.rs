@@ -1,13 +1,13 @@
 //! Undoing what a node did to make its answer smaller.
 
-use super::ask::AskError;
+use super::node_request::NodeRequestError;
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use rpcgate_core::fault::{Cause, Fault};
-use rpcgate_core::room::Held;
+use rpcgate_core::memory::MemoryPermit;
 use std::io::{self, Read};
 
 /// A content coding that can be undone: RFC 9110 section 8.4.1.
@@ -52,8 +52,8 @@ pub(super) async fn decode(
     coding: Coding,
     body: Bytes,
     largest: usize,
-    room: &mut Held,
-) -> Result<Bytes, AskError> {
+    room: &mut MemoryPermit,
+) -> Result<Bytes, NodeRequestError> {
     // An empty answer has nothing to decode, whatever its headers say.
     if coding == Coding::Identity || body.is_empty() {
         return Ok(body);
@@ -75,7 +75,7 @@ pub(super) async fn decode(
         if decoded.len() > largest {
             return Err(Fault::sent(Cause::Oversize).into());
         }
-        room.take(read).map_err(|_| AskError::Busy)?;
+        room.take(read).map_err(|_| NodeRequestError::Busy)?;
         if step % STEPS == 0 {
             tokio::task::yield_now().await;
         }
@@ -139,7 +139,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
     use http::HeaderValue;
-    use rpcgate_core::room::Room;
+    use rpcgate_core::memory::MemoryBudget;
     use std::io::Write;
 
     fn text() -> Vec<u8> {
@@ -160,8 +160,8 @@ mod tests {
         ]
     }
 
-    async fn decoded(coding: Coding, body: &[u8], largest: usize) -> Result<Bytes, AskError> {
-        decode(coding, Bytes::copy_from_slice(body), largest, &mut Held::default()).await
+    async fn decoded(coding: Coding, body: &[u8], largest: usize) -> Result<Bytes, NodeRequestError> {
+        decode(coding, Bytes::copy_from_slice(body), largest, &mut MemoryPermit::default()).await
     }
 
     #[tokio::test]
@@ -191,8 +191,8 @@ mod tests {
     #[tokio::test]
     async fn a_bomb_takes_no_more_than_was_allowed() {
         for (coding, body) in codings(&vec![b' '; 100 << 20]) {
-            let room = Room::new(1 << 30);
-            let mut held = Held::of(room.clone());
+            let room = MemoryBudget::new(1 << 30);
+            let mut held = MemoryPermit::of(room.clone());
             let result = decode(coding, body.into(), 1 << 20, &mut held).await;
             assert_eq!(result, Err(Fault::sent(Cause::Oversize).into()));
             assert!(room.held() <= 1 << 20);
@@ -202,8 +202,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_decoded_takes_room() {
         for (coding, body) in codings(&text()) {
-            let mut held = Held::of(Room::new(100_000));
-            assert_eq!(decode(coding, body.into(), usize::MAX, &mut held).await, Err(AskError::Busy));
+            let mut held = MemoryPermit::of(MemoryBudget::new(100_000));
+            assert_eq!(decode(coding, body.into(), usize::MAX, &mut held).await, Err(NodeRequestError::Busy));
         }
     }
 

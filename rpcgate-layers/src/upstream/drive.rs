@@ -19,7 +19,7 @@ type Moving = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 pub(super) struct Driver {
     /// `None` once the connection is over.
     moving: Option<Moving>,
-    bell: Arc<Bell>,
+    wakes: Arc<WakeState>,
     /// Rung by the socket, and by what is put into the connection.
     moved: Waker,
     /// Rung by what comes out of it.
@@ -29,7 +29,7 @@ pub(super) struct Driver {
 /// Notes what has happened. Only who waits on the connection is woken by it: what happens while somebody is at it, or
 /// while it rests, is seen when it is driven next.
 #[derive(Default)]
-struct Bell {
+struct WakeState {
     state: AtomicU8,
     sleeper: AtomicWaker,
 }
@@ -41,7 +41,7 @@ const MOVE: u8 = 2;
 /// There may be a step to make.
 const STEP: u8 = 4;
 
-impl Bell {
+impl WakeState {
     fn ring(&self, what: u8) {
         if self.state.fetch_or(what, AcqRel) & UNWAITED == 0 {
             self.sleeper.wake();
@@ -50,9 +50,9 @@ impl Bell {
 }
 
 /// One rope of the bell.
-struct Rope<const WHAT: u8>(Arc<Bell>);
+struct WakeFlag<const WHAT: u8>(Arc<WakeState>);
 
-impl<const WHAT: u8> Wake for Rope<WHAT> {
+impl<const WHAT: u8> Wake for WakeFlag<WHAT> {
     fn wake(self: Arc<Self>) {
         self.0.ring(WHAT);
     }
@@ -64,12 +64,12 @@ impl<const WHAT: u8> Wake for Rope<WHAT> {
 
 impl Driver {
     pub(super) fn new(moving: impl Future<Output = hyper::Result<()>> + Send + 'static) -> Self {
-        let bell = Arc::<Bell>::default();
+        let wakes = Arc::<WakeState>::default();
         Driver {
             moving: Some(Box::pin(moving)),
-            moved: Arc::new(Rope::<MOVE>(bell.clone())).into(),
-            stepped: Arc::new(Rope::<STEP>(bell.clone())).into(),
-            bell,
+            moved: Arc::new(WakeFlag::<MOVE>(wakes.clone())).into(),
+            stepped: Arc::new(WakeFlag::<STEP>(wakes.clone())).into(),
+            wakes,
         }
     }
 
@@ -86,8 +86,8 @@ impl Driver {
     ) -> Poll<T> {
         /// Then others have their turn: the runtime's own bound on a task's work rings the bell again and again.
         const ROUNDS: usize = 16;
-        self.bell.sleeper.register(cx.waker());
-        let state = &self.bell.state;
+        self.wakes.sleeper.register(cx.waker());
+        let state = &self.wakes.state;
         for _ in 0..ROUNDS {
             state.store(UNWAITED, Release);
             if let Some(moving) = &mut self.moving
@@ -121,7 +121,7 @@ impl Driver {
 
     /// Looks at a connection that rests, if anything has happened to it since it was last moved.
     pub(super) fn look(&mut self) {
-        if self.bell.state.load(Acquire) & MOVE != 0 {
+        if self.wakes.state.load(Acquire) & MOVE != 0 {
             let _: Poll<()> = self.poll(&mut Context::from_waker(Waker::noop()), |_| Poll::Ready(()));
         }
     }

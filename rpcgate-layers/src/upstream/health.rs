@@ -1,14 +1,14 @@
 //! What the nodes know of the chain's head.
 
 use super::answer::AnswerBody;
-use super::ask::Ask;
 use super::node::NodeIndex;
+use super::node_request::NodeRequest;
 use super::pool::Pool;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::Method;
 use http::uri::PathAndQuery;
-use rpcgate_core::adapter::{Probe, Seen};
+use rpcgate_core::adapter::{NodeStatus, Probe};
 use rpcgate_core::chain::Chain;
 use rpcgate_core::envelope::{Replies, replies};
 use rpcgate_core::json::DEEPEST;
@@ -50,14 +50,14 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
 }
 
 /// Asks one node and notes what came of it; gives back the height it has shown, unless it knows nothing.
-async fn probe(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &Ask) -> Option<u64> {
+async fn probe(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &NodeRequest) -> Option<u64> {
     let began = pool.elapsed();
     let seen = seen(pool, chain, index, ask).await;
     pool.probed(index, seen, pool.elapsed().saturating_sub(began));
     seen.map(|seen| seen.height).filter(|height| *height > 0)
 }
 
-fn question(chain: &Chain) -> Ask {
+fn question(chain: &Chain) -> NodeRequest {
     match chain.adapter().probe() {
         Probe::Rpc { method, params } => {
             let version = chain.facts().dialect.version();
@@ -65,17 +65,19 @@ fn question(chain: &Chain) -> Ask {
                 version.map(|version| format!(r#""jsonrpc":{version},"id":1,"#)).unwrap_or_default();
             let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
             let call = format!(r#"{{{version}"method":"{method}"{params}}}"#);
-            Ask::json_rpc(call.into()).posted_to(chain.adapter().rpc_path())
+            NodeRequest::json_rpc(call.into()).posted_to(chain.adapter().rpc_path())
         }
-        Probe::Rest { target, body: Some(body) } => Ask::json_rpc(body.into()).posted_to(Some(target)),
+        Probe::Rest { target, body: Some(body) } => {
+            NodeRequest::json_rpc(body.into()).posted_to(Some(target))
+        }
         Probe::Rest { target, body: None } => {
             let path = Some(PathAndQuery::from_static(target));
-            Ask { method: Method::GET, path, ..Ask::json_rpc(Bytes::new()) }
+            NodeRequest { method: Method::GET, path, ..NodeRequest::json_rpc(Bytes::new()) }
         }
     }
 }
 
-async fn seen(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &Ask) -> Option<Seen> {
+async fn seen(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &NodeRequest) -> Option<NodeStatus> {
     let answer = pool.probe(index, ask, PATIENCE).await.ok()?;
     let AnswerBody::Whole(body) = answer.body else {
         return None;
@@ -104,7 +106,7 @@ fn reference(mut heights: Vec<u64>, nodes: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::script::{Desk, Script, answer};
+    use crate::upstream::script::{Fixture, Script, answer};
     use rpcgate_core::toy::Toy;
 
     async fn node(result: &str) -> Script {
@@ -117,14 +119,14 @@ mod tests {
         for result in results {
             nodes.push(node(result).await);
         }
-        let desk = Desk::new(&nodes.iter().collect::<Vec<_>>());
+        let fixture = Fixture::new(&nodes.iter().collect::<Vec<_>>());
         let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
         chain.head().set(before);
-        let watch = watch_head(desk.pool.clone(), chain.clone(), Duration::from_millis(1));
+        let watch = watch_head(fixture.pool.clone(), chain.clone(), Duration::from_millis(1));
         // A second round begins only when the first has set the head.
-        let second_round = desk.until(|_| nodes.iter().all(|node| node.seen().len() > 1));
+        let second_round = fixture.until(|_| nodes.iter().all(|node| node.seen().len() > 1));
         tokio::select! { () = watch => panic!("it runs until it is dropped"), () = second_round => {} }
-        let heights = desk.pool.nodes().map(|node| node.height).collect();
+        let heights = fixture.pool.nodes().map(|node| node.height).collect();
         assert!(nodes.iter().all(|node| {
             node.seen()[0].ends_with(r#"{"jsonrpc":"2.0","id":1,"method":"toy_height","params":[]}"#)
         }));

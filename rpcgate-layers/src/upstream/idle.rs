@@ -88,15 +88,15 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use crate::upstream::PoolLimits;
-    use crate::upstream::script::{Desk, Script, answer};
+    use crate::upstream::script::{Fixture, Script, answer};
     use std::time::Duration;
 
     #[tokio::test]
     async fn a_connection_serves_one_call_after_the_other() {
         let node = Script::always(answer("{}")).await;
-        let desk = Desk::new(&[&node]);
+        let fixture = Fixture::new(&[&node]);
         for _ in 0..20 {
-            assert_eq!(desk.read().await.unwrap(), "{}");
+            assert_eq!(fixture.read().await.unwrap(), "{}");
         }
         assert_eq!((node.conns(), node.seen().len()), (1, 20));
     }
@@ -104,37 +104,37 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_waited_too_long_is_not_used() {
         let node = Script::always(answer("{}")).await;
-        let desk = Desk::new(&[&node]);
-        desk.read().await.unwrap();
-        desk.clock.advance(Duration::from_secs(59));
-        desk.read().await.unwrap();
+        let fixture = Fixture::new(&[&node]);
+        fixture.read().await.unwrap();
+        fixture.clock.advance(Duration::from_secs(59));
+        fixture.read().await.unwrap();
         assert_eq!(node.conns(), 1);
-        desk.clock.advance(Duration::from_secs(60));
-        desk.read().await.unwrap();
-        assert_eq!((node.conns(), desk.idle()), (2, 1));
+        fixture.clock.advance(Duration::from_secs(60));
+        fixture.read().await.unwrap();
+        assert_eq!((node.conns(), fixture.idle()), (2, 1));
     }
 
     #[tokio::test]
     async fn a_node_that_keeps_connections_for_less_is_believed() {
         let node =
             Script::always("HTTP/1.1 200 OK\r\nkeep-alive: timeout=5\r\ncontent-length: 2\r\n\r\n{}").await;
-        let desk = Desk::new(&[&node]);
-        desk.read().await.unwrap();
-        desk.clock.advance(Duration::from_millis(4_499));
-        desk.read().await.unwrap();
+        let fixture = Fixture::new(&[&node]);
+        fixture.read().await.unwrap();
+        fixture.clock.advance(Duration::from_millis(4_499));
+        fixture.read().await.unwrap();
         assert_eq!(node.conns(), 1);
-        desk.clock.advance(Duration::from_millis(4_500));
-        desk.read().await.unwrap();
+        fixture.clock.advance(Duration::from_millis(4_500));
+        fixture.read().await.unwrap();
         assert_eq!(node.conns(), 2);
     }
 
     #[tokio::test]
     async fn no_more_than_so_many_connections_wait() {
         let node = Script::always(answer("{}")).await;
-        let desk = Desk::with(&[node.url()], PoolLimits { idle_per_node: 2, ..PoolLimits::default() });
-        let (a, b, c, d) = tokio::join!(desk.read(), desk.read(), desk.read(), desk.read());
+        let fixture = Fixture::with(&[node.url()], PoolLimits { idle_per_node: 2, ..PoolLimits::default() });
+        let (a, b, c, d) = tokio::join!(fixture.read(), fixture.read(), fixture.read(), fixture.read());
         assert!([a, b, c, d].iter().all(Result::is_ok));
-        assert_eq!((node.conns(), desk.idle()), (4, 2));
+        assert_eq!((node.conns(), fixture.idle()), (4, 2));
     }
 
     #[tokio::test]
@@ -146,24 +146,24 @@ mod tests {
             wire.note("closed");
         })
         .await;
-        let desk = Desk::new(&[&node]);
-        desk.read().await.unwrap();
-        assert_eq!(desk.idle(), 1);
-        desk.clock.advance(Duration::from_secs(60));
-        assert_eq!(desk.idle(), 0);
-        desk.until(|_| node.seen().last().is_some_and(|last| last == "closed")).await;
+        let fixture = Fixture::new(&[&node]);
+        fixture.read().await.unwrap();
+        assert_eq!(fixture.idle(), 1);
+        fixture.clock.advance(Duration::from_secs(60));
+        assert_eq!(fixture.idle(), 0);
+        fixture.until(|_| node.seen().last().is_some_and(|last| last == "closed")).await;
     }
 
     #[tokio::test]
     async fn a_broadcast_takes_only_a_connection_used_just_now() {
         let node = Script::always(answer("{}")).await;
-        let desk = Desk::new(&[&node]);
-        desk.broadcast().await.unwrap();
-        desk.clock.advance(Duration::from_millis(1_999));
-        desk.broadcast().await.unwrap();
+        let fixture = Fixture::new(&[&node]);
+        fixture.broadcast().await.unwrap();
+        fixture.clock.advance(Duration::from_millis(1_999));
+        fixture.broadcast().await.unwrap();
         assert_eq!(node.conns(), 1);
-        desk.clock.advance(Duration::from_secs(2));
-        desk.broadcast().await.unwrap();
+        fixture.clock.advance(Duration::from_secs(2));
+        fixture.broadcast().await.unwrap();
         assert_eq!(node.conns(), 2);
     }
 
@@ -174,10 +174,10 @@ mod tests {
             wire.write(answer("{}")).await;
         })
         .await;
-        let desk = Desk::new(&[&node]);
+        let fixture = Fixture::new(&[&node]);
         for calls in 1..4 {
-            assert_eq!(desk.broadcast().await.unwrap(), "{}");
-            desk.until(|_| desk.idle() == 0).await;
+            assert_eq!(fixture.broadcast().await.unwrap(), "{}");
+            fixture.until(|_| fixture.idle() == 0).await;
             assert_eq!((node.conns(), node.seen().len()), (calls, calls));
         }
     }

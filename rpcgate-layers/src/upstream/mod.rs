@@ -4,14 +4,14 @@
 //! caller collects, as a prefix and a [`NodeBody`] to stream. What a caller may rely on:
 //!
 //! - The request is written by the pool: its framing, `Host`, credentials. Of the client nothing passes unless the
-//!   caller put it into the [`Ask`], and even then no framing, no hop-by-hop header and no credential.
+//!   caller put it into the [`NodeRequest`], and even then no framing, no hop-by-hop header and no credential.
 //! - An answer that was cut, is longer or shorter than it says, or cannot be decoded is a
 //!   [`Fault`](rpcgate_core::fault::Fault), never a clean end.
 //!   An answer without a length of its own ends where the connection does, which looks the same when it is cut: such a
-//!   body is given out only whole, marked by [`NodeAnswer::framed`], and refused beyond [`Ask::collect`].
+//!   body is given out only whole, marked by [`NodeAnswer::framed`], and refused beyond [`NodeRequest::collect`].
 //! - A connection is used again only after an answer that was read to its very end. Bytes that follow an answer close
 //!   the connection. Those that come in the very moment in which the next call is written cannot be told from its
-//!   answer here. The [`Upstream`] station tells them by their id, which is another for every set, save for a lone call
+//!   answer here. The [`Upstream`] layer tells them by their id, which is another for every set, save for a lone call
 //!   under its client's own id: there it takes a client that repeats its ids.
 //! - A call that only reads is sent once more when its connection broke, and once to another node, as far as the
 //!   pool's reserve of retries reaches. A broadcast is sent again only if no byte of it was written.
@@ -24,24 +24,25 @@
 //! through the pool, and, if its answer came in several pieces, one buffer to join them.
 
 mod answer;
-mod aside;
-mod ask;
+mod backoff;
 mod body;
 mod choose;
+mod classify;
 mod collect;
 mod connect;
 mod decode;
 mod drive;
 mod health;
+mod health_state;
 mod idle;
-mod judge;
 mod node;
+mod node_request;
 mod pool;
+mod progress;
 mod rest;
 mod retry;
+mod service;
 mod slots;
-mod standing;
-mod station;
 mod timers;
 mod url;
 
@@ -49,11 +50,11 @@ mod url;
 mod script;
 
 pub use answer::{AnswerBody, NodeAnswer};
-pub use ask::{Ask, AskError};
 pub use body::NodeBody;
 pub use health::watch_head;
+pub use health_state::NodeHealth;
 pub use node::{BadRoots, NodeConfig, NodeIndex, NodeView};
+pub use node_request::{NodeRequest, NodeRequestError};
 pub use pool::{Pool, PoolLimits};
-pub use standing::Standing;
-pub use station::{Pools, ReplyLimits, Upstream};
+pub use service::{Pools, ReplyLimits, Upstream};
 pub use url::{BadUrl, NodeUrl};

@@ -1,9 +1,9 @@
 //! One node: how it is reached, and how it fares.
 
-use super::ask::Ask;
 use super::connect::Dial;
+use super::health_state::{Health, NodeHealth};
 use super::idle::Idle;
-use super::standing::{Health, Standing};
+use super::node_request::NodeRequest;
 use super::url::NodeUrl;
 use bytes::Bytes;
 use http::header::{
@@ -108,7 +108,7 @@ pub struct NodeView<'a> {
     /// Its tier: a higher number is asked when none of a lower one is well.
     pub priority: u32,
     /// Whether it is asked, and if not, why.
-    pub standing: Standing,
+    pub standing: NodeHealth,
     /// The newest height it has shown.
     pub height: Option<u64>,
     /// How long it takes to answer, newer answers counting more; zero: it has not answered yet.
@@ -144,7 +144,7 @@ impl Node {
     }
 
     /// The request that `ask` makes of this node; `None` if its target is too long for a URI.
-    pub(super) fn request(&self, ask: &Ask) -> Option<Request<Full<Bytes>>> {
+    pub(super) fn request(&self, ask: &NodeRequest) -> Option<Request<Full<Bytes>>> {
         let mut request = Request::new(Full::new(ask.body.clone()));
         *request.method_mut() = ask.method.clone();
         match &ask.path {
@@ -269,7 +269,7 @@ mod tests {
         ] {
             config.headers.push((HeaderName::from_static(name), HeaderValue::from_static(value)));
         }
-        let request = node(config).request(&Ask::json_rpc(Bytes::from_static(b"{}"))).unwrap();
+        let request = node(config).request(&NodeRequest::json_rpc(Bytes::from_static(b"{}"))).unwrap();
         assert_eq!(text(&request, "authorization"), ["Bearer t"]);
         assert_eq!(text(&request, "user-agent"), ["me"]);
         assert_eq!(text(&request, "x-key"), ["k"]);
@@ -281,7 +281,7 @@ mod tests {
     fn of_a_callers_headers_no_credential_and_no_framing_passes() {
         let mut config = NodeConfig::new("http://u:p@h/".parse().unwrap());
         config.headers.push((HeaderName::from_static("x-own"), HeaderValue::from_static("operator")));
-        let mut ask = Ask::json_rpc(Bytes::new());
+        let mut ask = NodeRequest::json_rpc(Bytes::new());
         (ask.method, ask.path) = (Method::GET, Some(PathAndQuery::from_static("/x")));
         for name in [
             "authorization",

@@ -1,7 +1,6 @@
 //! A chain's nodes and the calls to them.
 
 use super::answer::{AnswerBody, NodeAnswer, clean, is_framed};
-use super::ask::{Ask, AskError};
 use super::body::NodeBody;
 use super::choose::Rotation;
 use super::collect::{Collected, collect};
@@ -9,21 +8,22 @@ use super::connect::Conn;
 use super::decode::{Coding, decode};
 use super::idle::Idle;
 use super::node::{Node, NodeConfig, NodeIndex, NodeView};
+use super::node_request::{NodeRequest, NodeRequestError};
+use super::progress::{CallProgress, InFlightGuard, Sent};
 use super::retry::Budget;
-use super::slots::{Slot, Slots};
+use super::slots::Slots;
 use super::timers::Timers;
-use crate::turn::Turn;
+use crate::coalesce::Coalesce;
 use http::{Method, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
-use rpcgate_core::adapter::Seen;
+use rpcgate_core::adapter::NodeStatus;
 use rpcgate_core::chain::{ChainName, Facts};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
-use rpcgate_core::room::Held;
+use rpcgate_core::memory::MemoryPermit;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The bounds of a pool.
@@ -71,9 +71,9 @@ const FRESH_FOR_BROADCAST: Duration = Duration::from_secs(2);
 /// use rpcgate_core::adapter::Adapter;
 /// use rpcgate_core::clock::SystemClock;
 /// use rpcgate_core::fault::{Cause, Fault};
-/// use rpcgate_core::room::Held;
+/// use rpcgate_core::memory::MemoryPermit;
 /// use rpcgate_core::toy::Toy;
-/// use rpcgate_layers::upstream::{Ask, AskError, NodeConfig, Pool, PoolLimits};
+/// use rpcgate_layers::upstream::{NodeRequest, NodeRequestError, NodeConfig, Pool, PoolLimits};
 /// use std::sync::Arc;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -81,9 +81,9 @@ const FRESH_FOR_BROADCAST: Duration = Duration::from_secs(2);
 /// // Nothing listens on port 1.
 /// let node = NodeConfig::new("http://127.0.0.1:1".parse()?);
 /// let pool = Pool::new(Toy.facts(), vec![node], PoolLimits::default(), Arc::new(SystemClock::new()));
-/// let call = Ask::json_rpc(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#));
-/// let answer = pool.ask(&call, &mut Held::default()).await;
-/// assert_eq!(answer.err(), Some(AskError::Fault(Fault::unsent(Cause::Connect))));
+/// let call = NodeRequest::json_rpc(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#));
+/// let answer = pool.ask(&call, &mut MemoryPermit::default()).await;
+/// assert_eq!(answer.err(), Some(NodeRequestError::Fault(Fault::unsent(Cause::Connect))));
 /// # Ok(())
 /// # }
 /// ```
@@ -99,51 +99,6 @@ pub struct Pool {
     /// Calls that every node takes in one array.
     max_batch: usize,
     max_lag: u64,
-}
-
-/// Hears whether a byte of a call may have reached a node.
-pub(super) type Sent<'s> = dyn FnMut(bool) + Send + 's;
-
-/// How far a call got.
-struct Trip<'s> {
-    /// Whether a byte of it may have reached a node.
-    sent: bool,
-    /// Whether it is on a connection that served others before and has not shown a sign of life since.
-    stale: bool,
-    /// The node that has it.
-    node: Option<NodeIndex>,
-    /// Its place among the calls under way.
-    slot: Option<Slot>,
-    told: &'s mut Sent<'s>,
-}
-
-impl<'s> Trip<'s> {
-    fn new(slot: Option<Slot>, told: &'s mut Sent<'_>) -> Self {
-        Trip { sent: false, stale: false, node: None, slot, told }
-    }
-
-    fn set_sent(&mut self, is_sent: bool) {
-        if self.sent != is_sent {
-            self.sent = is_sent;
-            (self.told)(is_sent);
-        }
-    }
-}
-
-/// One call in a node's count of those under way, for as long as the count is borrowed.
-struct Under<'a>(&'a AtomicUsize);
-
-impl<'a> Under<'a> {
-    fn way(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Relaxed);
-        Under(count)
-    }
-}
-
-impl Drop for Under<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
 }
 
 impl Pool {
@@ -208,10 +163,14 @@ impl Pool {
     /// Asks one of the nodes. What is collected of the answer takes its place in `room`.
     ///
     /// # Errors
-    /// [`AskError::Busy`] beyond [`PoolLimits::in_flight`], beyond the part of it that the project of `room` may have, or
+    /// [`NodeRequestError::Busy`] beyond [`PoolLimits::in_flight`], beyond the part of it that the project of `room` may have, or
     /// if `room` is full, else the [`Fault`] of the last try;
     /// it says `sent` if a byte may have reached a node in any of them.
-    pub async fn ask(&self, ask: &Ask, room: &mut Held) -> Result<NodeAnswer, AskError> {
+    pub async fn ask(
+        &self,
+        ask: &NodeRequest,
+        room: &mut MemoryPermit,
+    ) -> Result<NodeAnswer, NodeRequestError> {
         self.earn();
         self.ask_within(ask, room, self.limits.timeout, &mut |_| {}).await
     }
@@ -222,30 +181,32 @@ impl Pool {
     /// As [`ask`](Pool::ask).
     pub(super) async fn ask_within(
         &self,
-        ask: &Ask,
-        room: &mut Held,
+        ask: &NodeRequest,
+        room: &mut MemoryPermit,
         limit: Duration,
         told: &mut Sent<'_>,
-    ) -> Result<NodeAnswer, AskError> {
+    ) -> Result<NodeAnswer, NodeRequestError> {
         if limit.is_zero() {
             return Err(Fault::unsent(Cause::Timeout).into());
         }
-        let slot = self.slots.take(room.project()).map_err(|_| AskError::Busy)?;
-        let mut trip = Trip::new(Some(slot), told);
+        let slot = self.slots.take(room.project()).map_err(|_| NodeRequestError::Busy)?;
+        let mut progress = CallProgress::new(Some(slot), told);
         let result = {
             // In a box of its own: two small ones are sooner got and filled than one large one.
-            let mut run = Box::pin(self.run(ask, room, &mut trip));
+            let mut run = Box::pin(self.run(ask, room, &mut progress));
             self.timers.within(limit, run.as_mut()).await
         };
         let result = result.unwrap_or_else(|| {
-            if let Some(node) = trip.node {
-                self.blame(node, Fault::sent(Cause::Timeout), None);
+            if let Some(node) = progress.node {
+                self.record_failure(node, Fault::sent(Cause::Timeout), None);
             }
             Err(Fault::unsent(Cause::Timeout).into())
         });
         result.map_err(|error| match error {
-            AskError::Fault(fault) => AskError::Fault(Fault { sent: fault.sent || trip.sent, ..fault }),
-            AskError::Busy => AskError::Busy,
+            NodeRequestError::Fault(fault) => {
+                NodeRequestError::Fault(Fault { sent: fault.sent || progress.sent, ..fault })
+            }
+            NodeRequestError::Busy => NodeRequestError::Busy,
         })
     }
 
@@ -269,17 +230,17 @@ impl Pool {
     pub(super) async fn probe(
         &self,
         index: NodeIndex,
-        ask: &Ask,
+        ask: &NodeRequest,
         limit: Duration,
-    ) -> Result<NodeAnswer, AskError> {
+    ) -> Result<NodeAnswer, NodeRequestError> {
         let node = self.nodes.get(index.0).ok_or(Fault::unsent(Cause::NoNode))?;
         let mut nobody = |_| {};
-        let mut trip = Trip::new(None, &mut nobody);
-        let mut room = Held::default();
+        let mut progress = CallProgress::new(None, &mut nobody);
+        let mut room = MemoryPermit::default();
         let tries = async {
-            match self.attempt(node, ask, &mut room, false, &mut trip).await {
-                Err(AskError::Fault(_)) if trip.stale => {
-                    self.attempt(node, ask, &mut room, true, &mut trip).await
+            match self.attempt(node, ask, &mut room, false, &mut progress).await {
+                Err(NodeRequestError::Fault(_)) if progress.stale => {
+                    self.attempt(node, ask, &mut room, true, &mut progress).await
                 }
                 result => result,
             }
@@ -291,7 +252,7 @@ impl Pool {
     }
 
     /// What a node's probe came to, and how long that took.
-    pub(super) fn probed(&self, index: NodeIndex, seen: Option<Seen>, took: Duration) {
+    pub(super) fn probed(&self, index: NodeIndex, seen: Option<NodeStatus>, took: Duration) {
         if let Some(node) = self.nodes.get(index.0) {
             node.health.probed(seen);
             if seen.is_some() {
@@ -306,14 +267,14 @@ impl Pool {
     }
 
     /// What the node answered was an answer.
-    pub(super) fn praise(&self, index: NodeIndex) {
+    pub(super) fn record_success(&self, index: NodeIndex) {
         if let Some(node) = self.nodes.get(index.0) {
             node.health.answered();
         }
     }
 
     /// What the node answered was none; `stay`: it asked to be left alone for so long.
-    pub(super) fn blame(&self, index: NodeIndex, fault: Fault, stay: Option<Duration>) {
+    pub(super) fn record_failure(&self, index: NodeIndex, fault: Fault, stay: Option<Duration>) {
         let Some(node) = self.nodes.get(index.0) else { return };
         let now = self.clock.elapsed();
         match (fault.cause, stay) {
@@ -335,26 +296,31 @@ impl Pool {
         self.clock.elapsed()
     }
 
-    async fn run(&self, ask: &Ask, room: &mut Held, trip: &mut Trip<'_>) -> Result<NodeAnswer, AskError> {
+    async fn run(
+        &self,
+        ask: &NodeRequest,
+        room: &mut MemoryPermit,
+        progress: &mut CallProgress<'_>,
+    ) -> Result<NodeAnswer, NodeRequestError> {
         let choose = |failed| self.rotation.choose(&self.nodes, [ask.avoid, failed], || self.clock.elapsed());
         let mut node = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
         let (mut renewed, mut moved) = (false, false);
         loop {
             let fresh = renewed || moved;
-            let fault = match self.attempt(node, ask, room, fresh, trip).await {
+            let fault = match self.attempt(node, ask, room, fresh, progress).await {
                 Ok(answer) => return Ok(answer),
-                Err(AskError::Busy) => return Err(AskError::Busy),
-                Err(AskError::Fault(fault)) => fault,
+                Err(NodeRequestError::Busy) => return Err(NodeRequestError::Busy),
+                Err(NodeRequestError::Fault(fault)) => fault,
             };
             tracing::debug!(chain = %self.chain, node = %node.config.url, sent = fault.sent, "call failed: {fault}");
             // That an old connection was closed says nothing of the node.
-            if !trip.stale {
-                self.blame(node.index, fault, None);
+            if !progress.stale {
+                self.record_failure(node.index, fault, None);
             }
             if !fault.may_retry(!ask.broadcast) {
                 return Err(fault.into());
             }
-            if trip.stale && !renewed {
+            if progress.stale && !renewed {
                 renewed = true;
             } else if moved {
                 return Err(fault.into());
@@ -378,53 +344,53 @@ impl Pool {
     async fn attempt(
         &self,
         node: &Arc<Node>,
-        ask: &Ask,
-        room: &mut Held,
+        ask: &NodeRequest,
+        room: &mut MemoryPermit,
         fresh: bool,
-        trip: &mut Trip<'_>,
-    ) -> Result<NodeAnswer, AskError> {
-        (trip.stale, trip.node) = (false, Some(node.index));
-        let _under = Under::way(&node.in_flight);
+        progress: &mut CallProgress<'_>,
+    ) -> Result<NodeAnswer, NodeRequestError> {
+        (progress.stale, progress.node) = (false, Some(node.index));
+        let _under = InFlightGuard::new(&node.in_flight);
         let younger = if ask.broadcast { FRESH_FOR_BROADCAST } else { Duration::MAX };
         if !fresh {
             // Lets the runtime hear from the sockets, so that a connection that has ended by now is seen to have ended:
             // a broadcast that was written to it would not be sent again. And calls that come by then are written one
             // after another, which wakes the node once and not for each of them.
-            Turn::default().await;
+            Coalesce::default().await;
         }
         let began = self.clock.elapsed();
         let idle = if fresh { None } else { node.idle.take(began, younger) };
         let mut conn = match idle {
             Some(conn) => {
-                trip.stale = true;
+                progress.stale = true;
                 conn
             }
             // Boxed, because connecting is rare and its state would make every call's larger.
             None => Box::pin(self.connect(node)).await?,
         };
         let request = node.request(ask).ok_or(Fault::unsent(Cause::Undecodable))?;
-        let before = trip.sent;
-        trip.set_sent(true);
+        let before = progress.sent;
+        progress.set_sent(true);
         let sent = conn.send(request);
         let response = match sent.await {
             Ok(response) => response,
             Err(mut error) => {
                 if error.take_message().is_some() {
-                    trip.set_sent(before);
+                    progress.set_sent(before);
                     return Err(Fault::unsent(Cause::Broken).into());
                 }
                 let cause = if error.into_error().is_parse() { Cause::Undecodable } else { Cause::Broken };
-                trip.stale &= cause == Cause::Broken;
+                progress.stale &= cause == Cause::Broken;
                 return Err(Fault::sent(cause).into());
             }
         };
         // RFC 9110 section 15.5.9: so says a node that gave up waiting for a request just before ours came.
-        if trip.stale && response.status() == StatusCode::REQUEST_TIMEOUT {
+        if progress.stale && response.status() == StatusCode::REQUEST_TIMEOUT {
             return Err(Fault::sent(Cause::Broken).into());
         }
-        trip.stale = false;
+        progress.stale = false;
         node.health.reached();
-        self.read(node, ask, room, (conn, began, trip), response).await
+        self.read(node, ask, room, (conn, began, progress), response).await
     }
 
     async fn connect(&self, node: &Node) -> Result<Box<Conn>, Fault> {
@@ -444,11 +410,11 @@ impl Pool {
     async fn read(
         &self,
         node: &Arc<Node>,
-        ask: &Ask,
-        room: &mut Held,
-        (mut conn, began, trip): (Box<Conn>, Duration, &mut Trip<'_>),
+        ask: &NodeRequest,
+        room: &mut MemoryPermit,
+        (mut conn, began, progress): (Box<Conn>, Duration, &mut CallProgress<'_>),
         response: Response<Incoming>,
-    ) -> Result<NodeAnswer, AskError> {
+    ) -> Result<NodeAnswer, NodeRequestError> {
         let (mut head, mut incoming) = response.into_parts();
         let undecodable = Fault::sent(Cause::Undecodable);
         // Nobody asked for another protocol.
@@ -478,7 +444,7 @@ impl Pool {
             Collected::Prefix(_) if !framed => return Err(undecodable.into()),
             Collected::Prefix(prefix) => {
                 let (clock, patience) = (self.clock.clone(), self.limits.timeout);
-                let rest = NodeBody::new(incoming, conn, node.clone(), trip.slot.take(), clock, patience);
+                let rest = NodeBody::new(incoming, conn, node.clone(), progress.slot.take(), clock, patience);
                 AnswerBody::Larger { prefix, rest: Box::new(rest) }
             }
         };
@@ -499,21 +465,21 @@ impl fmt::Debug for Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::script::{Desk, Refusing, Script, Wire, answer, call};
+    use crate::upstream::script::{Fixture, Refusing, Script, Wire, answer, call};
     use bytes::Bytes;
     use http::HeaderValue;
     use http::uri::PathAndQuery;
     use rpcgate_core::adapter::Adapter;
-    use rpcgate_core::room::Room;
+    use rpcgate_core::memory::MemoryBudget;
     use rpcgate_core::toy::Toy;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    const fn broken() -> AskError {
-        AskError::Fault(Fault::sent(Cause::Broken))
+    const fn broken() -> NodeRequestError {
+        NodeRequestError::Fault(Fault::sent(Cause::Broken))
     }
 
-    const fn undecodable() -> AskError {
-        AskError::Fault(Fault::sent(Cause::Undecodable))
+    const fn undecodable() -> NodeRequestError {
+        NodeRequestError::Fault(Fault::sent(Cause::Undecodable))
     }
 
     fn short(limit: u64) -> PoolLimits {
@@ -548,11 +514,11 @@ mod tests {
         let url = format!("http://us:p%40ss@{}/v3/?key=k", node.address);
         let mut config = NodeConfig::new(url.parse().unwrap());
         config.headers.push((http::HeaderName::from_static("x-own"), HeaderValue::from_static("o")));
-        let desk = Desk::of(vec![config], PoolLimits::default());
+        let fixture = Fixture::of(vec![config], PoolLimits::default());
         let mut ask = call("{\"id\":1}");
         ask.headers.insert("apikey", HeaderValue::from_static("secret"));
         ask.headers.insert("x-forwarded-for", HeaderValue::from_static("1.2.3.4"));
-        desk.whole(ask).await.unwrap();
+        fixture.whole(ask).await.unwrap();
         let version = env!("CARGO_PKG_VERSION");
         let expected = format!(
             "POST /v3/?key=k HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\naccept-encoding: identity\r\n\
@@ -566,11 +532,11 @@ mod tests {
     #[tokio::test]
     async fn a_rest_call_goes_below_the_url() {
         let node = Script::always(answer("{}")).await;
-        let desk = Desk::with(&[format!("{}/api", node.url())], PoolLimits::default());
+        let fixture = Fixture::with(&[format!("{}/api", node.url())], PoolLimits::default());
         let mut ask = call("");
         (ask.method, ask.path) = (Method::GET, Some(PathAndQuery::from_static("/v2/x?y=1")));
         ask.headers.insert("accept", HeaderValue::from_static("text/plain"));
-        desk.whole(ask).await.unwrap();
+        fixture.whole(ask).await.unwrap();
         let [seen] = &node.seen()[..] else { panic!("one request") };
         assert!(seen.starts_with("GET /api/v2/x?y=1 HTTP/1.1\r\n"), "{seen}");
         assert!(seen.contains("\r\naccept: text/plain\r\n"), "{seen}");
@@ -580,9 +546,9 @@ mod tests {
     #[tokio::test]
     async fn a_read_survives_a_connection_that_dies_under_it() {
         let node = failing(1, async |_| {}).await;
-        let desk = Desk::new(&[&node]);
-        desk.read().await.unwrap();
-        assert_eq!(desk.read().await.unwrap(), "{}");
+        let fixture = Fixture::new(&[&node]);
+        fixture.read().await.unwrap();
+        assert_eq!(fixture.read().await.unwrap(), "{}");
         assert_eq!((node.conns(), node.seen().len()), (2, 3));
     }
 
@@ -590,12 +556,12 @@ mod tests {
     async fn a_broadcast_that_was_written_is_never_written_again() {
         for good in [0, 1] {
             let (one, two) = (failing(good, async |_| {}).await, failing(good, async |_| {}).await);
-            let desk = Desk::new(&[&one, &two]);
+            let fixture = Fixture::new(&[&one, &two]);
             for _ in 0..2 * good {
-                desk.read().await.unwrap();
+                fixture.read().await.unwrap();
             }
             for sent in 1..=2 {
-                assert_eq!(desk.broadcast().await, Err(broken()));
+                assert_eq!(fixture.broadcast().await, Err(broken()));
                 let seen = [one.seen(), two.seen()].concat();
                 assert_eq!(seen.iter().filter(|seen| seen.ends_with("send")).count(), sent, "{good}");
             }
@@ -605,8 +571,8 @@ mod tests {
     #[tokio::test]
     async fn a_refused_connection_is_a_fault_before_anything_was_sent() {
         let refusing = Refusing::new();
-        let desk = Desk::with(&[refusing.url()], PoolLimits::default());
-        for call in [desk.read().await, desk.broadcast().await] {
+        let fixture = Fixture::with(&[refusing.url()], PoolLimits::default());
+        for call in [fixture.read().await, fixture.broadcast().await] {
             assert_eq!(call, Err(Fault::unsent(Cause::Connect).into()));
         }
     }
@@ -615,33 +581,34 @@ mod tests {
     async fn reads_and_broadcasts_go_to_another_node_when_one_refuses_connections() {
         let node = Script::always(answer("{}")).await;
         let refusing = Refusing::new();
-        let desk = Desk::with(&[refusing.url(), node.url()], PoolLimits::default());
+        let fixture = Fixture::with(&[refusing.url(), node.url()], PoolLimits::default());
         for _ in 0..10 {
-            desk.read().await.unwrap();
-            desk.broadcast().await.unwrap();
+            fixture.read().await.unwrap();
+            fixture.broadcast().await.unwrap();
         }
         assert_eq!(node.seen().len(), 20);
-        let aside: Vec<_> = desk.pool.nodes().map(|node| node.standing.left()).collect();
+        let aside: Vec<_> = fixture.pool.nodes().map(|node| node.standing.left()).collect();
         assert_eq!(aside, [Duration::from_secs(1), Duration::ZERO]);
     }
 
     #[tokio::test]
     async fn a_node_put_aside_returns_when_its_time_is_up_and_it_can_be_reached() {
         let refusing = Refusing::new();
-        let desk = Desk::with(&[refusing.url()], PoolLimits::default());
-        let aside = |desk: &Desk| desk.pool.nodes().map(|node| node.standing.left().as_secs()).sum::<u64>();
-        assert_eq!(desk.read().await, Err(Fault::unsent(Cause::Connect).into()));
-        assert_eq!(aside(&desk), 1);
-        desk.clock.advance(Duration::from_secs(1));
-        assert_eq!(desk.read().await, Err(Fault::unsent(Cause::Connect).into()));
-        assert_eq!(aside(&desk), 2);
+        let fixture = Fixture::with(&[refusing.url()], PoolLimits::default());
+        let aside =
+            |fixture: &Fixture| fixture.pool.nodes().map(|node| node.standing.left().as_secs()).sum::<u64>();
+        assert_eq!(fixture.read().await, Err(Fault::unsent(Cause::Connect).into()));
+        assert_eq!(aside(&fixture), 1);
+        fixture.clock.advance(Duration::from_secs(1));
+        assert_eq!(fixture.read().await, Err(Fault::unsent(Cause::Connect).into()));
+        assert_eq!(aside(&fixture), 2);
         let _node = Script::serve_on(refusing.listen(), async |_, mut wire: Wire| {
             wire.request().await;
             wire.write(answer("{}")).await;
         });
         // It is the only one, so it is tried although its time is not up.
-        assert_eq!(desk.read().await.unwrap(), "{}");
-        assert_eq!(aside(&desk), 0);
+        assert_eq!(fixture.read().await.unwrap(), "{}");
+        assert_eq!(aside(&fixture), 0);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -653,13 +620,16 @@ mod tests {
         };
         let (one, two, three) =
             (Script::serve(echo).await, Script::serve(echo).await, Script::serve(echo).await);
-        let desk = Desk::new(&[&one, &two, &three]);
+        let fixture = Fixture::new(&[&one, &two, &three]);
         let calls = (0..32).map(|task| {
-            let pool = desk.pool.clone();
+            let pool = fixture.pool.clone();
             tokio::spawn(async move {
                 for n in 0..50 {
                     let body = Bytes::from(format!("{task} {n}"));
-                    let answer = pool.ask(&Ask::json_rpc(body.clone()), &mut Held::default()).await.unwrap();
+                    let answer = pool
+                        .ask(&NodeRequest::json_rpc(body.clone()), &mut MemoryPermit::default())
+                        .await
+                        .unwrap();
                     assert!(
                         matches!(answer.body, AnswerBody::Whole(ref answer) if *answer == body),
                         "{body:?}"
@@ -671,7 +641,10 @@ mod tests {
             call.await.unwrap();
         }
         assert_eq!(one.seen().len() + two.seen().len() + three.seen().len(), 32 * 50);
-        assert_eq!(desk.pool.in_flight() + desk.pool.nodes().map(|node| node.in_flight).sum::<usize>(), 0);
+        assert_eq!(
+            fixture.pool.in_flight() + fixture.pool.nodes().map(|node| node.in_flight).sum::<usize>(),
+            0
+        );
     }
 
     #[tokio::test]
@@ -682,12 +655,12 @@ mod tests {
         for (text, steps) in [(full, 7), (chunked, 5)] {
             for cut in (0..text.len()).step_by(steps) {
                 let node = failing(0, move |mut wire| async move { wire.write(&text[..cut]).await }).await;
-                let desk = Desk::new(&[&node]);
-                assert_eq!(desk.broadcast().await, Err(broken()), "cut at {cut} of {text}");
-                assert_eq!((node.seen().len(), desk.idle()), (1, 0));
+                let fixture = Fixture::new(&[&node]);
+                assert_eq!(fixture.broadcast().await, Err(broken()), "cut at {cut} of {text}");
+                assert_eq!((node.seen().len(), fixture.idle()), (1, 0));
             }
             let node = Script::always(text).await;
-            assert_eq!(Desk::new(&[&node]).read().await.unwrap(), "{\"result\":1}");
+            assert_eq!(Fixture::new(&[&node]).read().await.unwrap(), "{\"result\":1}");
         }
     }
 
@@ -698,11 +671,11 @@ mod tests {
             wire.reset();
         })
         .await;
-        assert_eq!(Desk::new(&[&reset]).broadcast().await, Err(broken()));
+        assert_eq!(Fixture::new(&[&reset]).broadcast().await, Err(broken()));
         let good = Script::always(answer("{}")).await;
-        let desk = Desk::new(&[&reset, &good]);
+        let fixture = Fixture::new(&[&reset, &good]);
         for _ in 0..4 {
-            assert_eq!(desk.read().await.unwrap(), "{}");
+            assert_eq!(fixture.read().await.unwrap(), "{}");
         }
         assert_eq!(good.seen().len(), 4);
     }
@@ -710,11 +683,11 @@ mod tests {
     #[tokio::test]
     async fn a_read_is_sent_at_most_twice_on_new_connections() {
         let (one, two) = (failing(0, async |_| {}).await, failing(0, async |_| {}).await);
-        let desk = Desk::new(&[&one]);
-        assert_eq!(desk.read().await, Err(broken()));
+        let fixture = Fixture::new(&[&one]);
+        assert_eq!(fixture.read().await, Err(broken()));
         assert_eq!(one.seen().len(), 2);
-        let desk = Desk::new(&[&one, &two]);
-        assert_eq!(desk.read().await, Err(broken()));
+        let fixture = Fixture::new(&[&one, &two]);
+        assert_eq!(fixture.read().await, Err(broken()));
         assert_eq!((one.seen().len(), two.seen().len()), (3, 1));
     }
 
@@ -727,10 +700,10 @@ mod tests {
             wire.closed().await;
         })
         .await;
-        let desk = Desk::new(&[&node]);
-        desk.read().await.unwrap();
-        desk.until(|_| desk.idle() == 0).await;
-        assert_eq!(desk.broadcast().await.unwrap(), "{}");
+        let fixture = Fixture::new(&[&node]);
+        fixture.read().await.unwrap();
+        fixture.until(|_| fixture.idle() == 0).await;
+        assert_eq!(fixture.broadcast().await.unwrap(), "{}");
         assert_eq!(node.seen().len(), 2);
     }
 
@@ -741,7 +714,7 @@ mod tests {
             wire.closed().await;
         })
         .await;
-        assert_eq!(Desk::new(&[&node]).broadcast().await, Err(broken()));
+        assert_eq!(Fixture::new(&[&node]).broadcast().await, Err(broken()));
     }
 
     #[tokio::test]
@@ -759,11 +732,12 @@ mod tests {
             }
         })
         .await;
-        let desk = Desk::new(&[&node]);
-        let large = Ask { broadcast: true, ..Ask::json_rpc(Bytes::from(vec![b' '; 32 << 20])) };
-        let early = desk.pool.ask(&large, &mut Held::default()).await.unwrap();
+        let fixture = Fixture::new(&[&node]);
+        let large =
+            NodeRequest { broadcast: true, ..NodeRequest::json_rpc(Bytes::from(vec![b' '; 32 << 20])) };
+        let early = fixture.pool.ask(&large, &mut MemoryPermit::default()).await.unwrap();
         assert_eq!(early.status, StatusCode::PAYLOAD_TOO_LARGE);
-        assert_eq!(desk.broadcast().await.unwrap(), "next");
+        assert_eq!(fixture.broadcast().await.unwrap(), "next");
         assert_eq!(node.conns(), 2);
     }
 
@@ -780,9 +754,9 @@ mod tests {
             }
         })
         .await;
-        let desk = Desk::new(&[&node]);
+        let fixture = Fixture::new(&[&node]);
         for _ in 0..3 {
-            assert_eq!(desk.read().await.unwrap(), "good");
+            assert_eq!(fixture.read().await.unwrap(), "good");
         }
         assert_eq!((node.conns(), node.seen().len()), (2, 3));
     }
@@ -798,10 +772,10 @@ mod tests {
             wire.closed().await;
         })
         .await;
-        let desk = Desk::new(&[&node]);
-        assert_eq!(desk.read().await.unwrap(), "good");
-        desk.until(|_| desk.idle() == 0).await;
-        assert_eq!(desk.read().await.unwrap(), "good");
+        let fixture = Fixture::new(&[&node]);
+        assert_eq!(fixture.read().await.unwrap(), "good");
+        fixture.until(|_| fixture.idle() == 0).await;
+        assert_eq!(fixture.read().await.unwrap(), "good");
     }
 
     /// A node that closes its first connection after an answer on it, and a channel that tells when it did. It has a
@@ -834,11 +808,11 @@ mod tests {
     #[tokio::test]
     async fn a_broadcast_on_a_connection_that_has_just_ended_is_sent_on_another() {
         let (url, told) = ending();
-        let desk = Desk::with(&[url], PoolLimits::default());
-        assert_eq!(desk.broadcast().await.unwrap(), "first");
+        let fixture = Fixture::with(&[url], PoolLimits::default());
+        assert_eq!(fixture.broadcast().await.unwrap(), "first");
         // The thread waits, so the pool cannot notice before its next call.
         assert_eq!(told.recv().unwrap(), "6 send");
-        assert_eq!(desk.broadcast().await.unwrap(), "second");
+        assert_eq!(fixture.broadcast().await.unwrap(), "second");
         assert_eq!(told.recv().unwrap(), "6 send");
     }
 
@@ -846,9 +820,9 @@ mod tests {
     async fn informational_answers_are_passed_over() {
         let early = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n";
         let node = Script::always(early.to_owned() + &answer("{}")).await;
-        let desk = Desk::new(&[&node]);
+        let fixture = Fixture::new(&[&node]);
         for _ in 0..2 {
-            assert_eq!(desk.read().await.unwrap(), "{}");
+            assert_eq!(fixture.read().await.unwrap(), "{}");
         }
         assert_eq!(node.conns(), 1);
     }
@@ -867,8 +841,8 @@ mod tests {
             "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
         ] {
             let node = Script::always(garbage).await;
-            let desk = Desk::new(&[&node]);
-            assert_eq!(desk.read().await, Err(undecodable()), "{garbage}");
+            let fixture = Fixture::new(&[&node]);
+            assert_eq!(fixture.read().await, Err(undecodable()), "{garbage}");
             assert_eq!(node.seen().len(), 1, "a node that talks nonsense is not asked again: {garbage}");
         }
     }
@@ -879,7 +853,7 @@ mod tests {
             let node =
                 Script::always(format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{chunks}"))
                     .await;
-            assert_eq!(Desk::new(&[&node]).broadcast().await, Err(broken()), "{chunks}");
+            assert_eq!(Fixture::new(&[&node]).broadcast().await, Err(broken()), "{chunks}");
         }
     }
 
@@ -889,9 +863,9 @@ mod tests {
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x\r\n\r\n2\r\n{}\r\n0\r\nx: y\r\n\r\n",
         )
         .await;
-        let desk = Desk::new(&[&node]);
+        let fixture = Fixture::new(&[&node]);
         for _ in 0..2 {
-            let answer = desk.pool.ask(&call("a"), &mut Held::default()).await.unwrap();
+            let answer = fixture.pool.ask(&call("a"), &mut MemoryPermit::default()).await.unwrap();
             assert!(answer.framed && answer.headers.is_empty(), "{answer:?}");
         }
         assert_eq!(node.conns(), 1);
@@ -901,11 +875,11 @@ mod tests {
     async fn a_node_that_closes_after_each_answer_gets_a_connection_for_each_call() {
         for head in ["HTTP/1.1 200 OK\r\nconnection: close", "HTTP/1.0 200 OK"] {
             let node = Script::always(format!("{head}\r\ncontent-length: 2\r\n\r\n{{}}")).await;
-            let desk = Desk::new(&[&node]);
+            let fixture = Fixture::new(&[&node]);
             for _ in 0..3 {
-                assert_eq!(desk.broadcast().await.unwrap(), "{}");
+                assert_eq!(fixture.broadcast().await.unwrap(), "{}");
             }
-            assert_eq!((node.conns(), desk.idle()), (3, 0));
+            assert_eq!((node.conns(), fixture.idle()), (3, 0));
         }
     }
 
@@ -913,21 +887,27 @@ mod tests {
     async fn a_body_that_ends_with_the_connection_is_given_out_whole_or_not_at_all() {
         let node =
             failing(0, async |mut wire| wire.write("HTTP/1.0 200 OK\r\n\r\n{\"result\":1}").await).await;
-        let desk = Desk::new(&[&node]);
-        let answer = desk.pool.ask(&call("a"), &mut Held::default()).await.unwrap();
+        let fixture = Fixture::new(&[&node]);
+        let answer = fixture.pool.ask(&call("a"), &mut MemoryPermit::default()).await.unwrap();
         assert!(
             !answer.framed && matches!(answer.body, AnswerBody::Whole(ref body) if body == "{\"result\":1}")
         );
-        assert_eq!(desk.whole(Ask { collect: 11, broadcast: true, ..call("a") }).await, Err(undecodable()));
+        assert_eq!(
+            fixture.whole(NodeRequest { collect: 11, broadcast: true, ..call("a") }).await,
+            Err(undecodable())
+        );
     }
 
     #[tokio::test]
     async fn a_call_without_an_answer_ends_with_its_time_and_is_not_sent_again() {
         let node = failing(0, async |_wire| std::future::pending().await).await;
-        let desk = Desk::with(&[node.url()], short(50));
-        assert_eq!(desk.read().await, Err(Fault::sent(Cause::Timeout).into()));
+        let fixture = Fixture::with(&[node.url()], short(50));
+        assert_eq!(fixture.read().await, Err(Fault::sent(Cause::Timeout).into()));
         assert_eq!(node.seen().len(), 1);
-        assert_eq!(desk.pool.nodes().map(|node| node.in_flight).sum::<usize>() + desk.pool.in_flight(), 0);
+        assert_eq!(
+            fixture.pool.nodes().map(|node| node.in_flight).sum::<usize>() + fixture.pool.in_flight(),
+            0
+        );
     }
 
     #[tokio::test]
@@ -940,8 +920,8 @@ mod tests {
             }
         })
         .await;
-        let desk = Desk::with(&[node.url()], short(50));
-        assert_eq!(desk.read().await, Err(Fault::sent(Cause::Timeout).into()));
+        let fixture = Fixture::with(&[node.url()], short(50));
+        assert_eq!(fixture.read().await, Err(Fault::sent(Cause::Timeout).into()));
     }
 
     #[tokio::test]
@@ -951,16 +931,16 @@ mod tests {
             wire.note("closed");
         })
         .await;
-        let desk = Desk::new(&[&node]);
+        let fixture = Fixture::new(&[&node]);
         {
-            let mut room = Held::default();
+            let mut room = MemoryPermit::default();
             let call = call("a");
-            let mut ask = Box::pin(desk.pool.ask(&call, &mut room));
-            let seen = desk.until(|_| !node.seen().is_empty());
+            let mut ask = Box::pin(fixture.pool.ask(&call, &mut room));
+            let seen = fixture.until(|_| !node.seen().is_empty());
             tokio::select! { _ = &mut ask => panic!("no answer was sent"), () = seen => {} }
         }
-        desk.until(|_| node.seen().len() == 2).await;
-        assert_eq!(desk.pool.in_flight(), 0);
+        fixture.until(|_| node.seen().len() == 2).await;
+        assert_eq!(fixture.pool.in_flight(), 0);
     }
 
     #[tokio::test]
@@ -972,14 +952,14 @@ mod tests {
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n", body.len());
         let node = Script::always([head.as_bytes(), &body].concat()).await;
-        let desk = Desk::new(&[&node]);
-        let ask = Ask { collect: 10, largest: text.len(), ..call("a") };
-        let answer = desk.pool.ask(&ask.clone(), &mut Held::default()).await.unwrap();
+        let fixture = Fixture::new(&[&node]);
+        let ask = NodeRequest { collect: 10, largest: text.len(), ..call("a") };
+        let answer = fixture.pool.ask(&ask.clone(), &mut MemoryPermit::default()).await.unwrap();
         assert!(
             answer.headers.is_empty() && matches!(answer.body, AnswerBody::Whole(ref body) if *body == text)
         );
         for largest in [text.len() - 1, body.len() - 1] {
-            let error = desk.whole(Ask { largest, ..ask.clone() }).await;
+            let error = fixture.whole(NodeRequest { largest, ..ask.clone() }).await;
             assert_eq!(error, Err(Fault::sent(Cause::Oversize).into()), "{largest}");
         }
     }
@@ -987,28 +967,28 @@ mod tests {
     #[tokio::test]
     async fn no_more_calls_are_under_way_than_may_be() {
         let node = failing(0, async |_wire| std::future::pending().await).await;
-        let desk = Desk::with(&[node.url()], PoolLimits { in_flight: 2, ..PoolLimits::default() });
-        let calls = async { tokio::join!(desk.read(), desk.read()) };
+        let fixture = Fixture::with(&[node.url()], PoolLimits { in_flight: 2, ..PoolLimits::default() });
+        let calls = async { tokio::join!(fixture.read(), fixture.read()) };
         let third = async {
-            desk.until(|_| node.seen().len() == 2).await;
-            desk.read().await
+            fixture.until(|_| node.seen().len() == 2).await;
+            fixture.read().await
         };
         tokio::select! {
             _ = calls => panic!("nobody answers"),
-            third = third => assert_eq!(third, Err(AskError::Busy)),
+            third = third => assert_eq!(third, Err(NodeRequestError::Busy)),
         }
-        assert_eq!(desk.pool.in_flight(), 0);
+        assert_eq!(fixture.pool.in_flight(), 0);
     }
 
     #[tokio::test]
     async fn an_answer_that_finds_no_room_is_given_up() {
         let node = Script::always(answer(&"x".repeat(100))).await;
-        let desk = Desk::new(&[&node]);
-        let room = Room::new(100);
-        assert!(desk.pool.ask(&call("a"), &mut Held::of(room.clone())).await.is_ok());
-        let mut held = Held::of(room.clone());
+        let fixture = Fixture::new(&[&node]);
+        let room = MemoryBudget::new(100);
+        assert!(fixture.pool.ask(&call("a"), &mut MemoryPermit::of(room.clone())).await.is_ok());
+        let mut held = MemoryPermit::of(room.clone());
         held.take(1).unwrap();
-        assert_eq!(desk.pool.ask(&call("a"), &mut held).await.err(), Some(AskError::Busy));
+        assert_eq!(fixture.pool.ask(&call("a"), &mut held).await.err(), Some(NodeRequestError::Busy));
         assert_eq!(node.seen().len(), 2);
     }
 
@@ -1016,7 +996,7 @@ mod tests {
     fn a_pool_takes_the_lag_of_its_chain() {
         let lag = |max_lag| {
             let limits = PoolLimits { max_lag, ..PoolLimits::default() };
-            Desk::with(&["http://127.0.0.1:1".to_owned()], limits).pool.max_lag()
+            Fixture::with(&["http://127.0.0.1:1".to_owned()], limits).pool.max_lag()
         };
         assert_eq!((lag(None), lag(Some(50))), (Toy.facts().max_lag, 50));
     }
@@ -1024,9 +1004,9 @@ mod tests {
     #[tokio::test]
     async fn retries_end_with_their_reserve() {
         let node = failing(0, async |_| {}).await;
-        let desk = Desk::new(&[&node]);
+        let fixture = Fixture::new(&[&node]);
         for _ in 0..100 {
-            assert_eq!(desk.read().await, Err(broken()));
+            assert_eq!(fixture.read().await, Err(broken()));
         }
         assert_eq!(node.seen().len(), 100 + 30 + 10, "thirty in reserve, and one for ten calls");
     }
@@ -1034,13 +1014,16 @@ mod tests {
     #[tokio::test]
     async fn a_node_to_avoid_is_not_asked() {
         let (one, two) = (Script::always(answer("1")).await, Script::always(answer("2")).await);
-        let desk = Desk::new(&[&one, &two]);
-        let first = desk.pool.ask(&call("a"), &mut Held::default()).await.unwrap().node;
-        let ask = Ask { avoid: Some(first), ..call("a") };
-        assert_ne!(desk.pool.ask(&ask.clone(), &mut Held::default()).await.unwrap().node, first);
+        let fixture = Fixture::new(&[&one, &two]);
+        let first = fixture.pool.ask(&call("a"), &mut MemoryPermit::default()).await.unwrap().node;
+        let ask = NodeRequest { avoid: Some(first), ..call("a") };
+        assert_ne!(fixture.pool.ask(&ask.clone(), &mut MemoryPermit::default()).await.unwrap().node, first);
         let no_node = Err(Fault::unsent(Cause::NoNode).into());
-        assert_eq!(Desk::new(&[&one]).whole(Ask { avoid: Some(NodeIndex(0)), ..ask }).await, no_node);
-        assert_eq!(Desk::new(&[]).read().await, no_node);
+        assert_eq!(
+            Fixture::new(&[&one]).whole(NodeRequest { avoid: Some(NodeIndex(0)), ..ask }).await,
+            no_node
+        );
+        assert_eq!(Fixture::new(&[]).read().await, no_node);
     }
 
     #[tokio::test]
@@ -1050,24 +1033,24 @@ mod tests {
                 .await;
         })
         .await;
-        let desk = Desk::new(&[&node]);
-        desk.read().await.unwrap();
-        assert_eq!(desk.read().await.unwrap(), "{}");
+        let fixture = Fixture::new(&[&node]);
+        fixture.read().await.unwrap();
+        assert_eq!(fixture.read().await.unwrap(), "{}");
         assert_eq!(node.conns(), 2);
     }
 
     #[test]
     fn what_is_shown_of_a_pool_holds_no_password() {
-        let desk = Desk::with(&["http://u:hunter2@h:1/?key=sesame".into()], PoolLimits::default());
-        let shown = format!("{:?}", desk.pool);
+        let fixture = Fixture::with(&["http://u:hunter2@h:1/?key=sesame".into()], PoolLimits::default());
+        let shown = format!("{:?}", fixture.pool);
         assert!(shown.contains("h:1") && !shown.contains("hunter2") && !shown.contains("sesame"), "{shown}");
     }
 
     #[test]
     fn a_call_may_run_on_any_thread() {
         fn send<T: Send>(_: T) {}
-        let desk = Desk::new(&[]);
-        let pool = desk.pool.clone();
-        send(async move { pool.ask(&call("a"), &mut Held::default()).await });
+        let fixture = Fixture::new(&[]);
+        let pool = fixture.pool.clone();
+        send(async move { pool.ask(&call("a"), &mut MemoryPermit::default()).await });
     }
 }

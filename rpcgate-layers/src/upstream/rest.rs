@@ -3,14 +3,14 @@
 //! A node's HTTP status is part of its answer and passes. No answer is what tells of the way to the node rather than of
 //! the chain: a redirection, a page for people, a refusal of the gateway itself, a 5xx without JSON, and JSON that is cut.
 
-use super::judge::{Prefixed, clean, refuses_the_gateway};
-use super::station::{ReplyLimits, asked};
-use super::{AnswerBody, Ask, NodeAnswer, Pool};
+use super::classify::{Prefixed, clean, refuses_the_gateway};
+use super::service::{ReplyLimits, asked};
+use super::{AnswerBody, NodeAnswer, NodeRequest, Pool};
 use crate::call::rest::sent;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, StatusCode};
 use rpcgate_core::adapter::Adapter;
-use rpcgate_core::call::{Payload, State};
+use rpcgate_core::call::{CallState, Payload};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::json::{Cursor, DEEPEST};
@@ -22,30 +22,30 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
     let Some(entry) = tally.entries.first_mut() else { return };
     let Payload::Rest(call) = &entry.call.payload else { return };
     let held = entry.call.rule.cache.is_cached();
-    let mut ask = Ask {
+    let mut ask = NodeRequest {
         method: call.verb().clone(),
         path: Some(call.target().clone()),
         headers: call.headers().clone(),
         broadcast: entry.call.rule.flags.has(Flags::BROADCAST),
         collect: if held { limits.max } else { limits.buffer },
         largest: limits.max,
-        ..Ask::json_rpc(sent(call, &tally.body))
+        ..NodeRequest::json_rpc(sent(call, &tally.body))
     };
     let bodiless = *call.verb() == Method::HEAD;
     let (mut room, chain) = (tally.room.sibling(), tally.chain.clone());
-    let mut told = |is_sent| entry.state = if is_sent { State::Sent } else { State::Open };
-    let judge = |answer| judge(answer, chain.adapter(), bodiless, held);
-    let answer = asked(pool, &mut ask, tally.deadline, &mut room, &mut told, judge).await;
+    let mut told = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
+    let classify = |answer| classify(answer, chain.adapter(), bodiless, held);
+    let answer = asked(pool, &mut ask, tally.deadline, &mut room, &mut told, classify).await;
     tally.room.absorb(room);
     if let Some(entry) = tally.entries.first_mut() {
         entry.state = match answer {
-            Ok(form) => State::Answered(Reply { form, from: Source::Node }),
+            Ok(form) => CallState::Answered(Reply { form, from: Source::Node }),
             Err(nothing) => nothing.state(),
         };
     }
 }
 
-fn judge(answer: NodeAnswer, adapter: &dyn Adapter, bodiless: bool, held: bool) -> Result<Form, Fault> {
+fn classify(answer: NodeAnswer, adapter: &dyn Adapter, bodiless: bool, held: bool) -> Result<Form, Fault> {
     let NodeAnswer { status, mut headers, body, framed, .. } = answer;
     if refuses_the_gateway(status) {
         return Err(Fault::sent(Cause::Status(status.as_u16())));
@@ -133,18 +133,18 @@ impl Kind {
 mod tests {
     use crate::call::batch::BatchLayer;
     use crate::call::cache::{BoundedReplies, CacheLayer};
-    use crate::request::travel::{Aim, Departure, Known};
-    use crate::testing::Desk;
+    use crate::request::message::{Authenticated, PendingResponse, Target};
+    use crate::testing::Fixture;
     use crate::upstream::script::{self, Script};
     use crate::upstream::{Pools, ReplyLimits, Upstream};
     use arc_swap::ArcSwap;
     use http_body_util::{BodyExt, Full};
-    use rpcgate_core::adapter::{Adapter, KeyPlaces, Probe, Seen, Settled};
+    use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled};
+    use rpcgate_core::backend::usage_sink::Outcome;
     use rpcgate_core::cache_rule::CacheRule;
     use rpcgate_core::call::CallView;
     use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method};
     use rpcgate_core::rest::Path;
-    use rpcgate_core::seam::ledger::Outcome;
     use std::sync::Arc;
     use tower_layer::Layer;
     use tower_service::Service;
@@ -194,28 +194,28 @@ mod tests {
             Probe::Rest { target: "/height", body: None }
         }
 
-        fn seen(&self, answer: &[u8]) -> Option<Seen> {
-            std::str::from_utf8(answer).ok()?.parse().ok().map(Seen::at)
+        fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+            std::str::from_utf8(answer).ok()?.parse().ok().map(NodeStatus::at)
         }
     }
 
     struct Site {
-        desk: Desk,
+        fixture: Fixture,
         upstream: Upstream,
         cache: CacheLayer,
     }
 
     impl Site {
         fn new(nodes: &[&Script]) -> Self {
-            let desk = Desk { chain: Arc::new(Chain::deployed(Arc::new(Depot))), ..Desk::new() };
-            let pools: Pools = [script::Desk::new(nodes).pool].into_iter().collect();
+            let fixture = Fixture { chain: Arc::new(Chain::deployed(Arc::new(Depot))), ..Fixture::new() };
+            let pools: Pools = [script::Fixture::new(nodes).pool].into_iter().collect();
             let limits = ReplyLimits { buffer: 16 << 10, max: 64 << 10 };
             let upstream = Upstream::new(Arc::new(ArcSwap::from_pointee(pools))).with_limits(limits);
-            let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), desk.clock.clone());
-            Site { desk, upstream, cache }
+            let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone());
+            Site { fixture, upstream, cache }
         }
 
-        async fn send(&self, verb: &str, target: &str, body: &'static str) -> Departure {
+        async fn send(&self, verb: &str, target: &str, body: &'static str) -> PendingResponse {
             let uri: http::Uri = target.parse().unwrap();
             let path = Path::canonical(uri.path()).unwrap();
             let request = http::Request::builder()
@@ -226,14 +226,18 @@ mod tests {
                 .header("x-other", "1")
                 .body(Full::new(bytes::Bytes::from(body)))
                 .unwrap();
-            let mut road = BatchLayer::new().layer(self.cache.layer(self.upstream.clone()));
-            let known = Known { request: Box::new(request), aim: Aim::Rest(path), tally: self.desk.tally() };
-            let Ok(departure) = road.call(known).await;
-            departure
+            let mut stack = BatchLayer::new().layer(self.cache.layer(self.upstream.clone()));
+            let known = Authenticated {
+                request: Box::new(request),
+                target: Target::Rest(path),
+                tally: self.fixture.tally(),
+            };
+            let Ok(pending) = stack.call(known).await;
+            pending
         }
 
         async fn told(&self, verb: &str, target: &str, body: &'static str) -> (u16, String) {
-            let Departure { status, body, flow, .. } = self.send(verb, target, body).await;
+            let PendingResponse { status, body, flow, .. } = self.send(verb, target, body).await;
             let body = match flow {
                 Some(flow) => flow.collect().await.unwrap().to_bytes(),
                 None => body,
@@ -242,7 +246,7 @@ mod tests {
         }
 
         fn lines(&self) -> Vec<(String, u32, u16, Outcome)> {
-            let records = self.desk.ledger.records();
+            let records = self.fixture.sink.records();
             let lines = records.iter().flat_map(|record| &record.lines);
             lines.map(|line| (line.method.clone(), line.cu, line.status, line.outcome)).collect()
         }
@@ -276,12 +280,12 @@ mod tests {
     async fn status_type_and_headers_of_a_node_pass() {
         let node = Script::always(answer(&JSON.replace("200 OK", "404 Not Found"), r#"{"code":5}"#)).await;
         let site = Site::new(&[&node]);
-        let departure = site.send("GET", "/a/b", "").await;
-        assert_eq!((departure.status.as_u16(), &departure.body[..]), (404, &br#"{"code":5}"#[..]));
-        assert_eq!(departure.headers["content-type"], "application/json; charset=utf-8");
-        assert_eq!(departure.headers["x-node"], "7");
-        assert!(!departure.headers.contains_key("server"));
-        drop(departure);
+        let pending = site.send("GET", "/a/b", "").await;
+        assert_eq!((pending.status.as_u16(), &pending.body[..]), (404, &br#"{"code":5}"#[..]));
+        assert_eq!(pending.headers["content-type"], "application/json; charset=utf-8");
+        assert_eq!(pending.headers["x-node"], "7");
+        assert!(!pending.headers.contains_key("server"));
+        drop(pending);
         assert_eq!(site.lines(), [("b".to_owned(), 1, 404, Outcome::NodeError)]);
     }
 
@@ -290,9 +294,9 @@ mod tests {
         let node = Script::always(answer(&JSON.replace("200 OK", "203 Own"), r#"{"n":1}"#)).await;
         let site = Site::new(&[&node]);
         for _ in 0..2 {
-            let departure = site.send("GET", "/stock?a=1", "").await;
-            assert_eq!((departure.status.as_u16(), &departure.body[..]), (203, &br#"{"n":1}"#[..]));
-            assert_eq!((&departure.headers["x-node"], departure.headers.len()), (&"7".parse().unwrap(), 2));
+            let pending = site.send("GET", "/stock?a=1", "").await;
+            assert_eq!((pending.status.as_u16(), &pending.body[..]), (203, &br#"{"n":1}"#[..]));
+            assert_eq!((&pending.headers["x-node"], pending.headers.len()), (&"7".parse().unwrap(), 2));
         }
         assert_eq!(node.seen().len(), 1);
         for (verb, target, body) in [
@@ -387,9 +391,9 @@ mod tests {
         let large = "x".repeat(40 << 10);
         let node = Script::always(answer("200 OK\r\ncontent-type: application/octet-stream", &large)).await;
         let site = Site::new(&[&node]);
-        let departure = site.send("GET", "/a", "").await;
-        assert_eq!(departure.headers["content-type"], "application/octet-stream");
-        assert_eq!(departure.flow.unwrap().collect().await.unwrap().to_bytes().len(), large.len());
+        let pending = site.send("GET", "/a", "").await;
+        assert_eq!(pending.headers["content-type"], "application/octet-stream");
+        assert_eq!(pending.flow.unwrap().collect().await.unwrap().to_bytes().len(), large.len());
         assert_eq!(site.told("GET", "/stock", "").await.0, 200, "what may be kept is held whole");
     }
 

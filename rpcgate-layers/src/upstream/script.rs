@@ -1,11 +1,11 @@
 //! Nodes that speak raw bytes, for the tests of the pool.
 
-use super::{AnswerBody, Ask, AskError, NodeConfig, Pool, PoolLimits};
+use super::{AnswerBody, NodeConfig, NodeRequest, NodeRequestError, Pool, PoolLimits};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::clock::{ManualClock, Time};
-use rpcgate_core::room::Held;
+use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::toy::Toy;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -135,40 +135,40 @@ impl Wire {
 }
 
 /// A pool over scripts, with a clock that stands still.
-pub(super) struct Desk {
+pub(super) struct Fixture {
     pub(super) pool: Arc<Pool>,
     pub(super) clock: Arc<ManualClock>,
 }
 
-impl Desk {
+impl Fixture {
     pub(super) fn new(nodes: &[&Script]) -> Self {
-        Desk::with(&nodes.iter().map(|node| node.url()).collect::<Vec<_>>(), PoolLimits::default())
+        Fixture::with(&nodes.iter().map(|node| node.url()).collect::<Vec<_>>(), PoolLimits::default())
     }
 
     pub(super) fn with(urls: &[String], limits: PoolLimits) -> Self {
         let nodes = urls.iter().map(|url| NodeConfig::new(url.parse().unwrap())).collect();
-        Desk::of(nodes, limits)
+        Fixture::of(nodes, limits)
     }
 
     pub(super) fn of(nodes: Vec<NodeConfig>, limits: PoolLimits) -> Self {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_700_000_000)));
-        Desk { pool: Pool::new(Toy.facts(), nodes, limits, clock.clone()), clock }
+        Fixture { pool: Pool::new(Toy.facts(), nodes, limits, clock.clone()), clock }
     }
 
     /// The body of the answer to `ask`, which must be whole.
-    pub(super) async fn whole(&self, ask: Ask) -> Result<String, AskError> {
-        match self.pool.ask(&ask, &mut Held::default()).await?.body {
+    pub(super) async fn whole(&self, ask: NodeRequest) -> Result<String, NodeRequestError> {
+        match self.pool.ask(&ask, &mut MemoryPermit::default()).await?.body {
             AnswerBody::Whole(body) => Ok(String::from_utf8(body.to_vec()).unwrap()),
             AnswerBody::Larger { .. } => panic!("larger than collected"),
         }
     }
 
-    pub(super) async fn read(&self) -> Result<String, AskError> {
+    pub(super) async fn read(&self) -> Result<String, NodeRequestError> {
         self.whole(call("read")).await
     }
 
-    pub(super) async fn broadcast(&self) -> Result<String, AskError> {
-        self.whole(Ask { broadcast: true, ..call("send") }).await
+    pub(super) async fn broadcast(&self) -> Result<String, NodeRequestError> {
+        self.whole(NodeRequest { broadcast: true, ..call("send") }).await
     }
 
     /// Lets the tasks run until `so`; it is bound to become so.
@@ -188,8 +188,8 @@ impl Desk {
     }
 }
 
-pub(super) fn call(body: &'static str) -> Ask {
-    Ask::json_rpc(Bytes::from_static(body.as_bytes()))
+pub(super) fn call(body: &'static str) -> NodeRequest {
+    NodeRequest::json_rpc(Bytes::from_static(body.as_bytes()))
 }
 
 /// A node that refuses connections: it holds a port on which it does not listen, so that nobody else can.

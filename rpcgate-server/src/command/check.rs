@@ -1,7 +1,7 @@
 //! `rpcgate-server check`: what a configuration comes to.
 
-use super::{Failure, load, placed};
 use crate::gateway::dry_run;
+use rpcgate_admin::process::{Failure, load, placed};
 use std::io::Write;
 use std::path::Path;
 

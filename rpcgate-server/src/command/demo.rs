@@ -1,6 +1,6 @@
 //! `rpcgate-server demo`.
 
-use super::Failure;
+use rpcgate_admin::process::Failure;
 use rpcgate_core::plan::Tier;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -46,11 +46,10 @@ fn say(line: &str) {
 /// [`Failure`] when it cannot start.
 #[cfg(feature = "demo")]
 pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
-    use super::placed;
-    use super::run::{Signals, Told, report, told};
     use crate::demo::{NodeWatch, Prepared};
     use crate::gateway::StartOptions;
-    use crate::telemetry;
+    use rpcgate_admin::process::reload::{log_drain, log_reload};
+    use rpcgate_admin::process::{ProcessSignal, Signals, log, placed};
     use rpcgate_core::config::{LogFormat, Telemetry};
     use std::io::Write;
     use std::pin::pin;
@@ -61,7 +60,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     let configured = &prepared.config().telemetry;
     // What was printed for pasting should not scroll away, unless somebody asked for more.
     let quiet = Telemetry { log_filter: "warn".into(), log_format: LogFormat::Text, ..Telemetry::default() };
-    telemetry::install(if *configured == Telemetry::default() { &quiet } else { configured })?;
+    log::install(if *configured == Telemetry::default() { &quiet } else { configured })?;
     let mut signals = Signals::listen()?;
     let step = prepared.step();
     let mut sign = tokio::time::interval(SIGN);
@@ -73,8 +72,8 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
             _ = sign.tick() => say(&format!("Still starting: it is {}.", *step.borrow())),
             told = signals.next() => match told {
                 // No call was admitted: what is cut off here is taken up by the next start.
-                Told::Stop => return Ok(()),
-                Told::Reload => tracing::warn!("not ready yet: the configuration is not read again"),
+                ProcessSignal::Stop => return Ok(()),
+                ProcessSignal::Reload => tracing::warn!("not ready yet: the configuration is not read again"),
             },
         }
     };
@@ -88,13 +87,13 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     loop {
         tokio::select! {
             heard = signals.next() => match heard {
-                Told::Reload => told(demo.reload().map_err(|error| placed(file.as_deref(), error))),
-                Told::Stop => break,
+                ProcessSignal::Reload => log_reload(demo.reload().map_err(|error| placed(file.as_deref(), error))),
+                ProcessSignal::Stop => break,
             },
             _ = look.tick() => nodes.look(demo.real_nodes()).iter().for_each(|line| say(line)),
         }
     }
-    report(demo.stop().await);
+    log_drain(demo.stop().await.cut);
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 //! more there is a new one.
 
 use super::dir::Dir;
-use super::login::Access;
+use super::login::SignedIn;
 use super::state::State;
 use super::{DemoError, NAME};
 use rpcgate_admin::store::{
@@ -38,9 +38,9 @@ pub(super) struct Account {
     /// The plan that is in force.
     pub(super) tier: Tier,
     /// Who manages it.
-    pub(super) owner: Access,
+    pub(super) owner: SignedIn,
     /// Who runs the service.
-    pub(super) operator: Access,
+    pub(super) operator: SignedIn,
 }
 
 impl fmt::Debug for Account {
@@ -199,7 +199,7 @@ impl Patience {
     /// Whether there is another attempt after one that failed like this.
     pub(super) fn bears(&mut self, error: &DemoError) -> bool {
         self.0 = self.0.saturating_sub(1);
-        self.0 > 0 && matches!(error, DemoError::Store(StoreError::Away(_)))
+        self.0 > 0 && matches!(error, DemoError::Store(StoreError::Unavailable(_)))
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn a_database_that_is_away_for_a_moment_is_waited_for_and_no_other_is() {
-        let away = DemoError::Store(StoreError::Away("locked".into()));
+        let away = DemoError::Store(StoreError::Unavailable("locked".into()));
         let mut patience = Patience(ATTEMPTS);
         assert_eq!((1..ATTEMPTS).filter(|_| patience.bears(&away)).count(), 7);
         assert!(!patience.bears(&away));

@@ -1,6 +1,6 @@
 //! Nodes chosen with `--node`: real ones in the place of simulated ones, or of a part of them.
 
-use rpcgate_core::config::{Config, ConfigErrors, Input, Node, Setting, Url};
+use rpcgate_core::config::{Config, ConfigErrors, Input, NodeSettings, Setting, Url};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -143,7 +143,7 @@ pub(super) fn replace_parts(chosen: &[ChosenNode], config: &mut Config) -> Resul
     Ok(())
 }
 
-fn clear(node: &mut Node, part: Part) {
+fn clear(node: &mut NodeSettings, part: Part) {
     match part {
         Part::Whole => node.url = None,
         Part::Ws => node.ws = None,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn nodes(config: &Config, chain: &str) -> Vec<String> {
-        let show = |node: &Node| {
+        let show = |node: &NodeSettings| {
             let urls = [&node.url, &node.ws, &node.grpc].map(|url| url.as_ref().map(ToString::to_string));
             format!(
                 "{} {}",

@@ -19,15 +19,15 @@ const OPERATOR: &str = "operator@example.com";
 
 /// What somebody logs in with.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Access {
+pub(super) struct SignedIn {
     pub(super) email: String,
     pub(super) password: String,
 }
 
-impl fmt::Debug for Access {
+impl fmt::Debug for SignedIn {
     /// The password is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Access").field("email", &self.email).finish_non_exhaustive()
+        f.debug_struct("SignedIn").field("email", &self.email).finish_non_exhaustive()
     }
 }
 
@@ -36,7 +36,7 @@ type Pick = fn(&mut State) -> &mut Login;
 
 impl Enrolment<'_> {
     /// The user of the demo's tenant, who gets the kept password if there is none yet.
-    pub(super) async fn owner(&mut self, store: &Store, tenant: TenantId) -> Result<Access, DemoError> {
+    pub(super) async fn owner(&mut self, store: &Store, tenant: TenantId) -> Result<SignedIn, DemoError> {
         let pick: Pick = |state| &mut state.owner;
         let password = self.state.owner.password.clone();
         for email in [EMAIL.to_owned(), own_address(EMAIL, tenant)] {
@@ -51,21 +51,21 @@ impl Enrolment<'_> {
                     store.set_password(user.id, &hash).await?;
                 }
             }
-            return Ok(Access { email: user.email, password });
+            return Ok(SignedIn { email: user.email, password });
         }
         // Whoever took the user away, which only the database's own tools can, does not want it back.
         tracing::warn!("the demo's user is gone: nobody can log in with what demo.json tells");
-        Ok(Access { email: EMAIL.to_owned(), password })
+        Ok(SignedIn { email: EMAIL.to_owned(), password })
     }
 
     /// The operator, who is made if there is none of this identifier.
-    pub(super) async fn operator(&mut self, store: &Store) -> Result<Access, DemoError> {
+    pub(super) async fn operator(&mut self, store: &Store) -> Result<SignedIn, DemoError> {
         let pick: Pick = |state| &mut state.operator;
         let (id, password) = (self.state.operator_id, self.state.operator.password.clone());
         if let Some(User { email, password: stored, .. }) = store.user(id).await? {
             // One without a password is nobody's work but the database's own tools'.
             self.compare(pick, &email, stored.as_deref().unwrap_or_default()).await?;
-            return Ok(Access { email, password });
+            return Ok(SignedIn { email, password });
         }
         let email = match store.user_by_email(OPERATOR).await? {
             Some(_) => own_address(OPERATOR, self.state.tenant),
@@ -91,7 +91,7 @@ impl Enrolment<'_> {
             detail: "by the demo".into(),
         };
         store.noting(entry).create_user(&user).await?;
-        Ok(Access { email, password })
+        Ok(SignedIn { email, password })
     }
 
     /// The hash of a kept password, which is remembered to fit.

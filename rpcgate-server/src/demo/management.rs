@@ -3,9 +3,9 @@
 use super::DemoError;
 use super::account::{PAUSE, Patience};
 use super::sheet::reachable;
-use rpcgate_admin::house::House;
-use rpcgate_admin::role::api::Api;
-use rpcgate_admin::role::janitor::Janitor;
+use rpcgate_admin::app_state::AppState;
+use rpcgate_admin::services::api::Api;
+use rpcgate_admin::services::janitor::Janitor;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The management side, serving. Dropped, it ends at once.
 #[derive(Debug)]
 pub(super) struct Management {
-    house: Arc<House>,
+    app: Arc<AppState>,
     api: Api,
     janitor: Janitor,
     /// Where it was told to listen.
@@ -25,19 +25,19 @@ impl Management {
     /// Opens what `config` names and serves at `admin.listen`; port 0 picks a free one.
     pub(super) async fn start(config: &Config, clock: Arc<dyn Clock>) -> Result<Management, DemoError> {
         let asked = config.admin.listen;
-        let house = Arc::new(open(config, &clock).await?);
-        let api = match Api::start(&house, asked) {
+        let app = Arc::new(open(config, &clock).await?);
+        let api = match Api::start(&app, asked) {
             Ok(api) => api,
             Err(source) => {
-                house.close().await;
+                app.close().await;
                 return Err(DemoError::Admin { listen: asked, source });
             }
         };
-        let janitor = Janitor::start(house.clone());
-        let management = Management { house, api, janitor, asked };
+        let janitor = Janitor::start(app.clone());
+        let management = Management { app, api, janitor, asked };
         if reachable(management.addr()) != asked {
             // Its URLs are made from the address, which is known only now.
-            let settled = management.refitted(config.clone())?;
+            let settled = management.reload(config.clone())?;
             management.serve(&settled);
         }
         Ok(management)
@@ -49,14 +49,14 @@ impl Management {
     }
 
     /// A house as `config` wants it, on the databases that are open.
-    pub(super) fn refitted(&self, mut config: Config) -> Result<Arc<House>, DemoError> {
+    pub(super) fn reload(&self, mut config: Config) -> Result<Arc<AppState>, DemoError> {
         config.admin.listen = reachable(self.addr());
-        Ok(Arc::new(self.house.refitted(config)?))
+        Ok(Arc::new(self.app.reload(config)?))
     }
 
-    /// Serves `house` from the next request on.
-    pub(super) fn serve(&self, house: &Arc<House>) {
-        self.api.serve(house);
+    /// Serves `app` from the next request on.
+    pub(super) fn serve(&self, app: &Arc<AppState>) {
+        self.api.serve(app);
     }
 
     /// What `config` changes that needs a restart, beside what a gateway tells.
@@ -68,15 +68,15 @@ impl Management {
     pub(super) async fn drain(self) -> usize {
         let cut = self.api.drain().await;
         self.janitor.stop().await;
-        self.house.close().await;
+        self.app.close().await;
         cut
     }
 }
 
-async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<House, DemoError> {
+async fn open(config: &Config, clock: &Arc<dyn Clock>) -> Result<AppState, DemoError> {
     let mut patience = Patience::new();
     loop {
-        match House::open(config.clone(), clock.clone()).await.map_err(DemoError::from) {
+        match AppState::open(config.clone(), clock.clone()).await.map_err(DemoError::from) {
             Err(error) if patience.bears(&error) => tokio::time::sleep(PAUSE).await,
             done => return done,
         }

@@ -24,19 +24,19 @@ mod welcome;
 
 pub use chosen::BadNode;
 pub use dir::{Dir, DirError};
-pub use node::{NodeServer, Seat};
+pub use node::{NodeListener, NodeServer};
 pub use sheet::FILE;
 pub use state::StateError;
 pub use watch::NodeWatch;
 
-use crate::command::Failure;
 use crate::command::demo::DemoOptions;
 use crate::gateway::{Drained, Gateway, StartError, StartOptions};
 use account::Enrolment;
 use chosen::ChosenNode;
 use management::Management;
-use rpcgate_admin::house::HouseError;
+use rpcgate_admin::app_state::AppStateError;
 use rpcgate_admin::identity::password::PasswordError;
+use rpcgate_admin::process::Failure;
 use rpcgate_admin::store::{NodeState, StoreError};
 use rpcgate_chains::simulate::{self, Dial};
 use rpcgate_core::config::{Config, ConfigErrors, LoadError};
@@ -60,7 +60,7 @@ pub struct Prepared {
     dir: Dir,
     state: State,
     plan: Option<Tier>,
-    seats: Vec<(&'static str, Seat)>,
+    listeners: Vec<(&'static str, NodeListener)>,
     settings: Settings,
     config: Config,
     step: step_watch::Sender<&'static str>,
@@ -102,7 +102,7 @@ pub enum DemoError {
     Store(#[from] StoreError),
     /// No socket for a simulated node.
     #[error("no port for a simulated node: {0}")]
-    Seat(io::Error),
+    Listen(io::Error),
     /// The gateway.
     #[error("{0}{hint}", hint = hint(.0))]
     Start(#[from] StartError),
@@ -111,7 +111,7 @@ pub enum DemoError {
     Password(#[from] PasswordError),
     /// The management side, for another reason than its databases.
     #[error(transparent)]
-    House(HouseError),
+    AppState(AppStateError),
     /// The management API's address.
     #[error("admin.listen: {listen}: {source}; --admin names another address, port 0 picks a free one")]
     Admin {
@@ -132,11 +132,11 @@ fn hint(error: &StartError) -> &'static str {
     }
 }
 
-impl From<HouseError> for DemoError {
-    fn from(error: HouseError) -> Self {
+impl From<AppStateError> for DemoError {
+    fn from(error: AppStateError) -> Self {
         match error {
-            HouseError::Store(error) => DemoError::Store(error),
-            error => DemoError::House(error),
+            AppStateError::Store(error) => DemoError::Store(error),
+            error => DemoError::AppState(error),
         }
     }
 }
@@ -149,7 +149,7 @@ impl From<DemoError> for Failure {
             | DemoError::Load(_)
             | DemoError::Part(_)
             | DemoError::Store(StoreError::Url(_)) => Failure::Configuration(text),
-            DemoError::House(error) if error.is_configuration() => Failure::Configuration(text),
+            DemoError::AppState(error) if error.is_configuration() => Failure::Configuration(text),
             DemoError::Start(error) if error.is_configuration() => Failure::Configuration(text),
             _ => Failure::Other(text),
         }
@@ -167,18 +167,18 @@ impl Prepared {
         // The last start's would say that this one is ready.
         dir.remove(FILE)?;
         let state = State::open(&dir)?;
-        let mut seats = Vec::new();
+        let mut listeners = Vec::new();
         for adapter in rpcgate_chains::catalog() {
             let chain = adapter.facts().name.as_str();
             if !chosen::is_replaced(&chosen, chain) && simulate::node(chain, state.seed).is_some() {
-                seats.push((chain, Seat::take().await.map_err(DemoError::Seat)?));
+                listeners.push((chain, NodeListener::bind().map_err(DemoError::Listen)?));
             }
         }
-        let urls: Vec<_> = seats.iter().map(|(chain, seat)| (*chain, seat.url())).collect();
+        let urls: Vec<_> = listeners.iter().map(|(chain, listener)| (*chain, listener.url())).collect();
         let settings = Settings::new(options, chosen, &dir, &state, &urls)?;
         let config = settings.read()?;
         let step = step_watch::Sender::new("reading what clients submitted");
-        Ok(Prepared { dir, state, plan: options.plan, seats, settings, config, step })
+        Ok(Prepared { dir, state, plan: options.plan, listeners, settings, config, step })
     }
 
     /// The configuration that it will start with.
@@ -197,14 +197,14 @@ impl Prepared {
     /// # Errors
     /// [`DemoError`]; nothing is left running then.
     pub async fn start(self, options: StartOptions) -> Result<Demo, DemoError> {
-        let Prepared { dir, mut state, plan, seats, settings, config, step } = self;
+        let Prepared { dir, mut state, plan, listeners, settings, config, step } = self;
         let clock = options.clock.clone();
         let mut nodes = Vec::new();
-        for (chain, seat) in seats {
+        for (chain, listener) in listeners {
             if let Some(mut node) = simulate::node(chain, state.seed) {
                 let (submissions, past) = Submissions::open(&dir, chain, state.seed)?;
                 node.replay(&past);
-                nodes.push(seat.serve_kept(node, submissions, Dial::new(state.seed), clock.clone()));
+                nodes.push(listener.serve_kept(node, submissions, Dial::new(state.seed), clock.clone()));
             }
         }
         let enrolment = Enrolment { config: &config, dir: &dir, state: &mut state, plan, now: clock.now() };
@@ -302,9 +302,9 @@ impl Demo {
     /// [`DemoError`] with what is wrong; then all is as it was before.
     pub fn reload(&self) -> Result<Vec<&'static str>, DemoError> {
         let config = self.settings.read()?;
-        let house = self.management.refitted(config.clone())?;
+        let app = self.management.reload(config.clone())?;
         let mut asleep = self.gateway.reload(of_gateway(&config))?;
-        self.management.serve(&house);
+        self.management.serve(&app);
         asleep.extend(self.management.asleep(&config));
         Ok(asleep)
     }

@@ -10,51 +10,48 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use rpcgate_chains::simulate::{Dial, Disturbance, NodeReply, NodeRequest, Simulated};
+use rpcgate_admin::process::accept::Acceptor;
+use rpcgate_chains::simulate::{Dial, Disturbance, NodeReply, Simulated, SimulatedRequest};
 use rpcgate_core::clock::Clock;
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// What the most patient of real nodes, a UTXO daemon, takes as one request body.
 const BODY: usize = 32 << 20;
-
-/// How long accepting rests when the machine has no socket left to give.
-const REST: Duration = Duration::from_millis(50);
+/// Connections that the operating system holds until they are accepted.
+const BACKLOG: u32 = 1_024;
 
 /// A socket that is bound and queues connections, for a node that is not there yet.
 #[derive(Debug)]
-pub struct Seat {
-    listener: TcpListener,
-    addr: SocketAddr,
+pub struct NodeListener {
+    acceptor: Acceptor,
 }
 
-impl Seat {
+impl NodeListener {
     /// Binds a free port of 127.0.0.1.
     ///
     /// # Errors
     /// What the system says when it has none to give.
-    pub async fn take() -> io::Result<Seat> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let addr = listener.local_addr()?;
-        Ok(Seat { listener, addr })
+    pub fn bind() -> io::Result<NodeListener> {
+        Ok(NodeListener { acceptor: Acceptor::bind((Ipv4Addr::LOCALHOST, 0).into(), BACKLOG)? })
     }
 
     /// Where a gateway reaches it.
     pub fn url(&self) -> String {
-        format!("http://{}", self.addr)
+        format!("http://{}", self.acceptor.addr())
     }
 
     /// Lets `node` answer here, by `clock`, as well or badly as `dial` says. What clients submit is forgotten with it.
     pub fn serve(self, node: Box<dyn Simulated>, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
-        self.start(Seated { node, submissions: None, gone: false }, dial, clock)
+        self.start(HostedNode { node, submissions: None, gone: false }, dial, clock)
     }
 
-    /// As [`Seat::serve`], but what clients submit is kept.
+    /// As [`NodeListener::serve`], but what clients submit is kept.
     pub(super) fn serve_kept(
         self,
         node: Box<dyn Simulated>,
@@ -62,13 +59,13 @@ impl Seat {
         dial: Dial,
         clock: Arc<dyn Clock>,
     ) -> NodeServer {
-        self.start(Seated { node, submissions: Some(submissions), gone: false }, dial, clock)
+        self.start(HostedNode { node, submissions: Some(submissions), gone: false }, dial, clock)
     }
 
-    fn start(self, seated: Seated, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
+    fn start(self, hosted: HostedNode, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
         let url = self.url();
-        let shared = Arc::new(Shared { seated: Mutex::new(seated), dial: Mutex::new(dial), clock });
-        let accepting = tokio::spawn(accept(self.listener, shared.clone()));
+        let shared = Arc::new(Shared { hosted: Mutex::new(hosted), dial: Mutex::new(dial), clock });
+        let accepting = tokio::spawn(accept(self.acceptor, shared.clone()));
         NodeServer { url, accepting, shared }
     }
 }
@@ -93,21 +90,21 @@ impl Drop for NodeServer {
         // The connections' tasks belong to this one and end with it.
         self.accepting.abort();
         // They end a little later, and must not add to a file that may be the next demo's by then.
-        self.shared.seated.lock().gone = true;
+        self.shared.hosted.lock().gone = true;
     }
 }
 
 /// A node, and where its submissions are kept: under one lock, so that they are kept in the order they were taken.
 #[derive(Debug)]
-struct Seated {
+struct HostedNode {
     node: Box<dyn Simulated>,
     submissions: Option<Submissions>,
     /// Its server was dropped.
     gone: bool,
 }
 
-impl Seated {
-    fn answer(&mut self, request: &NodeRequest<'_>, clock: &dyn Clock) -> Result<NodeReply, Cut> {
+impl HostedNode {
+    fn answer(&mut self, request: &SimulatedRequest<'_>, clock: &dyn Clock) -> Result<NodeReply, Cut> {
         if self.gone {
             return Err(Cut);
         }
@@ -121,7 +118,7 @@ impl Seated {
 
 #[derive(Debug)]
 struct Shared {
-    seated: Mutex<Seated>,
+    hosted: Mutex<HostedNode>,
     dial: Mutex<Dial>,
     clock: Arc<dyn Clock>,
 }
@@ -138,27 +135,16 @@ impl fmt::Display for Cut {
 
 impl std::error::Error for Cut {}
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(acceptor: Acceptor, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                connections.spawn(connection(stream, shared.clone()));
-            }
-            Err(error) => {
-                tracing::warn!(%error, "a simulated node cannot accept");
-                tokio::time::sleep(REST).await;
-            }
-        }
+        let (stream, _) = acceptor.next().await;
+        connections.spawn(connection(stream, shared.clone()));
         while connections.try_join_next().is_some() {}
     }
 }
 
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a simulated node's connection was gone at once");
-        return;
-    }
     let service = service_fn(move |request| {
         let shared = shared.clone();
         async move { shared.answer(request).await }
@@ -195,8 +181,8 @@ impl Shared {
                     tokio::time::sleep(delay).await;
                 }
                 let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-                let request = NodeRequest { method: &head.method, path, body: &body };
-                self.seated.lock().answer(&request, &*self.clock).map(response)
+                let request = SimulatedRequest { method: &head.method, path, body: &body };
+                self.hosted.lock().answer(&request, &*self.clock).map(response)
             }
         }
     }
@@ -219,11 +205,11 @@ mod tests {
     const NOW: Time = Time::from_secs(1_800_000_000);
 
     async fn node(chain: &str, dial: Dial) -> (NodeServer, String) {
-        let seat = Seat::take().await.unwrap();
-        let address = seat.addr.to_string();
+        let listener = NodeListener::bind().unwrap();
+        let address = listener.acceptor.addr().to_string();
         let clock = Arc::new(ManualClock::at(NOW));
         let node = rpcgate_chains::simulate::node(chain, 7).unwrap();
-        (seat.serve(node, dial, clock), address)
+        (listener.serve(node, dial, clock), address)
     }
 
     fn post(body: &str) -> String {

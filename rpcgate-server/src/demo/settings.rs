@@ -6,7 +6,7 @@ use super::chosen::{self, ChosenNode};
 use super::dir::{Dir, DirError};
 use super::state::State;
 use crate::command::demo::DemoOptions;
-use crate::command::load;
+use rpcgate_admin::process::load;
 use rpcgate_admin::store::url_of;
 use rpcgate_core::config::{Config, Setting};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

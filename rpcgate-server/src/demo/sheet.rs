@@ -2,8 +2,8 @@
 
 use super::account::Account;
 use super::dir::{Dir, DirError};
-use super::login::Access;
-use rpcgate_core::config::{Config, Node};
+use super::login::SignedIn;
+use rpcgate_core::config::{Config, NodeSettings};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,9 +20,9 @@ pub(super) struct Sheet {
     /// The management host's base URL.
     pub(super) admin: String,
     /// Who logs in there.
-    pub(super) owner: Access,
+    pub(super) owner: SignedIn,
     /// Who runs the service.
-    pub(super) operator: Access,
+    pub(super) operator: SignedIn,
     /// The folder of mails; none where a server takes them.
     pub(super) outbox: Option<String>,
     pub(super) tenant_id: String,
@@ -109,7 +109,7 @@ fn absolute(path: &Path) -> String {
 }
 
 /// The HTTP URL of a node with its user and password put back.
-fn usable(node: &Node) -> Option<String> {
+fn usable(node: &NodeSettings) -> Option<String> {
     let url = node.url.as_ref()?.expose();
     let (Some(user), Some((scheme, rest))) = (&node.user, url.split_once("://")) else {
         return Some(url.to_owned());
@@ -153,7 +153,7 @@ mod tests {
             ("chains.bsc.enabled", "false"),
             ("admin.mail.outbox", "/a/mails"),
         ]);
-        let access = |email: &str| Access { email: email.to_owned(), password: format!("of {email}") };
+        let access = |email: &str| SignedIn { email: email.to_owned(), password: format!("of {email}") };
         let account = Account {
             tenant: TenantId(1),
             project: ProjectId(2),
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn mails_that_a_server_takes_are_in_no_outbox() {
-        let access = Access { email: "a@h".into(), password: "p".into() };
+        let access = SignedIn { email: "a@h".into(), password: "p".into() };
         let account = Account {
             tenant: TenantId(1),
             project: ProjectId(2),

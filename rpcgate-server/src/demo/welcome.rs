@@ -98,15 +98,15 @@ fn curl(sheet: &Sheet, options: &str, chain: &str, body: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::login::Access;
+    use super::super::login::SignedIn;
     use super::*;
 
     fn sheet(chains: &[&str]) -> Sheet {
         Sheet {
             gateway: "http://127.0.0.1:8080".into(),
             admin: "http://127.0.0.1:8081".into(),
-            owner: Access { email: "a@h".into(), password: "secret".into() },
-            operator: Access { email: "b@h".into(), password: "secret".into() },
+            owner: SignedIn { email: "a@h".into(), password: "secret".into() },
+            operator: SignedIn { email: "b@h".into(), password: "secret".into() },
             outbox: None,
             tenant_id: "t".into(),
             project_id: "p".into(),

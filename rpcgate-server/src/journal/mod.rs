@@ -13,6 +13,7 @@
 
 mod cut;
 mod folder;
+mod log_throttle;
 mod losses;
 mod medium;
 mod queue;
@@ -20,28 +21,27 @@ mod records;
 mod recover;
 mod refusals;
 mod running;
+mod segments;
+mod shard;
 mod shared;
-mod shelf;
-mod slot;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod told;
 mod waiting;
 
 pub use folder::JournalError;
 pub use medium::{Disk, Medium, MediumFile};
-pub(crate) use slot::number as thread_number;
+pub(crate) use shard::number as thread_number;
 
 use crate::metrics::meter::{Names, Sums};
 use folder::{Folder, failed};
 use parking_lot::Mutex;
+use rpcgate_core::backend::usage_sink::{Record, Ticket, UsageSink};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{self, OnFull};
 use rpcgate_core::journal::{GatewayId, SegmentId};
-use rpcgate_core::seam::ledger::{Ledger, Record, Ticket};
+use segments::Segments;
 use shared::Shared;
-use shelf::Shelf;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub struct JournalOptions {
     /// Time between flushes to the medium.
     pub sync_interval: Duration,
     /// How many threads write without waiting for each other; as many segments are open at a time.
-    pub slots: usize,
+    pub shards: usize,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// What it is written on.
@@ -77,13 +77,13 @@ pub struct JournalOptions {
 
 impl JournalOptions {
     /// By the configuration, on the machine's disk, with a slot for each worker of a runtime of the usual size.
-    pub fn new(config: &config::Journal, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(config: &config::JournalSettings, clock: Arc<dyn Clock>) -> Self {
         JournalOptions {
             dir: config.dir.clone(),
             on_full: config.on_full,
             memory: config.memory,
             sync_interval: config.sync_interval,
-            slots: available_parallelism().map_or(1, usize::from),
+            shards: available_parallelism().map_or(1, usize::from),
             clock,
             medium: Arc::new(Disk),
         }
@@ -140,13 +140,13 @@ pub struct Journal {
 
 impl Journal {
     /// Opens the folder, makes it where it is missing, locks it, and cuts what is torn off segments that are there.
-    /// It takes records at once, but [`is_ready`](Ledger::is_ready) is false until [`admit`](Journal::admit).
+    /// It takes records at once, but [`is_ready`](UsageSink::is_ready) is false until [`admit`](Journal::admit).
     ///
     /// # Errors
     /// [`JournalError`] if the folder is in use or cannot be used. Whatever lies in it does no harm: a segment that
     /// cannot be read is left where it is, and logged.
     pub fn open(options: JournalOptions) -> Result<Arc<Journal>, JournalError> {
-        let JournalOptions { dir, on_full, memory, sync_interval, slots, clock, medium } = options;
+        let JournalOptions { dir, on_full, memory, sync_interval, shards, clock, medium } = options;
         let folder = Folder::open(&dir)?;
         let gateway = match folder.gateway()? {
             Some(gateway) => gateway,
@@ -157,8 +157,9 @@ impl Journal {
                 gateway
             }
         };
-        let shelf = Shelf::open(&dir, gateway, medium, clock.clone()).map_err(failed(&dir, "."))?;
-        let shared = Arc::new(Shared::new(shelf, slots, memory, clock));
+        let segment_files =
+            Segments::open(&dir, gateway, medium, clock.clone()).map_err(failed(&dir, "."))?;
+        let shared = Arc::new(Shared::new(segment_files, shards, memory, clock));
         let threads = Threads::start(&shared, sync_interval)?;
         Ok(Arc::new(Journal {
             shared,
@@ -172,12 +173,12 @@ impl Journal {
 
     /// Whose journal it is. The same after a restart on the same folder.
     pub fn gateway(&self) -> GatewayId {
-        self.shared.shelf.gateway()
+        self.shared.segment_files.gateway()
     }
 
     /// All segments, oldest first.
     pub fn segments(&self) -> Vec<Segment> {
-        self.shared.shelf.segments()
+        self.shared.segment_files.segments()
     }
 
     /// Appends bytes `from..to` of a segment to `into`. It blocks while the disk does.
@@ -186,7 +187,7 @@ impl Journal {
     /// What the system says; [`io::ErrorKind::InvalidInput`] beyond the segment's length, and
     /// [`io::ErrorKind::NotFound`] if there is no such segment. `into` is then as it was.
     pub fn read(&self, id: SegmentId, from: u64, to: u64, into: &mut Vec<u8>) -> io::Result<()> {
-        self.shared.shelf.read(id, from, to, into)
+        self.shared.segment_files.read(id, from, to, into)
     }
 
     /// Removes a sealed segment, so that it does not come back after a power failure either. One that is not there is
@@ -197,7 +198,7 @@ impl Journal {
     /// [`io::ErrorKind::InvalidInput`] if the segment is not sealed, [`io::ErrorKind::InvalidData`] if its file is there
     /// and could not be read when the journal was opened: another start may read it.
     pub fn forget(&self, id: SegmentId) -> io::Result<()> {
-        self.shared.shelf.forget(id)
+        self.shared.segment_files.forget(id)
     }
 
     /// What an earlier process left is shipped: calls may come.
@@ -208,10 +209,10 @@ impl Journal {
     /// Seals the segments that are open, so that they can be shipped to their end and removed. An empty one is never
     /// open.
     pub fn rotate(&self) {
-        for slot in &self.shared.slots {
+        for shard in &self.shared.shards {
             // One that the disk holds is sealed another time.
-            if let Some(mut tape) = slot.tape.try_lock_for(STALL) {
-                tape.seal();
+            if let Some(mut segment_writer) = shard.segment_writer.try_lock_for(STALL) {
+                segment_writer.seal();
             }
         }
     }
@@ -258,7 +259,7 @@ impl Journal {
     }
 }
 
-impl Ledger for Journal {
+impl UsageSink for Journal {
     fn append(&self, record: &Record<'_>) {
         self.shared.append(record);
     }

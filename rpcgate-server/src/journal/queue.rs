@@ -7,8 +7,8 @@
 use super::STALL;
 use super::records::Weight;
 use parking_lot::{Condvar, Mutex};
+use rpcgate_core::backend::usage_sink::Record;
 use rpcgate_core::journal::{HEAD, Writer};
-use rpcgate_core::seam::ledger::Record;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

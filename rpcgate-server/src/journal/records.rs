@@ -1,7 +1,7 @@
 //! Records on their way to disk or memory: one as it came, or several that were held back.
 
+use rpcgate_core::backend::usage_sink::{Line, Phase, Record};
 use rpcgate_core::journal::MAX_NAME;
-use rpcgate_core::seam::ledger::{Line, Phase, Record};
 use smallvec::{SmallVec, smallvec};
 
 /// What is at stake with a record.

@@ -3,8 +3,8 @@
 
 use super::cut;
 use super::medium::{Medium, MediumFile};
-use super::shelf::{file_name, segment_of};
-use rpcgate_core::journal::{BadHead, GatewayId, HEAD, Head, Reader, SegmentId};
+use super::segments::{file_name, segment_of};
+use rpcgate_core::journal::{BadHead, GatewayId, HEAD, Reader, SegmentHeader, SegmentId};
 use std::io;
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub(super) fn owner(dir: &Path, medium: &dyn Medium) -> io::Result<Option<Gatewa
     ids.reverse();
     Ok(ids.into_iter().find_map(|id| {
         let file = medium.open_append(&dir.join(file_name(id))).ok()?;
-        Head::read(&start(&*file).ok()?).ok().map(|head| head.gateway)
+        SegmentHeader::read(&start(&*file).ok()?).ok().map(|head| head.gateway)
     }))
 }
 
@@ -74,7 +74,7 @@ fn segment(dir: &Path, id: SegmentId, gateway: GatewayId, medium: &dyn Medium) -
     let path = dir.join(file_name(id));
     let shown = path.display();
     let file = medium.open_append(&path)?;
-    let has_head = match Head::read(&start(&*file)?) {
+    let has_head = match SegmentHeader::read(&start(&*file)?) {
         Ok(head) if head.segment == id && head.gateway == gateway => true,
         Ok(head) => {
             tracing::error!(

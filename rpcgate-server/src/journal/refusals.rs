@@ -2,10 +2,10 @@
 
 use super::records::{Held, bare, name, set};
 use crate::metrics::meter::Meter;
+use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::journal::Party;
-use rpcgate_core::seam::ledger::{Line, Outcome, Phase, Record};
 use rpcgate_core::tally::Transport;
 use std::collections::HashMap;
 

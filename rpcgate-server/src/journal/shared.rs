@@ -1,19 +1,19 @@
 //! What a journal's callers and its own threads have in common, and the way of a record through it.
 
 use super::STALL;
+use super::log_throttle::LogThrottle;
 use super::losses::Losses;
 use super::queue::{Next, Queue};
 use super::records::{Records, Weight};
 use super::refusals::{Refusals, Taken};
-use super::shelf::Shelf;
-use super::slot::{Slot, Tape, number};
+use super::segments::Segments;
+use super::shard::{SegmentWriter, Shard, number};
 use super::threads::Bell;
-use super::told::Told;
 use super::waiting::Waiting;
 use crate::metrics::meter::Meter;
 use parking_lot::MutexGuard;
+use rpcgate_core::backend::usage_sink::{Record, Ticket};
 use rpcgate_core::clock::Clock;
-use rpcgate_core::seam::ledger::{Record, Ticket};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,15 +30,15 @@ const LOOKS: u32 = 2_000;
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) shelf: Shelf,
-    pub(super) slots: Box<[Slot]>,
+    pub(super) segment_files: Segments,
+    pub(super) shards: Box<[Shard]>,
     pub(super) queue: Queue,
     pub(super) losses: Losses,
     pub(super) clock: Arc<dyn Clock>,
     /// Of the thread that writes what waits.
     pub(super) bell: Arc<Bell>,
     writing: AtomicUsize,
-    told: Told,
+    throttle: LogThrottle,
     /// Whether the log was told that records go to memory.
     is_told: AtomicBool,
 }
@@ -55,62 +55,62 @@ pub(super) enum Drained {
 }
 
 impl Shared {
-    pub(super) fn new(shelf: Shelf, slots: usize, memory: u64, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(segment_files: Segments, shards: usize, memory: u64, clock: Arc<dyn Clock>) -> Self {
         Shared {
-            shelf,
-            slots: (0..slots.max(1)).map(|_| Slot::default()).collect(),
+            segment_files,
+            shards: (0..shards.max(1)).map(|_| Shard::default()).collect(),
             queue: Queue::new(memory),
             losses: Losses::default(),
             clock,
             bell: Arc::new(Bell::default()),
             writing: AtomicUsize::new(0),
-            told: Told::default(),
+            throttle: LogThrottle::default(),
             is_told: AtomicBool::new(false),
         }
     }
 
     /// Takes a record of the calling thread.
     pub(super) fn append(&self, record: &Record<'_>) {
-        let slot = &self.slots[number() % self.slots.len()];
+        let shard = &self.shards[number() % self.shards.len()];
         if Refusals::wants(record) {
-            self.refuse(slot, record);
+            self.refuse(shard, record);
         } else {
-            slot.waiting.count(record);
-            self.put(slot, record);
+            shard.waiting.count(record);
+            self.put(shard, record);
         }
     }
 
     /// Takes a record of the calling thread that may wait for others.
     pub(super) fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
-        let place = number() % self.slots.len();
-        let slot = &self.slots[place];
+        let place = number() % self.shards.len();
+        let shard = &self.shards[place];
         if Refusals::wants(record) {
-            self.refuse(slot, record);
+            self.refuse(shard, record);
             return None;
         }
         if !Waiting::wants(record) {
-            slot.waiting.count(record);
-            self.put(slot, record);
+            shard.waiting.count(record);
+            self.put(shard, record);
             return None;
         }
-        Some(Ticket { place, number: slot.waiting.add(record) })
+        Some(Ticket { place, number: shard.waiting.add(record) })
     }
 
     /// Does something with every meter. Each is behind a lock that its callers take anyway.
     pub(super) fn metered(&self, mut act: impl FnMut(&mut Meter)) {
-        for slot in &self.slots {
-            slot.waiting.metered(&mut act);
-            act(&mut slot.refusals.lock().meter);
+        for shard in &self.shards {
+            shard.waiting.metered(&mut act);
+            act(&mut shard.refusals.lock().meter);
         }
     }
 
     /// Brings the record of a ticket, and all that waits beside it, to where records go.
     pub(super) fn write_held(&self, ticket: Ticket) {
-        let Some(slot) = self.slots.get(ticket.place) else { return };
-        while !slot.waiting.is_done(ticket.number) {
-            if let Some(turn) = slot.waiting.turn(WAIT) {
-                if !slot.waiting.is_done(ticket.number) {
-                    turn.each(|held| self.put(slot, held));
+        let Some(shard) = self.shards.get(ticket.place) else { return };
+        while !shard.waiting.is_done(ticket.number) {
+            if let Some(turn) = shard.waiting.turn(WAIT) {
+                if !shard.waiting.is_done(ticket.number) {
+                    turn.each(|held| self.put(shard, held));
                 }
             } else if self.queue.is_diverted() {
                 // Who writes is held by the disk, and this record with it: it waits in memory, as others do now.
@@ -119,26 +119,26 @@ impl Shared {
         }
     }
 
-    fn refuse(&self, slot: &Slot, record: &Record<'_>) {
-        let taken = slot.refusals.lock().add(record);
+    fn refuse(&self, shard: &Shard, record: &Record<'_>) {
+        let taken = shard.refusals.lock().add(record);
         match taken {
             Taken::Held => {}
-            Taken::Enough => self.flush(slot),
+            Taken::Enough => self.flush(shard),
             Taken::Closed => self.losses.add(Weight::of(record, 1)),
         }
     }
 
     /// Writes the refusals that wait in a slot.
-    pub(super) fn flush(&self, slot: &Slot) {
-        let held = slot.refusals.lock().take();
+    pub(super) fn flush(&self, shard: &Shard) {
+        let held = shard.refusals.lock().take();
         if !held.is_empty() {
-            self.put(slot, held.as_slice());
+            self.put(shard, held.as_slice());
         }
     }
 
     /// Brings records to the disk, or else to memory, or else counts them as lost.
-    pub(super) fn put(&self, slot: &Slot, records: &(impl Records + ?Sized)) {
-        if self.write(slot, records) || self.queue.settles() && self.write(slot, records) {
+    pub(super) fn put(&self, shard: &Shard, records: &(impl Records + ?Sized)) {
+        if self.write(shard, records) || self.queue.settles() && self.write(shard, records) {
             return;
         }
         if self.queue.divert() {
@@ -152,25 +152,25 @@ impl Shared {
     }
 
     /// Writes records to the slot's segment. Whether the disk took them, all of them or none.
-    fn write(&self, slot: &Slot, records: &(impl Records + ?Sized)) -> bool {
+    fn write(&self, shard: &Shard, records: &(impl Records + ?Sized)) -> bool {
         if self.queue.is_diverted() {
             return false;
         }
-        let Some(mut tape) = self.tape(slot) else {
+        let Some(mut segment_writer) = self.segment_writer(shard) else {
             return false;
         };
         let Some(turn) = self.turn() else {
             return false;
         };
         // The disk may have stalled, or the journal closed, while this thread waited.
-        if tape.is_closed || self.queue.is_diverted() {
+        if segment_writer.is_closed || self.queue.is_diverted() {
             return false;
         }
-        slot.begin(self.clock.elapsed());
-        let written = tape.write(&self.shelf, self.queue.turns(), records);
-        slot.end();
+        shard.begin(self.clock.elapsed());
+        let written = segment_writer.write(&self.segment_files, self.queue.turns(), records);
+        shard.end();
         drop(turn);
-        drop(tape);
+        drop(segment_writer);
         if let Err(error) = &written {
             self.divert(&Trouble::Failed(error));
         }
@@ -178,11 +178,11 @@ impl Shared {
     }
 
     /// The slot's tape, or `None` if the thread that has it is held by the disk.
-    fn tape<'a>(&self, slot: &'a Slot) -> Option<MutexGuard<'a, Tape>> {
+    fn segment_writer<'a>(&self, shard: &'a Shard) -> Option<MutexGuard<'a, SegmentWriter>> {
         loop {
-            let tape = slot.tape.try_lock_for(WAIT);
-            if tape.is_some() || self.queue.is_diverted() {
-                return tape;
+            let segment_writer = shard.segment_writer.try_lock_for(WAIT);
+            if segment_writer.is_some() || self.queue.is_diverted() {
+                return segment_writer;
             }
         }
     }
@@ -191,10 +191,10 @@ impl Shared {
     /// and one thread must be left to go on from memory. The last one waits for another's write to end, which is a
     /// matter of microseconds, or for the disk to be found stalled: `None`.
     fn turn(&self) -> Option<Turn<'_>> {
-        let most = (self.slots.len() - 1).max(1);
+        let most = (self.shards.len() - 1).max(1);
         let enter = || {
             let turn = Turn(&self.writing);
-            (self.writing.fetch_add(1, Ordering::AcqRel) < most || self.slots.len() == 1).then_some(turn)
+            (self.writing.fetch_add(1, Ordering::AcqRel) < most || self.shards.len() == 1).then_some(turn)
         };
         let mut looks = 0;
         loop {
@@ -221,7 +221,7 @@ impl Shared {
             return;
         }
         self.bell.ring();
-        if self.told.is_due(self.clock.elapsed()) {
+        if self.throttle.is_due(self.clock.elapsed()) {
             tracing::warn!("the journal's disk {trouble}: records go to memory");
             self.is_told.store(true, Ordering::Relaxed);
         }
@@ -230,7 +230,7 @@ impl Shared {
     /// Whether the disk holds a thread for longer than `limit`.
     pub(super) fn is_held(&self, limit: Duration) -> bool {
         let now = self.clock.elapsed();
-        self.slots.iter().any(|slot| slot.is_held(now, limit))
+        self.shards.iter().any(|shard| shard.is_held(now, limit))
     }
 
     /// Writes what waits in memory, and lets records go straight to the disk again once it took all of it without
@@ -251,7 +251,7 @@ impl Shared {
             match next {
                 Next::Idle => return Drained::All,
                 Next::Image(mut image) => {
-                    if self.shelf.store(&mut image.bytes).is_err() {
+                    if self.segment_files.store(&mut image.bytes).is_err() {
                         self.queue.put_back(image);
                         return any;
                     }
@@ -271,7 +271,7 @@ impl Shared {
                 }
                 Next::Empty => {
                     self.queue.keep();
-                    if self.shelf.probe(&[0; PROBE]).is_err() || self.took_long(begun) {
+                    if self.segment_files.probe(&[0; PROBE]).is_err() || self.took_long(begun) {
                         return any;
                     }
                 }
@@ -286,23 +286,23 @@ impl Shared {
 
     /// Writes all that waits and takes no more. What cannot be written is lost.
     pub(super) fn finish(&self) {
-        for slot in &self.slots {
-            if let Some(turn) = slot.waiting.turn(STALL) {
-                turn.each(|held| self.put(slot, held));
+        for shard in &self.shards {
+            if let Some(turn) = shard.waiting.turn(STALL) {
+                turn.each(|held| self.put(shard, held));
             }
-            let held = slot.refusals.lock().close();
+            let held = shard.refusals.lock().close();
             if !held.is_empty() {
-                self.put(slot, held.as_slice());
+                self.put(shard, held.as_slice());
             }
             // A thread that the disk holds does not get to write another.
-            if let Some(mut tape) = slot.tape.try_lock_for(STALL) {
-                tape.seal();
-                tape.is_closed = true;
+            if let Some(mut segment_writer) = shard.segment_writer.try_lock_for(STALL) {
+                segment_writer.seal();
+                segment_writer.is_closed = true;
             }
         }
         while self.drain() == Drained::Some {}
         self.lose_the_rest();
-        self.shelf.clean();
+        self.segment_files.clean();
     }
 
     /// Takes no more. What waits in memory is lost.

@@ -2,8 +2,8 @@
 //! watches the others.
 
 use super::folder::JournalError;
+use super::log_throttle::LogThrottle;
 use super::shared::{Drained, Shared, Trouble};
-use super::told::Told;
 use super::{CLOSE_WITHIN, STALL};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -179,7 +179,7 @@ fn write(shared: &Shared, bell: &Bell) {
             Woken::InTime => {
                 ticks += 1;
                 if ticks % 2 == 0 {
-                    shared.slots.iter().for_each(|slot| shared.flush(slot));
+                    shared.shards.iter().for_each(|shard| shared.flush(shard));
                 }
             }
         }
@@ -190,19 +190,19 @@ fn write(shared: &Shared, bell: &Bell) {
                 Drained::Nothing => (due, pause) = (ticks + pause, (2 * pause).min(LONGEST_PAUSE)),
             }
         }
-        shared.shelf.clean();
+        shared.segment_files.clean();
     }
 }
 
 fn sync(shared: &Shared, bell: &Bell, interval: Duration) {
-    let told = Told::default();
+    let throttle = LogThrottle::default();
     loop {
         let woken = bell.wait(interval);
         if woken == Woken::Ordered(Order::Leave) {
             return;
         }
-        if let Err(error) = shared.shelf.sync()
-            && told.is_due(shared.clock.elapsed())
+        if let Err(error) = shared.segment_files.sync()
+            && throttle.is_due(shared.clock.elapsed())
         {
             tracing::error!(
                 "the journal cannot be flushed: {error}; a power failure would cost what it holds"
@@ -215,7 +215,7 @@ fn sync(shared: &Shared, bell: &Bell, interval: Duration) {
 }
 
 fn watch(shared: &Shared, bell: &Bell) {
-    let (told, mut before) = (Told::default(), shared.losses.sum());
+    let (throttle, mut before) = (LogThrottle::default(), shared.losses.sum());
     let mut look = LOOK;
     loop {
         let woken = bell.wait(look);
@@ -228,7 +228,7 @@ fn watch(shared: &Shared, bell: &Bell) {
         }
         let sum = shared.losses.sum();
         let is_last = matches!(woken, Woken::Ordered(_));
-        if sum != before && (told.is_due(shared.clock.elapsed()) || is_last) {
+        if sum != before && (throttle.is_due(shared.clock.elapsed()) || is_last) {
             tracing::error!(
                 records = sum.records - before.records,
                 calls = sum.calls - before.calls,

@@ -4,7 +4,7 @@
 use super::records::Held;
 use crate::metrics::meter::Meter;
 use parking_lot::{Mutex, MutexGuard};
-use rpcgate_core::seam::ledger::Record;
+use rpcgate_core::backend::usage_sink::Record;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ impl Turn<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::seam::suite::record;
+    use rpcgate_core::backend::suite::record;
 
     #[test]
     fn who_comes_first_writes_for_all_and_in_the_order_they_came() {

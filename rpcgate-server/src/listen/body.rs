@@ -1,7 +1,7 @@
-//! Bodies: of a request as it arrives, and of an answer as it leaves, which is the road's, compressed or not, or one
+//! Bodies: of a request as it arrives, and of an answer as it leaves, which is the stack's, compressed or not, or one
 //! of our own.
 
-use super::guard::{Busy, Presence};
+use super::guard::{Busy, ConnectionState};
 use super::stream::{PIECE, Progress};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -22,12 +22,12 @@ pub(crate) struct Arriving {
     inner: Incoming,
     /// Chunked bodies tell their end by nothing else.
     ended: bool,
-    presence: Arc<Presence>,
+    state: Arc<ConnectionState>,
 }
 
 impl Arriving {
-    pub(super) fn new(inner: Incoming, presence: Arc<Presence>) -> Self {
-        Arriving { inner, ended: false, presence }
+    pub(super) fn new(inner: Incoming, state: Arc<ConnectionState>) -> Self {
+        Arriving { inner, ended: false, state }
     }
 }
 
@@ -56,7 +56,7 @@ impl Body for Arriving {
 impl Drop for Arriving {
     fn drop(&mut self) {
         if !self.is_end_stream() {
-            self.presence.left_unread();
+            self.state.left_unread();
         }
     }
 }
@@ -106,7 +106,7 @@ impl<B: Body> Outgoing<B> {
         Self::new(Content::Packed { body }, given)
     }
 
-    pub(super) fn own(body: Full<Bytes>, given: Given) -> Self {
+    pub(super) fn builtin(body: Full<Bytes>, given: Given) -> Self {
         Self::new(Content::Own { body }, given)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It stands below TLS, which takes some bytes into buffers of its own while its client takes none.
 
-use super::guard::Presence;
+use super::guard::ConnectionState;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 #[derive(Debug)]
 pub(super) struct Counted<T> {
     inner: T,
-    presence: Arc<Presence>,
+    state: Arc<ConnectionState>,
 }
 
 impl<T> Counted<T> {
-    pub(super) fn new(inner: T, presence: Arc<Presence>) -> Self {
-        Counted { inner, presence }
+    pub(super) fn new(inner: T, state: Arc<ConnectionState>) -> Self {
+        Counted { inner, state }
     }
 
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match result {
-            Poll::Ready(Ok(bytes @ 1..)) => self.presence.took(bytes),
-            Poll::Pending => self.presence.set_blocked(true),
+            Poll::Ready(Ok(bytes @ 1..)) => self.state.took(bytes),
+            Poll::Pending => self.state.set_blocked(true),
             Poll::Ready(_) => {}
         }
         result
@@ -62,7 +62,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Counted<T> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.inner).poll_flush(cx);
-        self.presence.set_blocked(result.is_pending());
+        self.state.set_blocked(result.is_pending());
         result
     }
 

@@ -5,7 +5,7 @@
 //! So the beginning of what comes between two requests is kept until the service sees the request. A client that sends the
 //! next request before the answer to the one before is served by hyper's rule, which closes the connection after it.
 
-use super::own;
+use super::builtin;
 use rpcgate_core::refusal::Refusal;
 
 /// Bytes that stay with a connection for its next head. Of more than these only what is of the head is kept, for to look for
@@ -86,7 +86,7 @@ pub(super) fn in_words(bytes: &[u8]) -> Option<Vec<u8>> {
         b"14" => Refusal::UriTooLong,
         _ => Refusal::BadHead,
     };
-    Some(own::over_the_wire(refusal))
+    Some(builtin::over_the_wire(refusal))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// What a connection is doing. Written by the socket, the service and the answer's body, which all live in one task
 /// over HTTP/1; nothing is ordered by it, so all accesses are relaxed.
 #[derive(Debug, Default)]
-pub(super) struct Presence {
+pub(super) struct ConnectionState {
     calls: AtomicU32,
     head: AtomicBool,
     wrote: AtomicBool,
@@ -52,7 +52,7 @@ pub(super) enum Phase {
     Lingering,
 }
 
-impl Presence {
+impl ConnectionState {
     pub(super) fn phase(&self) -> Phase {
         if self.calls.load(Relaxed) > 0 {
             Phase::Busy
@@ -154,7 +154,7 @@ impl Presence {
 
 /// A request that is being answered, until the last of its answer was handed over.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Presence>);
+pub(super) struct Busy(Arc<ConnectionState>);
 
 impl Busy {
     /// Whether its answer is to be the connection's last.
@@ -173,7 +173,7 @@ impl Drop for Busy {
 #[derive(Debug)]
 pub(super) struct Guarded<T> {
     inner: T,
-    presence: Arc<Presence>,
+    state: Arc<ConnectionState>,
     heads: bool,
     /// Bytes of a head that are read at most.
     most: usize,
@@ -183,13 +183,13 @@ pub(super) struct Guarded<T> {
 
 impl<T> Guarded<T> {
     /// A socket on which requests follow one another: what comes between two of them is a head, of `most` bytes at most.
-    pub(super) fn http1(inner: T, presence: Arc<Presence>, most: usize) -> Self {
-        Guarded { inner, presence, heads: true, most, words: None }
+    pub(super) fn http1(inner: T, state: Arc<ConnectionState>, most: usize) -> Self {
+        Guarded { inner, state, heads: true, most, words: None }
     }
 
     /// A socket with frames of its own, of which heads are but some.
-    pub(super) fn http2(inner: T, presence: Arc<Presence>) -> Self {
-        Guarded { inner, presence, heads: false, most: 0, words: None }
+    pub(super) fn http2(inner: T, state: Arc<ConnectionState>) -> Self {
+        Guarded { inner, state, heads: false, most: 0, words: None }
     }
 }
 
@@ -203,13 +203,13 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
         if self.heads
             && let Some(bytes @ [_, ..]) = buf.filled().get(before..)
-            && let phase @ (Phase::Idle | Phase::Head) = self.presence.phase()
+            && let phase @ (Phase::Idle | Phase::Head) = self.state.phase()
         {
-            let is_large = self.presence.text.lock().push(phase == Phase::Idle, bytes, self.most);
+            let is_large = self.state.text.lock().push(phase == Phase::Idle, bytes, self.most);
             if is_large {
-                self.presence.has_large_head.store(true, Relaxed);
+                self.state.has_large_head.store(true, Relaxed);
             }
-            self.presence.head.store(true, Relaxed);
+            self.state.head.store(true, Relaxed);
         }
         Poll::Ready(Ok(()))
     }
@@ -220,7 +220,7 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
     fn is_own(&mut self, bytes: &[u8]) -> bool {
         if self.words.is_none() {
             // No request is being answered then, and the head is not over.
-            let may_be = self.presence.phase() == Phase::Head;
+            let may_be = self.state.phase() == Phase::Head;
             self.words =
                 framing::in_words(bytes).filter(|_| may_be).map(|words| (Bytes::from(words), bytes.len()));
         }
@@ -245,7 +245,7 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(1..)) = result {
             // Frames are written for the connection's own sake too: only an answer shows that it is not idle.
-            self.presence.wrote.store(self.heads, Relaxed);
+            self.state.wrote.store(self.heads, Relaxed);
         }
         result
     }
@@ -288,11 +288,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Guarded<T> {
     /// unread, the connection would be reset, and the client might never see the answer that tells it why.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
-        let presence = &self.presence;
-        if !self.heads || !(presence.unread.load(Relaxed) || presence.head.load(Relaxed)) {
+        let state = &self.state;
+        if !self.heads || !(state.unread.load(Relaxed) || state.head.load(Relaxed)) {
             return Poll::Ready(Ok(()));
         }
-        presence.lingering.store(true, Relaxed);
+        state.lingering.store(true, Relaxed);
         let mut scratch = [MaybeUninit::uninit(); 4096];
         loop {
             let mut piece = ReadBuf::uninit(&mut scratch);

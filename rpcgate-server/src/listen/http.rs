@@ -1,31 +1,30 @@
 //! The listener for HTTP: accepts, bounds and serves.
 
 use super::body::{Arriving, BoxError};
+use super::builtin;
+use super::connection::{Connection, End, Serve, Timeouts};
+use super::connections::{ConnectionHandle, Connections};
 use super::counted::Counted;
-use super::door::Door;
-use super::guard::{Guarded, Presence};
-use super::hall::{Guest, Hall};
-use super::own;
+use super::guard::{ConnectionState, Guarded};
 use super::reader::ReadPace;
+use super::service::ConnectionService;
 use super::stream::Streams;
 use super::tls::{Certificate, H2};
-use super::visit::{End, Patience, Serve, Visit};
 use crate::assemble::size;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rpcgate_core::config::Limits;
-use rpcgate_layers::gather::Gather;
-use std::collections::VecDeque;
+use rpcgate_admin::process::accept::{Acceptor, RefusedConnections};
+use rpcgate_core::config::LimitSettings;
+use rpcgate_layers::coalesced_writes::CoalescedWrites;
 use std::convert::Infallible;
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tower::Service;
 
 /// Connections that the system may hold until they are accepted; it takes less if its own bound is lower.
@@ -36,10 +35,6 @@ const BACKLOG: u32 = 4096;
 const UNSENT: u32 = 256 << 10;
 /// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long accepting rests when the machine has no socket left to give.
-const REST: Duration = Duration::from_millis(50);
-/// Connections turned away that are kept until their clients have read why.
-const TURNED_AWAY: usize = 64;
 /// Streams of one HTTP/2 connection at a time.
 const STREAMS: u32 = 100;
 /// Bytes that a client may send ahead on one stream, and on all streams of a connection.
@@ -51,19 +46,19 @@ pub(crate) struct Bounds {
     connections: usize,
     head: usize,
     fields: usize,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 impl Bounds {
     /// Those of `limits`, for so many connections. Heads may be somewhat larger than `limits` says: then it is the
-    /// road that refuses them; what is larger still hyper does not read.
-    pub(crate) fn new(limits: &Limits, connections: usize) -> Self {
+    /// stack that refuses them; what is larger still hyper does not read.
+    pub(crate) fn new(limits: &LimitSettings, connections: usize) -> Self {
         let framing = 4 * limits.header_count as usize + (16 << 10);
         Bounds {
             connections,
             head: size(limits.headers).saturating_add(size(limits.uri)).saturating_add(framing),
             fields: limits.header_count as usize,
-            patience: Patience {
+            timeouts: Timeouts {
                 head: limits.header_timeout,
                 idle: limits.idle_timeout,
                 reading: ReadPace {
@@ -77,7 +72,7 @@ impl Bounds {
 
     fn http1(&self) -> http1::Builder {
         let mut builder = http1::Builder::new();
-        // Slow heads are cut by `Visit`: hyper's own timer also runs while a connection is merely idle.
+        // Slow heads are cut by `Connection`: hyper's own timer also runs while a connection is merely idle.
         builder.header_read_timeout(None).max_header_size(self.head).max_buf_size(self.head.max(64 << 10));
         if self.fields > 100 {
             // A bound other than hyper's own costs an allocation for each request.
@@ -86,8 +81,8 @@ impl Bounds {
         builder
     }
 
-    fn http2(&self, presence: &Arc<Presence>) -> http2::Builder<Streams> {
-        let mut builder = http2::Builder::new(Streams::new(presence.clone(), self.patience.reading));
+    fn http2(&self, state: &Arc<ConnectionState>) -> http2::Builder<Streams> {
+        let mut builder = http2::Builder::new(Streams::new(state.clone(), self.timeouts.reading));
         let fields = u32::try_from(self.fields).unwrap_or(u32::MAX);
         // RFC 9113, section 6.5.2: each field counts for 32 bytes more than it has.
         let head = u32::try_from(self.head).unwrap_or(u32::MAX).saturating_add(fields.saturating_mul(32));
@@ -101,119 +96,82 @@ impl Bounds {
     }
 }
 
-/// A socket that listens at `addr`, and where that is.
-pub(crate) fn bound(addr: SocketAddr, backlog: u32) -> io::Result<(TcpListener, SocketAddr)> {
-    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Else a restart would wait for the connections of the process before.
-    socket.set_reuseaddr(true)?;
-    socket.bind(addr)?;
-    let socket = socket.listen(backlog)?;
-    // Connections have it from the socket that accepts them. Where a kernel does not know it, its own bounds hold.
-    #[cfg(target_os = "linux")]
-    let _ = socket2::SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT);
-    let addr = socket.local_addr()?;
-    Ok((socket, addr))
-}
-
 /// A bound address.
 #[derive(Debug)]
-pub(crate) struct Listener {
-    socket: TcpListener,
-    addr: SocketAddr,
-}
+pub(crate) struct Listener(Acceptor);
 
 impl Listener {
     pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
-        let (socket, addr) = bound(addr, BACKLOG)?;
-        Ok(Listener { socket, addr })
+        let acceptor = Acceptor::bind(addr, BACKLOG)?;
+        // Accepted connections inherit it. A kernel that does not know the option keeps its own bounds.
+        #[cfg(target_os = "linux")]
+        let _ = socket2::SockRef::from(acceptor.socket()).set_tcp_notsent_lowat(UNSENT);
+        Ok(Listener(acceptor))
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
-        self.addr
+        self.0.addr()
     }
 
-    /// Accepts connections and serves each with a clone of `road`, until the hall closes.
+    /// Accepts connections and serves each with a clone of `stack`, until the hall closes.
     pub(crate) async fn serve<S, B>(
         self,
-        road: S,
+        stack: S,
         bounds: Bounds,
         certificate: Option<Arc<Certificate>>,
-        hall: Arc<Hall>,
+        connections: Arc<Connections>,
     ) where
         S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError> + Send,
     {
-        let mut turned_away = VecDeque::with_capacity(TURNED_AWAY);
+        let mut refused = RefusedConnections::default();
         loop {
-            let accepted = tokio::select! {
-                accepted = self.socket.accept() => accepted,
-                () = hall.closed() => return,
+            let (stream, _) = tokio::select! {
+                accepted = self.0.next() => accepted,
+                () = connections.closed() => return,
             };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) if is_of_one_connection(&error) => continue,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept connections");
-                    tokio::time::sleep(REST).await;
-                    continue;
-                }
-            };
-            if hall.open() >= bounds.connections {
-                if turned_away.len() == TURNED_AWAY {
-                    turned_away.pop_front();
-                }
+            if connections.open() >= bounds.connections {
+                // Over TLS an answer would need a handshake first.
                 if certificate.is_none() {
-                    turned_away.extend(turn_away(stream));
+                    refused.refuse(stream, &builtin::full());
                 }
                 continue;
             }
-            // Answers are written whole, so there is nothing to wait for.
-            let _ = stream.set_nodelay(true);
-            let guest = hall.enter();
-            let (road, certificate) = (road.clone(), certificate.clone());
-            hall.run(async move {
+            let handle = connections.enter();
+            let (stack, certificate) = (stack.clone(), certificate.clone());
+            connections.run(async move {
                 match certificate {
                     None => {
-                        let stream = Counted::new(Gather::new(stream), guest.presence.clone());
-                        end(http1(stream, road, guest, &bounds).await);
+                        let stream = Counted::new(CoalescedWrites::new(stream), handle.state.clone());
+                        end(http1(stream, stack, handle, &bounds).await);
                     }
-                    Some(certificate) => secured(stream, &certificate, road, guest, &bounds).await,
+                    Some(certificate) => secured(stream, &certificate, stack, handle, &bounds).await,
                 }
             });
         }
     }
 }
 
-/// Whether an error of `accept` is about the connection that was to be accepted, not about accepting.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-/// Tells a client beyond the bound to come back. The socket lives on without a task: closed at once, with the client's
-/// request unread, it would take the answer back.
-fn turn_away(stream: TcpStream) -> Option<std::net::TcpStream> {
-    stream.try_write(&own::full()).ok()?;
-    let stream = stream.into_std().ok()?;
-    stream.shutdown(Shutdown::Write).ok()?;
-    Some(stream)
-}
-
-async fn secured<T, S, B>(stream: T, certificate: &Certificate, road: S, guest: Guest, bounds: &Bounds)
-where
+async fn secured<T, S, B>(
+    stream: T,
+    certificate: &Certificate,
+    stack: S,
+    handle: ConnectionHandle,
+    bounds: &Bounds,
+) where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError> + Send,
 {
-    let hall = guest.hall.clone();
-    let stream = Counted::new(stream, guest.presence.clone());
+    let connections = handle.connections.clone();
+    let stream = Counted::new(stream, handle.state.clone());
     let accepted = tokio::select! {
         accepted = tokio::time::timeout(HANDSHAKE, certificate.acceptor().accept(stream)) => accepted,
-        () = hall.closed() => return,
+        () = connections.closed() => return,
     };
     let stream = match accepted {
         Ok(Ok(stream)) => stream,
@@ -221,25 +179,25 @@ where
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };
     if stream.get_ref().1.alpn_protocol() == Some(H2) {
-        end(http2(stream, road, guest, bounds).await);
+        end(http2(stream, stack, handle, bounds).await);
     } else {
-        end(http1(stream, road, guest, bounds).await);
+        end(http1(stream, stack, handle, bounds).await);
     }
 }
 
-async fn http1<T, S, B>(stream: T, road: S, guest: Guest, bounds: &Bounds) -> End
+async fn http1<T, S, B>(stream: T, stack: S, handle: ConnectionHandle, bounds: &Bounds) -> End
 where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BoxError>,
 {
-    let io = TokioIo::new(Guarded::http1(stream, guest.presence.clone(), bounds.head));
-    let door = Door::new(road, guest.hall.clone(), guest.presence.clone());
-    visit(bounds.http1().serve_connection(io, door), guest, bounds).await
+    let io = TokioIo::new(Guarded::http1(stream, handle.state.clone(), bounds.head));
+    let service = ConnectionService::new(stack, handle.connections.clone(), handle.state.clone());
+    serve(bounds.http1().serve_connection(io, service), handle, bounds).await
 }
 
-async fn http2<T, S, B>(stream: T, road: S, guest: Guest, bounds: &Bounds) -> End
+async fn http2<T, S, B>(stream: T, stack: S, handle: ConnectionHandle, bounds: &Bounds) -> End
 where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -247,14 +205,14 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError> + Send,
 {
-    let io = TokioIo::new(Guarded::http2(stream, guest.presence.clone()));
-    let door = Door::of_streams(road, guest.hall.clone(), guest.presence.clone());
-    let connection = bounds.http2(&guest.presence).serve_connection(io, door);
-    visit(connection, guest, bounds).await
+    let io = TokioIo::new(Guarded::http2(stream, handle.state.clone()));
+    let service = ConnectionService::of_streams(stack, handle.connections.clone(), handle.state.clone());
+    let connection = bounds.http2(&handle.state).serve_connection(io, service);
+    serve(connection, handle, bounds).await
 }
 
-async fn visit<C: Serve>(connection: C, guest: Guest, bounds: &Bounds) -> End {
-    Visit::new(connection, guest, bounds.patience).await
+async fn serve<C: Serve>(connection: C, handle: ConnectionHandle, bounds: &Bounds) -> End {
+    Connection::new(connection, handle, bounds.timeouts).await
 }
 
 /// Tells the log why a connection ended, where that is of interest to somebody who looks for a fault.

@@ -1,16 +1,16 @@
 //! Sockets: accepting, guarding and ending client connections.
 
 mod body;
+mod builtin;
+mod connection;
+mod connections;
 mod counted;
-mod door;
 mod framing;
 mod guard;
-mod hall;
 pub(crate) mod http;
-mod own;
 mod reader;
+mod service;
 mod stream;
 pub mod tls;
-mod visit;
 
-pub(crate) use hall::Hall;
+pub(crate) use connections::Connections;

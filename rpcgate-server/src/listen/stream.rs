@@ -1,6 +1,6 @@
 //! The streams of an HTTP/2 connection: each is a task of its own, which ends when its client does not take its answer.
 
-use super::guard::Presence;
+use super::guard::ConnectionState;
 use super::reader::{ReadPace, Stall};
 use pin_project_lite::pin_project;
 use std::future::Future;
@@ -41,13 +41,13 @@ impl Progress {
 /// Runs the streams of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
-    presence: Arc<Presence>,
+    state: Arc<ConnectionState>,
     pace: ReadPace,
 }
 
 impl Streams {
-    pub(super) fn new(presence: Arc<Presence>, pace: ReadPace) -> Self {
-        Streams { presence, pace }
+    pub(super) fn new(state: Arc<ConnectionState>, pace: ReadPace) -> Self {
+        Streams { state, pace }
     }
 }
 
@@ -57,11 +57,11 @@ where
 {
     fn execute(&self, stream: F) {
         // The service was called for this stream right before, in this task.
-        match self.presence.take_opened() {
+        match self.state.take_opened() {
             Some(progress) => {
                 let (stream, stall) = (Some(stream), Stall::default());
-                let (presence, pace) = (self.presence.clone(), self.pace);
-                tokio::spawn(Stream { stream, presence, progress, stall, pace, alarm: None });
+                let (state, pace) = (self.state.clone(), self.pace);
+                tokio::spawn(Stream { stream, state, progress, stall, pace, alarm: None });
             }
             None => drop(tokio::spawn(stream)),
         }
@@ -73,7 +73,7 @@ pin_project! {
     struct Stream<F> {
         #[pin]
         stream: Option<F>,
-        presence: Arc<Presence>,
+        state: Arc<ConnectionState>,
         progress: Arc<Progress>,
         stall: Stall,
         pace: ReadPace,
@@ -100,7 +100,7 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
             return Poll::Pending;
         }
         tracing::debug!("stream reset: its client took its answer too slowly");
-        this.presence.reset();
+        this.state.reset();
         this.stream.set(None);
         Poll::Ready(())
     }

@@ -3,21 +3,22 @@ use futures_util::StreamExt;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper_util::rt::TokioExecutor;
-use rpcgate_core::seam::ledger::Ledger;
-use rpcgate_core::seam::ledger::{MemoryLedger, Record};
+use rpcgate_core::backend::usage_sink::UsageSink;
+use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Record};
 use rustls::pki_types::ServerName;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 type Answer = Result<Response<Full<Bytes>>, Infallible>;
 
-fn hall() -> Arc<Hall> {
-    Hall::new(Arc::new(MemoryLedger::default()))
+fn connections() -> Arc<Connections> {
+    Connections::new(Arc::new(MemoryUsageSink::default()))
 }
 
-/// A client's end of a connection that `road` is served on.
-fn served<S>(road: S, hall: &Arc<Hall>, buffer: usize) -> DuplexStream
+/// A client's end of a connection that `stack` is served on.
+fn served<S>(stack: S, connections: &Arc<Connections>, buffer: usize) -> DuplexStream
 where
     S: Service<Request<Arriving>, Response = Response<Full<Bytes>>, Error = Infallible>
         + Clone
@@ -26,11 +27,11 @@ where
     S::Future: Send,
 {
     let (client, server) = duplex(buffer);
-    let guest = hall.enter();
-    let bounds = Bounds::new(&Limits::default(), 8);
-    hall.run(
-        async move { end(http1(Counted::new(server, guest.presence.clone()), road, guest, &bounds).await) },
-    );
+    let handle = connections.enter();
+    let bounds = Bounds::new(&LimitSettings::default(), 8);
+    connections.run(async move {
+        end(http1(Counted::new(server, handle.state.clone()), stack, handle, &bounds).await);
+    });
     client
 }
 
@@ -71,17 +72,17 @@ async fn answer(client: &mut (impl AsyncReadExt + Unpin), body: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_a_request_is_closed_after_75_seconds() {
-    let (hall, start) = (hall(), Instant::now());
-    let mut client = served(tower::service_fn(hello), &hall, 1024);
+    let (connections, start) = (connections(), Instant::now());
+    let mut client = served(tower::service_fn(hello), &connections, 1024);
     assert_eq!(rest(&mut client).await, "");
     assert_eq!(start.elapsed().as_secs(), 75);
-    assert_eq!(hall.open(), 0);
+    assert_eq!(connections.open(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_is_kept_between_requests_and_closed_75_seconds_after_the_last() {
-    let hall = hall();
-    let mut client = served(tower::service_fn(hello), &hall, 1024);
+    let connections = connections();
+    let mut client = served(tower::service_fn(hello), &connections, 1024);
     for _ in 0..3 {
         sleep(Duration::from_secs(70)).await;
         client.write_all(REQUEST).await.unwrap();
@@ -94,8 +95,8 @@ async fn a_connection_is_kept_between_requests_and_closed_75_seconds_after_the_l
 
 #[tokio::test(start_paused = true)]
 async fn a_head_that_dribbles_is_cut_after_10_seconds() {
-    let hall = hall();
-    let client = served(tower::service_fn(hello), &hall, 1024);
+    let connections = connections();
+    let client = served(tower::service_fn(hello), &connections, 1024);
     let (mut read, mut write) = tokio::io::split(client);
     sleep(Duration::from_secs(30)).await;
     let start = Instant::now();
@@ -113,8 +114,8 @@ async fn a_head_that_dribbles_is_cut_after_10_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_head_in_two_parts_within_its_time_is_served() {
-    let hall = hall();
-    let mut client = served(tower::service_fn(hello), &hall, 1024);
+    let connections = connections();
+    let mut client = served(tower::service_fn(hello), &connections, 1024);
     for _ in 0..2 {
         client.write_all(&REQUEST[..9]).await.unwrap();
         sleep(Duration::from_secs(9)).await;
@@ -126,8 +127,8 @@ async fn a_head_in_two_parts_within_its_time_is_served() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_an_answer_is_not_cut() {
-    let hall = hall();
-    let mut client = served(tower::service_fn(slow), &hall, 1024);
+    let connections = connections();
+    let mut client = served(tower::service_fn(slow), &connections, 1024);
     client.write_all(REQUEST).await.unwrap();
     answer(&mut client, "at last").await;
 }
@@ -140,8 +141,8 @@ async fn long(_: Request<Arriving>) -> Answer {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_is_served_as_long_as_it_reads() {
-    let hall = hall();
-    let mut client = served(tower::service_fn(long), &hall, 10_000);
+    let connections = connections();
+    let mut client = served(tower::service_fn(long), &connections, 10_000);
     client.write_all(REQUEST).await.unwrap();
     let mut got = 0;
     let mut piece = [0; 10_000];
@@ -149,22 +150,22 @@ async fn a_slow_reader_is_served_as_long_as_it_reads() {
         sleep(Duration::from_secs(4)).await;
         got += client.read(&mut piece).await.unwrap();
     }
-    assert_eq!(hall.open(), 1);
+    assert_eq!(connections.open(), 1);
     sleep(Duration::from_secs(29)).await;
-    assert_eq!(hall.open(), 1);
+    assert_eq!(connections.open(), 1);
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(hall.open(), 0, "it does not read any more");
+    assert_eq!(connections.open(), 0, "it does not read any more");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_takes_a_byte_now_and_then_is_cut() {
     for (every, bytes) in [(20, 1), (5, 4_000)] {
-        let hall = hall();
-        let mut client = served(tower::service_fn(long), &hall, 1_000);
+        let connections = connections();
+        let mut client = served(tower::service_fn(long), &connections, 1_000);
         client.write_all(REQUEST).await.unwrap();
         let start = Instant::now();
         let mut piece = vec![0; bytes];
-        while hall.open() > 0 && start.elapsed() < Duration::from_secs(600) {
+        while connections.open() > 0 && start.elapsed() < Duration::from_secs(600) {
             sleep(Duration::from_secs(every)).await;
             let _ = client.read(&mut piece).await;
         }
@@ -181,9 +182,9 @@ async fn a_reader_that_stops_leaves_no_call_behind() {
             self.0.fetch_add(1, SeqCst);
         }
     }
-    let hall = hall();
+    let connections = connections();
     let slots = ended.clone();
-    let road = tower::service_fn(move |_: Request<Arriving>| {
+    let stack = tower::service_fn(move |_: Request<Arriving>| {
         let slot = Slot(slots.clone());
         async move {
             let pieces = futures_util::stream::iter(0..1_000).map(move |_| {
@@ -194,19 +195,19 @@ async fn a_reader_that_stops_leaves_no_call_behind() {
         }
     });
     let (mut client, server) = duplex(1_000);
-    let (guest, bounds) = (hall.enter(), Bounds::new(&Limits::default(), 8));
+    let (handle, bounds) = (connections.enter(), Bounds::new(&LimitSettings::default(), 8));
     let connection = tokio::spawn(async move {
-        http1(Counted::new(server, guest.presence.clone()), road, guest, &bounds).await
+        http1(Counted::new(server, handle.state.clone()), stack, handle, &bounds).await
     });
     client.write_all(REQUEST).await.unwrap();
     assert!(matches!(connection.await, Ok(End::SlowReader)));
-    assert_eq!((ended.load(SeqCst), hall.open()), (1, 0));
+    assert_eq!((ended.load(SeqCst), connections.open()), (1, 0));
 }
 
 /// A client of HTTP/2 whose streams take so many bytes ahead, and its connection.
 async fn client_of_streams<S>(
-    road: S,
-    hall: &Arc<Hall>,
+    stack: S,
+    connections: &Arc<Connections>,
     window: u32,
 ) -> hyper::client::conn::http2::SendRequest<Full<Bytes>>
 where
@@ -217,11 +218,11 @@ where
     S::Future: Send,
 {
     let (client, server) = duplex(64 << 10);
-    let guest = hall.enter();
-    let bounds = Bounds::new(&Limits::default(), 8);
-    hall.run(
-        async move { end(http2(Counted::new(server, guest.presence.clone()), road, guest, &bounds).await) },
-    );
+    let handle = connections.enter();
+    let bounds = Bounds::new(&LimitSettings::default(), 8);
+    connections.run(async move {
+        end(http2(Counted::new(server, handle.state.clone()), stack, handle, &bounds).await);
+    });
     let (send, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_stream_window_size(window)
@@ -240,12 +241,12 @@ fn asking(path: &str) -> Request<Full<Bytes>> {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_whose_window_stays_shut_is_reset_and_its_neighbours_go_on() {
-    let hall = hall();
-    let road = tower::service_fn(async |request: Request<Arriving>| match request.uri().path() {
+    let connections = connections();
+    let stack = tower::service_fn(async |request: Request<Arriving>| match request.uri().path() {
         "/long" => long(request).await,
         _ => hello(request).await,
     });
-    let mut send = client_of_streams(road, &hall, 8_000).await;
+    let mut send = client_of_streams(stack, &connections, 8_000).await;
     let stopped = send.send_request(asking("/long")).await.unwrap();
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(60) {
@@ -264,27 +265,27 @@ async fn a_stream_whose_window_stays_shut_is_reset_and_its_neighbours_go_on() {
     assert_eq!(got, LONG, "a slow one is served whole");
     let _stopped = send.send_request(asking("/long")).await.unwrap();
     sleep(Duration::from_secs(15)).await;
-    assert_eq!(hall.open(), 1);
+    assert_eq!(connections.open(), 1);
     sleep(Duration::from_secs(17)).await;
-    assert_eq!(hall.open(), 0, "where that was all, the connection is closed");
+    assert_eq!(connections.open(), 0, "where that was all, the connection is closed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_only_pings_is_idle() {
-    let hall = hall();
-    let mut send = client_of_streams(tower::service_fn(hello), &hall, 1_000).await;
+    let connections = connections();
+    let mut send = client_of_streams(tower::service_fn(hello), &connections, 1_000).await;
     let answer = send.send_request(asking("/")).await.unwrap();
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
     sleep(Duration::from_secs(70)).await;
-    assert_eq!(hall.open(), 1);
+    assert_eq!(connections.open(), 1);
     sleep(Duration::from_secs(10)).await;
-    assert_eq!(hall.open(), 0);
+    assert_eq!(connections.open(), 0);
 }
 
 #[tokio::test]
 async fn pipelined_requests_are_answered_in_their_order() {
-    let hall = hall();
-    let mut client = served(tower::service_fn(echo), &hall, 64 << 10);
+    let connections = connections();
+    let mut client = served(tower::service_fn(echo), &connections, 64 << 10);
     let requests = "POST /1 HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\naGET /2 HTTP/1.1\r\nhost: x\r\n\r\n\
                     POST /3 HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\nconnection: close\r\n\r\nc";
     client.write_all(requests.as_bytes()).await.unwrap();
@@ -295,8 +296,8 @@ async fn pipelined_requests_are_answered_in_their_order() {
 
 #[tokio::test]
 async fn http_1_0_is_served_and_closed_unless_it_asks_to_stay() {
-    let hall = hall();
-    let mut client = served(tower::service_fn(echo), &hall, 64 << 10);
+    let connections = connections();
+    let mut client = served(tower::service_fn(echo), &connections, 64 << 10);
     client
         .write_all(b"POST /1 HTTP/1.0\r\ncontent-length: 1\r\nconnection: keep-alive\r\n\r\na")
         .await
@@ -311,8 +312,8 @@ async fn with_two_framings_nothing_behind_the_request_is_read() {
     for framing in
         ["content-length: 4\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 4"]
     {
-        let hall = hall();
-        let mut client = served(tower::service_fn(echo), &hall, 64 << 10);
+        let connections = connections();
+        let mut client = served(tower::service_fn(echo), &connections, 64 << 10);
         let text = format!(
             "POST /1 HTTP/1.1\r\nhost: x\r\n{framing}\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n"
         );
@@ -333,8 +334,8 @@ async fn bad_framing_is_refused() {
         "content-length : 1",
         "x\0y: z",
     ] {
-        let hall = hall();
-        let mut client = served(tower::service_fn(echo), &hall, 64 << 10);
+        let connections = connections();
+        let mut client = served(tower::service_fn(echo), &connections, 64 << 10);
         client.write_all(format!("POST /1 HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\na").as_bytes()).await.unwrap();
         let text = rest(&mut client).await;
         assert!(text.starts_with("HTTP/1.1 400 "), "{head}: {text}");
@@ -343,8 +344,8 @@ async fn bad_framing_is_refused() {
 
 #[tokio::test]
 async fn a_head_beyond_all_bounds_gets_a_status() {
-    let hall = hall();
-    let mut client = served(tower::service_fn(hello), &hall, 256 << 10);
+    let connections = connections();
+    let mut client = served(tower::service_fn(hello), &connections, 256 << 10);
     let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(128 << 10));
     client.write_all(head.as_bytes()).await.unwrap();
     assert!(rest(&mut client).await.starts_with("HTTP/1.1 431 "));
@@ -353,7 +354,7 @@ async fn a_head_beyond_all_bounds_gets_a_status() {
 #[tokio::test]
 async fn a_panic_costs_one_request_and_its_connection() {
     for late in [false, true] {
-        let road = tower::service_fn(move |request: Request<Arriving>| {
+        let stack = tower::service_fn(move |request: Request<Arriving>| {
             let panics = request.uri().path() == "/panic";
             assert!(late || !panics, "at once");
             async move {
@@ -361,13 +362,13 @@ async fn a_panic_costs_one_request_and_its_connection() {
                 hello(request).await
             }
         });
-        let hall = hall();
-        let mut client = served(road, &hall, 64 << 10);
+        let connections = connections();
+        let mut client = served(stack, &connections, 64 << 10);
         client.write_all(b"GET /panic HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
         let text = rest(&mut client).await;
         assert!(text.starts_with("HTTP/1.1 500 "), "{text}");
         assert!(text.ends_with(r#"{"message":"internal error"}"#), "{text}");
-        let mut client = served(road, &hall, 64 << 10);
+        let mut client = served(stack, &connections, 64 << 10);
         client.write_all(REQUEST).await.unwrap();
         answer(&mut client, "hello").await;
     }
@@ -375,7 +376,7 @@ async fn a_panic_costs_one_request_and_its_connection() {
 
 #[tokio::test]
 async fn answers_are_compressed_for_those_who_ask_where_it_is_worth_it() {
-    let road = tower::service_fn(async |request: Request<Arriving>| -> Answer {
+    let stack = tower::service_fn(async |request: Request<Arriving>| -> Answer {
         let length = request.uri().path()[1..].parse().unwrap_or(0);
         Ok(Response::new(Full::from(vec![b'x'; length])))
     });
@@ -386,8 +387,8 @@ async fn answers_are_compressed_for_those_who_ask_where_it_is_worth_it() {
         (1024, "", false),
         (1023, "gzip", false),
     ] {
-        let hall = hall();
-        let client = served(road, &hall, 64 << 10);
+        let connections = connections();
+        let client = served(stack, &connections, 64 << 10);
         let (mut send, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(client)).await.unwrap();
         tokio::spawn(connection);
@@ -406,8 +407,8 @@ async fn answers_are_compressed_for_those_who_ask_where_it_is_worth_it() {
     }
 }
 
-async fn get(hall: &Arc<Hall>, line: &str) -> String {
-    let mut client = served(tower::service_fn(hello), hall, 64 << 10);
+async fn get(connections: &Arc<Connections>, line: &str) -> String {
+    let mut client = served(tower::service_fn(hello), connections, 64 << 10);
     client
         .write_all(format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes())
         .await
@@ -416,9 +417,9 @@ async fn get(hall: &Arc<Hall>, line: &str) -> String {
 }
 
 #[derive(Debug, Default)]
-struct FullLedger(AtomicBool);
+struct FullSink(AtomicBool);
 
-impl Ledger for FullLedger {
+impl UsageSink for FullSink {
     fn append(&self, _: &Record<'_>) {}
 
     fn is_ready(&self) -> bool {
@@ -427,74 +428,74 @@ impl Ledger for FullLedger {
 }
 
 #[tokio::test]
-async fn health_and_readiness_need_no_road() {
-    let ledger = Arc::new(FullLedger::default());
-    let hall = Hall::new(ledger.clone());
+async fn health_and_readiness_need_no_stack() {
+    let sink = Arc::new(FullSink::default());
+    let connections = Connections::new(sink.clone());
     for path in ["/healthz", "/readyz", "/readyz?x=1"] {
-        let text = get(&hall, &format!("GET {path}")).await;
+        let text = get(&connections, &format!("GET {path}")).await;
         assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with(r#"{"status":"ok"}"#), "{text}");
     }
-    assert!(get(&hall, "HEAD /healthz").await.starts_with("HTTP/1.1 200 "));
-    let text = get(&hall, "POST /healthz").await;
+    assert!(get(&connections, "HEAD /healthz").await.starts_with("HTTP/1.1 200 "));
+    let text = get(&connections, "POST /healthz").await;
     assert!(text.starts_with("HTTP/1.1 405 ") && text.contains("allow: GET, HEAD"), "{text}");
-    assert!(get(&hall, "GET /healthz/").await.ends_with("hello"), "another path is the road's");
-    ledger.0.store(true, SeqCst);
-    assert!(get(&hall, "GET /healthz").await.starts_with("HTTP/1.1 200 "));
-    let text = get(&hall, "GET /readyz").await;
+    assert!(get(&connections, "GET /healthz/").await.ends_with("hello"), "another path is the stack's");
+    sink.0.store(true, SeqCst);
+    assert!(get(&connections, "GET /healthz").await.starts_with("HTTP/1.1 200 "));
+    let text = get(&connections, "GET /readyz").await;
     assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
     assert!(text.ends_with(r#"{"status":"unready","reason":"usage cannot be recorded"}"#), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn closing_lets_calls_finish_and_sends_the_idle_away() {
-    let hall = hall();
-    let mut busy = served(tower::service_fn(slow), &hall, 1024);
-    let mut idle = served(tower::service_fn(slow), &hall, 1024);
+    let connections = connections();
+    let mut busy = served(tower::service_fn(slow), &connections, 1024);
+    let mut idle = served(tower::service_fn(slow), &connections, 1024);
     busy.write_all(REQUEST).await.unwrap();
     sleep(Duration::from_secs(1)).await;
-    hall.close();
-    assert_eq!(hall.unready(), Some("draining"));
+    connections.close();
+    assert_eq!(connections.unready(), Some("draining"));
     assert_eq!(rest(&mut idle).await, "");
-    assert_eq!(hall.open(), 1);
-    assert_eq!(hall.wait(Duration::from_secs(400)).await, 0);
+    assert_eq!(connections.open(), 1);
+    assert_eq!(connections.wait(Duration::from_secs(400)).await, 0);
     let text = rest(&mut busy).await;
     assert!(text.ends_with("at last") && text.contains("connection: close"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_on_an_open_connection_is_answered_while_the_gateway_leaves() {
-    let hall = hall();
-    let mut kept: Vec<_> = (0..8).map(|_| served(tower::service_fn(hello), &hall, 1 << 16)).collect();
+    let connections = connections();
+    let mut kept: Vec<_> = (0..8).map(|_| served(tower::service_fn(hello), &connections, 1 << 16)).collect();
     for client in &mut kept[1..] {
         client.write_all(REQUEST).await.unwrap();
         answer(client, "hello").await;
     }
-    hall.close();
+    connections.close();
     for (number, mut client) in kept.into_iter().enumerate() {
         client.write_all(REQUEST).await.unwrap();
         let text = rest(&mut client).await;
         assert!(text.ends_with("hello") && text.contains("connection: close"), "{number}: {text}");
         sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(hall.wait(Duration::from_secs(30)).await, 0);
+    assert_eq!(connections.wait(Duration::from_secs(30)).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_done_in_time_is_cut() {
-    let hall = hall();
-    let mut busy = served(tower::service_fn(slow), &hall, 1024);
+    let connections = connections();
+    let mut busy = served(tower::service_fn(slow), &connections, 1024);
     busy.write_all(REQUEST).await.unwrap();
     sleep(Duration::from_secs(1)).await;
-    hall.close();
-    assert_eq!(hall.wait(Duration::from_secs(5)).await, 1);
-    assert_eq!((rest(&mut busy).await.as_str(), hall.open()), ("", 0));
+    connections.close();
+    assert_eq!(connections.wait(Duration::from_secs(5)).await, 1);
+    assert_eq!((rest(&mut busy).await.as_str(), connections.open()), ("", 0));
 }
 
 async fn listening<S>(
-    road: S,
-    connections: usize,
+    stack: S,
+    most: usize,
     certificate: Option<Certificate>,
-) -> (SocketAddr, Arc<Hall>)
+) -> (SocketAddr, Arc<Connections>)
 where
     S: Service<Request<Arriving>, Response = Response<Full<Bytes>>, Error = Infallible>
         + Clone
@@ -503,10 +504,10 @@ where
     S::Future: Send,
 {
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let (addr, hall) = (listener.addr(), hall());
-    let bounds = Bounds::new(&Limits::default(), connections);
-    tokio::spawn(listener.serve(road, bounds, certificate.map(Arc::new), hall.clone()));
-    (addr, hall)
+    let (addr, connections) = (listener.addr(), connections());
+    let bounds = Bounds::new(&LimitSettings::default(), most);
+    tokio::spawn(listener.serve(stack, bounds, certificate.map(Arc::new), connections.clone()));
+    (addr, connections)
 }
 
 #[tokio::test]
@@ -531,11 +532,11 @@ async fn a_connection_beyond_the_bound_is_told_to_come_back() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_reader_that_stops_has_little_of_the_kernels_memory() {
-    let (socket, addr) = bound("127.0.0.1:0".parse().unwrap(), 8).unwrap();
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let reader = tokio::net::TcpSocket::new_v4().unwrap();
     reader.set_recv_buffer_size(4096).unwrap();
-    let (reader, accepted) = tokio::join!(reader.connect(addr), socket.accept());
-    let (_reader, (mut writer, _)) = (reader.unwrap(), accepted.unwrap());
+    let (reader, accepted) = tokio::join!(reader.connect(listener.addr()), listener.0.next());
+    let (_reader, (mut writer, _)) = (reader.unwrap(), accepted);
     let (piece, mut taken) = (vec![0; 64 << 10], 0);
     while let Ok(written) = tokio::time::timeout(Duration::from_millis(500), writer.write(&piece)).await {
         taken += written.unwrap();
@@ -583,10 +584,10 @@ async fn what_tls_holds_for_a_reader_is_not_what_that_has_taken() {
     let dir = tempfile::tempdir().unwrap();
     let (certificate, roots) = certificate(dir.path());
     let (client, server) = duplex(4 << 10);
-    let (guest, bounds) = (hall().enter(), Bounds::new(&Limits::default(), 8));
-    let road =
+    let (handle, bounds) = (connections().enter(), Bounds::new(&LimitSettings::default(), 8));
+    let stack =
         tower::service_fn(async |_: Request<Arriving>| Answer::Ok(Response::new(vec![b'x'; 1 << 20].into())));
-    let connection = tokio::spawn(async move { secured(server, &certificate, road, guest, &bounds).await });
+    let connection = tokio::spawn(async move { secured(server, &certificate, stack, handle, &bounds).await });
     let mut client = secure_over(client, roots, &[]).await;
     client.write_all(REQUEST).await.unwrap();
     let start = Instant::now();
@@ -598,7 +599,7 @@ async fn what_tls_holds_for_a_reader_is_not_what_that_has_taken() {
 async fn over_tls_both_versions_are_served() {
     let dir = tempfile::tempdir().unwrap();
     let (certificate, roots) = certificate(dir.path());
-    let (addr, hall) = listening(tower::service_fn(echo), 8, Some(certificate)).await;
+    let (addr, connections) = listening(tower::service_fn(echo), 8, Some(certificate)).await;
 
     let mut client = secure(addr, roots.clone(), &[]).await;
     client.write_all(b"POST /1 HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\na").await.unwrap();
@@ -622,8 +623,8 @@ async fn over_tls_both_versions_are_served() {
     });
     futures_util::future::join_all(many).await;
     drop(send);
-    hall.close();
-    assert_eq!(hall.wait(Duration::from_secs(30)).await, 0);
+    connections.close();
+    assert_eq!(connections.wait(Duration::from_secs(30)).await, 0);
     connection.await.unwrap().unwrap();
 }
 
@@ -650,28 +651,28 @@ async fn a_client_that_leaves_takes_its_call_along() {
         }
     }
     let seen = ended.clone();
-    let road = tower::service_fn(move |_: Request<Arriving>| {
+    let stack = tower::service_fn(move |_: Request<Arriving>| {
         let ended = Ended(seen.clone());
         async move {
             let _ended = ended;
             std::future::pending::<Answer>().await
         }
     });
-    let hall = hall();
-    let mut client = served(road, &hall, 1024);
+    let connections = connections();
+    let mut client = served(stack, &connections, 1024);
     client.write_all(REQUEST).await.unwrap();
     tokio::task::yield_now().await;
     drop(client);
-    hall.close();
-    assert_eq!(hall.wait(Duration::from_secs(30)).await, 0);
+    connections.close();
+    assert_eq!(connections.wait(Duration::from_secs(30)).await, 0);
     assert_eq!(ended.load(SeqCst), 1);
 }
 
 #[tokio::test]
 async fn a_client_that_is_refused_while_it_sends_gets_its_answer() {
-    let road =
+    let stack =
         tower::service_fn(async |_: Request<Arriving>| -> Answer { Ok(Response::new(Full::from("no"))) });
-    let (addr, hall) = listening(road, 8, None).await;
+    let (addr, connections) = listening(stack, 8, None).await;
     let mut client = TcpStream::connect(addr).await.unwrap();
     let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", 64 << 20);
     client.write_all(head.as_bytes()).await.unwrap();
@@ -681,32 +682,32 @@ async fn a_client_that_is_refused_while_it_sends_gets_its_answer() {
     }
     assert!(rest(&mut client).await.ends_with("no"));
     drop(client);
-    hall.close();
-    assert_eq!(hall.wait(Duration::from_secs(30)).await, 0);
+    connections.close();
+    assert_eq!(connections.wait(Duration::from_secs(30)).await, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn nobody_lingers_for_ever() {
-    let road =
+    let stack =
         tower::service_fn(async |_: Request<Arriving>| -> Answer { Ok(Response::new(Full::from("no"))) });
-    let hall = hall();
-    let mut client = served(road, &hall, 1024);
+    let connections = connections();
+    let mut client = served(stack, &connections, 1024);
     client.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9999\r\n\r\n").await.unwrap();
     assert!(rest(&mut client).await.ends_with("no"));
-    assert_eq!(hall.open(), 1);
+    assert_eq!(connections.open(), 1);
     sleep(Duration::from_secs(11)).await;
-    assert_eq!(hall.open(), 0);
+    assert_eq!(connections.open(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_was_read_leaves_nothing_to_linger_for() {
     for body in ["transfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", "content-length: 1\r\n\r\na"] {
-        let hall = hall();
-        let mut client = served(tower::service_fn(echo), &hall, 1024);
+        let connections = connections();
+        let mut client = served(tower::service_fn(echo), &connections, 1024);
         let request = format!("POST /1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{body}");
         client.write_all(request.as_bytes()).await.unwrap();
         assert!(rest(&mut client).await.contains("/1:a"));
         sleep(Duration::from_millis(1)).await;
-        assert_eq!(hall.open(), 0, "{body}");
+        assert_eq!(connections.open(), 0, "{body}");
     }
 }

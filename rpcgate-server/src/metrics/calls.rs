@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
-use rpcgate_core::seam::ledger::Record;
-use rpcgate_core::seam::witness::Witness;
+use rpcgate_core::backend::usage_observer::UsageObserver;
+use rpcgate_core::backend::usage_sink::Record;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) enum Calls {
     /// In the journal's own places.
     Journal(Arc<Journal>),
-    /// In front of somebody else's ledger.
+    /// In front of somebody else's sink.
     Counted(Arc<Counted>),
 }
 
@@ -90,7 +90,7 @@ fn histogram(cell: &Cell) -> Histogram {
     Histogram { sum: cell.micros as f64 / 1e6, count: cell.calls, buckets: bounds.zip(cell.took).collect() }
 }
 
-/// Counts what goes to a ledger that does not count itself.
+/// Counts what goes to a sink that does not count itself.
 #[derive(Debug)]
 pub(crate) struct Counted {
     meters: Box<[Mutex<Meter>]>,
@@ -114,7 +114,7 @@ impl Counted {
     }
 }
 
-impl Witness for Counted {
+impl UsageObserver for Counted {
     fn see(&self, record: &Record<'_>) {
         self.meters[thread_number() % self.meters.len()].lock().count(record);
     }

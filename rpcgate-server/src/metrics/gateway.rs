@@ -2,8 +2,8 @@
 
 use super::page::Page;
 use crate::counting::Counting;
-use crate::listen::Hall;
-use crate::live::Live;
+use crate::listen::Connections;
+use crate::reload::Reloadable;
 use crate::state::State;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -36,8 +36,8 @@ impl Reloads {
 
 /// What is looked at when somebody asks.
 pub(crate) struct Watched {
-    pub(crate) live: Arc<Live>,
-    pub(crate) hall: Arc<Hall>,
+    pub(crate) live: Arc<Reloadable>,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) state: Option<Arc<State>>,
     pub(crate) replies: Arc<BoundedReplies>,
     pub(crate) counting: Counting,
@@ -69,9 +69,9 @@ impl Watched {
     fn gateway(&self, page: &mut Page<'_>) -> fmt::Result {
         let version = [([("version", env!("CARGO_PKG_VERSION"))], 1_u64)];
         page.gauges("build_info", "What is running; always 1.", None, version)?;
-        let ready = u64::from(self.hall.unready().is_none());
+        let ready = u64::from(self.connections.unready().is_none());
         page.gauge("ready", "Whether it wants calls, as /readyz says.", None, ready)?;
-        page.gauge("connections", "Client connections that are open.", None, self.hall.open() as u64)?;
+        page.gauge("connections", "Client connections that are open.", None, self.connections.open() as u64)?;
         let safeguard = &self.live.safeguard;
         page.gauge(
             "cooled_keys",

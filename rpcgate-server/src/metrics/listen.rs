@@ -1,6 +1,5 @@
 //! The listener that Prometheus asks.
 
-use crate::listen::http::bound;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -9,12 +8,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rpcgate_admin::process::accept::Acceptor;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -28,8 +28,6 @@ const IDLE: Duration = Duration::from_secs(90);
 const LIFE: Duration = Duration::from_secs(600);
 /// How long one that is asked to end may take to.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// How long accepting rests when the machine has no socket left to give.
-const REST: Duration = Duration::from_millis(50);
 
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -39,34 +37,23 @@ pub(crate) type Write = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// A bound address.
 #[derive(Debug)]
-pub(crate) struct MetricsListener {
-    socket: TcpListener,
-    addr: SocketAddr,
-}
+pub(crate) struct MetricsListener(Acceptor);
 
 impl MetricsListener {
     pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
-        let (socket, addr) = bound(addr, BACKLOG)?;
-        Ok(MetricsListener { socket, addr })
+        Ok(MetricsListener(Acceptor::bind(addr, BACKLOG)?))
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
-        self.addr
+        self.0.addr()
     }
 
     /// Answers until it is dropped, its connections with it.
     pub(crate) async fn serve(self, write: Write) {
         let (room, mut connections) = (Arc::new(Semaphore::new(CONNECTIONS)), JoinSet::new());
         loop {
-            let stream = tokio::select! {
-                accepted = self.socket.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        tracing::debug!(%error, "cannot accept a connection for metrics");
-                        tokio::time::sleep(REST).await;
-                        continue;
-                    }
-                },
+            let (stream, _) = tokio::select! {
+                accepted = self.0.next() => accepted,
                 Some(_) = connections.join_next() => continue,
             };
             // One too many is closed.

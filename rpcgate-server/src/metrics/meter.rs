@@ -6,8 +6,8 @@
 
 use foldhash::fast::RandomState;
 use rpcgate_core::adapter::Adapter;
+use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
 use rpcgate_core::chain::ChainName;
-use rpcgate_core::seam::ledger::{Line, Outcome, Phase, Record};
 use rpcgate_core::secret::shown;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) const UNLISTED: usize = 64;
 const LONGEST: usize = 64;
 /// Stands for any method.
 pub(crate) const OTHER: &str = "(other)";
-/// What the ledger calls a call whose method could not be read.
+/// What the sink calls a call whose method could not be read.
 const UNREAD: &str = "-";
 
 /// Upper bounds of the durations that are told apart, in microseconds.
@@ -238,7 +238,7 @@ pub(crate) struct Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::seam::suite::record;
+    use rpcgate_core::backend::suite::record;
     use rpcgate_core::toy::Toy;
     use std::time::Duration;
 

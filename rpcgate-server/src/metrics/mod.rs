@@ -20,21 +20,24 @@ use calls::Counted;
 use meter::Names;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
-use rpcgate_core::seam::ledger::Ledger;
-use rpcgate_core::seam::witness::Witnessed;
+use rpcgate_core::backend::usage_observer::ObservedSink;
+use rpcgate_core::backend::usage_sink::UsageSink;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// Counts what goes into `ledger`: in the journal's own places where that is this `journal`, else in front of it.
-pub(crate) fn counted(ledger: Arc<dyn Ledger>, journal: Option<&Arc<Journal>>) -> (Arc<dyn Ledger>, Calls) {
+/// Counts what goes into `sink`: in the journal's own places where that is this `journal`, else in front of it.
+pub(crate) fn counted(
+    sink: Arc<dyn UsageSink>,
+    journal: Option<&Arc<Journal>>,
+) -> (Arc<dyn UsageSink>, Calls) {
     let names = Arc::new(Names::of(rpcgate_chains::catalog()));
     if let Some(journal) = journal {
         journal.meter(&names);
-        return (ledger, Calls::Journal(journal.clone()));
+        return (sink, Calls::Journal(journal.clone()));
     }
     let places = Handle::try_current().map_or(1, |runtime| runtime.metrics().num_workers());
     let counted = Arc::new(Counted::new(&names, places));
-    (Arc::new(Witnessed::new(ledger, counted.clone())), Calls::Counted(counted))
+    (Arc::new(ObservedSink::new(sink, counted.clone())), Calls::Counted(counted))
 }
 
 /// Everything that is told of a gateway, as Prometheus reads it (OpenMetrics 1.0).

@@ -4,9 +4,9 @@ use crate::gateway::tests::{KEY, Node, is_served, post, read, send};
 use crate::gateway::{Gateway, StartError, StartOptions};
 use crate::state::State;
 use rpcgate_admin::store::url_of;
+use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, Input};
-use rpcgate_core::seam::ledger::MemoryLedger;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-struct Desk {
+struct Fixture {
     home: tempfile::TempDir,
     node: Node,
 }
 
-impl Desk {
+impl Fixture {
     async fn new() -> Self {
-        let desk = Desk { home: tempfile::tempdir().unwrap(), node: Node::start().await };
-        std::fs::create_dir(desk.home.path().join("data")).unwrap();
-        desk
+        let fixture = Fixture { home: tempfile::tempdir().unwrap(), node: Node::start().await };
+        std::fs::create_dir(fixture.home.path().join("data")).unwrap();
+        fixture
     }
 
     fn config(&self, more: &str) -> Config {
@@ -49,9 +49,9 @@ impl Desk {
         Gateway::start(self.config(""), options).await.unwrap()
     }
 
-    /// A gateway whose ledger is somebody else's.
-    async fn start_with(&self, ledger: MemoryLedger) -> Gateway {
-        let options = StartOptions { ledger: Some(Arc::new(ledger)), ..StartOptions::default() };
+    /// A gateway whose sink is somebody else's.
+    async fn start_with(&self, sink: MemoryUsageSink) -> Gateway {
+        let options = StartOptions { sink: Some(Arc::new(sink)), ..StartOptions::default() };
         Gateway::start(self.config(""), options).await.unwrap()
     }
 }
@@ -125,8 +125,9 @@ const CALLS: [(&str, f64); 6] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_told_by_chain_method_and_outcome_whoever_keeps_them() {
     for kept in [true, false] {
-        let desk = Desk::new().await;
-        let gateway = if kept { desk.start().await } else { desk.start_with(MemoryLedger::bounded(9)).await };
+        let fixture = Fixture::new().await;
+        let gateway =
+            if kept { fixture.start().await } else { fixture.start_with(MemoryUsageSink::bounded(9)).await };
         ask(gateway.addr()).await;
         let all = series(&page(&gateway).await);
         assert_eq!(calls(&all), CALLS, "kept: {kept}");
@@ -149,8 +150,8 @@ async fn calls_are_told_by_chain_method_and_outcome_whoever_keeps_them() {
 
 #[tokio::test]
 async fn nodes_journal_and_databases_are_told_of() {
-    let desk = Desk::new().await;
-    let gateway = desk.start().await;
+    let fixture = Fixture::new().await;
+    let gateway = fixture.start().await;
     ask(gateway.addr()).await;
     // What was recorded is shipped a moment later.
     let all = loop {
@@ -183,9 +184,9 @@ async fn nodes_journal_and_databases_are_told_of() {
 
 #[tokio::test]
 async fn reloads_are_counted() {
-    let desk = Desk::new().await;
-    let gateway = desk.start_with(MemoryLedger::bounded(0)).await;
-    assert_eq!(gateway.reload(desk.config("")).unwrap(), Vec::<&str>::new());
+    let fixture = Fixture::new().await;
+    let gateway = fixture.start_with(MemoryUsageSink::bounded(0)).await;
+    assert_eq!(gateway.reload(fixture.config("")).unwrap(), Vec::<&str>::new());
     gateway.refuse_reload();
     gateway.refuse_reload();
     let all = series(&page(&gateway).await);
@@ -195,8 +196,8 @@ async fn reloads_are_counted() {
 
 #[tokio::test]
 async fn no_secret_is_on_the_page() {
-    let desk = Desk::new().await;
-    let gateway = desk.start_with(MemoryLedger::bounded(0)).await;
+    let fixture = Fixture::new().await;
+    let gateway = fixture.start_with(MemoryUsageSink::bounded(0)).await;
     ask(gateway.addr()).await;
     let other = "rpcg_HIJKLMNsecretsecretsecret";
     send(gateway.addr(), &post(&format!("/eth?apikey={other}"), "", other)).await;
@@ -209,14 +210,14 @@ async fn no_secret_is_on_the_page() {
 
 #[tokio::test]
 async fn there_is_one_page_and_not_where_callers_are() {
-    let desk = Desk::new().await;
-    let gateway = desk.start_with(MemoryLedger::bounded(0)).await;
+    let fixture = Fixture::new().await;
+    let gateway = fixture.start_with(MemoryUsageSink::bounded(0)).await;
     let addr = gateway.metrics_addr().unwrap();
     assert!(get(addr, "/").await.starts_with("HTTP/1.1 404 "));
     assert!(get(addr, "/eth").await.starts_with("HTTP/1.1 404 "));
     assert!(send(addr, &post("/metrics", "", "x")).await.starts_with("HTTP/1.1 405 "));
     assert!(get(gateway.addr(), "/metrics").await.starts_with("HTTP/1.1 404 "));
-    let mut config = desk.config("");
+    let mut config = fixture.config("");
     config.telemetry.listen = None;
     let silent = Gateway::start(config, StartOptions::default()).await.unwrap();
     assert_eq!(silent.metrics_addr(), None);
@@ -224,8 +225,8 @@ async fn there_is_one_page_and_not_where_callers_are() {
 
 #[tokio::test]
 async fn scrapers_that_hang_keep_nobody_from_the_page_for_long() {
-    let desk = Desk::new().await;
-    let gateway = desk.start_with(MemoryLedger::bounded(0)).await;
+    let fixture = Fixture::new().await;
+    let gateway = fixture.start_with(MemoryUsageSink::bounded(0)).await;
     let addr = gateway.metrics_addr().unwrap();
     let mut hanging = Vec::new();
     for _ in 0..40 {
@@ -247,10 +248,10 @@ async fn scrapers_that_hang_keep_nobody_from_the_page_for_long() {
 
 #[tokio::test]
 async fn the_page_goes_with_its_gateway_and_an_address_that_is_taken_is_named() {
-    let desk = Desk::new().await;
-    let gateway = desk.start_with(MemoryLedger::bounded(0)).await;
+    let fixture = Fixture::new().await;
+    let gateway = fixture.start_with(MemoryUsageSink::bounded(0)).await;
     let addr = gateway.metrics_addr().unwrap();
-    let mut config = desk.config("");
+    let mut config = fixture.config("");
     config.telemetry.listen = Some(addr);
     let error = Gateway::start(config, StartOptions::default()).await.unwrap_err();
     assert!(matches!(error, StartError::Telemetry { .. }) && !error.is_configuration(), "{error}");

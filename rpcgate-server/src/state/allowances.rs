@@ -6,9 +6,9 @@
 
 use super::directory::StoreDirectory;
 use rpcgate_admin::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::seam::Later;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,10 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub(super) trait Allowances: Send + Sync + fmt::Debug {
     /// The requests that all keys of each of `tenants` may make in a UTC day, together. One that is not known is left
     /// out.
-    fn daily(&self, tenants: BTreeSet<TenantId>) -> Later<'_, Result<BTreeMap<TenantId, u64>, StoreError>>;
+    fn daily(
+        &self,
+        tenants: BTreeSet<TenantId>,
+    ) -> BoxFuture<'_, Result<BTreeMap<TenantId, u64>, StoreError>>;
 }
 
 /// The management database, with the plans that are in force here.
@@ -35,7 +38,10 @@ pub(super) struct Stored {
 }
 
 impl Allowances for Stored {
-    fn daily(&self, tenants: BTreeSet<TenantId>) -> Later<'_, Result<BTreeMap<TenantId, u64>, StoreError>> {
+    fn daily(
+        &self,
+        tenants: BTreeSet<TenantId>,
+    ) -> BoxFuture<'_, Result<BTreeMap<TenantId, u64>, StoreError>> {
         Box::pin(async move {
             let plans = self.directory.figures();
             self.store.daily_allowances(&tenants, &plans, self.clock.now()).await
@@ -120,12 +126,14 @@ pub(super) mod tests {
         fn daily(
             &self,
             tenants: BTreeSet<TenantId>,
-        ) -> Later<'_, Result<BTreeMap<TenantId, u64>, StoreError>> {
+        ) -> BoxFuture<'_, Result<BTreeMap<TenantId, u64>, StoreError>> {
             self.asked.lock().push(tenants.clone());
             let mut allowed = self.allowed.lock().clone();
             allowed.retain(|tenant, _| tenants.contains(tenant));
             let away = *self.away.lock();
-            Box::pin(async move { if away { Err(StoreError::Away("away".into())) } else { Ok(allowed) } })
+            Box::pin(
+                async move { if away { Err(StoreError::Unavailable("away".into())) } else { Ok(allowed) } },
+            )
         }
     }
 

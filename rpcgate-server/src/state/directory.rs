@@ -3,7 +3,7 @@
 //! A key that was looked up is remembered until the change feed names it, its project or its tenant, so a known key
 //! costs no query. A forged key costs none either, and callers who ask for one key at the same time share one. While
 //! the database is away, what is remembered goes on for [`TRUST`]; what is not cannot be told from what never was, so
-//! it is [`Away`], never [`Peek::Unknown`].
+//! it is [`Unavailable`], never [`Peek::Unknown`].
 
 use foldhash::fast::RandomState;
 use futures_util::FutureExt;
@@ -11,12 +11,12 @@ use futures_util::future::{Shared, WeakShared};
 use moka::sync::Cache;
 use parking_lot::Mutex;
 use rpcgate_admin::store::StoredKey;
+use rpcgate_core::backend::changes::Change;
+use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Plans;
-use rpcgate_core::seam::changes::Change;
-use rpcgate_core::seam::directory::{Directory, Peek};
-use rpcgate_core::seam::{Away, Later};
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -36,8 +36,12 @@ pub trait KeySource: Send + Sync + fmt::Debug {
     /// The key with this hash, its holder with the figures of `plans`; `None` if there is none.
     ///
     /// # Errors
-    /// [`Away`] when that cannot be told now.
-    fn look_up<'a>(&'a self, hash: KeyHash, plans: &'a Plans) -> Later<'a, Result<Option<StoredKey>, Away>>;
+    /// [`Unavailable`] when that cannot be told now.
+    fn look_up<'a>(
+        &'a self,
+        hash: KeyHash,
+        plans: &'a Plans,
+    ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>>;
 }
 
 /// The keys of a [`KeySource`].
@@ -68,7 +72,7 @@ struct Flights {
     by_key: HashMap<Box<str>, Flight>,
 }
 
-type Answer = Later<'static, Result<Peek, Away>>;
+type Answer = BoxFuture<'static, Result<Peek, Unavailable>>;
 
 struct Flight {
     generation: u64,
@@ -109,7 +113,7 @@ impl StoreDirectory {
         }
     }
 
-    /// Says where keys are kept; until then every look-up is [`Away`]. Only the first source counts.
+    /// Says where keys are kept; until then every look-up is [`Unavailable`]. Only the first source counts.
     pub fn open(&self, source: Arc<dyn KeySource>) {
         // A second one is the caller's mistake, and harmless: it is not asked.
         let _ = self.inner.source.set(source);
@@ -245,11 +249,11 @@ impl Inner {
 }
 
 impl Trip {
-    async fn look_up(self) -> Result<Peek, Away> {
-        let source = self.inner.source.get().ok_or(Away)?;
+    async fn look_up(self) -> Result<Peek, Unavailable> {
+        let source = self.inner.source.get().ok_or(Unavailable)?;
         let plans = self.inner.plans.lock().clone();
         let found = source.look_up(KeyHash::of(&self.key), &plans);
-        let found = tokio::time::timeout(LOOK_UP, found).await.map_err(|_| Away)??;
+        let found = tokio::time::timeout(LOOK_UP, found).await.map_err(|_| Unavailable)??;
         // Nobody could bound the memory of what does not exist.
         let Some(StoredKey { caller, revoked }) = found else { return Ok(Peek::Unknown) };
         let caller = Arc::new(caller);
@@ -279,7 +283,7 @@ impl Directory for StoreDirectory {
         }
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> Later<'a, Result<Peek, Away>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
         match self.peek(key) {
             Peek::Miss => Box::pin(self.inner.fly(key)),
             known => Box::pin(std::future::ready(Ok(known))),

@@ -2,10 +2,10 @@
 //! times a second, and at once when a database that can tell of a change has told.
 
 use super::directory::StoreDirectory;
-use super::force::Force;
+use super::overlay_watch::OverlayWatch;
+use rpcgate_core::backend::changes::{AT_ONCE, Change, ChangeFeed, Numbered};
+use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::config::Overlay;
-use rpcgate_core::seam::changes::{AT_ONCE, Change, Changes, Numbered};
-use rpcgate_core::seam::{Away, Later};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ const APART: Duration = Duration::from_millis(20);
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// What of the management database concerns all callers.
-pub(super) trait Management: Changes {
+pub(super) trait Management: ChangeFeed {
     /// What operators have set.
-    fn overlay(&self) -> Later<'_, Result<Overlay, Away>>;
+    fn overlay(&self) -> BoxFuture<'_, Result<Overlay, Unavailable>>;
 
     /// The number of the newest change; 0 if there is none.
-    fn newest(&self) -> Later<'_, Result<u64, Away>>;
+    fn newest(&self) -> BoxFuture<'_, Result<u64, Unavailable>>;
 
     /// The number of the oldest change that is kept; 0 if there is none. Older ones are removed in time, but never the
     /// newest of all.
-    fn oldest(&self) -> Later<'_, Result<u64, Away>>;
+    fn oldest(&self) -> BoxFuture<'_, Result<u64, Unavailable>>;
 }
 
 /// A reader of the feed.
 pub(super) struct Feed {
     management: Arc<dyn Management>,
     directory: Arc<StoreDirectory>,
-    force: Arc<Force>,
+    overlay_watch: Arc<OverlayWatch>,
     /// The last change that was acted on.
     number: u64,
     /// Whether what operators set must be read again.
@@ -47,7 +47,7 @@ pub(super) struct Feed {
     /// Time between two looks that nobody asks for.
     every: Duration,
     /// Asks for a look now.
-    nudge: Arc<Notify>,
+    notify: Arc<Notify>,
     /// Tells other gateways what was read.
     tells: Option<mpsc::Sender<Numbered>>,
     /// What other gateways tell.
@@ -66,15 +66,15 @@ impl Feed {
     pub(super) async fn start(
         management: Arc<dyn Management>,
         directory: Arc<StoreDirectory>,
-        force: Arc<Force>,
-    ) -> Result<Self, Away> {
+        overlay_watch: Arc<OverlayWatch>,
+    ) -> Result<Self, Unavailable> {
         // The number first: what changes while the rest is read is read again.
         let number = within(management.newest()).await?;
-        force.put(within(management.overlay()).await?);
+        overlay_watch.put(within(management.overlay()).await?);
         directory.reached();
-        let (every, nudge) = (EVERY, Arc::default());
+        let (every, notify) = (EVERY, Arc::default());
         let (stale, away, tells, hears) = (false, false, None, None);
-        Ok(Feed { management, directory, force, number, stale, away, every, nudge, tells, hears })
+        Ok(Feed { management, directory, overlay_watch, number, stale, away, every, notify, tells, hears })
     }
 
     /// Tells others of changes by `tells`, and acts on what they tell, in `hears`, before it is read here: what it concerns
@@ -84,8 +84,8 @@ impl Feed {
     }
 
     /// Who rings this has the feed looked at now. It is looked at from time to time all the same.
-    pub(super) fn nudge(&self) -> Arc<Notify> {
-        self.nudge.clone()
+    pub(super) fn notify(&self) -> Arc<Notify> {
+        self.notify.clone()
     }
 
     /// Follows the feed until `closing`.
@@ -102,7 +102,7 @@ impl Feed {
                     self.hasten(&mut told).await;
                     continue;
                 }
-                () = self.nudge.notified() => true,
+                () = self.notify.notified() => true,
                 _ = ticks.tick() => false,
             };
             let read = self.read().await;
@@ -118,30 +118,32 @@ impl Feed {
         let changes: Vec<Change> =
             told.drain(..).filter(|told| told.number > self.number).map(|told| told.change).collect();
         if !changes.is_empty() {
-            self.apply(changes).await.unwrap_or_else(|Away| tracing::error!("changes were not acted on"));
-            self.nudge.notify_one();
+            self.apply(changes)
+                .await
+                .unwrap_or_else(|Unavailable| tracing::error!("changes were not acted on"));
+            self.notify.notify_one();
         }
     }
 
-    async fn apply(&self, changes: Vec<Change>) -> Result<(), Away> {
+    async fn apply(&self, changes: Vec<Change>) -> Result<(), Unavailable> {
         let directory = self.directory.clone();
         // With many keys in memory this takes as long as thousands of calls.
-        tokio::task::spawn_blocking(move || directory.apply(&changes)).await.map_err(|_| Away)
+        tokio::task::spawn_blocking(move || directory.apply(&changes)).await.map_err(|_| Unavailable)
     }
 
     /// Acts on all that is new.
-    async fn read(&mut self) -> Result<(), Away> {
+    async fn read(&mut self) -> Result<(), Unavailable> {
         while self.read_some().await? {}
         self.directory.reached();
         if self.stale {
-            self.force.put(within(self.management.overlay()).await?);
+            self.overlay_watch.put(within(self.management.overlay()).await?);
             self.stale = false;
         }
         Ok(())
     }
 
     /// Acts on some of what is new: whether there may be more.
-    async fn read_some(&mut self) -> Result<bool, Away> {
+    async fn read_some(&mut self) -> Result<bool, Unavailable> {
         if self.away && within(self.management.newest()).await? < self.number {
             // The database was replaced by an older one: its numbers begin anew, and nothing is as it was.
             self.anew(0);
@@ -206,8 +208,8 @@ async fn hear(hears: &mut Option<mpsc::Receiver<Numbered>>, told: &mut Vec<Numbe
 }
 
 /// A frozen database answers nothing, not even that it is away.
-async fn within<T>(answer: impl Future<Output = Result<T, Away>>) -> Result<T, Away> {
-    tokio::time::timeout(DEADLINE, answer).await.unwrap_or(Err(Away))
+async fn within<T>(answer: impl Future<Output = Result<T, Unavailable>>) -> Result<T, Unavailable> {
+    tokio::time::timeout(DEADLINE, answer).await.unwrap_or(Err(Unavailable))
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use crate::assemble::FileDirectory;
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use rpcgate_core::config::{Config, Key};
-use rpcgate_core::seam::directory::{Directory, Peek};
-use rpcgate_core::seam::{Away, Later};
+use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::{BoxFuture, Unavailable};
+use rpcgate_core::config::{Config, KeySettings};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use std::sync::Arc;
 pub(crate) struct Keys {
     file: FileDirectory,
     /// Those of the configuration's keys that have been used, by their text. To tell by the configuration alone costs
-    /// a digest of the key, which is dearer than several stations, and the database's directory is dearer than this.
+    /// a digest of the key, which is dearer than several layers, and the database's directory is dearer than this.
     seen: ArcSwap<Seen>,
-    written: Mutex<BTreeMap<String, Key>>,
+    written: Mutex<BTreeMap<String, KeySettings>>,
     stored: Option<Arc<StoreDirectory>>,
 }
 
@@ -74,7 +74,7 @@ impl Directory for Keys {
         }
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> Later<'a, Result<Peek, Away>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
         match (self.file.peek(key), &self.stored) {
             (Peek::Unknown, Some(stored)) => stored.fetch(key),
             (known, _) => Box::pin(std::future::ready(Ok(known))),
@@ -87,10 +87,10 @@ mod tests {
     use super::super::directory::KeySource;
     use super::*;
     use rpcgate_admin::store::StoredKey;
+    use rpcgate_core::backend::suite;
     use rpcgate_core::caller::Scope;
     use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_core::config::{Input, Plans};
-    use rpcgate_core::seam::suite;
     use rpcgate_core::secret::{KeyForge, KeyHash};
 
     const OURS: &str = "aaaaaaaaaaaaaaaa";
@@ -100,7 +100,11 @@ mod tests {
     struct Source(KeyHash);
 
     impl KeySource for Source {
-        fn look_up<'a>(&'a self, hash: KeyHash, _: &'a Plans) -> Later<'a, Result<Option<StoredKey>, Away>> {
+        fn look_up<'a>(
+            &'a self,
+            hash: KeyHash,
+            _: &'a Plans,
+        ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>> {
             let stored = (hash == self.0).then(|| StoredKey { caller: suite::caller(7), revoked: false });
             Box::pin(std::future::ready(Ok(stored)))
         }

@@ -7,11 +7,11 @@
 //! is unready: it must not serve what it cannot count.
 
 mod allowances;
+mod batcher;
 pub mod directory;
 mod feed;
-mod force;
 mod keys;
-mod pack;
+mod overlay_watch;
 mod report;
 mod restore;
 mod retain;
@@ -28,15 +28,15 @@ use crate::counting::Counting;
 use crate::gateway::StartError;
 use crate::journal::{Journal, JournalOptions};
 use directory::StoreDirectory;
-use force::Force;
+use overlay_watch::OverlayWatch;
 use parking_lot::Mutex;
-use report::Informant;
+use report::StatusSource;
 use restore::{Left, Work};
 use retain::Kept;
 use rpcgate_admin::store::check_url;
+use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, Overlay, Retention};
-use rpcgate_core::seam::ledger::Ledger;
 use rpcgate_core::secret::KeyForge;
 use seed::UsageSeed;
 use shipping::Shipping;
@@ -53,9 +53,9 @@ pub struct State {
     journal: Arc<Journal>,
     directory: Arc<StoreDirectory>,
     counters: Counting,
-    force: Arc<Force>,
+    overlay_watch: Arc<OverlayWatch>,
     kept: Arc<Kept>,
-    informant: Arc<Informant>,
+    status_source: Arc<StatusSource>,
     shipping: Arc<Shipping>,
     stage: watch::Receiver<Stage>,
     closing: CancellationToken,
@@ -80,7 +80,7 @@ impl fmt::Debug for State {
 impl State {
     /// Opens the journal, and begins to open the databases. Runs inside a tokio runtime.
     ///
-    /// Ledger, directory and counters are there at once; calls are admitted once the databases are. A database that
+    /// The usage sink, the directory and the counters are there at once; calls are admitted once the databases are. A database that
     /// cannot be reached is waited for, and the log says so.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl State {
     pub fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<State, StartError> {
         database(config)?;
         let options = JournalOptions {
-            slots: Handle::current().metrics().num_workers(),
+            shards: Handle::current().metrics().num_workers(),
             ..JournalOptions::new(&config.journal, clock.clone())
         };
         let journal = Journal::open(options)?;
@@ -97,9 +97,9 @@ impl State {
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
         let shipping = Arc::<Shipping>::default();
         let seed = Arc::new(UsageSeed::new(clock.clone(), shipping.clone()));
-        let force = Arc::<Force>::default();
+        let overlay_watch = Arc::<OverlayWatch>::default();
         let (counters, relay) = (Counting::open(config, seed.clone())?, Counting::relay(config)?);
-        let (kept, informant) = (Arc::new(Kept::new(&config.retention)), Arc::<Informant>::default());
+        let (kept, status_source) = (Arc::new(Kept::new(&config.retention)), Arc::<StatusSource>::default());
         let (told, stage) = watch::channel(Stage::Starting);
         let closing = CancellationToken::new();
         let work = Work {
@@ -111,15 +111,26 @@ impl State {
             counters: counters.clone(),
             relay,
             seed,
-            force: force.clone(),
+            overlay_watch: overlay_watch.clone(),
             kept: kept.clone(),
-            informant: informant.clone(),
+            status_source: status_source.clone(),
             shipping: shipping.clone(),
             stage: told,
             closing: closing.clone(),
         };
         let work = Mutex::new(Some(tokio::spawn(work.run())));
-        Ok(State { journal, directory, counters, force, kept, informant, shipping, stage, closing, work })
+        Ok(State {
+            journal,
+            directory,
+            counters,
+            overlay_watch,
+            kept,
+            status_source,
+            shipping,
+            stage,
+            closing,
+            work,
+        })
     }
 
     /// Looks at what [`open`](State::open) would refuse, without opening anything.
@@ -142,7 +153,7 @@ impl State {
     }
 
     /// Where records go.
-    pub fn ledger(&self) -> Arc<dyn Ledger> {
+    pub fn sink(&self) -> Arc<dyn UsageSink> {
         self.journal.clone()
     }
 
@@ -180,7 +191,7 @@ impl State {
 
     /// Hands what operators set to `sink` whenever it changes: at once, if it is known.
     pub(crate) fn attach(&self, sink: impl Fn(&Overlay) -> Result<(), StartError> + Send + Sync + 'static) {
-        self.force.attach(Box::new(move |overlay| match sink(overlay) {
+        self.overlay_watch.attach(Box::new(move |overlay| match sink(overlay) {
             Ok(()) => tracing::info!("what operators set is in force"),
             Err(error) => tracing::error!("what operators set cannot be put in force: {error}"),
         }));
@@ -188,7 +199,7 @@ impl State {
 
     /// Tells the management side how the gateway stands, which `source` knows.
     pub(crate) fn tell_standing(&self, source: impl Fn() -> Standing + Send + Sync + 'static) {
-        self.informant.ask(source);
+        self.status_source.ask(source);
     }
 
     /// Keeps usage for as long as `retention` says from now on.

@@ -27,15 +27,15 @@ type Source = Box<dyn Fn() -> Standing + Send + Sync>;
 
 /// Who knows how the gateway stands; nobody does before it has started.
 #[derive(Default)]
-pub(super) struct Informant(Mutex<Option<Source>>);
+pub(super) struct StatusSource(Mutex<Option<Source>>);
 
-impl fmt::Debug for Informant {
+impl fmt::Debug for StatusSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Informant")
+        f.write_str("StatusSource")
     }
 }
 
-impl Informant {
+impl StatusSource {
     pub(super) fn ask(&self, source: impl Fn() -> Standing + Send + Sync + 'static) {
         *self.0.lock() = Some(Box::new(source));
     }
@@ -49,13 +49,13 @@ impl Informant {
 pub(super) async fn run(
     store: Store,
     gateway: GatewayId,
-    informant: Arc<Informant>,
+    status_source: Arc<StatusSource>,
     clock: Arc<dyn Clock>,
     closing: CancellationToken,
 ) {
     let mut told = true;
     loop {
-        if let Some(Standing { nodes, cooled }) = informant.now() {
+        if let Some(Standing { nodes, cooled }) = status_source.now() {
             let report = GatewayReport { id: gateway.0, at: clock.now(), nodes };
             let done = tokio::select! {
                 done = store.put_report(&report, &cooled) => done,

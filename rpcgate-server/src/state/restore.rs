@@ -5,18 +5,18 @@ use super::Stage;
 use super::allowances::Stored;
 use super::directory::{KeySource, StoreDirectory};
 use super::feed::{Feed, Management};
-use super::force::Force;
-use super::report::{self, Informant};
+use super::overlay_watch::OverlayWatch;
+use super::report::{self, StatusSource};
 use super::retain::{self, Kept};
 use super::seed::UsageSeed;
-use super::ship::{Harbour, Shipper};
+use super::ship::{Shipper, UsageDestination};
 use super::shipping::Shipping;
 use crate::counting::Counting;
 use crate::journal::Journal;
 use rpcgate_admin::store::{Store, StoreError, StoredKey, UsageStore};
+use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Overlay, Plans};
-use rpcgate_core::seam::{Away, Later};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_layers::redis::ChangeRelay;
 use std::fmt::Display;
@@ -45,9 +45,9 @@ pub(super) struct Work {
     pub(super) counters: Counting,
     pub(super) relay: Option<ChangeRelay>,
     pub(super) seed: Arc<UsageSeed>,
-    pub(super) force: Arc<Force>,
+    pub(super) overlay_watch: Arc<OverlayWatch>,
     pub(super) kept: Arc<Kept>,
-    pub(super) informant: Arc<Informant>,
+    pub(super) status_source: Arc<StatusSource>,
     pub(super) shipping: Arc<Shipping>,
     pub(super) stage: watch::Sender<Stage>,
     pub(super) closing: CancellationToken,
@@ -72,14 +72,14 @@ impl Work {
         self.journal.admit();
         self.stage.send_replace(Stage::Ready);
         tracing::info!("ready: what was recorded before is shipped, and counted again");
-        let (nudge, closing, telling) = (feed.nudge(), self.closing.clone(), store.clone());
-        let nudges = tokio::spawn(async move {
+        let (notify, closing, telling) = (feed.notify(), self.closing.clone(), store.clone());
+        let notifications = tokio::spawn(async move {
             tokio::select! {
-                () = telling.nudges(|| nudge.notify_one()) => {}
+                () = telling.notifications(|| notify.notify_one()) => {}
                 () = closing.cancelled() => {}
             }
         });
-        let mut tasks = vec![nudges];
+        let mut tasks = vec![notifications];
         if let Some(relay) = relay {
             let ((tells, told), (hearing, hears)) = (mpsc::channel(RELAYED), mpsc::channel(RELAYED));
             // It ends with the feed, which tells it.
@@ -89,8 +89,8 @@ impl Work {
         tasks.push(tokio::spawn(feed.run(self.closing.clone())));
         let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(retention));
-        let (gateway, informant) = (self.journal.gateway(), self.informant.clone());
-        let report = report::run(store, gateway, informant, self.clock.clone(), self.closing.clone());
+        let (gateway, status_source) = (self.journal.gateway(), self.status_source.clone());
+        let report = report::run(store, gateway, status_source, self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(report));
         let shipping = tokio::spawn(shipper.run(self.closing.clone()));
         match shipping.await {
@@ -112,8 +112,8 @@ impl Work {
         left.store = Some(store.clone());
         let usage = self.patiently("the usage database", || Box::pin(UsageStore::open(url, migrate))).await?;
         left.usage = Some(usage.clone());
-        let harbour: Arc<dyn Harbour> = Arc::new(usage.clone());
-        let shipper = Shipper::new(self.journal.clone(), harbour, self.clock.clone());
+        let destination: Arc<dyn UsageDestination> = Arc::new(usage.clone());
+        let shipper = Shipper::new(self.journal.clone(), destination, self.clock.clone());
         let shipper = left.shipper.insert(shipper.showing(self.shipping.clone()));
         tokio::select! {
             () = shipper.ship_all() => {}
@@ -130,7 +130,7 @@ impl Work {
         let (directory, clock) = (self.directory.clone(), self.clock.clone());
         shipper.notify(Arc::new(Stored { store: store.clone(), directory, clock }));
         let store = Arc::new(store);
-        let start = || Feed::start(store.clone(), self.directory.clone(), self.force.clone());
+        let start = || Feed::start(store.clone(), self.directory.clone(), self.overlay_watch.clone());
         let feed = self.patiently("the change feed", || Box::pin(start())).await?;
         // Not before the feed's number is known: whatever is looked up from here on is dropped when it changes.
         self.directory.open(store);
@@ -141,7 +141,7 @@ impl Work {
     async fn patiently<'a, T, E: Display>(
         &self,
         what: &str,
-        attempt: impl Fn() -> Later<'a, Result<T, E>>,
+        attempt: impl Fn() -> BoxFuture<'a, Result<T, E>>,
     ) -> Option<T> {
         let mut told: Option<String> = None;
         loop {
@@ -175,7 +175,7 @@ impl Work {
 /// What names the database among all there are, if other gateways can record in it too.
 async fn identity(usage: &UsageStore) -> Result<Option<String>, StoreError> {
     match usage.identity().await {
-        Err(away @ StoreError::Away(_)) => Err(away),
+        Err(away @ StoreError::Unavailable(_)) => Err(away),
         Err(error) => {
             tracing::warn!("counters in Redis are not compared with what is recorded: {error}");
             Ok(None)
@@ -208,30 +208,34 @@ impl Left {
 }
 
 impl KeySource for Store {
-    fn look_up<'a>(&'a self, hash: KeyHash, plans: &'a Plans) -> Later<'a, Result<Option<StoredKey>, Away>> {
+    fn look_up<'a>(
+        &'a self,
+        hash: KeyHash,
+        plans: &'a Plans,
+    ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>> {
         Box::pin(async move { self.caller(hash, plans).await.map_err(|error| away("a key", &error)) })
     }
 }
 
 impl Management for Store {
-    fn overlay(&self) -> Later<'_, Result<Overlay, Away>> {
+    fn overlay(&self) -> BoxFuture<'_, Result<Overlay, Unavailable>> {
         Box::pin(async move { self.overlay().await.map_err(|error| away("what operators set", &error)) })
     }
 
-    fn newest(&self) -> Later<'_, Result<u64, Away>> {
+    fn newest(&self) -> BoxFuture<'_, Result<u64, Unavailable>> {
         Box::pin(async move { self.newest_change().await.map_err(|error| away("the change feed", &error)) })
     }
 
-    fn oldest(&self) -> Later<'_, Result<u64, Away>> {
+    fn oldest(&self) -> BoxFuture<'_, Result<u64, Unavailable>> {
         Box::pin(async move { self.oldest_change().await.map_err(|error| away("the change feed", &error)) })
     }
 }
 
 /// What a caller may do about it is the same whatever it is; the log tells what it is.
-fn away(what: &str, error: &StoreError) -> Away {
+fn away(what: &str, error: &StoreError) -> Unavailable {
     match error {
-        StoreError::Away(_) => tracing::debug!("{what} was not read: {error}"),
+        StoreError::Unavailable(_) => tracing::debug!("{what} was not read: {error}"),
         _ => tracing::error!("{what} was not read: {error}"),
     }
-    Away
+    Unavailable
 }

@@ -2,9 +2,9 @@
 
 use super::shipping::Shipping;
 use rpcgate_admin::store::UsageStore;
+use rpcgate_core::backend::counters::Restored;
+use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::clock::Clock;
-use rpcgate_core::seam::counters::Restored;
-use rpcgate_core::seam::{Away, Later};
 use rpcgate_layers::redis::{Recording, Seed};
 use std::fmt;
 use std::sync::Arc;
@@ -44,13 +44,13 @@ impl UsageSeed {
         self.usage.send_replace(Some(Opened { usage, place: place.map(Into::into) }));
     }
 
-    fn opened(&self) -> Result<Opened, Away> {
-        self.usage.borrow().clone().ok_or(Away)
+    fn opened(&self) -> Result<Opened, Unavailable> {
+        self.usage.borrow().clone().ok_or(Unavailable)
     }
 }
 
 impl Seed for UsageSeed {
-    fn ready(&self) -> Later<'_, ()> {
+    fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let mut opened = self.usage.subscribe();
             // It cannot be gone: it is borrowed.
@@ -58,12 +58,12 @@ impl Seed for UsageSeed {
         })
     }
 
-    fn tell(&self) -> Later<'_, Result<Restored, Away>> {
+    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         Box::pin(async {
             let usage = self.opened()?.usage;
             usage.restore(self.clock.now()).await.map_err(|error| {
                 tracing::error!("counters were not read: {error}");
-                Away
+                Unavailable
             })
         })
     }
@@ -74,12 +74,12 @@ impl Seed for UsageSeed {
         Some(Recording { place, behind: lag.saturating_add(IN_MEMORY) })
     }
 
-    fn recorded(&self) -> Later<'_, Result<Restored, Away>> {
+    fn recorded(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         Box::pin(async {
             let usage = self.opened()?.usage;
             usage.recorded(self.clock.now()).await.map_err(|error| {
                 tracing::debug!("what is recorded was not read: {error}");
-                Away
+                Unavailable
             })
         })
     }

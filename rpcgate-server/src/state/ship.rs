@@ -5,15 +5,15 @@
 //! one was, the marks are read again: they know.
 
 use super::allowances::{Allowances, Asked};
-use super::pack::{Filled, Pack};
+use super::batcher::{Filled, SegmentBatcher};
 use super::shipping::Shipping;
 use crate::journal::Journal;
 use rpcgate_admin::store::{ShipError, StoreError, UsageStore};
 use rpcgate_admin::usage::Shipment;
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::journal::{GatewayId, SegmentId};
-use rpcgate_core::seam::Later;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
@@ -38,13 +38,13 @@ const REMINDER_AGAIN: Duration = Duration::from_secs(5);
 const REST_OF_DAY: Duration = Duration::from_secs(300);
 
 /// Where shipments go.
-pub(super) trait Harbour: Send + Sync + fmt::Debug {
+pub(super) trait UsageDestination: Send + Sync + fmt::Debug {
     /// Up to where the segments of a gateway were shipped, from segment `oldest` on.
     fn marks(
         &self,
         gateway: GatewayId,
         oldest: SegmentId,
-    ) -> Later<'_, Result<Vec<(SegmentId, u64)>, StoreError>>;
+    ) -> BoxFuture<'_, Result<Vec<(SegmentId, u64)>, StoreError>>;
 
     /// Takes all of a shipment or nothing, and with it raises what it makes due to tenants that may make so many
     /// requests in a day.
@@ -52,19 +52,19 @@ pub(super) trait Harbour: Send + Sync + fmt::Debug {
         &'a self,
         shipment: &'a Shipment,
         allowances: &'a BTreeMap<TenantId, u64>,
-    ) -> Later<'a, Result<(), ShipError>>;
+    ) -> BoxFuture<'a, Result<(), ShipError>>;
 
     /// Raises what is due of a day and was not raised with a shipment. Of tenants that made requests in the day
     /// `asked` tells what they may make.
-    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> Later<'a, Result<(), StoreError>>;
+    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
-impl Harbour for UsageStore {
+impl UsageDestination for UsageStore {
     fn marks(
         &self,
         gateway: GatewayId,
         oldest: SegmentId,
-    ) -> Later<'_, Result<Vec<(SegmentId, u64)>, StoreError>> {
+    ) -> BoxFuture<'_, Result<Vec<(SegmentId, u64)>, StoreError>> {
         Box::pin(self.marks(gateway, oldest))
     }
 
@@ -72,11 +72,11 @@ impl Harbour for UsageStore {
         &'a self,
         shipment: &'a Shipment,
         allowances: &'a BTreeMap<TenantId, u64>,
-    ) -> Later<'a, Result<(), ShipError>> {
+    ) -> BoxFuture<'a, Result<(), ShipError>> {
         Box::pin(self.ship_noting(shipment, allowances))
     }
 
-    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> Later<'a, Result<(), StoreError>> {
+    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             let requests = self.daily_requests(day).await?;
             let allowances = asked.now(requests.keys().copied().collect()).await?;
@@ -100,10 +100,10 @@ pub(super) enum Delay {
 #[derive(Debug)]
 pub(super) struct Shipper {
     journal: Arc<Journal>,
-    harbour: Arc<dyn Harbour>,
+    destination: Arc<dyn UsageDestination>,
     clock: Arc<dyn Clock>,
     /// `None` as long as it is not known what the database holds.
-    pack: Option<Pack>,
+    batcher: Option<SegmentBatcher>,
     most: u64,
     rotated: Duration,
     away: bool,
@@ -116,13 +116,17 @@ pub(super) struct Shipper {
 }
 
 impl Shipper {
-    pub(super) fn new(journal: Arc<Journal>, harbour: Arc<dyn Harbour>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        journal: Arc<Journal>,
+        destination: Arc<dyn UsageDestination>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let rotated = clock.elapsed();
         Shipper {
             journal,
-            harbour,
+            destination,
             clock,
-            pack: None,
+            batcher: None,
             most: MOST,
             rotated,
             away: false,
@@ -184,7 +188,7 @@ impl Shipper {
         let before = Time::from_micros(now.micros().saturating_sub(REST_OF_DAY.as_micros() as u64));
         let mut pause = REMINDER;
         for day in before.day()..=now.day() {
-            if let Err(error) = self.harbour.remind(day, &self.allowances, now).await {
+            if let Err(error) = self.destination.remind(day, &self.allowances, now).await {
                 tracing::debug!("it is not known whether a notification is due: {error}");
                 pause = REMINDER_AGAIN;
             }
@@ -197,14 +201,14 @@ impl Shipper {
         let segments = self.journal.segments();
         segments
             .iter()
-            .map(|segment| segment.len - self.pack.as_ref().map_or(0, |pack| pack.at(segment)))
+            .map(|segment| segment.len - self.batcher.as_ref().map_or(0, |batcher| batcher.at(segment)))
             .sum()
     }
 
     /// The same as far as it can be told while it is not known what the database holds.
     fn unshipped(&mut self) -> u64 {
         let size = self.journal.segments().iter().map(|segment| segment.len).sum::<u64>();
-        if self.pack.is_none()
+        if self.batcher.is_none()
             && let Some((left, before)) = self.known
         {
             // Nothing is removed in the meantime.
@@ -246,27 +250,27 @@ impl Shipper {
     }
 
     /// A pack that begins where the database says.
-    async fn unpacked(&self) -> Result<Pack, Delay> {
+    async fn unpacked(&self) -> Result<SegmentBatcher, Delay> {
         let segments = self.journal.segments();
         let marks = match segments.first() {
-            Some(oldest) => self.harbour.marks(self.journal.gateway(), oldest.id).await?,
+            Some(oldest) => self.destination.marks(self.journal.gateway(), oldest.id).await?,
             None => Vec::new(),
         };
         let present: HashSet<SegmentId> = segments.iter().map(|segment| segment.id).collect();
-        Ok(Pack::new(marks.into_iter().filter(|(segment, _)| present.contains(segment))))
+        Ok(SegmentBatcher::new(marks.into_iter().filter(|(segment, _)| present.contains(segment))))
     }
 
     async fn ship(&mut self) -> Result<bool, Delay> {
         // Taken out: should this end halfway, however that comes about, the marks are read anew.
-        let mut pack = match self.pack.take() {
-            Some(pack) => pack,
+        let mut batcher = match self.batcher.take() {
+            Some(batcher) => batcher,
             None => self.unpacked().await?,
         };
         let now = self.clock.elapsed();
         // While the database is away, segments are better few and long.
         let rotates = !self.away && now.saturating_sub(self.rotated) >= ROTATION;
-        if !rotates && pack.is_idle(&self.journal.segments(), now) {
-            self.pack = Some(pack);
+        if !rotates && batcher.is_idle(&self.journal.segments(), now) {
+            self.batcher = Some(batcher);
             return Ok(false);
         }
         if rotates {
@@ -277,19 +281,19 @@ impl Shipper {
             if rotates {
                 journal.rotate();
             }
-            pack.tidy(&journal, now);
-            let filled = pack.fill(&journal, most, now);
-            (pack, filled)
+            batcher.tidy(&journal, now);
+            let filled = batcher.fill(&journal, most, now);
+            (batcher, filled)
         };
-        let (pack, filled) = tokio::task::spawn_blocking(work).await?;
+        let (batcher, filled) = tokio::task::spawn_blocking(work).await?;
         let Filled { shipment, more } = &filled;
         if !filled.is_empty() {
             let tenants = shipment.folded.admitted.keys().map(|(tenant, _)| *tenant);
             let allowances = self.allowances.of(tenants, now).await;
-            self.harbour.ship(shipment, &allowances).await?;
+            self.destination.ship(shipment, &allowances).await?;
             self.shipping.arrived();
         }
-        self.pack = Some(pack);
+        self.batcher = Some(batcher);
         Ok(*more)
     }
 }

@@ -2,17 +2,17 @@
 
 use super::directory::{KeySource, TRUST};
 use super::*;
+use crate::captured_log::CapturedLog;
 use crate::gateway::tests::{KEY, Node, is_served, post, send, units};
 use crate::gateway::{Gateway, StartOptions};
-use crate::telemetry::tests::Lines;
 use rpcgate_admin::store::{Key, Project, Store, StoredKey, Tenant, UsageStore, url_of};
-use rpcgate_admin::usage::{Metrics, Period, UsageAsk, Window};
-use rpcgate_core::caller::{KeyId, ProjectId, Quota, RequestId, Scope, TenantId};
+use rpcgate_admin::usage::{Metrics, Period, UsageAsk, UsageWindow};
+use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
+use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::config::{Input, LogFormat, PlanChange, Plans};
 use rpcgate_core::plan::Tier;
-use rpcgate_core::seam::directory::{Directory, Peek};
-use rpcgate_core::seam::{Away, Later, suite};
 use rpcgate_core::secret::{KeyHash, shown};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const START: Time = Time::from_secs(1_800_001_815);
 const SECRET: &str = "shared by both binaries";
 
 /// Where gateways of one deployment run, one after the other.
-struct House {
+struct AppState {
     home: tempfile::TempDir,
     node: Node,
     clock: Arc<ManualClock>,
@@ -36,10 +36,10 @@ struct Account {
     text: String,
 }
 
-impl House {
+impl AppState {
     async fn new() -> Self {
         let (home, node) = (tempfile::tempdir().unwrap(), Node::start().await);
-        House { home, node, clock: Arc::new(ManualClock::at(START)) }
+        AppState { home, node, clock: Arc::new(ManualClock::at(START)) }
     }
 
     fn text(&self, more: &str) -> String {
@@ -102,7 +102,7 @@ impl House {
 
     async fn totals(&self, tenant: TenantId) -> Metrics {
         let usage = self.usage().await;
-        let ask = UsageAsk::new(tenant, Window::of(Period::Day, self.clock.now()));
+        let ask = UsageAsk::new(tenant, UsageWindow::of(Period::Day, self.clock.now()));
         let totals = usage.usage(&ask).await.unwrap().totals;
         usage.close().await;
         totals
@@ -186,10 +186,10 @@ fn remaining(answer: &str) -> [u64; 3] {
 
 #[tokio::test]
 async fn without_its_database_a_gateway_waits_unready_and_then_serves() {
-    let house = House::new().await;
-    let lines = Lines::default();
-    let _listening = lines.listen("info", LogFormat::Text);
-    let gateway = house.start_unready().await;
+    let app = AppState::new().await;
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("info", LogFormat::Text);
+    let gateway = app.start_unready().await;
     let addr = gateway.addr();
     let genuine = KeyForge::new(SECRET.as_bytes()).make().unwrap();
     let forged = KeyForge::new(b"another").make().unwrap();
@@ -201,7 +201,7 @@ async fn without_its_database_a_gateway_waits_unready_and_then_serves() {
         assert_eq!(header(&answer, "retry-after") != "none", expected == 503, "{answer}");
     }
     until("the log says why", async || lines.text().contains("does not exist")).await;
-    house.make_room();
+    app.make_room();
     until("it is ready", async || gateway.ready()).await;
     assert_eq!(status(&readyz(addr).await), 200);
     assert!(is_served(&call(&gateway, KEY).await));
@@ -212,53 +212,53 @@ async fn without_its_database_a_gateway_waits_unready_and_then_serves() {
 
 #[tokio::test]
 async fn a_gateway_that_never_became_ready_ends_all_the_same() {
-    let house = House::new().await;
-    let state = house.state().await;
+    let app = AppState::new().await;
+    let state = app.state().await;
     assert!(!state.is_ready());
     let (closed, ready) = tokio::join!(state.close(), state.ready());
     assert_eq!((closed, ready), ((), false));
     state.close().await;
     drop(state);
-    house.state().await;
+    app.state().await;
 }
 
 #[tokio::test]
 async fn keys_of_the_file_and_of_the_database_are_served_and_metered() {
-    let house = House::new().await;
-    let store = house.store().await;
-    let account = house.account(&store, 10).await;
-    let gateway = house.start().await;
+    let app = AppState::new().await;
+    let store = app.store().await;
+    let account = app.account(&store, 10).await;
+    let gateway = app.start().await;
     for key in [KEY, account.text.as_str(), KEY, account.text.as_str()] {
         let answer = call(&gateway, key).await;
         assert!(is_served(&answer), "{answer}");
     }
     end(gateway).await;
-    assert_eq!(house.totals(account.tenant).await.requests, 2);
-    let file = house.config("").tenants["default"].id;
-    assert_eq!(house.totals(file).await.requests, 2);
+    assert_eq!(app.totals(account.tenant).await.requests, 2);
+    let file = app.config("").tenants["default"].id;
+    assert_eq!(app.totals(file).await.requests, 2);
 }
 
 #[tokio::test]
 async fn a_call_is_in_usage_soon_after_its_answer() {
-    let house = House::new().await;
-    let account = house.account(&house.store().await, 10).await;
-    let gateway = house.start().await;
+    let app = AppState::new().await;
+    let account = app.account(&app.store().await, 10).await;
+    let gateway = app.start().await;
     let answer = call(&gateway, &account.text).await;
     let request: RequestId = header(&answer, "x-request-id").parse().unwrap();
-    let usage = house.usage().await;
+    let usage = app.usage().await;
     until("the call is there", async || usage.event(account.tenant, request).await.unwrap().is_some()).await;
     let event = usage.event(account.tenant, request).await.unwrap().unwrap();
     assert_eq!((event.key, event.project, event.lines[0].cu), (account.key, account.project, 1));
-    let totals = house.totals(account.tenant).await;
+    let totals = app.totals(account.tenant).await;
     assert_eq!((totals.requests, totals.billable_units, totals.errors), (1, 1, 0));
     drop(gateway);
 }
 
 #[tokio::test]
 async fn a_drain_ships_everything() {
-    let house = House::new().await;
-    let account = house.account(&house.store().await, 10).await;
-    let gateway = house.start().await;
+    let app = AppState::new().await;
+    let account = app.account(&app.store().await, 10).await;
+    let gateway = app.start().await;
     for _ in 0..30 {
         assert!(is_served(&call(&gateway, &account.text).await));
     }
@@ -267,20 +267,20 @@ async fn a_drain_ships_everything() {
         assert_eq!(status(&send(gateway.addr(), &post("/eth", &account.text, "debug_x")).await), 403);
     }
     end(gateway).await;
-    let totals = house.totals(account.tenant).await;
+    let totals = app.totals(account.tenant).await;
     assert_eq!((totals.requests, totals.billable_units, totals.rejected), (35, 30, 5));
-    let segments = std::fs::read_dir(house.home.path().join("journal")).unwrap().count();
+    let segments = std::fs::read_dir(app.home.path().join("journal")).unwrap().count();
     assert!(segments > 0, "files stay for a while");
-    let again = house.start().await;
+    let again = app.start().await;
     end(again).await;
-    assert_eq!(house.totals(account.tenant).await.requests, 35, "nothing is shipped twice");
+    assert_eq!(app.totals(account.tenant).await.requests, 35, "nothing is shipped twice");
 }
 
 #[tokio::test]
 async fn what_the_management_side_changes_is_in_force_soon() {
-    let house = House::new().await;
-    let store = house.store().await;
-    let (one, other) = (house.account(&store, 10).await, house.account(&store, 20).await);
+    let app = AppState::new().await;
+    let store = app.store().await;
+    let (one, other) = (app.account(&store, 10).await, app.account(&store, 20).await);
     // Room for however often a test looks.
     let wide = |figure| PlanChange {
         per_minute: Some(figure),
@@ -290,7 +290,7 @@ async fn what_the_management_side_changes_is_in_force_soon() {
     };
     store.put_plan(Tier::Standard, &wide(1_000_000), START).await.unwrap();
     store.put_plan(Tier::Premium, &wide(2_000_000), START).await.unwrap();
-    let gateway = house.start().await;
+    let gateway = app.start().await;
     let ask = async || call(&gateway, &one.text).await;
     assert!(is_served(&ask().await) && is_served(&call(&gateway, &other.text).await));
 
@@ -321,7 +321,10 @@ async fn what_the_management_side_changes_is_in_force_soon() {
     store.switch_chain("eth", true, START).await.unwrap();
     until("and on", async || is_served(&ask().await)).await;
 
-    store.put_quota(one.project, &Quota { cu_per_day: 1, ..Quota::default() }, START).await.unwrap();
+    store
+        .put_quota(one.project, &ProjectQuota { cu_per_day: 1, ..ProjectQuota::default() }, START)
+        .await
+        .unwrap();
     until("the quota is used up", async || !is_served(&ask().await)).await;
     store.delete_quota(one.project, START).await.unwrap();
     until("and wide again", async || is_served(&ask().await)).await;
@@ -334,42 +337,45 @@ async fn what_the_management_side_changes_is_in_force_soon() {
 
 #[tokio::test]
 async fn a_restart_keeps_windows_and_quota_to_the_unit() {
-    let house = House::new().await;
-    let store = house.store().await;
-    let account = house.account(&store, 10).await;
-    store.put_quota(account.project, &Quota { cu_per_day: 9, ..Quota::default() }, START).await.unwrap();
-    let gateway = house.start().await;
+    let app = AppState::new().await;
+    let store = app.store().await;
+    let account = app.account(&store, 10).await;
+    store
+        .put_quota(account.project, &ProjectQuota { cu_per_day: 9, ..ProjectQuota::default() }, START)
+        .await
+        .unwrap();
+    let gateway = app.start().await;
     for _ in 0..3 {
         assert!(is_served(&call(&gateway, &account.text).await));
     }
     end(gateway).await;
 
-    house.clock.advance(Duration::from_secs(44));
-    let gateway = house.start().await;
+    app.clock.advance(Duration::from_secs(44));
+    let gateway = app.start().await;
     assert_eq!(remaining(&call(&gateway, &account.text).await), [50 - 4, 2_500 - 4, 50_000 - 4]);
     // Killed: it has no time for anything.
     drop(gateway);
 
-    house.clock.advance(Duration::from_secs(1));
-    let gateway = house.start().await;
+    app.clock.advance(Duration::from_secs(1));
+    let gateway = app.start().await;
     assert_eq!(remaining(&call(&gateway, &account.text).await), [50 - 1, 2_500 - 5, 50_000 - 5]);
     end(gateway).await;
 
-    house.clock.advance(Duration::from_secs(1_740));
-    let gateway = house.start().await;
+    app.clock.advance(Duration::from_secs(1_740));
+    let gateway = app.start().await;
     assert_eq!(remaining(&call(&gateway, &account.text).await), [50 - 1, 2_500 - 1, 50_000 - 6]);
     end(gateway).await;
 
     // Three units are left of nine, and none of them leaves before 24 hours are over.
-    house.clock.advance(Duration::from_secs(22 * 3_600));
-    let gateway = house.start().await;
+    app.clock.advance(Duration::from_secs(22 * 3_600));
+    let gateway = app.start().await;
     for left in [true, true, true, false] {
         assert_eq!(is_served(&call(&gateway, &account.text).await), left);
     }
     end(gateway).await;
-    assert_eq!(house.totals(account.tenant).await.billable_units, 9);
-    house.clock.advance(Duration::from_secs(3_600));
-    let gateway = house.start().await;
+    assert_eq!(app.totals(account.tenant).await.billable_units, 9);
+    app.clock.advance(Duration::from_secs(3_600));
+    let gateway = app.start().await;
     let served: Vec<bool> = [is_served(&call(&gateway, &account.text).await), true].into();
     assert_eq!(served, [true, true], "the first hour has left");
     end(gateway).await;
@@ -377,20 +383,20 @@ async fn a_restart_keeps_windows_and_quota_to_the_unit() {
 
 #[tokio::test]
 async fn what_operators_set_stays_over_a_reload() {
-    let house = House::new().await;
-    let store = house.store().await;
+    let app = AppState::new().await;
+    let store = app.store().await;
     store.put_weight("eth", "some_method", 7, START).await.unwrap();
     let change = PlanChange { per_minute: Some(77), ..PlanChange::default() };
     store.put_plan(Tier::Enterprise, &change, START).await.unwrap();
-    let account = house.account(&store, 10).await;
-    let gateway = house.start().await;
+    let account = app.account(&store, 10).await;
+    let gateway = app.start().await;
     let answer = call(&gateway, KEY).await;
     assert_eq!((units(&answer), header(&answer, "x-ratelimit-limit-minute")), ("7", "77"));
     assert!(is_served(&call(&gateway, &account.text).await));
 
     let more = "cu = { some_method = 3, other = 4 }\n[plans.enterprise]\nper_hour = 88\n[plans.standard]\nper_day = 99\n";
     assert_eq!(
-        gateway.reload(house.config(more)).unwrap(),
+        gateway.reload(app.config(more)).unwrap(),
         Vec::<&str>::new(),
         "nothing of it needs a restart"
     );
@@ -412,57 +418,56 @@ async fn what_operators_set_stays_over_a_reload() {
 
 #[tokio::test]
 async fn a_key_that_comes_into_the_file_is_the_files() {
-    let house = House::new().await;
-    let store = house.store().await;
-    let account = house.account(&store, 10).await;
-    let gateway = house.start().await;
+    let app = AppState::new().await;
+    let store = app.store().await;
+    let account = app.account(&store, 10).await;
+    let gateway = app.start().await;
     let limit = async || header(&call(&gateway, &account.text).await, "x-ratelimit-limit-minute").to_owned();
     assert_eq!(limit().await, "50");
-    gateway.reload(house.config(&format!("[keys.mine]\nkey = {:?}\n", account.text))).unwrap();
+    gateway.reload(app.config(&format!("[keys.mine]\nkey = {:?}\n", account.text))).unwrap();
     assert_eq!(limit().await, "1000");
     end(gateway).await;
 }
 
 #[tokio::test]
 async fn what_cannot_be_a_state_fails_the_start() {
-    let house = House::new().await;
-    let mut config = house.config("");
+    let app = AppState::new().await;
+    let mut config = app.config("");
     let text = format!(
         "{}[database]\nurl = \"postgres://u:hunter2@h/db?sslmode=hunter2\"\n",
-        house.text("").replace("[database]", "[redis]").replace(&format!("url = {:?}\n", house.url()), "")
+        app.text("").replace("[database]", "[redis]").replace(&format!("url = {:?}\n", app.url()), "")
     );
     let input = Input { chains: &["eth"], file: Some(("f", &text)), ..Input::default() };
     let postgres = Config::read(&input).unwrap();
     for error in
-        [State::check(&postgres).unwrap_err(), State::open(&postgres, house.clock.clone()).unwrap_err()]
+        [State::check(&postgres).unwrap_err(), State::open(&postgres, app.clock.clone()).unwrap_err()]
     {
         assert!(error.is_configuration(), "{error}");
         let text = error.to_string();
         assert!(text.starts_with("database.url: cannot be read") && !text.contains("hunter2"), "{text}");
     }
-    let first = house.state().await;
-    let error = State::open(&config, house.clock.clone()).unwrap_err();
+    let first = app.state().await;
+    let error = State::open(&config, app.clock.clone()).unwrap_err();
     assert!(!error.is_configuration() && error.to_string().contains("in use"), "{error}");
     assert!(State::check(&config).is_ok(), "a check may be made beside a gateway that runs");
     first.close().await;
-    config.journal.dir = house.home.path().join("file");
+    config.journal.dir = app.home.path().join("file");
     std::fs::write(&config.journal.dir, "").unwrap();
-    for error in [State::check(&config).unwrap_err(), State::open(&config, house.clock.clone()).unwrap_err()]
-    {
+    for error in [State::check(&config).unwrap_err(), State::open(&config, app.clock.clone()).unwrap_err()] {
         assert!(error.is_configuration() && error.to_string().starts_with("journal.dir "), "{error}");
     }
 }
 
 #[tokio::test]
 async fn settings_of_the_state_have_an_effect_where_there_is_one() {
-    let house = House::new().await;
-    let lines = Lines::default();
-    let _listening = lines.listen("info", LogFormat::Text);
-    end(house.start().await).await;
+    let app = AppState::new().await;
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("info", LogFormat::Text);
+    end(app.start().await).await;
     assert!(!lines.text().contains("has no effect"), "{}", lines.text());
     assert!(!lines.text().contains("not kept"), "{}", lines.text());
-    let options = StartOptions { clock: house.clock.clone(), ..StartOptions::default() };
-    end(Gateway::start(house.config(""), options).await.unwrap()).await;
+    let options = StartOptions { clock: app.clock.clone(), ..StartOptions::default() };
+    end(Gateway::start(app.config(""), options).await.unwrap()).await;
     for setting in ["database", "journal"] {
         let line = format!("has no effect in this version setting=\"{setting}\"");
         assert!(lines.text().contains(&line), "{}", lines.text());
@@ -478,10 +483,14 @@ struct Moody {
 }
 
 impl KeySource for Moody {
-    fn look_up<'a>(&'a self, hash: KeyHash, plans: &'a Plans) -> Later<'a, Result<Option<StoredKey>, Away>> {
+    fn look_up<'a>(
+        &'a self,
+        hash: KeyHash,
+        plans: &'a Plans,
+    ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>> {
         Box::pin(async move {
             if *self.away.lock() {
-                return Err(Away);
+                return Err(Unavailable);
             }
             let mut caller = suite::caller(7);
             caller.plan = plans.of(Tier::Enterprise);
@@ -492,26 +501,26 @@ impl KeySource for Moody {
 
 #[tokio::test]
 async fn without_the_database_known_keys_are_served_for_a_day_and_unknown_ones_told_to_come_back() {
-    let house = House::new().await;
+    let app = AppState::new().await;
     let forge = || KeyForge::new(SECRET.as_bytes());
     let (key, unknown) = (forge().make().unwrap(), forge().make().unwrap());
     let source = Arc::new(Moody { hash: KeyHash::of(&key), away: Mutex::new(false) });
-    let directory = Arc::new(StoreDirectory::new(Some(forge()), Plans::default(), house.clock.clone()));
+    let directory = Arc::new(StoreDirectory::new(Some(forge()), Plans::default(), app.clock.clone()));
     directory.open(source.clone());
     directory.reached();
     let options = StartOptions {
-        clock: house.clock.clone(),
+        clock: app.clock.clone(),
         directory: Some(directory.clone()),
         ..StartOptions::default()
     };
-    let gateway = Gateway::start(house.config(""), options).await.unwrap();
+    let gateway = Gateway::start(app.config(""), options).await.unwrap();
     assert!(is_served(&call(&gateway, &key).await));
     assert_eq!(status(&call(&gateway, &unknown).await), 401);
     *source.away.lock() = true;
-    house.clock.advance(TRUST - Duration::from_secs(1));
+    app.clock.advance(TRUST - Duration::from_secs(1));
     assert!(is_served(&call(&gateway, &key).await));
     assert_eq!(status(&call(&gateway, &unknown).await), 503);
-    house.clock.advance(Duration::from_secs(1));
+    app.clock.advance(Duration::from_secs(1));
     let answer = call(&gateway, &key).await;
     assert!(status(&answer) == 503 && header(&answer, "retry-after") != "none", "{answer}");
     *source.away.lock() = false;

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rpcgate_core::journal::{Event, EventLine, Head, Party, Reader, Writer};
+use rpcgate_core::journal::{Event, EventLine, SegmentHeader, Party, Reader, Writer};
 
 /// A set as it was read. Indices may differ from reader to reader, so words stand for them.
 #[derive(PartialEq, Debug)]
@@ -28,8 +28,8 @@ fn said(reader: &Reader, event: &Event) -> Said {
 
 fuzz_target!(|input: (&[u8], Vec<&[u8]>)| {
     let (raw, payloads) = input;
-    if let Ok(head) = Head::read(raw) {
-        assert_eq!(Head::read(&head.to_bytes()), Ok(head));
+    if let Ok(head) = SegmentHeader::read(raw) {
+        assert_eq!(SegmentHeader::read(&head.to_bytes()), Ok(head));
     }
     let _ = Reader::new().frame(raw);
 

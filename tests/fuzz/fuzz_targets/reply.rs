@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rpcgate_core::envelope::{Head, Replies, replies, reply_head};
+use rpcgate_core::envelope::{ReplyKind, Replies, replies, reply_head};
 
 fuzz_target!(|body: &[u8]| {
     let whole = replies(body, 512);
@@ -10,10 +10,10 @@ fuzz_target!(|body: &[u8]| {
         let head = reply_head(&body[..cut]);
         if let Ok(Replies::Single(reply)) = &whole {
             match head {
-                Head::Result => assert!(reply.error.is_none() || reply.result.is_some()),
-                Head::Error => assert!(reply.error.is_some()),
-                Head::Bad => assert!(reply.error.is_none() && reply.result.is_none()),
-                Head::Undecided => {}
+                ReplyKind::Result => assert!(reply.error.is_none() || reply.result.is_some()),
+                ReplyKind::Error => assert!(reply.error.is_some()),
+                ReplyKind::Bad => assert!(reply.error.is_none() && reply.result.is_none()),
+                ReplyKind::Undecided => {}
             }
         }
     }

@@ -75,22 +75,23 @@ impl Drop for Open<'_> {
 async fn carry(client: &mut TcpStream, node: &mut TcpStream, shared: &Shared) -> End {
     let (client_read, client_write) = client.split();
     let (node_read, node_write) = node.split();
-    let road = Road { shared, exchange: Mutex::new(Exchange::new()), client: AsyncMutex::new(client_write) };
-    let (mut up, mut down) = (pin!(road.up(client_read, node_write)), pin!(road.down(node_read)));
+    let relay =
+        Relay { shared, exchange: Mutex::new(Exchange::new()), client: AsyncMutex::new(client_write) };
+    let (mut up, mut down) = (pin!(relay.up(client_read, node_write)), pin!(relay.down(node_read)));
     tokio::select! {
         end = &mut up => if end == End::Direction { down.await } else { end },
         end = &mut down => if end == End::Direction { up.await } else { end },
     }
 }
 
-struct Road<'a> {
+struct Relay<'a> {
     shared: &'a Shared,
     exchange: Mutex<Exchange>,
     // Both directions write here: the node's bytes, and answers of the proxy's own.
     client: AsyncMutex<WriteHalf<'a>>,
 }
 
-impl Road<'_> {
+impl Relay<'_> {
     async fn up(&self, mut client: ReadHalf<'_>, mut node: WriteHalf<'_>) -> End {
         let mut piece = vec![0; READ];
         loop {

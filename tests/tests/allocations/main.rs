@@ -1,6 +1,6 @@
-//! How often the road asks for memory: a number for each kind of call, so that it cannot creep up unseen.
+//! How often the stack asks for memory: a number for each kind of call, so that it cannot creep up unseen.
 //!
-//! The road is called without a server in front of it, its node is on a socket of its own thread. What hyper's client
+//! The stack is called without a server in front of it, its node is on a socket of its own thread. What hyper's client
 //! needs to ask the node counts; what hyper's server needs does not. A lower number than expected fails as well: then
 //! it is to be written down.
 
@@ -11,22 +11,22 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use rpcgate_core::backend::counters::MemoryCounters;
+use rpcgate_core::backend::directory::MemoryDirectory;
+use rpcgate_core::backend::usage_sink::{Record, UsageSink};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::chain::Chain;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::envelope::Limits;
+use rpcgate_core::memory::MemoryBudget;
 use rpcgate_core::plan::{BatchCounts, Plan, Tier};
-use rpcgate_core::room::Room;
-use rpcgate_core::seam::counters::MemoryCounters;
-use rpcgate_core::seam::directory::MemoryDirectory;
-use rpcgate_core::seam::ledger::{Ledger, Record};
 use rpcgate_core::secret::KeyHash;
-use rpcgate_core::tally::Books;
+use rpcgate_core::tally::Accounting;
 use rpcgate_layers::call::body::BodyLimits;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::spawn::TokioSpawn;
-use rpcgate_layers::stack::{Parts, Road, road};
+use rpcgate_layers::stack::{HttpStack, Parts, http_stack};
 use rpcgate_layers::upstream::{NodeConfig, Pool, PoolLimits, ReplyLimits};
 use rpcgate_tests::node::Node;
 use std::sync::Arc;
@@ -35,22 +35,22 @@ use tower::Service;
 
 const KEY: &str = "rpcg_allocations";
 
-/// Keeps nothing: what a ledger needs is the ledger's affair.
+/// Keeps nothing: what a sink needs is the sink's affair.
 #[derive(Debug)]
-struct NoLedger;
+struct NoSink;
 
-impl Ledger for NoLedger {
+impl UsageSink for NoSink {
     fn append(&self, _: &Record<'_>) {}
 }
 
-struct Desk {
-    road: Road,
+struct Fixture {
+    stack: HttpStack,
     runtime: Runtime,
     /// The node, and the thread it runs on.
     _node: (Node, Runtime),
 }
 
-impl Desk {
+impl Fixture {
     fn new() -> Self {
         let beside = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let node = beside.block_on(Node::evm());
@@ -63,14 +63,14 @@ impl Desk {
         let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), plan);
         let directory = MemoryDirectory::new([(KeyHash::of(KEY), Arc::new(caller))]);
         let counters = Arc::new(MemoryCounters::default());
-        let road = road(Parts {
+        let stack = http_stack(Parts {
             chains: Arc::new(ArcSwap::from_pointee([chain].into_iter().collect())),
             pools: Arc::new(ArcSwap::from_pointee([pool].into_iter().collect())),
             directory: Arc::new(directory),
-            books: Arc::new(Books { clock, counters, ledger: Arc::new(NoLedger) }),
+            accounting: Arc::new(Accounting { clock, counters, sink: Arc::new(NoSink) }),
             replies: Arc::new(BoundedReplies::new(64 << 20)),
             spawn: Arc::new(TokioSpawn),
-            room: Room::new(256 << 20),
+            room: MemoryBudget::new(256 << 20),
             head: HeadLimits::default(),
             body: BodyLimits::default(),
             envelope: Limits::default(),
@@ -80,7 +80,7 @@ impl Desk {
             pace: Arc::default(),
             safeguard: Arc::default(),
         });
-        Desk { road, runtime, _node: (node, beside) }
+        Fixture { stack, runtime, _node: (node, beside) }
     }
 
     /// Allocations of one call, when everything that is made once is there.
@@ -89,10 +89,10 @@ impl Desk {
         let mut once = || {
             let request = Request::post("/eth").header("apikey", KEY).body(Full::new(body.clone()));
             let request = request.unwrap();
-            let (road, runtime) = (&mut self.road, &self.runtime);
+            let (stack, runtime) = (&mut self.stack, &self.runtime);
             let info = measure(|| {
-                let served =
-                    runtime.block_on(async { road.call(request).await.unwrap().into_body().collect().await });
+                let served = runtime
+                    .block_on(async { stack.call(request).await.unwrap().into_body().collect().await });
                 assert!(served.unwrap().to_bytes().windows(9).any(|part| part == b"\"result\":"));
             });
             info.count_total
@@ -107,10 +107,10 @@ impl Desk {
 
 #[test]
 fn a_call_asks_for_memory_so_often_and_no_more() {
-    let mut desk = Desk::new();
+    let mut fixture = Fixture::new();
     let single =
-        desk.count(r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x00","latest"]}"#);
-    let cached = desk.count(r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}"#);
+        fixture.count(r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x00","latest"]}"#);
+    let cached = fixture.count(r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}"#);
     assert_eq!((single, cached), (SINGLE, CACHED), "a single call, and one that the cache answers");
     let batch = |calls: u32| {
         // Not known to the node, so they are fetched each time, and others could follow.
@@ -121,7 +121,7 @@ fn a_call_asks_for_memory_so_often_and_no_more() {
         };
         format!("[{}]", (0..calls).map(call).collect::<Vec<_>>().join(","))
     };
-    let (small, large) = (desk.count(batch(50)), desk.count(batch(100)));
+    let (small, large) = (fixture.count(batch(50)), fixture.count(batch(100)));
     assert_eq!((small, large), (BATCH, BATCH), "batches of calls that the cache could answer");
 }
 

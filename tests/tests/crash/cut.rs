@@ -1,8 +1,8 @@
 use crate::*;
+use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::config;
 use rpcgate_core::journal::{HEAD, Reader};
-use rpcgate_core::seam::ledger::Ledger;
 use rpcgate_server::journal::{Medium, MediumFile};
 use std::collections::HashMap;
 use std::fs;
@@ -46,7 +46,7 @@ impl Left {
 
 /// The journal in `dir`, on `medium`, holds these records once each, and takes more.
 fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId)], cut: usize) {
-    let settings = config::Journal { dir: dir.to_owned(), ..config::Journal::default() };
+    let settings = config::JournalSettings { dir: dir.to_owned(), ..config::JournalSettings::default() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let options = JournalOptions::new(&settings, clock);
     let options = match medium {

@@ -14,8 +14,8 @@ mod slow;
 
 use rpcgate_admin::usage::Metrics;
 pub(crate) use rpcgate_admin::usage::StoredEvent;
+pub(crate) use rpcgate_core::backend::usage_sink::Outcome;
 pub(crate) use rpcgate_core::clock::{Clock, SystemClock, Time};
-pub(crate) use rpcgate_core::seam::ledger::Outcome;
 pub(crate) use rpcgate_server::journal::{Journal, JournalError, JournalOptions};
 pub(crate) use rpcgate_tests::books::{Books, Held};
 pub(crate) use rpcgate_tests::load::{Load, Nodes, Seed, Told};

@@ -97,10 +97,11 @@ impl MediumFile for FrozenFile {
 async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
     let (seed, nodes, numbers) = (Seed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
     let (folder, disk) = (tempfile::tempdir().unwrap(), Frozen::default());
-    let settings = config::Journal { dir: folder.path().join("journal"), ..config::Journal::default() };
+    let settings =
+        config::JournalSettings { dir: folder.path().join("journal"), ..config::JournalSettings::default() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let options = JournalOptions {
-        slots: WORKERS,
+        shards: WORKERS,
         medium: Arc::new(disk.clone()),
         ..JournalOptions::new(&settings, clock.clone())
     };
@@ -109,8 +110,8 @@ async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
     // Threads of its own: a disk that does not answer holds some of them.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().unwrap();
-    let (config, ledger) = (nodes.setup().config(), journal.clone());
-    let options = StartOptions { clock, ledger: Some(ledger), ..StartOptions::default() };
+    let (config, sink) = (nodes.setup().config(), journal.clone());
+    let options = StartOptions { clock, sink: Some(sink), ..StartOptions::default() };
     let gateway = runtime.spawn(Gateway::start(config, options)).await.unwrap().unwrap();
 
     let load = Load::start(gateway.addr(), 16, &seed, &numbers);

@@ -1,8 +1,8 @@
 use crate::*;
+use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::plan::{Plan, Tier};
-use rpcgate_core::seam::directory::{Directory, Peek};
-use rpcgate_core::seam::{Away, Later};
 use std::sync::Arc;
 
 const BODY: &[u8] = br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
@@ -231,8 +231,8 @@ impl Directory for Remote {
         if key == "known" { Peek::Known(self.known.clone()) } else { Peek::Miss }
     }
 
-    fn fetch<'a>(&'a self, _: &'a str) -> Later<'a, Result<Peek, Away>> {
-        Box::pin(std::future::ready(Err(Away)))
+    fn fetch<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+        Box::pin(std::future::ready(Err(Unavailable)))
     }
 }
 

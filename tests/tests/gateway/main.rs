@@ -1,5 +1,5 @@
 //! The gateway from outside: real sockets, nodes that do as they are told, a clock that the test moves. Modules are
-//! named like the stations of the road; `tests/contract.md` says which test shows which sentence.
+//! named like the layers of the stack; `tests/contract.md` says which test shows which sentence.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -33,7 +33,7 @@ mod usage;
 mod weights;
 mod window;
 
-pub(crate) use rpcgate_core::seam::ledger::Outcome;
+pub(crate) use rpcgate_core::backend::usage_sink::Outcome;
 pub(crate) use rpcgate_tests::client::{Client, Connection, Reply};
 pub(crate) use rpcgate_tests::gateway::{Gateway, START, Setup, key};
 pub(crate) use rpcgate_tests::node::{Answer, Node, Raw};

@@ -1,8 +1,8 @@
 use crate::*;
 
-/// A request that every station up to the quota would refuse, and one reason less from row to row.
+/// A request that every layer up to the quota would refuse, and one reason less from row to row.
 #[tokio::test]
-async fn stations_refuse_in_the_order_of_the_road() {
+async fn layers_refuse_in_the_order_of_the_stack() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .plan("free")
@@ -54,7 +54,7 @@ async fn stations_refuse_in_the_order_of_the_road() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_station_refuses_is_not_counted_by_a_later_one() {
+async fn what_an_earlier_layer_refuses_is_not_counted_by_a_later_one() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .plan("free")

@@ -12,7 +12,7 @@ async fn bytes_are_those_of_the_bodies_shared_out_to_the_last() {
         .records()
         .iter()
         .map(|record| {
-            let sum = |of: fn(&rpcgate_core::seam::ledger::KeptLine) -> u32| {
+            let sum = |of: fn(&rpcgate_core::backend::usage_sink::OwnedLine) -> u32| {
                 record.lines.iter().map(of).sum::<u32>() as usize
             };
             (sum(|line| line.bytes_in), sum(|line| line.bytes_out))

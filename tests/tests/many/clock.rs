@@ -2,7 +2,7 @@
 
 use crate::cluster::{all_told, go_on, in_step};
 use crate::*;
-use rpcgate_core::caller::Quota;
+use rpcgate_core::caller::ProjectQuota;
 use rpcgate_core::clock::ManualClock;
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_
     let addrs = gateways.each_ref().map(rpcgate_server::Gateway::addr);
     in_step(&cluster, &addrs).await;
     let key = cluster.key(Tier::Enterprise).await;
-    let quota = Quota { cu_per_day: CEILING, has_row: true, ..Quota::default() };
+    let quota = ProjectQuota { cu_per_day: CEILING, has_row: true, ..ProjectQuota::default() };
     cluster.store.put_quota(key.project, &quota, now()).await.unwrap();
     let clients = addrs.map(|addr| key.client(addr));
 

@@ -1,7 +1,7 @@
 use crate::cluster::{all_told, go_on, in_step, is_together, rush};
 use crate::*;
 use rpcgate_admin::usage::Restored;
-use rpcgate_core::caller::Quota;
+use rpcgate_core::caller::ProjectQuota;
 use rpcgate_tests::services::redis::Redis;
 
 /// So much of it is reserved in advance by each of two gateways that it shows.
@@ -57,7 +57,7 @@ async fn cluster() -> (Cluster, Held, Vec<Process>, Node) {
     let node = Node::evm().await;
     let cluster = Cluster::new(2, Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY)).await;
     let key = cluster.key(Tier::Enterprise).await;
-    let quota = Quota { cu_per_day: CEILING, has_row: true, ..Quota::default() };
+    let quota = ProjectQuota { cu_per_day: CEILING, has_row: true, ..ProjectQuota::default() };
     cluster.store.put_quota(key.project, &quota, now()).await.unwrap();
     let processes = cluster.start().await;
     (cluster, key, processes, node)

@@ -1,6 +1,6 @@
 use crate::cluster::{all_told, go_on, in_step, rush};
 use crate::*;
-use rpcgate_core::caller::Quota;
+use rpcgate_core::caller::ProjectQuota;
 
 const LIMIT: usize = 200;
 const CEILING: u64 = 20_000;
@@ -58,7 +58,7 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_what_another_counted_
     for round in 0..2 {
         let (frozen, other) = (&processes[round % 2], &processes[1 - round % 2]);
         let (window, units) = (cluster.key(Tier::Premium).await, cluster.key(Tier::Enterprise).await);
-        let quota = Quota { cu_per_day: CEILING, has_row: true, ..Quota::default() };
+        let quota = ProjectQuota { cu_per_day: CEILING, has_row: true, ..ProjectQuota::default() };
         cluster.store.put_quota(units.project, &quota, now()).await.unwrap();
         // Both know them, and have units in advance.
         let (mut calls, mut charged) = (0, 0);

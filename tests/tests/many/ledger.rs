@@ -2,8 +2,8 @@
 
 use crate::*;
 use rpcgate_admin::usage::{StoredEvent, StoredLine};
+use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::RequestId;
-use rpcgate_core::seam::ledger::Outcome;
 use rpcgate_tests::books::Books;
 use rpcgate_tests::load::{Wanted, Wish};
 use std::collections::{HashMap, HashSet};

@@ -10,7 +10,7 @@ mod compared;
 mod crash;
 mod frozen;
 mod ledger;
-mod nudge;
+mod notify;
 mod outage;
 mod quota;
 mod reload;

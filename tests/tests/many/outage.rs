@@ -128,7 +128,9 @@ async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis
         for _ in 0..10 {
             let (key, before) = (cluster.key(Tier::Premium).await, said_alone());
             let admitted = call(&key, LIMIT / 8 + 20).await;
-            if admitted == LIMIT {
+            // The calls of one gateway may all have gone before the last of the other's: each has to be refused once to
+            // know that the day is used up.
+            if admitted == LIMIT && call(&key, 2).await == 0 {
                 return key;
             }
             until(&format!("who lets {admitted} pass counts alone"), || said_alone() > before).await;

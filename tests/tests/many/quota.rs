@@ -1,6 +1,6 @@
 use crate::cluster::rush;
 use crate::*;
-use rpcgate_core::caller::Quota;
+use rpcgate_core::caller::ProjectQuota;
 
 /// The dearest call.
 const WEIGHT: u64 = 75;
@@ -13,7 +13,7 @@ async fn holds(gateways: usize) {
     let cluster = Cluster::new(gateways, setup.set("redis", "timeout = \"5s\"")).await;
     let keys = [6_000, 20_050, 1].map(async |ceiling| {
         let key = cluster.key(Tier::Enterprise).await;
-        let quota = Quota { cu_per_day: ceiling, has_row: true, ..Quota::default() };
+        let quota = ProjectQuota { cu_per_day: ceiling, has_row: true, ..ProjectQuota::default() };
         cluster.store.put_quota(key.project, &quota, now()).await.unwrap();
         (ceiling, key)
     });
@@ -78,7 +78,7 @@ async fn a_lowered_ceiling_is_in_force_at_every_gateway_within_a_second() {
     let processes = cluster.start().await;
     let key = cluster.key(Tier::Enterprise).await;
     let put = async |cu_per_day| {
-        let quota = Quota { cu_per_day, has_row: true, ..Quota::default() };
+        let quota = ProjectQuota { cu_per_day, has_row: true, ..ProjectQuota::default() };
         cluster.store.put_quota(key.project, &quota, now()).await.unwrap();
     };
     put(CEILING).await;

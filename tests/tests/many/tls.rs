@@ -76,7 +76,7 @@ fn redis_url(redis: &Redis, parameters: &str) -> String {
 async fn open(url: &str) -> Result<(), StoreError> {
     loop {
         match Store::open(url, true).await {
-            Err(StoreError::Away(why)) if why.starts_with("no answer within") => {}
+            Err(StoreError::Unavailable(why)) if why.starts_with("no answer within") => {}
             opened => return opened.map(drop),
         }
     }

@@ -3,10 +3,10 @@ use crate::*;
 use std::collections::BTreeMap;
 
 /// A plan, the name of its span, its figures and the number of a moment's span.
-type Span = (Tier, &'static str, &'static str, fn(Time) -> u64);
+type WindowSpan = (Tier, &'static str, &'static str, fn(Time) -> u64);
 
 /// Each span is used up by one plan: its limit is 100, and the others are out of reach.
-const SPANS: [Span; 3] = [
+const SPANS: [WindowSpan; 3] = [
     (Tier::Premium, "minute", "per_minute = 100\nper_hour = 1000000\nper_day = 1000000", Time::minute),
     (Tier::Standard, "hour", "per_minute = 1000000\nper_hour = 100\nper_day = 1000000", Time::hour),
     (Tier::Free, "day", "per_minute = 1000000\nper_hour = 1000000\nper_day = 100", Time::day),

@@ -137,7 +137,7 @@ mod tests {
     fn planted() -> Tests {
         test_functions(&[
             Source::new(
-                "tests/tests/road/window.rs",
+                "tests/tests/stack/window.rs",
                 "#[tokio::test(start_paused = true)]\nasync fn counts() {}\nfn plain() {}",
             ),
             Source::new(
@@ -157,7 +157,7 @@ mod tests {
     fn tests_that_exist_are_found_however_they_are_named() {
         for right in [
             "`counts`",
-            "`road::window::counts`",
+            "`stack::window::counts`",
             "`window.rs: counts`",
             "rpcgate_core::quota::tests::rolls, `adds_up`",
         ] {

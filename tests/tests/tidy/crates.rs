@@ -117,7 +117,8 @@ fn whole_admin_in_the_server(metadata: &Value) -> Vec<String> {
         .flat_map(|package| items(package, "dependencies"))
         .filter(|dependency| text(dependency, "name") == "rpcgate-admin" && text(dependency, "kind") != "dev")
         .filter(|dependency| {
-            let more = items(dependency, "features").any(|feature| feature != "store");
+            let more =
+                items(dependency, "features").any(|feature| feature != "store" && feature != "process");
             dependency["uses_default_features"] != false || more
         })
         .map(|dependency| format!("rpcgate-server needs all of rpcgate-admin: {dependency}"))
@@ -172,15 +173,15 @@ fn crates_know_each_other_in_one_direction() {
 fn core_needs_no_input_or_output() {
     none(
         &core_does_io(&metadata()),
-        "Put it behind a seam: the trait stays in core, the backend goes elsewhere.",
+        "Put it behind a backend: the trait stays in core, the backend goes elsewhere.",
     );
 }
 
 #[test]
-fn the_server_takes_only_the_store_of_the_management_side() {
+fn the_server_takes_only_the_store_and_the_process_of_the_management_side() {
     none(
         &whole_admin_in_the_server(&metadata()),
-        "rpcgate-admin = { default-features = false, features = [\"store\"] }; what else it offers comes by a feature of the server.",
+        "rpcgate-admin = { default-features = false, features = [\"process\", \"store\"] }; what else it offers comes by a feature of the server.",
     );
 }
 

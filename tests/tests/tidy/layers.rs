@@ -64,7 +64,7 @@ fn missing_doctest(source: &Source) -> Vec<String> {
     vec![source.at(1, "a layer without a doctest that asserts")]
 }
 
-/// It implements `Layer<…>`, the decision of a gate or of a judge, or has its plumbing written by an `x_layer!` macro.
+/// It implements `Layer<…>`, the decision of a gate or of a caller policy, or has its plumbing written by an `x_layer!` macro.
 /// The file that defines such a macro is plumbing, shared by layers.
 fn is_layer(source: &Source) -> bool {
     if !source.path.starts_with(HOME) {
@@ -92,7 +92,7 @@ fn is_layer(source: &Source) -> bool {
         let Some(before_for) = (at..end).find(|at| word(*at) == "for") else {
             return false;
         };
-        let decides = matches!(word(before_for - 1), "Decide" | "Judge");
+        let decides = matches!(word(before_for - 1), "CallPolicy" | "CallerPolicy");
         decides || (at..before_for).any(|at| word(at) == "Layer" && mark(at + 1) == "<")
     })
 }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_layer_without_an_asserting_doctest_is_found() {
         let layer = "impl<S> Layer<S> for HeavyLayer { }";
-        let gate = "impl Decide for Heavy { }";
+        let gate = "impl CallPolicy for Heavy { }";
         let example = "//! ```\n//! assert!(true);\n//! ```\n";
         for text in [layer, gate, "impl<S, C: Clone> tower_layer::Layer<S> for X<C> {}"] {
             assert_eq!(doctest(text), 1, "{text}");
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(doctest(&format!("//! ```\n//! run();\n//! ```\n//! assert\n{layer}")), 1);
         for text in [
             "impl<L: Layer<S>> Stack<L> {}",
-            "macro_rules! judge_layer { () => { impl<S> Layer<S> for X {} } }",
+            "macro_rules! policy_layer { () => { impl<S> Layer<S> for X {} } }",
         ] {
             assert_eq!(doctest(text), 0, "{text}");
         }

@@ -1,4 +1,4 @@
-//! The rules of the house that a machine can check: `cargo test -p rpcgate-tests --test tidy`.
+//! The rules of this repository that a machine can check: `cargo test -p rpcgate-tests --test tidy`.
 //!
 //! A rule is a plain function from sources (or the workspace's metadata) to findings. One test runs it over the
 //! repository, others over planted lines, to show that it can fail. Exceptions are listed here by name, with a reason.

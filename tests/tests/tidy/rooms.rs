@@ -71,8 +71,8 @@ const STATUS_EXCEPTIONS: &[(&str, &str)] = &[
         "the status under which a call that nobody waited for is counted; it is never sent",
     ),
     ("rpcgate-layers/src/upstream/pool.rs", "a node's 408 on a connection it was about to close"),
-    ("rpcgate-layers/src/upstream/judge.rs", "statuses that a node answers with, not the gateway"),
-    ("rpcgate-server/src/listen/own.rs", "a panic's 500, which is no refusal"),
+    ("rpcgate-layers/src/upstream/classify.rs", "statuses that a node answers with, not the gateway"),
+    ("rpcgate-server/src/listen/builtin.rs", "a panic's 500, which is no refusal"),
     (
         "rpcgate-server/src/metrics/listen.rs",
         "the metrics have a listener of their own, which no call comes to",
@@ -222,7 +222,7 @@ fn redis_stands_only_under_redis() {
     let rule = |source: &Source| stray_library(source, &["redis"], "redis");
     none(
         &over_all(rule),
-        "Redis belongs under redis/, behind a seam. For a module of ours write crate::redis.",
+        "Redis belongs under redis/, behind a backend. For a module of ours write crate::redis.",
     );
 }
 
@@ -251,7 +251,7 @@ fn time_is_read_only_by_the_clock() {
 fn core_does_no_input_or_output() {
     none(
         &over_all(core_input_output),
-        "Core knows no file, socket, process or environment: put it behind a seam.",
+        "Core knows no file, socket, process or environment: put it behind a backend.",
     );
 }
 

@@ -42,5 +42,5 @@ fn a_long_file_is_found_and_its_tests_do_not_count() {
     let tested = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{long}}}\n");
     assert_eq!(too_long(&Source::new("rpcgate-core/src/a.rs", &long)).len(), 1);
     assert_eq!(too_long(&Source::new("rpcgate-core/src/a.rs", &tested)).len(), 0);
-    assert_eq!(too_long(&Source::new("tests/tests/road/a.rs", &long)).len(), 0);
+    assert_eq!(too_long(&Source::new("tests/tests/stack/a.rs", &long)).len(), 0);
 }

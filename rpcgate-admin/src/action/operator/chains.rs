@@ -1,9 +1,9 @@
 //! Chains, switched on and off.
 
 use crate::action::actor::Actor;
-use crate::action::chains::{Entry, chains};
+use crate::action::chains::{CatalogEntry, chains};
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 
 const UNKNOWN: ActionError = ActionError::NotFound("chain");
 
@@ -11,10 +11,15 @@ const UNKNOWN: ActionError = ActionError::NotFound("chain");
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for what is no path of a chain.
-pub async fn switch(house: &House, actor: &Actor, chain: &str, on: bool) -> Result<Entry, ActionError> {
+pub async fn switch(
+    app: &AppState,
+    actor: &Actor,
+    chain: &str,
+    on: bool,
+) -> Result<CatalogEntry, ActionError> {
     let adapter = rpcgate_chains::by_path(chain).ok_or(UNKNOWN)?;
-    let (name, now) = (adapter.facts().name, house.now());
+    let (name, now) = (adapter.facts().name, app.now());
     let told = ("chain.switched", name, if on { "on" } else { "off" });
-    actor.noting(&house.store, None, told, now).switch_chain(name.as_str(), on, now).await?;
-    chains(house).await?.into_iter().find(|entry| entry.facts.name == name).ok_or(UNKNOWN)
+    actor.noting(&app.store, None, told, now).switch_chain(name.as_str(), on, now).await?;
+    chains(app).await?.into_iter().find(|entry| entry.facts.name == name).ok_or(UNKNOWN)
 }

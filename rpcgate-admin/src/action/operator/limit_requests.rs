@@ -2,22 +2,22 @@
 
 use crate::action::actor::Actor;
 use crate::action::text;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Verdict};
 use rpcgate_core::clock::Time;
 
 /// Requests that stand so, or all, the newest first, those that come behind `before` in this order: at most `limit`.
 ///
 /// # Errors
-/// [`ActionError::Away`].
+/// [`ActionError::Unavailable`].
 pub async fn list(
-    house: &House,
+    app: &AppState,
     status: Option<RequestStatus>,
     before: Option<(Time, LimitRequestId)>,
     limit: u64,
 ) -> Result<Vec<LimitRequest>, ActionError> {
-    Ok(house.store.all_limit_requests(status, before, limit).await?)
+    Ok(app.store.all_limit_requests(status, before, limit).await?)
 }
 
 /// Decides a request. Approved, it moves the tenant to the plan, which gateways hear of.
@@ -26,21 +26,21 @@ pub async fn list(
 /// [`ActionError::NotFound`], [`ActionError::Conflict`] for one that was decided before, [`ActionError::Invalid`] for a
 /// note that is none.
 pub async fn review(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     id: LimitRequestId,
     verdict: Verdict,
     note: Option<&str>,
 ) -> Result<LimitRequest, ActionError> {
     let note = note.map(|note| text::prose("note", note)).transpose()?;
-    let now = house.now();
-    let request = house.store.limit_request(id).await?;
+    let now = app.now();
+    let request = app.store.limit_request(id).await?;
     let tier = request.as_ref().map_or("", |request| request.requested_tier.name());
     let action = match verdict {
         Verdict::Approved => "limit_request.approved",
         Verdict::Rejected => "limit_request.rejected",
     };
     let tenant = request.map(|request| request.tenant);
-    let noting = actor.noting(&house.store, tenant, (action, id, tier), now);
+    let noting = actor.noting(&app.store, tenant, (action, id, tier), now);
     Ok(noting.review_limit_request(id, verdict, note.as_deref(), actor.user.id, now).await?)
 }

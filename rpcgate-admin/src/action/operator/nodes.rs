@@ -1,7 +1,7 @@
 //! Nodes, as each gateway sees them.
 
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::store::GatewayReport;
 use rpcgate_core::clock::Time;
 use std::time::Duration;
@@ -12,9 +12,9 @@ const FRESH: Duration = Duration::from_secs(60);
 /// What the gateways at work tell of their nodes.
 ///
 /// # Errors
-/// [`ActionError::Away`].
-pub async fn list(house: &House) -> Result<Vec<GatewayReport>, ActionError> {
-    Ok(house.store.reports(at_work(house.now())).await?)
+/// [`ActionError::Unavailable`].
+pub async fn list(app: &AppState) -> Result<Vec<GatewayReport>, ActionError> {
+    Ok(app.store.reports(at_work(app.now())).await?)
 }
 
 /// After which moment a gateway that is at work has told something.

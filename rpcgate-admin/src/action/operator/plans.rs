@@ -1,8 +1,8 @@
 //! The figures of plans.
 
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use rpcgate_core::config::PlanChange;
 use rpcgate_core::plan::{Counts, Plan, Price, Tier};
 
@@ -22,9 +22,9 @@ pub fn price(usd: f64) -> Result<Price, ActionError> {
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a name that is none.
-pub async fn get(house: &House, tier: &str) -> Result<Plan, ActionError> {
+pub async fn get(app: &AppState, tier: &str) -> Result<Plan, ActionError> {
     let tier: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
-    let config = house.settings.under(&house.store.overlay().await?);
+    let config = app.settings.under(&app.store.overlay().await?);
     Ok(config.plans.of(tier))
 }
 
@@ -33,7 +33,7 @@ pub async fn get(house: &House, tier: &str) -> Result<Plan, ActionError> {
 /// # Errors
 /// [`ActionError::NotFound`] for a name that is none, [`ActionError::Invalid`] for a figure that is out of bounds.
 pub async fn update(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     tier: &str,
     change: PlanChange,
@@ -72,9 +72,9 @@ pub async fn update(
             .collect();
         told.extend(change.price.map(|price| format!("price_per_cu {}", price.usd())));
         told.extend(counts.into_iter().filter_map(|(field, count)| Some(format!("{field} {}", count?))));
-        let now = house.now();
-        let noting = actor.noting(&house.store, None, ("plan.changed", known, told.join(", ")), now);
+        let now = app.now();
+        let noting = actor.noting(&app.store, None, ("plan.changed", known, told.join(", ")), now);
         noting.put_plan(known, &change, now).await?;
     }
-    get(house, tier).await
+    get(app, tier).await
 }

@@ -1,12 +1,12 @@
 //! Quotas of projects.
 
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
-use rpcgate_core::caller::{ProjectId, Quota, TenantId};
+use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 
-async fn tenant_of(house: &House, project: ProjectId) -> Result<TenantId, ActionError> {
-    house.store.tenant_of(project).await?.ok_or(ActionError::NotFound("project"))
+async fn tenant_of(app: &AppState, project: ProjectId) -> Result<TenantId, ActionError> {
+    app.store.tenant_of(project).await?.ok_or(ActionError::NotFound("project"))
 }
 
 /// Sets a project's quota, all of it. Gateways hear of it.
@@ -14,17 +14,17 @@ async fn tenant_of(house: &House, project: ProjectId) -> Result<TenantId, Action
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Invalid`] for a figure that is too large to be kept.
 pub async fn put(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     project: ProjectId,
-    quota: Quota,
-) -> Result<Quota, ActionError> {
-    let (tenant, now) = (tenant_of(house, project).await?, house.now());
-    let quota = Quota { has_row: true, ..quota };
+    quota: ProjectQuota,
+) -> Result<ProjectQuota, ActionError> {
+    let (tenant, now) = (tenant_of(app, project).await?, app.now());
+    let quota = ProjectQuota { has_row: true, ..quota };
     let figure = |figure: Option<u64>| figure.map_or("none".to_owned(), |figure| figure.to_string());
     let (month, rps) = (figure(quota.cu_per_month), figure(quota.rps_limit));
     let told = format!("cu_per_day {}, cu_per_month {month}, rps_limit {rps}", quota.cu_per_day);
-    let noting = actor.noting(&house.store, Some(tenant), ("quota.set", project, told), now);
+    let noting = actor.noting(&app.store, Some(tenant), ("quota.set", project, told), now);
     noting.put_quota(project, &quota, now).await?;
     Ok(quota)
 }
@@ -33,8 +33,8 @@ pub async fn put(
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a project that does not exist or has no quota of its own.
-pub async fn delete(house: &House, actor: &Actor, project: ProjectId) -> Result<(), ActionError> {
-    let (tenant, now) = (tenant_of(house, project).await?, house.now());
-    let noting = actor.noting(&house.store, Some(tenant), ("quota.deleted", project, ""), now);
+pub async fn delete(app: &AppState, actor: &Actor, project: ProjectId) -> Result<(), ActionError> {
+    let (tenant, now) = (tenant_of(app, project).await?, app.now());
+    let noting = actor.noting(&app.store, Some(tenant), ("quota.deleted", project, ""), now);
     Ok(noting.delete_quota(project, now).await?)
 }

@@ -1,8 +1,8 @@
 //! Every tenant.
 
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::store::{Tenant, TenantChange};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
@@ -10,9 +10,9 @@ use rpcgate_core::plan::Tier;
 /// Tenants by identifier, those that follow `after` if it is given; at most `limit`.
 ///
 /// # Errors
-/// [`ActionError::Away`].
-pub async fn list(house: &House, after: Option<TenantId>, limit: u64) -> Result<Vec<Tenant>, ActionError> {
-    Ok(house.store.tenants(after, limit).await?)
+/// [`ActionError::Unavailable`].
+pub async fn list(app: &AppState, after: Option<TenantId>, limit: u64) -> Result<Vec<Tenant>, ActionError> {
+    Ok(app.store.tenants(after, limit).await?)
 }
 
 /// Moves a tenant to another plan, suspends it or ends that: the tenant as it is then. Gateways hear of it.
@@ -20,7 +20,7 @@ pub async fn list(house: &House, after: Option<TenantId>, limit: u64) -> Result<
 /// # Errors
 /// [`ActionError::NotFound`].
 pub async fn update(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     id: TenantId,
     suspended: Option<bool>,
@@ -28,11 +28,11 @@ pub async fn update(
 ) -> Result<Tenant, ActionError> {
     let change = TenantChange { name: None, tier, suspended };
     if change == TenantChange::default() {
-        return house.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"));
+        return app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"));
     }
-    let now = house.now();
+    let now = app.now();
     let status = suspended.map(|suspended| if suspended { "suspended" } else { "active" });
     let told: Vec<_> = status.into_iter().chain(tier.map(Tier::name)).collect();
-    let noting = actor.noting(&house.store, Some(id), ("tenant.changed", id, told.join(", ")), now);
+    let noting = actor.noting(&app.store, Some(id), ("tenant.changed", id, told.join(", ")), now);
     Ok(noting.update_tenant(id, &change, now).await?)
 }

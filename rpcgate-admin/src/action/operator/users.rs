@@ -3,9 +3,9 @@
 use crate::action::actor::Actor;
 use crate::action::mails::send;
 use crate::action::resets::{RESET_LIFE, reset_mail};
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
-use crate::identity::refresh::{Kind, Opaque};
+use crate::identity::refresh::{Opaque, OpaqueKind};
 use crate::mail;
 use crate::store::{Account, AccountFilter, Digest, UserId};
 use std::sync::Arc;
@@ -13,38 +13,38 @@ use std::sync::Arc;
 /// Accounts by identifier, those that follow `after` if it is given; at most `limit`.
 ///
 /// # Errors
-/// [`ActionError::Away`].
+/// [`ActionError::Unavailable`].
 pub async fn list(
-    house: &House,
+    app: &AppState,
     filter: &AccountFilter,
     after: Option<UserId>,
     limit: u64,
 ) -> Result<Vec<Account>, ActionError> {
-    Ok(house.store.accounts(filter, after, limit, house.now()).await?)
+    Ok(app.store.accounts(filter, after, limit, app.now()).await?)
 }
 
 /// Ends the lock of an account that wrong passwords have locked.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Away`].
-pub async fn unlock(house: &House, actor: &Actor, id: UserId) -> Result<Account, ActionError> {
-    let entry = actor.entry(None, ("user.unlocked", id, ""), house.now());
-    Ok(house.store.unlock_account(id, &entry).await?)
+/// [`ActionError::NotFound`], [`ActionError::Unavailable`].
+pub async fn unlock(app: &AppState, actor: &Actor, id: UserId) -> Result<Account, ActionError> {
+    let entry = actor.entry(None, ("user.unlocked", id, ""), app.now());
+    Ok(app.store.unlock_account(id, &entry).await?)
 }
 
 /// Makes the password of an account worthless, ends its sessions, and mails a link to it that sets another password.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Conflict`] if it is disabled, [`ActionError::Away`].
-pub async fn reset(house: &Arc<House>, actor: &Actor, id: UserId) -> Result<Account, ActionError> {
-    let now = house.now();
-    let token = Opaque::make(Kind::Reset)?;
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] if it is disabled, [`ActionError::Unavailable`].
+pub async fn reset(app: &Arc<AppState>, actor: &Actor, id: UserId) -> Result<Account, ActionError> {
+    let now = app.now();
+    let token = Opaque::make(OpaqueKind::Reset)?;
     let (hash, expires_at) = (Digest(token.hash().0), now.plus(RESET_LIFE));
     let entry = actor.entry(None, ("user.reset", id, ""), now);
-    let account = house.store.reset_account(id, &hash, expires_at, &entry).await?;
+    let account = app.store.reset_account(id, &hash, expires_at, &entry).await?;
     let account = account.ok_or(ActionError::Conflict("the user is disabled"))?;
     let email = mail::address(&account.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    send(house, &reset_mail(house, email, &token), now).await?;
+    send(app, &reset_mail(app, email, &token), now).await?;
     Ok(account)
 }
 
@@ -53,9 +53,9 @@ pub async fn reset(house: &Arc<House>, actor: &Actor, id: UserId) -> Result<Acco
 ///
 /// # Errors
 /// [`ActionError::NotFound`]; [`ActionError::Conflict`] for the own account, so that somebody is left who can enable it;
-/// [`ActionError::Away`].
+/// [`ActionError::Unavailable`].
 pub async fn disable(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     id: UserId,
     is_disabled: bool,
@@ -64,6 +64,6 @@ pub async fn disable(
         return Err(ActionError::Conflict("the own account cannot be disabled"));
     }
     let action = if is_disabled { "user.disabled" } else { "user.enabled" };
-    let entry = actor.entry(None, (action, id, ""), house.now());
-    Ok(house.store.disable_account(id, is_disabled, &entry).await?)
+    let entry = actor.entry(None, (action, id, ""), app.now());
+    Ok(app.store.disable_account(id, is_disabled, &entry).await?)
 }

@@ -2,8 +2,8 @@
 
 use crate::action::actor::Actor;
 use crate::action::text;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Chain;
 use rpcgate_core::config;
@@ -30,14 +30,14 @@ fn adapter(chain: &str) -> Result<Arc<dyn Adapter>, ActionError> {
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a chain that is none, [`ActionError::Invalid`] for what no method can be called.
-pub async fn get(house: &House, chain: &str, method: &str) -> Result<Weight, ActionError> {
+pub async fn get(app: &AppState, chain: &str, method: &str) -> Result<Weight, ActionError> {
     let adapter = adapter(chain)?;
     text::method("method", method)?;
-    let overlay = house.store.overlay().await?;
+    let overlay = app.store.overlay().await?;
     let name = adapter.facts().name.as_str();
     let is_set = overlay.weights.get(name).is_some_and(|weights| weights.contains_key(method));
-    let config = house.settings.under(&overlay);
-    let changes = config.chains.get(name).map(config::Chain::changes).unwrap_or_default();
+    let config = app.settings.under(&overlay);
+    let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
     let chain = Chain::new(adapter, changes, true, Arc::default());
     Ok(Weight { chain: name, method: method.to_owned(), cu: chain.look_up(method).rule.cu, is_set })
 }
@@ -47,7 +47,7 @@ pub async fn get(house: &House, chain: &str, method: &str) -> Result<Weight, Act
 /// # Errors
 /// As [`get`].
 pub async fn put(
-    house: &House,
+    app: &AppState,
     actor: &Actor,
     chain: &str,
     method: &str,
@@ -55,8 +55,8 @@ pub async fn put(
 ) -> Result<Weight, ActionError> {
     let name = adapter(chain)?.facts().name.as_str();
     text::method("method", method)?;
-    let now = house.now();
-    let noting = actor.noting(&house.store, None, ("weight.set", format!("{name}/{method}"), cu), now);
+    let now = app.now();
+    let noting = actor.noting(&app.store, None, ("weight.set", format!("{name}/{method}"), cu), now);
     noting.put_weight(name, method, cu, now).await?;
     Ok(Weight { chain: name, method: method.to_owned(), cu, is_set: true })
 }
@@ -65,10 +65,10 @@ pub async fn put(
 ///
 /// # Errors
 /// As [`get`], and [`ActionError::NotFound`] if none was set.
-pub async fn delete(house: &House, actor: &Actor, chain: &str, method: &str) -> Result<(), ActionError> {
+pub async fn delete(app: &AppState, actor: &Actor, chain: &str, method: &str) -> Result<(), ActionError> {
     let name = adapter(chain)?.facts().name.as_str();
     text::method("method", method)?;
-    let now = house.now();
-    let noting = actor.noting(&house.store, None, ("weight.deleted", format!("{name}/{method}"), ""), now);
+    let now = app.now();
+    let noting = actor.noting(&app.store, None, ("weight.deleted", format!("{name}/{method}"), ""), now);
     Ok(noting.delete_weight(name, method, now).await?)
 }

@@ -2,8 +2,8 @@
 
 use super::Scope;
 use crate::action::operator::nodes::at_work;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
@@ -32,13 +32,13 @@ pub struct CooledKey {
 /// The keys in `scope` that a gateway at work has cooled down, by key. Each gateway counts for itself: where several have
 /// cooled a key down, the smallest limits are told, and until when the last of them holds to them.
 pub(super) async fn cooled(
-    house: &House,
+    app: &AppState,
     scope: &Scope,
     plan: &Plan,
     now: Time,
 ) -> Result<Vec<CooledKey>, ActionError> {
     let mut keys: BTreeMap<KeyId, Cooled> = BTreeMap::new();
-    for told in house.store.cooled_keys(scope.tenant.id, at_work(now), now).await? {
+    for told in app.store.cooled_keys(scope.tenant.id, at_work(now), now).await? {
         let known = keys.entry(told.key).or_insert(told);
         (known.percent, known.end) = (known.percent.min(told.percent), known.end.max(told.end));
     }

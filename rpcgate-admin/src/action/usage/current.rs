@@ -1,10 +1,10 @@
 //! What was used of the windows that run now.
 
 use super::Scope;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::store::Spent;
-use crate::usage::{Period, Window};
+use crate::usage::{Period, UsageWindow};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
@@ -76,19 +76,19 @@ impl Budget {
 
 /// A window that runs now, and what each project has used in it.
 pub(super) struct Used {
-    window: Window,
+    window: UsageWindow,
     by_project: BTreeMap<ProjectId, Spent>,
 }
 
 impl Used {
     pub(super) async fn of(
-        house: &House,
+        app: &AppState,
         scope: &Scope,
         period: Period,
         now: Time,
     ) -> Result<Self, ActionError> {
-        let window = Window::of(period, now);
-        let by_project = house.usage.spent(scope.tenant.id, scope.asked, &window).await?;
+        let window = UsageWindow::of(period, now);
+        let by_project = app.usage.spent(scope.tenant.id, scope.asked, &window).await?;
         Ok(Used { window, by_project })
     }
 
@@ -111,15 +111,15 @@ impl Used {
 }
 
 pub(super) async fn current(
-    house: &House,
+    app: &AppState,
     scope: &Scope,
     plan: &Plan,
     rolling: &Used,
     now: Time,
 ) -> Result<Current, ActionError> {
-    let today = Used::of(house, scope, Period::Today, now).await?;
-    let month = Used::of(house, scope, Period::Month, now).await?;
-    let keys = house.store.active_keys(scope.tenant.id, scope.asked, now).await?;
+    let today = Used::of(app, scope, Period::Today, now).await?;
+    let month = Used::of(app, scope, Period::Month, now).await?;
+    let keys = app.store.active_keys(scope.tenant.id, scope.asked, now).await?;
     let per_day = Some(scope.cu_per_day());
     let requests = today.within(scope).admitted;
     Ok(Current {

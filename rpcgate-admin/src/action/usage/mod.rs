@@ -4,15 +4,15 @@ pub mod cooled;
 pub mod current;
 pub mod project;
 
-use crate::access::Least;
+use crate::access::Access;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::identity::role::Permission;
 use crate::store::{Project, Tenant, User};
-use crate::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, Window};
+use crate::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, UsageWindow};
 use cooled::CooledKey;
 use current::{Budget, Current, Used};
-use rpcgate_core::caller::{ProjectId, Quota, TenantId};
+use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::plan::Plan;
 
 /// What `GET /usage` shows (specification, "Usage view").
@@ -29,7 +29,7 @@ pub struct Usage {
     /// Each project's quota, and what was used of it.
     pub quotas: Vec<UsedQuota>,
     /// What bounds the projects.
-    pub limits: Limits,
+    pub limits: ProjectLimits,
 }
 
 /// A project's quota in the last 24 hours.
@@ -38,16 +38,16 @@ pub struct UsedQuota {
     /// The project.
     pub project: ProjectId,
     /// Its quota.
-    pub quota: Quota,
+    pub quota: ProjectQuota,
     /// Compute Units charged in the hour that runs and the 23 before.
     pub used: u64,
-    /// What that leaves of [`Quota::cu_per_day`].
+    /// What that leaves of [`ProjectQuota::cu_per_day`].
     pub budget: Budget,
 }
 
 /// What bounds the projects in scope.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Limits {
+pub struct ProjectLimits {
     /// The plan with the figures in force.
     pub plan: Plan,
     /// Requests in a second, where it is only one project and it has such a bound.
@@ -78,32 +78,32 @@ struct Scope {
     /// The project, where it is only one.
     only: Option<Project>,
     /// Every project that was not deleted, with its quota.
-    quotas: Vec<(ProjectId, Quota)>,
+    quotas: Vec<(ProjectId, ProjectQuota)>,
 }
 
 impl Scope {
-    async fn of(house: &House, tenant: TenantId, project: Option<ProjectId>) -> Result<Self, ActionError> {
-        let found = house.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
+    async fn of(app: &AppState, tenant: TenantId, project: Option<ProjectId>) -> Result<Self, ActionError> {
+        let found = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
         let quotas = match project {
-            None => house.store.quotas(tenant).await?,
+            None => app.store.quotas(tenant).await?,
             Some(id) => {
-                let quota = house.store.quota(tenant, id).await?;
+                let quota = app.store.quota(tenant, id).await?;
                 vec![(id, quota.ok_or(ActionError::NotFound("project"))?)]
             }
         };
         let only = match quotas[..] {
-            [(id, _)] => house.store.project(tenant, id).await?,
+            [(id, _)] => app.store.project(tenant, id).await?,
             _ => None,
         };
         Ok(Scope { tenant: found, asked: project, only, quotas })
     }
 
-    fn limits(&self, plan: Plan, cooled: Vec<CooledKey>) -> Limits {
+    fn limits(&self, plan: Plan, cooled: Vec<CooledKey>) -> ProjectLimits {
         let single = match self.quotas[..] {
             [(_, quota)] => Some(quota),
             _ => None,
         };
-        Limits {
+        ProjectLimits {
             plan,
             rps_limit: single.and_then(|quota| quota.rps_limit),
             cu_per_day: self.cu_per_day(),
@@ -129,17 +129,17 @@ impl Scope {
 ///
 /// # Errors
 /// [`ActionError::Invalid`] names the parameter; [`ActionError::NotFound`] for a tenant that there is not, and for a
-/// project or key that is not this tenant's; [`ActionError::Away`].
-pub async fn usage(house: &House, tenant: TenantId, params: &Params<'_>) -> Result<Usage, ActionError> {
-    let now = house.now();
+/// project or key that is not this tenant's; [`ActionError::Unavailable`].
+pub async fn usage(app: &AppState, tenant: TenantId, params: &Params<'_>) -> Result<Usage, ActionError> {
+    let now = app.now();
     let ask = UsageAsk::parse(tenant, params, now)?;
     let project = ask.part().project;
-    let scope = Scope::of(house, tenant, project).await?;
-    expect_key(house, &ask).await?;
-    let plan = plan(house, &scope.tenant).await?;
-    let view = house.usage.usage(&ask).await?;
-    let rolling = Used::of(house, &scope, Period::Day, now).await?;
-    let cooled = cooled::cooled(house, &scope, &plan, now).await?;
+    let scope = Scope::of(app, tenant, project).await?;
+    expect_key(app, &ask).await?;
+    let plan = plan(app, &scope.tenant).await?;
+    let view = app.usage.usage(&ask).await?;
+    let rolling = Used::of(app, &scope, Period::Day, now).await?;
+    let cooled = cooled::cooled(app, &scope, &plan, now).await?;
     let quotas = scope.quotas.iter().map(|(id, quota)| {
         let used = rolling.by(*id).billable_units;
         UsedQuota { project: *id, quota: *quota, used, budget: Budget::of(used, Some(quota.cu_per_day)) }
@@ -148,7 +148,7 @@ pub async fn usage(house: &House, tenant: TenantId, params: &Params<'_>) -> Resu
         view,
         projects: scope.quotas.len() as u64,
         project: project.or(scope.only.as_ref().map(|project| project.id)),
-        current: current::current(house, &scope, &plan, &rolling, now).await?,
+        current: current::current(app, &scope, &plan, &rolling, now).await?,
         quotas: quotas.collect(),
         limits: scope.limits(plan, cooled),
     })
@@ -159,31 +159,31 @@ pub async fn usage(house: &House, tenant: TenantId, params: &Params<'_>) -> Resu
 /// # Errors
 /// As [`usage`]; a tenant that `user` is no member of is not found.
 pub async fn usage_of(
-    house: &House,
+    app: &AppState,
     user: &User,
     of: TenantId,
     params: &Params<'_>,
 ) -> Result<Usage, ActionError> {
     if !user.is_operator() {
-        Least::Member(Permission::Read).admit(user)?;
+        Access::Member(Permission::Read).admit(user)?;
         if user.tenant != Some(of) {
             return Err(ActionError::NotFound("tenant"));
         }
     }
-    usage(house, of, params).await
+    usage(app, of, params).await
 }
 
-async fn expect_key(house: &House, ask: &UsageAsk) -> Result<(), ActionError> {
+async fn expect_key(app: &AppState, ask: &UsageAsk) -> Result<(), ActionError> {
     let Some(key) = ask.part().key else { return Ok(()) };
-    house.store.key(ask.tenant(), key).await?.map(drop).ok_or(ActionError::NotFound("key"))
+    app.store.key(ask.tenant(), key).await?.map(drop).ok_or(ActionError::NotFound("key"))
 }
 
-async fn plan(house: &House, tenant: &Tenant) -> Result<Plan, ActionError> {
-    let config = house.settings.under(&house.store.overlay().await?);
+async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> {
+    let config = app.settings.under(&app.store.overlay().await?);
     Ok(config.plans.of(tenant.tier))
 }
 
 /// All usage of a tenant, or of one project of it, in `window`.
-fn all(tenant: TenantId, project: Option<ProjectId>, window: Window) -> UsageAsk {
+fn all(tenant: TenantId, project: Option<ProjectId>, window: UsageWindow) -> UsageAsk {
     UsageAsk::new(tenant, window).only(Only { project, ..Only::default() })
 }

@@ -1,9 +1,9 @@
 //! Views of one project's usage.
 
 use super::all;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
-use crate::usage::{Cell, Group, Metrics, Params, Period, UsageAsk, UsageView, Window, ask};
+use crate::usage::{Cell, Group, Metrics, Params, Period, UsageAsk, UsageView, UsageWindow, ask};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use std::collections::BTreeMap;
@@ -52,22 +52,22 @@ pub struct Health {
 /// What a project used in the last `day` (the default) or `month`, which are 24 hours and 30 days.
 ///
 /// # Errors
-/// [`ActionError::Invalid`], [`ActionError::NotFound`] if the project is not this tenant's, [`ActionError::Away`].
+/// [`ActionError::Invalid`], [`ActionError::NotFound`] if the project is not this tenant's, [`ActionError::Unavailable`].
 pub async fn summary(
-    house: &House,
+    app: &AppState,
     tenant: TenantId,
     project: ProjectId,
     period: Option<&str>,
 ) -> Result<Summary, ActionError> {
-    expect_project(house, tenant, project).await?;
+    expect_project(app, tenant, project).await?;
     let period = match period.unwrap_or_default() {
         "" | "day" => Period::Day,
         "month" => Period::ThirtyDays,
         _ => return Err(ActionError::Invalid("period must be day or month".into())),
     };
-    let window = Window::of(period, house.now());
+    let window = UsageWindow::of(period, app.now());
     let ask = all(tenant, Some(project), window).grouped(&[Group::Chain])?.limited(ask::MOST_ROWS)?;
-    let view = house.usage.usage(&ask).await?;
+    let view = app.usage.usage(&ask).await?;
     let mut by_chain = BTreeMap::new();
     for row in view.rows {
         if let Some(Cell::Chain(chain)) = row.cells.into_iter().next() {
@@ -82,14 +82,14 @@ pub async fn summary(
 /// # Errors
 /// As [`summary`], and as [`usage`](super::usage()).
 pub async fn chart(
-    house: &House,
+    app: &AppState,
     tenant: TenantId,
     project: ProjectId,
     params: &Params<'_>,
     interval: Option<&str>,
 ) -> Result<Chart, ActionError> {
-    expect_project(house, tenant, project).await?;
-    let ask = about(house, tenant, project, params).await?;
+    expect_project(app, tenant, project).await?;
+    let ask = about(app, tenant, project, params).await?;
     let window = ask.window().clone();
     let interval = match interval.unwrap_or_default() {
         "" if window.hours().count() > MOST_HOURS => Group::Day,
@@ -99,7 +99,7 @@ pub async fn chart(
     };
     let length = if interval == Group::Day { DAY } else { HOUR };
     // The longest window has fewer hours than an answer may have rows.
-    let view = house.usage.usage(&ask.grouped(&[interval])?.limited(ask::MOST_ROWS)?).await?;
+    let view = app.usage.usage(&ask.grouped(&[interval])?.limited(ask::MOST_ROWS)?).await?;
     let mut found = BTreeMap::new();
     for row in view.rows {
         if let [Cell::Hour(begin) | Cell::Day(begin)] = row.cells[..] {
@@ -120,32 +120,32 @@ pub async fn chart(
 /// # Errors
 /// As [`summary`], and as [`usage`](super::usage()).
 pub async fn health(
-    house: &House,
+    app: &AppState,
     tenant: TenantId,
     project: ProjectId,
     params: &Params<'_>,
 ) -> Result<Health, ActionError> {
-    expect_project(house, tenant, project).await?;
-    let ask = about(house, tenant, project, params).await?;
+    expect_project(app, tenant, project).await?;
+    let ask = about(app, tenant, project, params).await?;
     let by_chain = ask.clone().grouped(&[Group::Chain])?.limited(ask::MOST_ROWS)?;
-    let chains = house.usage.usage(&by_chain).await?;
-    let methods = house.usage.usage(&ask.grouped(&[Group::Chain, Group::Method])?).await?;
+    let chains = app.usage.usage(&by_chain).await?;
+    let methods = app.usage.usage(&ask.grouped(&[Group::Chain, Group::Method])?).await?;
     Ok(Health { chains, methods })
 }
 
-async fn expect_project(house: &House, tenant: TenantId, project: ProjectId) -> Result<(), ActionError> {
-    house.store.project(tenant, project).await?.map(drop).ok_or(ActionError::NotFound("project"))
+async fn expect_project(app: &AppState, tenant: TenantId, project: ProjectId) -> Result<(), ActionError> {
+    app.store.project(tenant, project).await?.map(drop).ok_or(ActionError::NotFound("project"))
 }
 
 /// What `params` ask, about this project.
 async fn about(
-    house: &House,
+    app: &AppState,
     tenant: TenantId,
     project: ProjectId,
     params: &Params<'_>,
 ) -> Result<UsageAsk, ActionError> {
-    let ask = UsageAsk::parse(tenant, params, house.now())?;
-    super::expect_key(house, &ask).await?;
+    let ask = UsageAsk::parse(tenant, params, app.now())?;
+    super::expect_key(app, &ask).await?;
     let part = ask.part().clone();
     Ok(ask.only(crate::usage::Only { project: Some(project), ..part }))
 }

@@ -1,9 +1,9 @@
 //! Accounts as a client meets them, and what tests of whatever needs an account begin with.
 
 use crate::action::accounts::CONFIRMATION_LIFE;
-use crate::house::tests::{Answer, NOON, Site};
+use crate::app_state::tests::{Answer, NOON, Site};
 use crate::identity::challenge::{LIFE, solve};
-use crate::store::{LOCK, Role, Whose};
+use crate::store::{AuditSubject, LOCK, Role};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::{AUTHORIZATION, RETRY_AFTER};
@@ -78,7 +78,7 @@ pub(crate) async fn register_confirmed(site: &Site, email: &str) {
 
 /// The mails that were sent, the oldest first.
 pub(crate) fn mails(site: &Site) -> Vec<String> {
-    let folder = &site.house.settings.config.admin.mail.outbox;
+    let folder = &site.app.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     // One without that ending is still being written.
     files.retain(|file| file.extension().is_some_and(|ending| ending == "eml"));
@@ -116,10 +116,10 @@ async fn an_account_is_made_and_confirmed_by_mail() {
     let answer = register(&site, "Ada@Example.com").await;
     assert_eq!(answer.status, StatusCode::CREATED, "{:?}", answer.body);
     assert_eq!(answer.body, json!({"email": EMAIL, "name": "Ada", "confirmed": false}));
-    let user = site.house.store.user_by_email(EMAIL).await.unwrap().unwrap();
+    let user = site.app.store.user_by_email(EMAIL).await.unwrap().unwrap();
     assert_eq!((user.role, user.name.as_str(), user.confirmed_at), (Role::Owner, "Ada", None));
     assert!(user.password.as_deref().unwrap().starts_with("$argon2id$"));
-    let tenant = site.house.store.tenant(user.tenant.unwrap()).await.unwrap().unwrap();
+    let tenant = site.app.store.tenant(user.tenant.unwrap()).await.unwrap().unwrap();
     assert_eq!((tenant.tier, tenant.suspended, tenant.name.as_str()), (Tier::Free, false, "Ada"));
 
     site.clock.advance(Duration::from_secs(1));
@@ -137,7 +137,7 @@ async fn an_account_is_made_and_confirmed_by_mail() {
     assert!(confirmed().await);
     let again = post(&site, "/auth/confirm", form).await;
     assert_eq!(told(&again), (StatusCode::BAD_REQUEST, "the token is not valid, was used, or has expired"));
-    let entries = site.house.store.audit(Whose::Tenant(tenant.id), 9).await.unwrap();
+    let entries = site.app.store.audit(AuditSubject::Tenant(tenant.id), 9).await.unwrap();
     let actions: Vec<_> = entries.iter().rev().map(|entry| entry.action.as_str()).collect();
     assert_eq!(actions, ["account.registered", "session.opened", "account.confirmed"]);
     assert!(entries.iter().all(|entry| entry.user == Some(user.id) && entry.address == "192.0.2.1"));
@@ -149,7 +149,7 @@ async fn a_taken_address_is_answered_like_a_free_one() {
     let first = register(&site, EMAIL).await;
     let confirmed = post(&site, "/auth/confirm", json!({"token": token(&mails(&site)[0])})).await;
     assert_eq!(confirmed.status, StatusCode::NO_CONTENT);
-    let before = site.house.passwords.computed();
+    let before = site.app.passwords.computed();
     let challenge = solution(&site).await;
     let form = json!({"email": "ADA@example.com", "password": "another password", "name": "Ada",
         "challenge": challenge});
@@ -157,7 +157,7 @@ async fn a_taken_address_is_answered_like_a_free_one() {
     assert_eq!((second.status, &second.body), (first.status, &first.body));
     let names = |answer: &Answer| answer.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names(&second), names(&first));
-    assert_eq!((before, site.house.passwords.computed()), (1, 2), "a hash is computed for both");
+    assert_eq!((before, site.app.passwords.computed()), (1, 2), "a hash is computed for both");
     let mails = mails(&site);
     assert_eq!(mails.len(), 2);
     let known = mails.iter().filter(|mail| mail.contains("You have an account already"));
@@ -243,7 +243,7 @@ async fn a_solution_opens_one_account() {
     let expired = "the challenge has expired, ask for a new one";
     assert_eq!(told(&form("b@example.com", &late).await), (StatusCode::BAD_REQUEST, expired));
     assert_eq!(form("b@example.com", "bm9uZQ==").await.status, StatusCode::BAD_REQUEST);
-    assert!(site.house.store.user_by_email("b@example.com").await.unwrap().is_none());
+    assert!(site.app.store.user_by_email("b@example.com").await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -273,8 +273,8 @@ async fn what_is_wrong_with_an_application_is_told_and_nothing_is_made() {
         form[field] = value;
         assert_eq!(told(&post(&site, "/auth/register", form).await), (StatusCode::BAD_REQUEST, text));
     }
-    assert!(site.house.store.user_by_email(EMAIL).await.unwrap().is_none());
-    assert_eq!((mails(&site).len(), site.house.passwords.computed()), (0, 0));
+    assert!(site.app.store.user_by_email(EMAIL).await.unwrap().is_none());
+    assert_eq!((mails(&site).len(), site.app.passwords.computed()), (0, 0));
     assert_eq!(post(&site, "/auth/register", good).await.status, StatusCode::CREATED, "it is not used up");
 }
 
@@ -324,7 +324,7 @@ async fn a_link_is_good_until_its_time_and_of_no_other_kind() {
     }
     site.clock.advance(CONFIRMATION_LIFE - Duration::from_secs(1));
     assert_eq!(confirm(&token(&mails(&site)[0])).await, StatusCode::NO_CONTENT);
-    let user = site.house.store.user_by_email(EMAIL).await.unwrap().unwrap();
+    let user = site.app.store.user_by_email(EMAIL).await.unwrap().unwrap();
     assert_eq!(user.confirmed_at, Some(NOON.plus(CONFIRMATION_LIFE - Duration::from_secs(1))));
 }
 
@@ -336,12 +336,12 @@ async fn a_client_may_not_try_more_than_so_often_whatever_it_tries() {
         assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
     }
     assert_eq!(register(&site, EMAIL).await.status, StatusCode::CREATED);
-    let computed = site.house.passwords.computed();
+    let computed = site.app.passwords.computed();
     for answer in [login(&site, EMAIL, PASSWORD).await, register(&site, "b@example.com").await] {
         assert_eq!(told(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
         assert_eq!(answer.headers[RETRY_AFTER], "60");
     }
-    assert_eq!(site.house.passwords.computed(), computed, "no password was looked at");
+    assert_eq!(site.app.passwords.computed(), computed, "no password was looked at");
     let form = json!({"email": EMAIL, "password": PASSWORD}).to_string();
     let mut request = http::Request::post("/api/v1/auth/login").body(Body::from(form)).unwrap();
     request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 2], 9))));
@@ -354,12 +354,12 @@ async fn a_client_may_not_try_more_than_so_often_whatever_it_tries() {
 async fn a_mailer_that_is_away_fails_nobody_and_is_asked_again() {
     let site = site().await;
     register(&site, EMAIL).await;
-    std::fs::remove_dir_all(&site.house.settings.config.admin.mail.outbox).unwrap();
+    std::fs::remove_dir_all(&site.app.settings.config.admin.mail.outbox).unwrap();
     for email in [EMAIL, "b@example.com"] {
         let answer = register(&site, email).await;
         assert_eq!(answer.status, StatusCode::CREATED);
     }
-    std::fs::create_dir(&site.house.settings.config.admin.mail.outbox).unwrap();
+    std::fs::create_dir(&site.app.settings.config.admin.mail.outbox).unwrap();
     tokio::time::pause();
     for _ in 0..2_000 {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-use crate::house::tests::{Site, Visitor};
+use crate::app_state::tests::{Site, Visitor};
 use crate::store::Role;
 use axum::body::Body;
 use http::{Method, StatusCode};

@@ -2,8 +2,8 @@ use crate::action::emails::EMAIL_CHANGE_LIFE;
 use crate::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, mails, pair, post, register, register_confirmed, site,
 };
-use crate::house::tests::{Answer, Site};
-use crate::store::{LOCK, Whose};
+use crate::app_state::tests::{Answer, Site};
+use crate::store::{AuditSubject, LOCK};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -63,8 +63,8 @@ async fn an_address_counts_once_its_mails_are_read_and_the_one_before_is_told() 
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::UNAUTHORIZED);
     assert!(to(&mails(&site), EMAIL).iter().any(|mail| mail.contains("from now on: countess@example.com")));
     assert_eq!(confirm(&site, &token).await.0, StatusCode::BAD_REQUEST, "once");
-    let user = site.house.store.user_by_email(NEW).await.unwrap().unwrap();
-    let told = site.house.store.audit(Whose::Tenant(user.tenant.unwrap()), 99).await.unwrap();
+    let user = site.app.store.user_by_email(NEW).await.unwrap().unwrap();
+    let told = site.app.store.audit(AuditSubject::Tenant(user.tenant.unwrap()), 99).await.unwrap();
     let changed: Vec<_> = told.iter().filter(|entry| entry.action == "email.changed").collect();
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].detail, "countess@example.com, before: ada@example.com");
@@ -107,7 +107,7 @@ async fn a_taken_address_is_answered_like_a_free_one_and_its_owner_is_told() {
     let free = change(&site, &access, "free@example.com", PASSWORD).await;
     assert_eq!((taken.status, taken.body), (free.status, json!({"email": NEW, "confirmed": false})));
     assert!(to(&mails(&site), NEW).last().unwrap().contains("belongs to another account"));
-    let user = site.house.store.user_by_email(NEW).await.unwrap().unwrap();
+    let user = site.app.store.user_by_email(NEW).await.unwrap().unwrap();
     assert_ne!(user.name, "", "it is who it was");
 }
 

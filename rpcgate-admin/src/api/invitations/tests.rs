@@ -2,8 +2,8 @@
 
 use crate::action::invitations::LIFE;
 use crate::api::accounts::tests::{PASSWORD, ask, login, post, register, register_confirmed, site, tokens};
-use crate::house::tests::{Answer, NOON, Site, Visitor};
-use crate::store::{LOCK, Role, User, Whose};
+use crate::app_state::tests::{Answer, NOON, Site, Visitor};
+use crate::store::{AuditSubject, LOCK, Role, User};
 use http::header::RETRY_AFTER;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ async fn accept(site: &Site, token: &str) -> Answer {
 
 /// The mails that were sent, the oldest first.
 fn mails(site: &Site) -> Vec<String> {
-    let folder = &site.house.settings.config.admin.mail.outbox;
+    let folder = &site.app.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
     files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
@@ -52,7 +52,7 @@ fn token(site: &Site) -> String {
 }
 
 async fn user(site: &Site, email: &str) -> Option<User> {
-    site.house.store.user_by_email(email).await.unwrap()
+    site.app.store.user_by_email(email).await.unwrap()
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn whoever_is_invited_joins_with_the_link_in_the_mail() {
     assert_eq!(me["tenant_id"], tenant.to_string());
     let again = accept(&site, &token(&site)).await;
     assert_eq!(told(&again), (StatusCode::BAD_REQUEST, "the token is not valid, was used, or has expired"));
-    let entries = site.house.store.audit(Whose::Tenant(tenant), 9).await.unwrap();
+    let entries = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
     let entries: Vec<_> = entries.iter().rev().filter(|entry| entry.action.starts_with("member.")).collect();
     let [invited, joined] = entries[..] else { panic!("{entries:?}") };
     assert_eq!(
@@ -158,7 +158,9 @@ async fn only_the_newest_link_of_an_address_is_good_and_none_that_was_withdrawn(
     assert_eq!(accept(&site, &new).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(user(&site, GUEST).await, None);
     let tenant = host.user.tenant.unwrap();
-    let [newest, ..] = &site.house.store.audit(Whose::Tenant(tenant), 9).await.unwrap()[..] else { panic!() };
+    let [newest, ..] = &site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap()[..] else {
+        panic!()
+    };
     assert_eq!((newest.action.as_str(), newest.detail.as_str()), ("invitation.withdrawn", GUEST));
 }
 
@@ -172,10 +174,10 @@ async fn a_link_is_good_for_a_week_and_of_no_other_kind() {
         assert_eq!(accept(&site, strange).await.status, StatusCode::BAD_REQUEST, "{strange}");
     }
     assert_eq!(post(&site, "/auth/confirm", json!({"token": good})).await.status, StatusCode::BAD_REQUEST);
-    let computed = site.house.passwords.computed();
+    let computed = site.app.passwords.computed();
     site.clock.set(NOON.plus(LIFE));
     assert_eq!(accept(&site, &good).await.status, StatusCode::BAD_REQUEST);
-    assert_eq!(site.house.passwords.computed(), computed, "no password is hashed for who was not invited");
+    assert_eq!(site.app.passwords.computed(), computed, "no password is hashed for who was not invited");
     assert_eq!(user(&site, GUEST).await, None);
 }
 
@@ -297,12 +299,12 @@ async fn a_mailer_that_is_away_fails_nobody_and_is_asked_again() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     let other = site.member(Role::Owner).await;
-    std::fs::remove_dir_all(&site.house.settings.config.admin.mail.outbox).unwrap();
+    std::fs::remove_dir_all(&site.app.settings.config.admin.mail.outbox).unwrap();
     for email in [GUEST, &other.user.email] {
         let answer = invite(&site, &host, email, "viewer").await;
         assert_eq!(answer.status, StatusCode::CREATED);
     }
-    std::fs::create_dir(&site.house.settings.config.admin.mail.outbox).unwrap();
+    std::fs::create_dir(&site.app.settings.config.admin.mail.outbox).unwrap();
     tokio::time::pause();
     for _ in 0..2_000 {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,8 +1,8 @@
 //! API keys as a client meets them.
 
-use crate::house::tests::{Site, Visitor};
+use crate::app_state::tests::{Site, Visitor};
 use crate::identity::token::Claims;
-use crate::store::{Audit, Digest, Project, Role, Session, SessionId, User, UserId, Whose, fresh_id};
+use crate::store::{Audit, AuditSubject, Digest, Project, Role, Session, SessionId, User, UserId, fresh_id};
 use http::Method;
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::secret::KeyHash;
@@ -19,7 +19,7 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: V
 
 /// A project of the visitor's: the path of its keys.
 async fn project(site: &Site, visitor: &Visitor) -> (ProjectId, String) {
-    let now = site.house.now();
+    let now = site.app.now();
     let id = ProjectId(fresh_id(now));
     let project = Project {
         id,
@@ -29,7 +29,7 @@ async fn project(site: &Site, visitor: &Visitor) -> (ProjectId, String) {
         blocked_methods: Vec::new(),
         created_at: now,
     };
-    site.house.store.create_project(&project).await.unwrap();
+    site.app.store.create_project(&project).await.unwrap();
     (id, format!("/projects/{id}/keys"))
 }
 
@@ -39,14 +39,14 @@ async fn a_key_is_told_once_and_stored_by_its_hash() {
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
     let (project, path) = project(&site, &owner).await;
-    let before = site.house.store.newest_change().await.unwrap();
+    let before = site.app.store.newest_change().await.unwrap();
     let (status, created) = ask(&site, &owner, Method::POST, &path, json!({"description": " CI "})).await;
     assert_eq!(status, 201, "{created}");
-    assert!(site.house.store.newest_change().await.unwrap() > before, "gateways hear of it");
+    assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     let text = created["key"].as_str().unwrap();
-    assert!(site.house.forge.is_genuine(text));
+    assert!(site.app.forge.is_genuine(text));
     let id: KeyId = created["id"].as_str().unwrap().parse().unwrap();
-    let stored = site.house.store.key(tenant, id).await.unwrap().unwrap();
+    let stored = site.app.store.key(tenant, id).await.unwrap().unwrap();
     assert_eq!(stored.hash, KeyHash::of(text));
 
     let (status, list) = ask(&site, &owner, Method::GET, &path, Value::Null).await;
@@ -55,7 +55,7 @@ async fn a_key_is_told_once_and_stored_by_its_hash() {
         "created_at": "2026-12-31T12:00:00Z"});
     assert_eq!((status, &list), (200, &json!([expected])));
     let hidden = [text.to_owned(), text[12..].to_owned(), stored.hash.to_string()];
-    let audit = site.house.store.audit(Whose::Tenant(tenant), 100).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     for secret in hidden {
         assert!(!list.to_string().contains(&secret) && !format!("{audit:?}").contains(&secret));
     }
@@ -116,9 +116,9 @@ async fn what_makes_no_sense_makes_no_key() {
 }
 
 async fn logged_in(site: &Site, user: User) -> Visitor {
-    let now = site.house.now();
+    let now = site.app.now();
     let id = SessionId(fresh_id(now));
-    let expires_at = now.plus(site.house.settings.refresh_ttl);
+    let expires_at = now.plus(site.app.settings.refresh_ttl);
     let (address, agent) = (String::new(), String::new());
     let session = Session { id, user: user.id, created_at: now, seen_at: now, expires_at, address, agent };
     let entry = Audit {
@@ -132,10 +132,10 @@ async fn logged_in(site: &Site, user: User) -> Visitor {
     };
     let password = user.password.clone().unwrap();
     let digest = Digest::of(&id.to_string());
-    assert!(site.house.store.open_session(&session, &digest, &password, &entry).await.unwrap());
-    let (tenant, role) = (user.tenant.unwrap(), user.role.into());
+    assert!(site.app.store.open_session(&session, &digest, &password, &entry).await.unwrap());
+    let (tenant, role) = (user.tenant.unwrap(), user.role);
     let claims = Claims { sub: user.id, sid: id.0, tenant, role, operator: false };
-    let token = site.house.tokens.issue(&claims, now).unwrap();
+    let token = site.app.tokens.issue(&claims, now).unwrap();
     Visitor { user, session: id, token }
 }
 
@@ -145,12 +145,12 @@ async fn there_is_no_key_before_the_address_is_confirmed() {
     let owner = site.member(Role::Owner).await;
     let (_, path) = project(&site, &owner).await;
     let user = User {
-        id: UserId(fresh_id(site.house.now())),
+        id: UserId(fresh_id(site.app.now())),
         email: "new@example.com".into(),
         confirmed_at: None,
         ..owner.user.clone()
     };
-    site.house.store.create_user(&user).await.unwrap();
+    site.app.store.create_user(&user).await.unwrap();
     let new = logged_in(&site, user).await;
     let (status, answer) = ask(&site, &new, Method::POST, &path, json!({"description": ""})).await;
     let text = "confirm your e-mail address before you create an API key";
@@ -165,20 +165,20 @@ async fn a_revoked_key_stays_in_the_list_and_is_revoked_once() {
     let (project, path) = project(&site, &owner).await;
     let (_, created) = ask(&site, &owner, Method::POST, &path, json!({"description": ""})).await;
     let key = format!("/keys/{}", created["id"].as_str().unwrap());
-    let before = site.house.store.newest_change().await.unwrap();
+    let before = site.app.store.newest_change().await.unwrap();
     assert_eq!(ask(&site, &owner, Method::DELETE, &key, Value::Null).await, (204, Value::Null));
-    let after = site.house.store.newest_change().await.unwrap();
+    let after = site.app.store.newest_change().await.unwrap();
     assert!(after > before, "gateways hear of it");
     site.clock.advance(Duration::from_secs(1));
     assert_eq!(ask(&site, &owner, Method::DELETE, &key, Value::Null).await, (204, Value::Null));
-    assert_eq!(site.house.store.newest_change().await.unwrap(), after);
+    assert_eq!(site.app.store.newest_change().await.unwrap(), after);
     let (_, list) = ask(&site, &owner, Method::GET, &path, Value::Null).await;
     assert_eq!(list[0]["revoked_at"], "2026-12-31T12:00:00.001Z", "the first time counts");
     let tenant = owner.user.tenant.unwrap();
-    let audit = site.house.store.audit(Whose::Tenant(tenant), 100).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     assert_eq!(audit.iter().filter(|entry| entry.action == "key.revoked").count(), 1);
 
-    site.house.store.delete_project(tenant, project, site.house.now()).await.unwrap();
+    site.app.store.delete_project(tenant, project, site.app.now()).await.unwrap();
     let gone = (404, json!({"error": "key not found"}));
     assert_eq!(ask(&site, &owner, Method::DELETE, &key, Value::Null).await, gone);
     let gone = (404, json!({"error": "project not found"}));

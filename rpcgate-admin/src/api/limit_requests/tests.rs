@@ -1,7 +1,7 @@
 //! Requests for another plan, as a client and an operator meet them.
 
-use crate::house::tests::{Site, Visitor};
-use crate::store::{Role, Whose};
+use crate::app_state::tests::{Site, Visitor};
+use crate::store::{AuditSubject, Role};
 use http::Method;
 use rpcgate_core::plan::Tier;
 use serde_json::{Value, json};
@@ -39,13 +39,13 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
     assert_eq!(list, (200, json!([expected])));
 
     let path = format!("/operator/limit-requests/{id}");
-    let before = site.house.store.newest_change().await.unwrap();
+    let before = site.app.store.newest_change().await.unwrap();
     let review = json!({"status": "approved", "note": "Have fun"});
     let (status, done) = ask(&site, &operator, Method::PUT, &path, review.clone()).await;
     assert_eq!((status, &done["status"], &done["note"]), (200, &json!("approved"), &json!("Have fun")));
     assert!(done["reviewed_at"].as_str().unwrap() > "2026-12-31T12:00:00.001Z", "{done}");
-    assert_eq!(site.house.store.tenant(tenant).await.unwrap().unwrap().tier, Tier::Premium);
-    assert!(site.house.store.newest_change().await.unwrap() > before, "gateways hear of it");
+    assert_eq!(site.app.store.tenant(tenant).await.unwrap().unwrap().tier, Tier::Premium);
+    assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     let again = (409, json!({"error": "this has been decided already"}));
     assert_eq!(ask(&site, &operator, Method::PUT, &path, json!({"status": "rejected"})).await, again);
 
@@ -54,7 +54,7 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
     let path = format!("/operator/limit-requests/{}", second["id"].as_str().unwrap());
     let (status, done) = ask(&site, &operator, Method::PUT, &path, json!({"status": "rejected"})).await;
     assert_eq!((status, &done["status"]), (200, &json!("rejected")));
-    let actions: Vec<_> = site.house.store.audit(Whose::Tenant(tenant), 100).await.unwrap();
+    let actions: Vec<_> = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     let actions: Vec<_> = actions.iter().rev().map(|entry| entry.action.as_str()).collect();
     let told: Vec<_> = actions.into_iter().filter(|action| action.starts_with("limit_request")).collect();
     let (created, approved) = ("limit_request.created", "limit_request.approved");

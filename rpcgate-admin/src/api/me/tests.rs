@@ -1,6 +1,6 @@
 use crate::api::accounts::tests::{EMAIL, PASSWORD, ask, login, register, site, tokens};
-use crate::house::tests::{Answer, Site};
-use crate::store::{ATTEMPTS, Role, Whose};
+use crate::app_state::tests::{Answer, Site};
+use crate::store::{ATTEMPTS, AuditSubject, Role};
 use axum::body::Body;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ async fn a_name_is_all_that_one_changes_about_oneself() {
         assert_eq!(told(&answer), (StatusCode::BAD_REQUEST, text.as_str()));
     }
     assert_eq!(put(json!({"name": "x".repeat(201)})).await.status, StatusCode::BAD_REQUEST);
-    assert_eq!(site.house.store.user(visitor.user.id).await.unwrap().unwrap(), visitor.user);
+    assert_eq!(site.app.store.user(visitor.user.id).await.unwrap().unwrap(), visitor.user);
     let answer = put(json!({"name": " Zoë <b>"})).await;
     assert_eq!((answer.status, &answer.body["name"]), (StatusCode::OK, &json!("Zoë <b>")));
     let again = site.ask(Some(&visitor), Method::GET, "/api/v1/auth/me", Body::empty()).await;
@@ -109,7 +109,7 @@ async fn names_fill_no_audit() {
         site.ask(Some(&visitor), Method::PUT, "/api/v1/auth/me", body).await
     };
     let renamed = async || {
-        let noted = site.house.store.audit(Whose::User(visitor.user.id), 99).await.unwrap();
+        let noted = site.app.store.audit(AuditSubject::User(visitor.user.id), 99).await.unwrap();
         noted.iter().filter(|entry| entry.action == "account.renamed").count()
     };
     for _ in 0..20 {

@@ -1,7 +1,7 @@
 //! Members as a client meets them.
 
-use crate::house::tests::{Site, Visitor};
-use crate::store::{Role, Whose};
+use crate::app_state::tests::{Site, Visitor};
+use crate::store::{AuditSubject, Role};
 use http::Method;
 use rpcgate_core::caller::TenantId;
 use serde_json::{Value, json};
@@ -29,11 +29,11 @@ async fn delete(site: &Site, visitor: &Visitor, member: &Visitor) -> (u16, Value
 
 /// The role that a member has now, or none.
 async fn role(site: &Site, member: &Visitor) -> Option<Role> {
-    site.house.store.user(member.user.id).await.unwrap().map(|user| user.role)
+    site.app.store.user(member.user.id).await.unwrap().map(|user| user.role)
 }
 
 async fn actions(site: &Site, tenant: TenantId) -> Vec<(String, String)> {
-    let entries = site.house.store.audit(Whose::Tenant(tenant), 100).await.unwrap();
+    let entries = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     let told = entries.into_iter().rev().filter(|entry| entry.action.starts_with("member."));
     told.map(|entry| (entry.action, entry.detail)).collect()
 }

@@ -1,13 +1,13 @@
 //! Notifications, as a client meets them.
 
-use crate::house::tests::{NOON, Site, Visitor};
+use crate::app_state::tests::{NOON, Site, Visitor};
 use crate::store::Role;
 use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use axum::body::Body;
 use http::Method;
+use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::seam::ledger::Outcome;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) async fn use_up(site: &Site, tenant: TenantId) {
         Deed { tenant, windowed: 90, ..deed(1, NOON, vec![item("eth_call")]) },
         Deed { tenant, windowed: 0, ..deed(1, later, vec![refused]) },
     ] {
-        site.house.usage.ship_noting(&sender.pack(&[deed]), &[(tenant, 100)].into()).await.unwrap();
+        site.app.usage.ship_noting(&sender.pack(&[deed]), &[(tenant, 100)].into()).await.unwrap();
     }
 }
 

@@ -2,10 +2,10 @@
 
 use crate::action;
 use crate::action::actor::Actor;
-use crate::api::chains::Chain;
+use crate::api::chains::ChainJson;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Body, Words};
-use crate::house::House;
+use crate::extract::{Body, PathParams};
 use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
@@ -26,12 +26,12 @@ pub struct ChainSwitch {
 #[utoipa::path(put, path = "/operator/chains/{chain}", operation_id = "operator_switch_chain", tag = "operator",
     params(("chain" = String, Path, description = "The chain's path.")),
     request_body = ChainSwitch,
-    responses((status = 200, description = "The chain as it stands now.", body = Chain)))]
+    responses((status = 200, description = "The chain as it stands now.", body = ChainJson)))]
 pub async fn switch(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
-    Words(chain): Words<String>,
+    PathParams(chain): PathParams<String>,
     Body(ChainSwitch { enabled }): Body<ChainSwitch>,
-) -> Result<Json<Chain>, ActionError> {
-    Ok(Json(action::operator::chains::switch(&house, &actor, &chain, enabled).await?.into()))
+) -> Result<Json<ChainJson>, ActionError> {
+    Ok(Json(action::operator::chains::switch(&app, &actor, &chain, enabled).await?.into()))
 }

@@ -2,11 +2,11 @@
 
 use crate::action;
 use crate::action::actor::Actor;
-use crate::api::limit_requests::{LimitRequest, RequestStatus};
-use crate::api::list::{Page, Part, Told};
+use crate::api::limit_requests::{LimitRequestJson, RequestStatusJson};
+use crate::api::list::{ListPage, Page, Part};
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Asked, Body, Id};
-use crate::house::House;
+use crate::extract::{Body, Id, Query};
 use crate::store::{self, LimitRequestId};
 use axum::Json;
 use axum::extract::State;
@@ -17,15 +17,16 @@ use utoipa::ToSchema;
 
 /// Which requests are wanted.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-pub struct Wanted {
+pub struct LimitRequestQuery {
     /// Those that stand so.
-    pub status: Option<RequestStatus>,
+    pub status: Option<RequestStatusJson>,
 }
 
 /// How a request may be decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+#[schema(as = Verdict)]
+pub enum VerdictJson {
     /// The tenant gets the plan.
     Approved,
     /// It does not.
@@ -37,7 +38,7 @@ pub enum Verdict {
 #[serde(deny_unknown_fields)]
 pub struct Review {
     /// Approved or rejected.
-    pub status: Verdict,
+    pub status: VerdictJson,
     /// What the tenant is told, at most 2,000 characters.
     #[schema(min_length = 1, max_length = 2000)]
     pub note: Option<String>,
@@ -48,22 +49,22 @@ pub struct Review {
 /// The newest first.
 #[utoipa::path(get, path = "/operator/limit-requests", operation_id = "operator_list_limit_requests",
     tag = "operator",
-    params(("status" = Option<RequestStatus>, Query, description = "Tell those that stand so."), Page),
-    responses((status = 200, description = "The requests.", body = [LimitRequest])))]
+    params(("status" = Option<RequestStatusJson>, Query, description = "Tell those that stand so."), Page),
+    responses((status = 200, description = "The requests.", body = [LimitRequestJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Told<LimitRequest>, ActionError> {
+    Query(wanted): Query<LimitRequestQuery>,
+) -> Result<ListPage<LimitRequestJson>, ActionError> {
     let before = part.read(|cursor| {
         let (at, id) = cursor.split_once('-')?;
         Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?))
     })?;
     let status = wanted.status.map(Into::into);
-    let requests = action::operator::limit_requests::list(&house, status, before, part.limit).await?;
+    let requests = action::operator::limit_requests::list(&app, status, before, part.limit).await?;
     let last = requests.last().filter(|_| requests.len() as u64 == part.limit);
     let next = last.map(|last| format!("{}-{}", last.created_at.micros(), last.id));
-    Ok(part.told(requests, next).map(LimitRequest::from))
+    Ok(part.told(requests, next).map(LimitRequestJson::from))
 }
 
 /// Decide a request for another plan
@@ -73,18 +74,18 @@ pub async fn list(
     tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The request.")),
     request_body = Review,
-    responses((status = 200, description = "The request as it is now.", body = LimitRequest),
+    responses((status = 200, description = "The request as it is now.", body = LimitRequestJson),
         (status = 409, description = "It has been decided already.")))]
 pub async fn review(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<LimitRequestId>,
     Body(Review { status, note }): Body<Review>,
-) -> Result<Json<LimitRequest>, ActionError> {
+) -> Result<Json<LimitRequestJson>, ActionError> {
     let verdict = match status {
-        Verdict::Approved => store::Verdict::Approved,
-        Verdict::Rejected => store::Verdict::Rejected,
+        VerdictJson::Approved => store::Verdict::Approved,
+        VerdictJson::Rejected => store::Verdict::Rejected,
     };
-    let done = action::operator::limit_requests::review(&house, &actor, id, verdict, note.as_deref());
+    let done = action::operator::limit_requests::review(&app, &actor, id, verdict, note.as_deref());
     Ok(Json(done.await?.into()))
 }

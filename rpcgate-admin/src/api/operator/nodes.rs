@@ -2,8 +2,8 @@
 
 use crate::action;
 use crate::api::moment::Moment;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::house::House;
 use crate::store::{GatewayReport, NodeState};
 use axum::Json;
 use axum::extract::State;
@@ -14,7 +14,8 @@ use utoipa::ToSchema;
 
 /// How a gateway sees a node.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
-pub struct Node {
+#[schema(as = Node)]
+pub struct NodeJson {
     /// The gateway.
     #[schema(format = "uuid")]
     pub gateway: String,
@@ -45,14 +46,14 @@ pub struct Node {
     pub at: Moment,
 }
 
-fn nodes(report: GatewayReport) -> impl Iterator<Item = Node> {
+fn nodes(report: GatewayReport) -> impl Iterator<Item = NodeJson> {
     let GatewayReport { id, at, nodes } = report;
     nodes.into_iter().map(move |state| {
         let NodeState { chain, node, priority, standing, reason, height, lag, latency_micros, in_flight } =
             state;
         let latency_ms = (latency_micros > 0).then(|| latency_micros as f64 / 1_000.0);
         let (gateway, at) = (RequestId(id).to_string(), at.into());
-        Node {
+        NodeJson {
             gateway,
             chain,
             node,
@@ -72,7 +73,7 @@ fn nodes(report: GatewayReport) -> impl Iterator<Item = Node> {
 ///
 /// As the gateways that are at work see them. They tell it every 5 seconds.
 #[utoipa::path(get, path = "/operator/nodes", operation_id = "operator_list_nodes", tag = "operator",
-    responses((status = 200, description = "The nodes, by gateway.", body = [Node])))]
-pub async fn list(State(house): State<Arc<House>>) -> Result<Json<Vec<Node>>, ActionError> {
-    Ok(Json(action::operator::nodes::list(&house).await?.into_iter().flat_map(nodes).collect()))
+    responses((status = 200, description = "The nodes, by gateway.", body = [NodeJson])))]
+pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<NodeJson>>, ActionError> {
+    Ok(Json(action::operator::nodes::list(&app).await?.into_iter().flat_map(nodes).collect()))
 }

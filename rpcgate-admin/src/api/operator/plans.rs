@@ -2,9 +2,9 @@
 
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Body, Words};
-use crate::house::House;
+use crate::extract::{Body, PathParams};
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::{config, plan};
@@ -65,7 +65,8 @@ impl From<plan::Plan> for PlanFigures {
 /// What changes about a plan. What is left out stays.
 #[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PlanChange {
+#[schema(as = PlanChange)]
+pub struct PlanChangeJson {
     /// Requests a key may make in a UTC minute.
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     pub per_minute: Option<u64>,
@@ -106,10 +107,10 @@ pub struct PlanChange {
     params(("tier" = String, Path, description = "The plan's name.")),
     responses((status = 200, description = "The plan as it is in force.", body = PlanFigures)))]
 pub async fn get(
-    State(house): State<Arc<House>>,
-    Words(tier): Words<String>,
+    State(app): State<Arc<AppState>>,
+    PathParams(tier): PathParams<String>,
 ) -> Result<Json<PlanFigures>, ActionError> {
-    Ok(Json(action::operator::plans::get(&house, &tier).await?.into()))
+    Ok(Json(action::operator::plans::get(&app, &tier).await?.into()))
 }
 
 /// Change figures of a plan
@@ -117,13 +118,13 @@ pub async fn get(
 /// Those that are sent. Gateways go by them within a second.
 #[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name.")),
-    request_body = PlanChange,
+    request_body = PlanChangeJson,
     responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures)))]
 pub async fn update(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
-    Words(tier): Words<String>,
-    Body(change): Body<PlanChange>,
+    PathParams(tier): PathParams<String>,
+    Body(change): Body<PlanChangeJson>,
 ) -> Result<Json<PlanFigures>, ActionError> {
     let price = change.price_per_cu.map(action::operator::plans::price).transpose()?;
     let counts = config::CountsChange {
@@ -134,7 +135,7 @@ pub async fn update(
         subscriptions_per_webhook: change.subscriptions_per_webhook,
         streams_per_project: change.streams_per_project,
     };
-    let PlanChange { per_minute, per_hour, per_day, heavy_per_minute, .. } = change;
+    let PlanChangeJson { per_minute, per_hour, per_day, heavy_per_minute, .. } = change;
     let change = config::PlanChange { per_minute, per_hour, per_day, heavy_per_minute, price, counts };
-    Ok(Json(action::operator::plans::update(&house, &actor, &tier, change).await?.into()))
+    Ok(Json(action::operator::plans::update(&app, &actor, &tier, change).await?.into()))
 }

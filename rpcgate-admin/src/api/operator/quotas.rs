@@ -2,9 +2,9 @@
 
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
 use crate::extract::{Body, Id};
-use crate::house::House;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -15,7 +15,8 @@ use utoipa::ToSchema;
 
 /// The quota of a project.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Quota {
+#[schema(as = ProjectQuota)]
+pub struct QuotaJson {
     /// The project.
     #[schema(format = "uuid")]
     pub project_id: String,
@@ -29,12 +30,12 @@ pub struct Quota {
     pub has_quota_row: bool,
 }
 
-impl Quota {
+impl QuotaJson {
     /// That of `project`.
-    pub fn of(project: ProjectId, quota: &caller::Quota) -> Self {
-        let caller::Quota { cu_per_day, cu_per_month, rps_limit, has_row } = *quota;
+    pub fn of(project: ProjectId, quota: &caller::ProjectQuota) -> Self {
+        let caller::ProjectQuota { cu_per_day, cu_per_month, rps_limit, has_row } = *quota;
         let project_id = project.to_string();
-        Quota { project_id, cu_per_day, cu_per_month, rps_limit, has_quota_row: has_row }
+        QuotaJson { project_id, cu_per_day, cu_per_month, rps_limit, has_quota_row: has_row }
     }
 }
 
@@ -56,18 +57,18 @@ pub struct NewQuota {
 #[utoipa::path(put, path = "/operator/projects/{id}/quota", operation_id = "operator_put_quota", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     request_body = NewQuota,
-    responses((status = 200, description = "The quota.", body = Quota)))]
+    responses((status = 200, description = "The quota.", body = QuotaJson)))]
 pub async fn put(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<ProjectId>,
     Body(new): Body<NewQuota>,
-) -> Result<Json<Quota>, ActionError> {
+) -> Result<Json<QuotaJson>, ActionError> {
     let NewQuota { cu_per_day, cu_per_month, rps_limit } = new;
-    let default = caller::Quota::default();
+    let default = caller::ProjectQuota::default();
     let cu_per_day = cu_per_day.unwrap_or(default.cu_per_day);
-    let quota = caller::Quota { cu_per_day, cu_per_month, rps_limit, ..default };
-    Ok(Json(Quota::of(id, &action::operator::quotas::put(&house, &actor, id, quota).await?)))
+    let quota = caller::ProjectQuota { cu_per_day, cu_per_month, rps_limit, ..default };
+    Ok(Json(QuotaJson::of(id, &action::operator::quotas::put(&app, &actor, id, quota).await?)))
 }
 
 /// Take the quota of a project away
@@ -78,10 +79,10 @@ pub async fn put(
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 204, description = "It has the default.")))]
 pub async fn delete(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<ProjectId>,
 ) -> Result<StatusCode, ActionError> {
-    action::operator::quotas::delete(&house, &actor, id).await?;
+    action::operator::quotas::delete(&app, &actor, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,11 +2,11 @@
 
 use crate::action;
 use crate::action::actor::Actor;
-use crate::api::list::{Page, Part, Told};
-use crate::api::tenants::{Tenant, TenantStatus, Tier};
+use crate::api::list::{ListPage, Page, Part};
+use crate::api::tenants::{TenantJson, TenantStatus, TierJson};
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Asked, Body, Id};
-use crate::house::House;
+use crate::extract::{Body, Id, Query};
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::TenantId;
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 /// Which tenants are wanted.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-pub struct Wanted {
+pub struct TenantQuery {
     /// Those that follow this one.
     pub after: Option<String>,
 }
@@ -24,11 +24,12 @@ pub struct Wanted {
 /// What changes about a tenant. What is left out stays.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TenantChange {
+#[schema(as = TenantChange)]
+pub struct TenantChangeJson {
     /// Whether its calls are served.
     pub status: Option<TenantStatus>,
     /// Its plan.
-    pub tier: Option<Tier>,
+    pub tier: Option<TierJson>,
 }
 
 /// List all tenants
@@ -38,19 +39,19 @@ pub struct TenantChange {
 #[utoipa::path(get, path = "/operator/tenants", operation_id = "operator_list_tenants", tag = "operator",
     params(("after" = Option<String>, Query, format = "uuid", description = "Tell those that follow this one."),
         Page),
-    responses((status = 200, description = "The tenants.", body = [Tenant])))]
+    responses((status = 200, description = "The tenants.", body = [TenantJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Told<Tenant>, ActionError> {
+    Query(wanted): Query<TenantQuery>,
+) -> Result<ListPage<TenantJson>, ActionError> {
     let after = wanted.after.map(|after| after.parse());
     let after = after.transpose().map_err(|_| ActionError::Invalid("`after` must be a UUID".into()))?;
     let after = part.read(|cursor| cursor.parse().ok())?.or(after);
-    let tenants = action::operator::tenants::list(&house, after, part.limit).await?;
+    let tenants = action::operator::tenants::list(&app, after, part.limit).await?;
     let last = tenants.last().filter(|_| tenants.len() as u64 == part.limit);
     let next = last.map(|last| last.id.to_string());
-    Ok(part.told(tenants, next).map(Tenant::from))
+    Ok(part.told(tenants, next).map(TenantJson::from))
 }
 
 /// Suspend a tenant or move it to another plan
@@ -58,15 +59,15 @@ pub async fn list(
 /// Gateways go by it within a second.
 #[utoipa::path(put, path = "/operator/tenants/{id}", operation_id = "operator_update_tenant", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The tenant.")),
-    request_body = TenantChange,
-    responses((status = 200, description = "The tenant as it is now.", body = Tenant)))]
+    request_body = TenantChangeJson,
+    responses((status = 200, description = "The tenant as it is now.", body = TenantJson)))]
 pub async fn update(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<TenantId>,
-    Body(change): Body<TenantChange>,
-) -> Result<Json<Tenant>, ActionError> {
+    Body(change): Body<TenantChangeJson>,
+) -> Result<Json<TenantJson>, ActionError> {
     let suspended = change.status.map(|status| status == TenantStatus::Suspended);
     let tier = change.tier.map(Into::into);
-    Ok(Json(action::operator::tenants::update(&house, &actor, id, suspended, tier).await?.into()))
+    Ok(Json(action::operator::tenants::update(&app, &actor, id, suspended, tier).await?.into()))
 }

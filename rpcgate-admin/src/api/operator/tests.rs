@@ -1,7 +1,7 @@
 //! What operators do, as they meet it.
 
-use crate::house::tests::{Site, Visitor};
-use crate::store::{GatewayReport, NodeState, Project, Role, Whose, fresh_id};
+use crate::app_state::tests::{Site, Visitor};
+use crate::store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_id};
 use http::Method;
 use rpcgate_core::caller::ProjectId;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ async fn these_routes_are_for_operators() {
         let answer = site.ask(None, method, &path, body.to_string()).await;
         assert_eq!(answer.status.as_u16(), 401, "{path}");
     }
-    assert_eq!(site.house.store.overlay().await.unwrap(), rpcgate_core::config::Overlay::default());
+    assert_eq!(site.app.store.overlay().await.unwrap(), rpcgate_core::config::Overlay::default());
 }
 
 #[tokio::test]
@@ -54,10 +54,10 @@ async fn a_tenant_is_suspended_and_moved_to_another_plan() {
     let operator = site.operator().await;
     let (first, second) = (site.tenant().await, site.tenant().await);
     let path = format!("/tenants/{first}");
-    let before = site.house.store.newest_change().await.unwrap();
+    let before = site.app.store.newest_change().await.unwrap();
     let (status, told) = ask(&site, &operator, Method::PUT, &path, json!({"status": "suspended"})).await;
     assert_eq!((status, &told["status"], &told["tier"]), (200, &json!("suspended"), &json!("free")));
-    let heard = site.house.store.newest_change().await.unwrap();
+    let heard = site.app.store.newest_change().await.unwrap();
     assert!(heard > before, "gateways hear of it");
     let (_, told) = ask(&site, &operator, Method::PUT, &path, json!({"tier": "standard"})).await;
     assert_eq!((&told["status"], &told["tier"]), (&json!("suspended"), &json!("standard")));
@@ -66,7 +66,7 @@ async fn a_tenant_is_suspended_and_moved_to_another_plan() {
     assert_eq!((&told["status"], &told["tier"]), (&json!("active"), &json!("premium")));
     let (status, same) = ask(&site, &operator, Method::PUT, &path, json!({})).await;
     assert_eq!((status, same), (200, told));
-    let audit = site.house.store.audit(Whose::Tenant(first), 100).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::Tenant(first), 100).await.unwrap();
     let told: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.detail.as_str())).collect();
     let changed = ["active, premium", "standard", "suspended"].map(|detail| ("tenant.changed", detail));
     assert_eq!(told, changed);
@@ -102,7 +102,7 @@ async fn a_tenant_is_suspended_and_moved_to_another_plan() {
 async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
     let site = Site::new().await;
     let operator = site.operator().await;
-    let (tenant, now) = (site.tenant().await, site.house.now());
+    let (tenant, now) = (site.tenant().await, site.app.now());
     let id = ProjectId(fresh_id(now));
     let lists = (Vec::new(), Vec::new());
     let project = Project {
@@ -113,7 +113,7 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
         blocked_methods: lists.1,
         created_at: now,
     };
-    site.house.store.create_project(&project).await.unwrap();
+    site.app.store.create_project(&project).await.unwrap();
     let path = format!("/projects/{id}/quota");
     let quota = |day: u64, month: Option<u64>, rps: Option<u64>| {
         json!({"project_id": id.to_string(), "cu_per_day": day, "cu_per_month": month, "rps_limit": rps,
@@ -125,22 +125,22 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
         (json!({"rps_limit": 3}), quota(100_000, None, Some(3))),
         (json!({}), quota(100_000, None, None)),
     ] {
-        let before = site.house.store.newest_change().await.unwrap();
+        let before = site.app.store.newest_change().await.unwrap();
         let told = ask(&site, &operator, Method::PUT, &path, body.clone()).await;
         assert_eq!(told, (200, expected), "{body}");
-        assert!(site.house.store.newest_change().await.unwrap() > before, "gateways hear of it");
+        assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     }
-    assert!(site.house.store.quota(tenant, id).await.unwrap().unwrap().has_row);
+    assert!(site.app.store.quota(tenant, id).await.unwrap().unwrap().has_row);
     for body in [json!({"cu_per_day": -1}), json!({"cu_per_day": u64::MAX}), json!({"rps": 1})] {
         assert_eq!(ask(&site, &operator, Method::PUT, &path, body.clone()).await.0, 400, "{body}");
     }
     assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await, (204, Value::Null));
-    assert!(!site.house.store.quota(tenant, id).await.unwrap().unwrap().has_row);
+    assert!(!site.app.store.quota(tenant, id).await.unwrap().unwrap().has_row);
     assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await.0, 404);
     let unknown = format!("/projects/{NOBODY}/quota");
     assert_eq!(ask(&site, &operator, Method::PUT, &unknown, json!({})).await.0, 404);
     assert_eq!(ask(&site, &operator, Method::DELETE, &unknown, Value::Null).await.0, 404);
-    let audit = site.house.store.audit(Whose::Tenant(tenant), 100).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     assert_eq!(audit.len(), 5);
     assert_eq!((audit[0].action.as_str(), audit[0].user), ("quota.deleted", Some(operator.user.id)));
     assert_eq!(audit[4].detail, "cu_per_day 5, cu_per_month 6, rps_limit 7");
@@ -161,11 +161,11 @@ async fn a_weight_is_what_operators_set_or_else_the_file_or_else_the_table() {
     assert_eq!(get("btc/unheard-of").await, (1, false));
     for (path, method) in [("eth/eth_call", "eth_call"), ("eth/queryNetwork%2Ftip", "queryNetwork/tip")] {
         let full = format!("/cu-weights/{path}");
-        let before = site.house.store.newest_change().await.unwrap();
+        let before = site.app.store.newest_change().await.unwrap();
         let told = ask(&site, &operator, Method::PUT, &full, json!({"cu": 0})).await;
         assert_eq!(told, (200, json!({"chain": "eth", "method": method, "cu": 0, "is_set": true})));
-        assert!(site.house.store.newest_change().await.unwrap() > before, "gateways hear of it");
-        assert_eq!(site.house.store.weight("eth", method).await.unwrap(), Some(0));
+        assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
+        assert_eq!(site.app.store.weight("eth", method).await.unwrap(), Some(0));
         assert_eq!(get(path).await, (0, true));
         assert_eq!(ask(&site, &operator, Method::DELETE, &full, Value::Null).await, (204, Value::Null));
         assert_eq!(ask(&site, &operator, Method::DELETE, &full, Value::Null).await.0, 404);
@@ -188,7 +188,7 @@ async fn a_weight_is_what_operators_set_or_else_the_file_or_else_the_table() {
         let (status, _) = ask(&site, &operator, Method::PUT, "/cu-weights/eth/eth_call", body.clone()).await;
         assert_eq!(status, 400, "{body}");
     }
-    let audit = site.house.store.audit(Whose::User(operator.user.id), 4).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 4).await.unwrap();
     let told: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.subject.as_str())).collect();
     let (tip, call) = ("eth/queryNetwork/tip", "eth/eth_call");
     assert_eq!(
@@ -203,12 +203,12 @@ async fn a_chain_is_switched_but_not_against_the_file() {
     let site = Site::of(&format!("[chains.eth]\n{node}[chains.btc]\nenabled = false\n{node}")).await;
     let operator = site.operator().await;
     for (chain, on, expected) in [("eth", false, false), ("eth", true, true), ("btc", true, false)] {
-        let before = site.house.store.newest_change().await.unwrap();
+        let before = site.app.store.newest_change().await.unwrap();
         let path = format!("/chains/{chain}");
         let (status, told) = ask(&site, &operator, Method::PUT, &path, json!({"enabled": on})).await;
         assert_eq!((status, &told["name"]), (200, &json!(chain)));
         assert_eq!((&told["enabled"], &told["served"]), (&json!(expected), &json!(expected)), "{chain} {on}");
-        assert!(site.house.store.newest_change().await.unwrap() > before, "gateways hear of it");
+        assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     }
     for (path, body, status) in [
         ("/chains/moon", json!({"enabled": true}), 404),
@@ -218,7 +218,7 @@ async fn a_chain_is_switched_but_not_against_the_file() {
     ] {
         assert_eq!(ask(&site, &operator, Method::PUT, path, body).await.0, status, "{path}");
     }
-    let audit = site.house.store.audit(Whose::User(operator.user.id), 1).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 1).await.unwrap();
     assert_eq!((audit[0].action.as_str(), audit[0].detail.as_str()), ("chain.switched", "on"));
 }
 
@@ -234,9 +234,9 @@ async fn of_a_plan_only_what_is_sent_changes() {
     };
     assert_eq!(get().await, (200, plan(10, 0.0)));
     let put = async |body| ask(&site, &operator, Method::PUT, "/plans/free", body).await;
-    let before = site.house.store.newest_change().await.unwrap();
+    let before = site.app.store.newest_change().await.unwrap();
     assert_eq!(put(json!({"per_minute": 20})).await, (200, plan(20, 0.0)));
-    assert!(site.house.store.newest_change().await.unwrap() > before, "gateways hear of it");
+    assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     assert_eq!(put(json!({"price_per_cu": 0.002})).await, (200, plan(20, 0.002)));
     assert_eq!(put(json!({})).await, (200, plan(20, 0.002)));
     let mut counted = plan(20, 0.002);
@@ -263,7 +263,7 @@ async fn of_a_plan_only_what_is_sent_changes() {
         assert_eq!(ask(&site, &operator, Method::GET, path, Value::Null).await.0, 404);
         assert_eq!(ask(&site, &operator, Method::PUT, path, json!({"per_day": 1})).await.0, 404);
     }
-    let audit = site.house.store.audit(Whose::User(operator.user.id), 6).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 6).await.unwrap();
     let details: Vec<_> = audit.iter().map(|entry| entry.detail.as_str()).collect();
     assert_eq!(details[..2], ["webhooks_per_project 0", "members 9"]);
     assert_eq!(details[4..], ["price_per_cu 0.002", "per_minute 20"]);
@@ -286,11 +286,11 @@ async fn nodes_are_listed_as_the_gateways_at_work_see_them() {
         latency_micros: 1_500,
         in_flight: 2,
     };
-    let report = |id, nodes| GatewayReport { id, at: site.house.now(), nodes };
-    site.house.store.put_report(&report(1, vec![node]), &[]).await.unwrap();
+    let report = |id, nodes| GatewayReport { id, at: site.app.now(), nodes };
+    site.app.store.put_report(&report(1, vec![node]), &[]).await.unwrap();
     site.clock.advance(Duration::from_secs(30));
     let silent = NodeState { chain: "btc".into(), standing: "silent".into(), ..NodeState::default() };
-    site.house.store.put_report(&report(2, vec![silent]), &[]).await.unwrap();
+    site.app.store.put_report(&report(2, vec![silent]), &[]).await.unwrap();
     let (_, nodes) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
     assert_eq!(nodes[0]["gateway"], "00000000-0000-0000-0000-000000000001");
     for (field, value) in [

@@ -2,11 +2,11 @@
 
 use crate::action;
 use crate::action::actor::Actor;
-use crate::api::list::{Page, Part, Told};
+use crate::api::list::{ListPage, Page, Part};
 use crate::api::moment::Moment;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Asked, Id};
-use crate::house::House;
+use crate::extract::{Id, Query};
 use crate::store::{self, AccountFilter, UserId};
 use axum::Json;
 use axum::extract::State;
@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 /// Which users are wanted.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
-pub struct Wanted {
+pub struct UserQuery {
     /// The one with this address.
     pub email: Option<String>,
     /// Members of this tenant.
@@ -25,7 +25,8 @@ pub struct Wanted {
 
 /// A user, as operators see it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Account {
+#[schema(as = Account)]
+pub struct AccountJson {
     /// The user's identifier.
     #[schema(format = "uuid")]
     pub id: String,
@@ -53,10 +54,10 @@ pub struct Account {
     pub created_at: Moment,
 }
 
-impl From<store::Account> for Account {
+impl From<store::Account> for AccountJson {
     fn from(account: store::Account) -> Self {
         let store::Account { user, disabled_at, locked_until } = account;
-        Account {
+        AccountJson {
             id: user.id.to_string(),
             tenant_id: user.tenant.map(|id| id.to_string()),
             role: user.role_name(),
@@ -77,20 +78,20 @@ impl From<store::Account> for Account {
     params(("email" = Option<String>, Query, description = "Tell the one with this address."),
         ("tenant_id" = Option<String>, Query, format = "uuid", description = "Tell the members of this tenant."),
         Page),
-    responses((status = 200, description = "The users.", body = [Account])))]
+    responses((status = 200, description = "The users.", body = [AccountJson])))]
 pub async fn list(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     part: Part,
-    Asked(wanted): Asked<Wanted>,
-) -> Result<Told<Account>, ActionError> {
+    Query(wanted): Query<UserQuery>,
+) -> Result<ListPage<AccountJson>, ActionError> {
     let tenant = wanted.tenant_id.map(|id| id.parse()).transpose();
     let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
     let filter = AccountFilter { email: wanted.email, tenant };
     let after = part.read(|cursor| cursor.parse().ok())?;
-    let accounts = action::operator::users::list(&house, &filter, after, part.limit).await?;
+    let accounts = action::operator::users::list(&app, &filter, after, part.limit).await?;
     let last = accounts.last().filter(|_| accounts.len() as u64 == part.limit);
     let next = last.map(|last| last.user.id.to_string());
-    Ok(part.told(accounts, next).map(Account::from))
+    Ok(part.told(accounts, next).map(AccountJson::from))
 }
 
 /// Unlock a user
@@ -98,13 +99,13 @@ pub async fn list(
 /// Ends the lock that follows five wrong passwords.
 #[utoipa::path(post, path = "/operator/users/{id}/unlock", operation_id = "operator_unlock_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
-    responses((status = 200, description = "The user as it is now.", body = Account)))]
+    responses((status = 200, description = "The user as it is now.", body = AccountJson)))]
 pub async fn unlock(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<UserId>,
-) -> Result<Json<Account>, ActionError> {
-    Ok(Json(action::operator::users::unlock(&house, &actor, id).await?.into()))
+) -> Result<Json<AccountJson>, ActionError> {
+    Ok(Json(action::operator::users::unlock(&app, &actor, id).await?.into()))
 }
 
 /// Reset the password of a user
@@ -113,14 +114,14 @@ pub async fn unlock(
 /// within an hour. After that the user asks for another link, as who has forgotten a password does.
 #[utoipa::path(post, path = "/operator/users/{id}/reset", operation_id = "operator_reset_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
-    responses((status = 200, description = "The user as it is now.", body = Account),
+    responses((status = 200, description = "The user as it is now.", body = AccountJson),
         (status = 409, description = "The user is disabled.")))]
 pub async fn reset(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<UserId>,
-) -> Result<Json<Account>, ActionError> {
-    Ok(Json(action::operator::users::reset(&house, &actor, id).await?.into()))
+) -> Result<Json<AccountJson>, ActionError> {
+    Ok(Json(action::operator::users::reset(&app, &actor, id).await?.into()))
 }
 
 /// Disable a user
@@ -129,27 +130,27 @@ pub async fn reset(
 /// those, suspend the tenant.
 #[utoipa::path(post, path = "/operator/users/{id}/disable", operation_id = "operator_disable_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
-    responses((status = 200, description = "The user as it is now.", body = Account),
+    responses((status = 200, description = "The user as it is now.", body = AccountJson),
         (status = 409, description = "It is the own account.")))]
 pub async fn disable(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<UserId>,
-) -> Result<Json<Account>, ActionError> {
-    Ok(Json(action::operator::users::disable(&house, &actor, id, true).await?.into()))
+) -> Result<Json<AccountJson>, ActionError> {
+    Ok(Json(action::operator::users::disable(&app, &actor, id, true).await?.into()))
 }
 
 /// Enable a user that was disabled
 #[utoipa::path(post, path = "/operator/users/{id}/enable", operation_id = "operator_enable_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
-    responses((status = 200, description = "The user as it is now.", body = Account),
+    responses((status = 200, description = "The user as it is now.", body = AccountJson),
         (status = 409, description = "It is the own account.")))]
 pub async fn enable(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<UserId>,
-) -> Result<Json<Account>, ActionError> {
-    Ok(Json(action::operator::users::disable(&house, &actor, id, false).await?.into()))
+) -> Result<Json<AccountJson>, ActionError> {
+    Ok(Json(action::operator::users::disable(&app, &actor, id, false).await?.into()))
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use crate::action;
 use crate::action::actor::Actor;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Body, Words};
-use crate::house::House;
+use crate::extract::{Body, PathParams};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -14,7 +14,8 @@ use utoipa::ToSchema;
 
 /// What a method of a chain costs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub struct Weight {
+#[schema(as = Weight)]
+pub struct WeightJson {
     /// The chain.
     #[schema(example = "btc")]
     pub chain: String,
@@ -26,10 +27,10 @@ pub struct Weight {
     pub is_set: bool,
 }
 
-impl From<action::operator::weights::Weight> for Weight {
+impl From<action::operator::weights::Weight> for WeightJson {
     fn from(weight: action::operator::weights::Weight) -> Self {
         let action::operator::weights::Weight { chain, method, cu, is_set } = weight;
-        Weight { chain: chain.to_owned(), method, cu, is_set }
+        WeightJson { chain: chain.to_owned(), method, cu, is_set }
     }
 }
 
@@ -48,13 +49,13 @@ pub struct NewWeight {
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
         ("method" = String, Path, description = "The method, percent-encoded.")),
-    responses((status = 200, description = "The weight.", body = Weight),
+    responses((status = 200, description = "The weight.", body = WeightJson),
         (status = 400, description = "No method can have this name.")))]
 pub async fn get(
-    State(house): State<Arc<House>>,
-    Words((chain, method)): Words<(String, String)>,
-) -> Result<Json<Weight>, ActionError> {
-    Ok(Json(action::operator::weights::get(&house, &chain, &method).await?.into()))
+    State(app): State<Arc<AppState>>,
+    PathParams((chain, method)): PathParams<(String, String)>,
+) -> Result<Json<WeightJson>, ActionError> {
+    Ok(Json(action::operator::weights::get(&app, &chain, &method).await?.into()))
 }
 
 /// Set what a method costs
@@ -65,14 +66,14 @@ pub async fn get(
     params(("chain" = String, Path, description = "The chain's path."),
         ("method" = String, Path, description = "The method, percent-encoded.")),
     request_body = NewWeight,
-    responses((status = 200, description = "The weight.", body = Weight)))]
+    responses((status = 200, description = "The weight.", body = WeightJson)))]
 pub async fn put(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
-    Words((chain, method)): Words<(String, String)>,
+    PathParams((chain, method)): PathParams<(String, String)>,
     Body(NewWeight { cu }): Body<NewWeight>,
-) -> Result<Json<Weight>, ActionError> {
-    Ok(Json(action::operator::weights::put(&house, &actor, &chain, &method, cu).await?.into()))
+) -> Result<Json<WeightJson>, ActionError> {
+    Ok(Json(action::operator::weights::put(&app, &actor, &chain, &method, cu).await?.into()))
 }
 
 /// Take away what was set for a method
@@ -85,10 +86,10 @@ pub async fn put(
     responses((status = 204, description = "It costs what is deployed."),
         (status = 400, description = "No method can have this name.")))]
 pub async fn delete(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     actor: Actor,
-    Words((chain, method)): Words<(String, String)>,
+    PathParams((chain, method)): PathParams<(String, String)>,
 ) -> Result<StatusCode, ActionError> {
-    action::operator::weights::delete(&house, &actor, &chain, &method).await?;
+    action::operator::weights::delete(&app, &actor, &chain, &method).await?;
     Ok(StatusCode::NO_CONTENT)
 }

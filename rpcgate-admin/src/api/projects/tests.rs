@@ -1,7 +1,7 @@
 //! Projects as a client meets them.
 
-use crate::house::tests::{NOON, Site, Visitor};
-use crate::store::{Role, Whose};
+use crate::app_state::tests::{NOON, Site, Visitor};
+use crate::store::{AuditSubject, Role};
 use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -33,14 +33,14 @@ async fn a_project_is_made_read_changed_and_deleted() {
     assert_eq!(ask(&site, &owner, Method::GET, &path, Value::Null).await, (200, expected.clone()));
 
     let lists = json!({"allowed_methods": ["b", "a", "b"], "blocked_methods": ["c"]});
-    let before = site.house.store.newest_change().await.unwrap();
+    let before = site.app.store.newest_change().await.unwrap();
     let (status, changed) = ask(&site, &owner, Method::PUT, &path, lists).await;
     assert_eq!((status, &changed["name"]), (200, &json!("First")));
     assert_eq!(
         (&changed["allowed_methods"], &changed["blocked_methods"]),
         (&json!(["b", "a"]), &json!(["c"]))
     );
-    assert!(site.house.store.newest_change().await.unwrap() > before, "gateways hear of lists");
+    assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of lists");
 
     let (status, renamed) = ask(&site, &owner, Method::PUT, &path, json!({"name": "Second"})).await;
     assert_eq!((status, &renamed["allowed_methods"]), (200, &json!(["b", "a"])), "what is left out stays");
@@ -67,7 +67,7 @@ async fn a_project_is_made_read_changed_and_deleted() {
     }
     assert_eq!(ask(&site, &owner, Method::GET, &of_tenant, Value::Null).await.1.as_array().unwrap().len(), 1);
 
-    let audit = site.house.store.audit(Whose::Tenant(tenant), 100).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     let told: Vec<_> = audit
         .iter()
         .rev()

@@ -2,8 +2,8 @@ use crate::action::resets::RESET_LIFE;
 use crate::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, pair, post, register, register_confirmed, site,
 };
-use crate::house::tests::Site;
-use crate::store::{LOCK, Whose};
+use crate::app_state::tests::Site;
+use crate::store::{AuditSubject, LOCK};
 use http::{Method, StatusCode};
 use serde_json::json;
 use std::time::Duration;
@@ -47,8 +47,8 @@ async fn whoever_reads_the_mails_sets_the_password_and_nobody_stays_logged_in() 
     let renewed = post(&site, "/auth/refresh", json!({"refresh_token": refresh})).await;
     assert_eq!(renewed.status, StatusCode::UNAUTHORIZED);
     assert_eq!(reset(&site, &tokens[0], NEW).await, (StatusCode::BAD_REQUEST, BAD.to_owned()), "once");
-    let user = site.house.store.user_by_email(EMAIL).await.unwrap().unwrap();
-    let told = site.house.store.audit(Whose::Tenant(user.tenant.unwrap()), 99).await.unwrap();
+    let user = site.app.store.user_by_email(EMAIL).await.unwrap().unwrap();
+    let told = site.app.store.audit(AuditSubject::Tenant(user.tenant.unwrap()), 99).await.unwrap();
     for action in ["password.reset_asked", "password.reset"] {
         let own: Vec<_> = told.iter().filter(|entry| entry.action == action).collect();
         assert_eq!(own.len(), 1, "{action}: {told:?}");
@@ -86,15 +86,15 @@ async fn only_the_newest_link_is_good_and_for_an_hour() {
     assert_eq!(reset(&site, &links[1], NEW).await, bad);
     forgot(&site, EMAIL).await;
     let links = tokens(&site, 4).await;
-    let before = site.house.passwords.computed();
+    let before = site.app.passwords.computed();
     for strange in ["", "rpcgp_", &links[0], &links[2].replace("rpcgp_", "rpcgc_")] {
         assert_eq!(reset(&site, strange, NEW).await, bad);
     }
-    assert_eq!(site.house.passwords.computed(), before, "nothing is hashed for what is no token");
+    assert_eq!(site.app.passwords.computed(), before, "nothing is hashed for what is no token");
     let confirmed = post(&site, "/auth/confirm", json!({"token": links[2]})).await;
     assert_eq!(confirmed.status, StatusCode::BAD_REQUEST, "it confirms nothing");
     assert_eq!(reset(&site, &links[2], NEW).await.0, StatusCode::NO_CONTENT);
-    assert_eq!(site.house.store.sweep(site.house.now()).await.unwrap().mail_tokens, 0);
+    assert_eq!(site.app.store.sweep(site.app.now()).await.unwrap().mail_tokens, 0);
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_password_that_was_changed_makes_links_worthless_and_unread_ones_are_s
     forgot(&site, EMAIL).await;
     tokens(&site, 3).await;
     site.clock.advance(RESET_LIFE);
-    assert_eq!(site.house.store.sweep(site.house.now()).await.unwrap().mail_tokens, 1);
+    assert_eq!(site.app.store.sweep(site.app.now()).await.unwrap().mail_tokens, 1);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_reset_ends_a_lock_and_confirms_the_address() {
     let links = tokens(&site, 2).await;
     assert_eq!(reset(&site, &links[0], NEW).await.0, StatusCode::NO_CONTENT);
     assert_eq!(login(&site, EMAIL, NEW).await.status, StatusCode::OK);
-    let user = site.house.store.user_by_email(EMAIL).await.unwrap().unwrap();
+    let user = site.app.store.user_by_email(EMAIL).await.unwrap().unwrap();
     assert!(user.confirmed_at.is_some());
     let confirmation = &mailed(&site, 2, "/confirm?token=").await[0];
     let confirmed = post(&site, "/auth/confirm", json!({"token": confirmation, "password": PASSWORD})).await;
@@ -136,7 +136,7 @@ async fn a_reset_ends_a_lock_and_confirms_the_address() {
 #[tokio::test]
 async fn one_client_may_not_ask_at_will() {
     let site = Site::new().await;
-    let bound = site.house.settings.auth_per_minute;
+    let bound = site.app.settings.auth_per_minute;
     for _ in 0..bound {
         assert_eq!(forgot(&site, "nobody@example.com").await, StatusCode::ACCEPTED);
     }

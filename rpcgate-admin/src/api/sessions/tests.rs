@@ -1,6 +1,6 @@
 use crate::api::accounts::tests::{EMAIL, PASSWORD, ask, login, pair, post, register, site, tokens};
-use crate::house::tests::{Answer, NOON, Site};
-use crate::store::{ATTEMPTS, Attempt, Counted, LOCK, UserId, Whose};
+use crate::app_state::tests::{Answer, NOON, Site};
+use crate::store::{ATTEMPTS, Attempt, AuditSubject, Counted, LOCK, UserId};
 use http::header::RETRY_AFTER;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -25,11 +25,11 @@ fn told(answer: &Answer) -> (StatusCode, &str) {
 }
 
 async fn user(site: &Site) -> UserId {
-    site.house.store.user_by_email(EMAIL).await.unwrap().unwrap().id
+    site.app.store.user_by_email(EMAIL).await.unwrap().unwrap().id
 }
 
 async fn actions(site: &Site) -> Vec<String> {
-    let entries = site.house.store.audit(Whose::User(user(site).await), 100).await.unwrap();
+    let entries = site.app.store.audit(AuditSubject::User(user(site).await), 100).await.unwrap();
     entries.into_iter().map(|entry| entry.action).collect()
 }
 
@@ -64,9 +64,9 @@ async fn a_wrong_password_and_an_unknown_address_look_the_same() {
         (locked.user.email.as_str(), ""),
         (EMAIL, &"x".repeat(9_000)),
     ] {
-        let before = site.house.passwords.computed();
+        let before = site.app.passwords.computed();
         let answer = login(&site, email, password).await;
-        assert_eq!(site.house.passwords.computed() - before, 1, "{email}");
+        assert_eq!(site.app.passwords.computed() - before, 1, "{email}");
         let names: Vec<_> = answer.headers.keys().map(ToString::to_string).collect();
         answers.push((answer.status, answer.body, names));
     }
@@ -83,9 +83,9 @@ async fn wrong_passwords_lock_an_address_for_a_while_whether_somebody_has_it_or_
         for _ in 0..ATTEMPTS {
             assert_eq!(login(&site, email, "a wrong password").await.status, StatusCode::UNAUTHORIZED);
         }
-        let before = site.house.passwords.computed();
+        let before = site.app.passwords.computed();
         assert_eq!(told(&login(&site, email, PASSWORD).await), locked, "the right one does not help");
-        assert_eq!(site.house.passwords.computed(), before);
+        assert_eq!(site.app.passwords.computed(), before);
     }
     site.clock.advance(LOCK - Duration::from_secs(1));
     assert_eq!(told(&login(&site, &EMAIL.to_uppercase(), PASSWORD).await), locked);
@@ -107,7 +107,7 @@ async fn a_right_password_wipes_the_slate() {
 #[tokio::test]
 async fn many_guesses_at_once_get_no_further_than_one_after_another() {
     let site = std::sync::Arc::new(account().await);
-    let before = site.house.passwords.computed();
+    let before = site.app.passwords.computed();
     let mut guesses = tokio::task::JoinSet::new();
     for n in 0..30 {
         let site = site.clone();
@@ -118,13 +118,13 @@ async fn many_guesses_at_once_get_no_further_than_one_after_another() {
     let wrong = statuses.iter().filter(|status| **status == StatusCode::UNAUTHORIZED).count();
     assert_eq!(wrong as u64, ATTEMPTS);
     assert!(statuses[ATTEMPTS as usize..].iter().all(|status| *status == StatusCode::FORBIDDEN));
-    assert_eq!(site.house.passwords.computed() - before, ATTEMPTS);
+    assert_eq!(site.app.passwords.computed() - before, ATTEMPTS);
 }
 
 #[tokio::test]
 async fn an_attempt_that_there_was_no_room_for_does_not_count() {
     let site = account().await;
-    let passwords = site.house.passwords.clone();
+    let passwords = site.app.passwords.clone();
     let mut crowd = tokio::task::JoinSet::new();
     for _ in 0..40 {
         let passwords = passwords.clone();
@@ -149,10 +149,10 @@ async fn an_attempt_that_there_was_no_room_for_does_not_count() {
     let (email, answer) = refused.unwrap();
     assert_eq!(answer.headers[RETRY_AFTER], "2");
     for _ in 0..ATTEMPTS {
-        let attempt = site.house.store.begin_attempt(Counted::LogIns(&email), NOON).await.unwrap();
+        let attempt = site.app.store.begin_attempt(Counted::LogIns(&email), NOON).await.unwrap();
         assert!(matches!(attempt, Attempt::May(_)));
     }
-    let attempt = site.house.store.begin_attempt(Counted::LogIns(&email), NOON).await.unwrap();
+    let attempt = site.app.store.begin_attempt(Counted::LogIns(&email), NOON).await.unwrap();
     assert!(matches!(attempt, Attempt::Locked(_)));
 }
 
@@ -212,7 +212,7 @@ async fn of_two_who_renew_at_once_one_at_most_goes_on() {
 async fn a_refresh_token_that_is_not_used_ends_with_its_time() {
     let site = account().await;
     let (_, token) = tokens(&site, EMAIL).await;
-    site.clock.advance(site.house.settings.refresh_ttl);
+    site.clock.advance(site.app.settings.refresh_ttl);
     assert_eq!(refresh(&site, &token).await.status, StatusCode::UNAUTHORIZED);
 }
 

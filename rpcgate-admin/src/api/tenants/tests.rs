@@ -1,7 +1,7 @@
 //! Tenants as a client meets them, and who may do what with what belongs to one.
 
-use crate::house::tests::{Site, Visitor};
-use crate::store::{Role, Whose};
+use crate::app_state::tests::{Site, Visitor};
+use crate::store::{AuditSubject, Role};
 use http::Method;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -34,7 +34,7 @@ async fn a_member_sees_one_tenant_and_admins_rename_it() {
     assert_eq!(get, (200, expected));
     let (status, renamed) = ask(&site, Some(&admin), &Method::PUT, &path, &json!({"name": " New "})).await;
     assert_eq!((status, &renamed["name"]), (200, &json!("New")));
-    let audit = site.house.store.audit(Whose::Tenant(tenant), 1).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 1).await.unwrap();
     assert_eq!((audit[0].action.as_str(), audit[0].detail.as_str()), ("tenant.renamed", "New"));
     for body in [
         json!({}),
@@ -109,6 +109,6 @@ async fn every_route_that_names_something_of_a_tenant_is_for_its_members_whose_r
         let (status, answer) = ask(&site, Some(&developer), method, path, body).await;
         assert_eq!(status, if is_tenants { 403 } else { *expected }, "{method} {path}: {answer}");
     }
-    let kept = site.house.store.tenant(stranger.user.tenant.unwrap()).await.unwrap().unwrap();
+    let kept = site.app.store.tenant(stranger.user.tenant.unwrap()).await.unwrap().unwrap();
     assert_eq!(kept.name, "Site");
 }

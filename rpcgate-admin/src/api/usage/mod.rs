@@ -11,13 +11,13 @@ pub use shape::{
     CooledLimits, CurrentPeriod, QuotaProject, Row, RunningWindow, Sums, UsageLimits, UsageSource, View,
 };
 
-use crate::access::{Member, Session};
+use crate::access::{AuthSession, Member};
 use crate::action;
 use crate::action::usage::Usage;
 use crate::api::moment::Moment;
+use crate::app_state::AppState;
 use crate::error::ActionError;
-use crate::extract::{Asked, Id};
-use crate::house::House;
+use crate::extract::{Id, Query};
 use crate::usage::Params;
 use axum::Json;
 use axum::extract::State;
@@ -182,12 +182,12 @@ impl MetricsQuery {
     responses((status = 200, description = "What was used.", content((View = "application/json"), (String = "text/csv"))),
         (status = 404, description = "The project or the key is not the caller's.")))]
 pub async fn view(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     member: Member,
-    Asked(query): Asked<UsageQuery>,
+    Query(query): Query<UsageQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ActionError> {
-    let usage = action::usage::usage(&house, member.tenant, &query.params()).await?;
+    let usage = action::usage::usage(&app, member.tenant, &query.params()).await?;
     Ok(shown(usage, &headers))
 }
 
@@ -198,13 +198,13 @@ pub async fn view(
     params(("id" = String, Path, description = "The tenant.", format = "uuid"), UsageQuery),
     responses((status = 200, description = "What was used.", content((View = "application/json"), (String = "text/csv")))))]
 pub async fn of_tenant(
-    State(house): State<Arc<House>>,
-    session: Session,
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
     Id(tenant): Id<TenantId>,
-    Asked(query): Asked<UsageQuery>,
+    Query(query): Query<UsageQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ActionError> {
-    let usage = action::usage::usage_of(&house, &session.user, tenant, &query.params()).await?;
+    let usage = action::usage::usage_of(&app, &session.user, tenant, &query.params()).await?;
     Ok(shown(usage, &headers))
 }
 
@@ -215,13 +215,13 @@ pub async fn of_tenant(
     params(("id" = String, Path, description = "The project.", format = "uuid"), SummaryQuery),
     responses((status = 200, description = "What was used.", body = ProjectUsage)))]
 pub async fn of_project(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     member: Member,
     Id(project): Id<ProjectId>,
-    Asked(query): Asked<SummaryQuery>,
+    Query(query): Query<SummaryQuery>,
 ) -> Result<Json<ProjectUsage>, ActionError> {
     let period = query.period.as_deref();
-    let summary = action::usage::project::summary(&house, member.tenant, project, period).await?;
+    let summary = action::usage::project::summary(&app, member.tenant, project, period).await?;
     Ok(Json(ProjectUsage::of(project, summary)))
 }
 
@@ -232,14 +232,14 @@ pub async fn of_project(
     params(("id" = String, Path, description = "The project.", format = "uuid"), ChartQuery),
     responses((status = 200, description = "The points.", body = UsageChart)))]
 pub async fn chart(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     member: Member,
     Id(project): Id<ProjectId>,
-    Asked(query): Asked<ChartQuery>,
+    Query(query): Query<ChartQuery>,
 ) -> Result<Json<UsageChart>, ActionError> {
     let interval = query.interval.as_deref();
     let chart =
-        action::usage::project::chart(&house, member.tenant, project, &query.params(), interval).await?;
+        action::usage::project::chart(&app, member.tenant, project, &query.params(), interval).await?;
     Ok(Json(UsageChart::of(project, chart)))
 }
 
@@ -250,12 +250,12 @@ pub async fn chart(
     params(("id" = String, Path, description = "The project.", format = "uuid"), MetricsQuery),
     responses((status = 200, description = "How they went.", body = ProjectMetrics)))]
 pub async fn metrics(
-    State(house): State<Arc<House>>,
+    State(app): State<Arc<AppState>>,
     member: Member,
     Id(project): Id<ProjectId>,
-    Asked(query): Asked<MetricsQuery>,
+    Query(query): Query<MetricsQuery>,
 ) -> Result<Json<ProjectMetrics>, ActionError> {
-    let health = action::usage::project::health(&house, member.tenant, project, &query.params()).await?;
+    let health = action::usage::project::health(&app, member.tenant, project, &query.params()).await?;
     Ok(Json(ProjectMetrics::of(project, health)))
 }
 

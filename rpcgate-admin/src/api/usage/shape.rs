@@ -3,7 +3,7 @@
 use super::moment;
 use crate::action::usage::cooled::CooledKey;
 use crate::action::usage::current::{Budget, Current, ENFORCED_BY, Running};
-use crate::action::usage::{Limits, Usage, UsedQuota};
+use crate::action::usage::{ProjectLimits, Usage, UsedQuota};
 use crate::usage::{Cell, Metrics, Period};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -376,9 +376,9 @@ impl From<&UsedQuota> for QuotaProject {
     }
 }
 
-impl From<Limits> for UsageLimits {
-    fn from(limits: Limits) -> Self {
-        let Limits {
+impl From<ProjectLimits> for UsageLimits {
+    fn from(limits: ProjectLimits) -> Self {
+        let ProjectLimits {
             plan,
             rps_limit,
             cu_per_day,

@@ -1,15 +1,15 @@
 //! Usage as clients see it.
 
 use super::*;
-use crate::house::tests::{Answer, NOON, Site, Visitor};
+use crate::app_state::tests::{Answer, NOON, Site, Visitor};
 use crate::store::{GatewayReport, Key, Project, Role, fresh_id};
 use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use rpcgate_core::caller::{KeyId, Quota, Scope};
+use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::caller::{KeyId, ProjectQuota, Scope};
 use rpcgate_core::safeguard::Cooled;
-use rpcgate_core::seam::ledger::Outcome;
 use rpcgate_core::secret::KeyHash;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Office {
             blocked_methods: vec!["eth_getLogs".into()],
             created_at: NOON,
         };
-        self.site.house.store.create_project(&project).await.unwrap();
+        self.site.app.store.create_project(&project).await.unwrap();
         project.id
     }
 
@@ -68,7 +68,7 @@ impl Office {
             revoked_at: None,
             created_at: NOON,
         };
-        self.site.house.store.create_key(&key, NOON).await.unwrap();
+        self.site.app.store.create_key(&key, NOON).await.unwrap();
         id
     }
 
@@ -85,7 +85,7 @@ impl Office {
     }
 
     async fn ship(&mut self, deeds: &[Deed]) {
-        self.site.house.usage.ship(&self.sender.pack(deeds)).await.unwrap();
+        self.site.app.usage.ship(&self.sender.pack(deeds)).await.unwrap();
     }
 
     async fn ask(&self, path: &str) -> Answer {
@@ -114,7 +114,7 @@ impl Office {
             .header(ACCEPT, "text/csv")
             .body(Body::empty())
             .unwrap();
-        let router = crate::router::router(&self.site.house, &CancellationToken::new());
+        let router = crate::router::router(&self.site.app, &CancellationToken::new());
         let (head, body) = router.oneshot(request).await.unwrap().into_parts();
         assert_eq!(head.status, StatusCode::OK);
         let body = body.collect().await.unwrap().to_bytes();
@@ -217,8 +217,8 @@ async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
     let mut office = Office::new().await;
     let (first, key) = office.one().await;
     let (second, other) = office.one().await;
-    let quota = Quota { cu_per_day: 50, cu_per_month: Some(1_000), rps_limit: Some(3), has_row: true };
-    office.site.house.store.put_quota(first, &quota, NOON).await.unwrap();
+    let quota = ProjectQuota { cu_per_day: 50, cu_per_month: Some(1_000), rps_limit: Some(3), has_row: true };
+    office.site.app.store.put_quota(first, &quota, NOON).await.unwrap();
     let calls = [
         office.call(first, key, 23, vec![costing("eth_call", 50)]),
         office.call(first, key, 24, vec![costing("eth_call", 7)]),
@@ -261,9 +261,9 @@ async fn limits_tell_which_keys_are_cooled_down_at_a_gateway_to_what_and_until_w
     let (second, other) = office.one().await;
     let deleted = office.project(office.tenant()).await;
     let lost = office.key(deleted).await;
-    let store = &office.site.house.store;
+    let store = &office.site.app.store;
     store.delete_project(office.tenant(), deleted, NOON).await.unwrap();
-    let quota = Quota { cu_per_day: 50, cu_per_month: None, rps_limit: Some(3), has_row: true };
+    let quota = ProjectQuota { cu_per_day: 50, cu_per_month: None, rps_limit: Some(3), has_row: true };
     store.put_quota(second, &quota, NOON).await.unwrap();
     let stranger = office.site.member(Role::Viewer).await;
     let tell = async |id, cooled: &[(TenantId, ProjectId, KeyId, u64, u64)]| {
@@ -271,7 +271,7 @@ async fn limits_tell_which_keys_are_cooled_down_at_a_gateway_to_what_and_until_w
             let end = NOON.plus(Duration::from_secs(secs));
             Cooled { tenant, project, key, percent, end }
         });
-        let report = GatewayReport { id, at: office.site.house.now(), nodes: Vec::new() };
+        let report = GatewayReport { id, at: office.site.app.now(), nodes: Vec::new() };
         store.put_report(&report, &cooled.collect::<Vec<_>>()).await.unwrap();
     };
     let cooled = async |query: &str| {
@@ -315,7 +315,7 @@ async fn the_requests_of_today_are_those_that_took_a_place_in_the_windows() {
     let mut office = Office::of("[plans.free]\nper_day = 70\n").await;
     let (project, key) = office.one().await;
     let revoked = office.key(project).await;
-    office.site.house.store.revoke_key(office.tenant(), revoked, NOON).await.unwrap();
+    office.site.app.store.revoke_key(office.tenant(), revoked, NOON).await.unwrap();
     let theirs = office.site.tenant().await;
     let their_project = office.project(theirs).await;
     let their_key = office.key(their_project).await;
@@ -366,7 +366,7 @@ async fn what_a_deleted_project_used_is_in_rows_and_totals_and_counts_against_no
     assert_eq!((figures(&body), &body["totals"]["billable_units"]), (before, &json!(301_040)));
     assert_eq!(body["current_period"]["rolling_24h"]["over"], true);
 
-    office.site.house.store.delete_project(office.tenant(), deleted, NOON).await.unwrap();
+    office.site.app.store.delete_project(office.tenant(), deleted, NOON).await.unwrap();
     let body = office.get("/usage?group_by=project").await;
     let living = [window(1_040, 6, Some(200_000)), window(1_026, 2, Some(200_000)), window(1_040, 6, None)];
     assert_eq!(figures(&body), living);
@@ -528,7 +528,7 @@ async fn what_is_another_tenants_is_not_found() {
     let their_project = office.project(theirs).await;
     let their_key = office.key(their_project).await;
     let deleted = office.project(office.tenant()).await;
-    office.site.house.store.delete_project(office.tenant(), deleted, NOON).await.unwrap();
+    office.site.app.store.delete_project(office.tenant(), deleted, NOON).await.unwrap();
     for (path, noun) in [
         (format!("/usage?project_id={their_project}"), "project"),
         (format!("/usage?project_id={deleted}"), "project"),

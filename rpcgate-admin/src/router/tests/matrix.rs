@@ -2,14 +2,14 @@
 //! that it answers nothing that its description does not list. An operation without a row fails here.
 
 use super::super::*;
-use crate::house::tests::{Answer, Site, Visitor};
+use crate::app_state::tests::{Answer, Site, Visitor};
 use crate::identity::challenge::solve;
 use crate::identity::password::Password;
-use crate::identity::refresh::{Kind, Opaque};
+use crate::identity::refresh::{Opaque, OpaqueKind};
 use crate::identity::token::Claims;
 use crate::store::{
-    Audit, Digest, Invitation, InvitationId, Invited, Key, LimitRequest, LimitRequestId, NotificationId,
-    Project, RequestStatus, Role, Session, SessionId, Tenant, User, UserId, Whose, fresh_id,
+    Audit, AuditSubject, Digest, Invitation, InvitationId, Invited, Key, LimitRequest, LimitRequestId,
+    NotificationId, Project, RequestStatus, Role, Session, SessionId, Tenant, User, UserId, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -19,7 +19,7 @@ use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use ring::hmac;
-use rpcgate_core::caller::{KeyId, ProjectId, Quota, Scope, TenantId};
+use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
@@ -351,9 +351,9 @@ impl Matrix {
     async fn new() -> Self {
         let text = "[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n[plans.free]\nmembers = 20\n";
         let site = Site::of(text).await;
-        let router = router(&site.house, &CancellationToken::new());
+        let router = router(&site.app, &CancellationToken::new());
         let document = site.ask(None, Method::GET, OPENAPI, Body::empty()).await.body;
-        let hash = site.house.passwords.hash(Password::new(PASSWORD).unwrap()).await.unwrap();
+        let hash = site.app.passwords.hash(Password::new(PASSWORD).unwrap()).await.unwrap();
         let foreign = premises(&site, &hash, "owner", true, true).await;
         Matrix { site, router, document, hash, foreign }
     }
@@ -375,15 +375,15 @@ impl Matrix {
                 action: "user.disabled".into(),
                 subject: own.colleague.to_string(),
                 address: String::new(),
-                at: self.site.house.now(),
+                at: self.site.app.now(),
                 detail: String::new(),
             };
-            self.site.house.store.disable_account(own.colleague, true, &entry).await.unwrap();
+            self.site.app.store.disable_account(own.colleague, true, &entry).await.unwrap();
         }
         let mut solution = String::new();
         if id == "register" {
-            let house = &self.site.house;
-            solution = solve(&house.challenges.pose(house.now()).unwrap()).unwrap();
+            let app = &self.site.app;
+            solution = solve(&app.challenges.pose(app.now()).unwrap()).unwrap();
         }
         self.site.clock.advance(Duration::from_secs(1));
         Scene { own, solution }
@@ -437,7 +437,7 @@ impl Matrix {
 
     /// All that the request of a scene could change.
     async fn stored(&self, scene: &Scene) -> String {
-        let store = &self.site.house.store;
+        let store = &self.site.app.store;
         let mut all = format!("{:?}\n", store.overlay().await.unwrap());
         all += &format!("{:?}\n", store.newest_change().await.unwrap());
         all += &format!("{:?}\n", store.tenants(Some(scene.own.tenant), 1000).await.unwrap());
@@ -451,13 +451,13 @@ impl Matrix {
             all += &format!("{projects:?}\n{:?}\n", store.quotas(*tenant).await.unwrap());
             all += &format!("{:?}\n", store.limit_requests(*tenant).await.unwrap());
             all += &format!("{:?}\n", store.members(*tenant).await.unwrap());
-            let now = self.site.house.now();
+            let now = self.site.app.now();
             all += &format!("{:?}\n", store.invitations(*tenant, now).await.unwrap());
             all += &format!("{:?}\n", store.user(user).await.unwrap());
             all += &format!("{:?}\n", store.read_notifications(user).await.unwrap());
-            all += &format!("{:?}\n", store.sessions(user, self.site.house.now()).await.unwrap());
-            all += &format!("{:?}\n", store.audit(Whose::Tenant(*tenant), 1000).await.unwrap());
-            all += &format!("{:?}\n", store.audit(Whose::User(user), 1000).await.unwrap());
+            all += &format!("{:?}\n", store.sessions(user, self.site.app.now()).await.unwrap());
+            all += &format!("{:?}\n", store.audit(AuditSubject::Tenant(*tenant), 1000).await.unwrap());
+            all += &format!("{:?}\n", store.audit(AuditSubject::User(user), 1000).await.unwrap());
         }
         all
     }
@@ -486,8 +486,8 @@ impl Matrix {
 /// A tenant with one of everything. Somebody of `role` calls, of that tenant or an operator; `asks` says whether a
 /// limit request is pending.
 async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bool) -> Premises {
-    let (house, now) = (&site.house, site.house.now());
-    let store = &house.store;
+    let (app, now) = (&site.app, site.app.now());
+    let store = &app.store;
     let tenant = TenantId(fresh_id(now));
     let organisation =
         Tenant { id: tenant, name: "One".into(), tier: Tier::Free, suspended: false, created_at: now };
@@ -506,7 +506,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bo
         created_at: now,
     };
     store.create_project(&made).await.unwrap();
-    store.put_quota(project, &Quota { has_row: true, ..Quota::default() }, now).await.unwrap();
+    store.put_quota(project, &ProjectQuota { has_row: true, ..ProjectQuota::default() }, now).await.unwrap();
     let key = KeyId(fresh_id(now));
     let made = Key {
         id: key,
@@ -558,14 +558,14 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bo
 
 /// A notification of a tenant that has made all its requests of the day.
 async fn notify(site: &Site, tenant: TenantId) -> NotificationId {
-    let (usage, now) = (&site.house.usage, site.house.now());
+    let (usage, now) = (&site.app.usage, site.app.now());
     usage.remind(now.day(), &[(tenant, 5)].into(), &[(tenant, 5)].into(), now).await.unwrap();
     usage.notifications(tenant).await.unwrap()[0].id
 }
 
 /// Another member, who has no password.
 async fn member(site: &Site, tenant: TenantId, role: Role) -> UserId {
-    let now = site.house.now();
+    let now = site.app.now();
     let id = UserId(fresh_id(now));
     let user = User {
         id,
@@ -577,13 +577,13 @@ async fn member(site: &Site, tenant: TenantId, role: Role) -> UserId {
         confirmed_at: Some(now),
         created_at: now,
     };
-    site.house.store.create_user(&user).await.unwrap();
+    site.app.store.create_user(&user).await.unwrap();
     id
 }
 
 /// An open invitation by a member, and its token.
 async fn invite(site: &Site, tenant: TenantId, by: UserId) -> (InvitationId, Opaque) {
-    let now = site.house.now();
+    let now = site.app.now();
     let id = InvitationId(fresh_id(now));
     let invitation = Invitation {
         id,
@@ -603,15 +603,15 @@ async fn invite(site: &Site, tenant: TenantId, by: UserId) -> (InvitationId, Opa
         at: now,
         detail: String::new(),
     };
-    let token = Opaque::make(Kind::Invitation).unwrap();
-    let made = site.house.store.invite(&invitation, &Digest(token.hash().0), |_| true, &entry).await;
+    let token = Opaque::make(OpaqueKind::Invitation).unwrap();
+    let made = site.app.store.invite(&invitation, &Digest(token.hash().0), |_| true, &entry).await;
     assert_eq!(made.unwrap(), Invited::Done);
     (id, token)
 }
 
 /// Somebody who has the password and is logged in.
 async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, confirmed: bool) -> Caller {
-    let (house, now) = (&site.house, site.house.now());
+    let (app, now) = (&site.app, site.app.now());
     let id = UserId(fresh_id(now));
     let user = User {
         id,
@@ -623,13 +623,13 @@ async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, c
         confirmed_at: confirmed.then_some(now),
         created_at: now,
     };
-    house.store.create_user(&user).await.unwrap();
+    app.store.create_user(&user).await.unwrap();
     let (refresh, confirmation) =
-        (Opaque::make(Kind::Refresh).unwrap(), Opaque::make(Kind::Confirmation).unwrap());
+        (Opaque::make(OpaqueKind::Refresh).unwrap(), Opaque::make(OpaqueKind::Confirmation).unwrap());
     let until = now.plus(Duration::from_secs(3_600));
-    let renewed = house.store.renew_confirmation(id, &Digest(confirmation.hash().0), until).await.unwrap();
+    let renewed = app.store.renew_confirmation(id, &Digest(confirmation.hash().0), until).await.unwrap();
     assert_ne!(renewed, confirmed);
-    let reset = Opaque::make(Kind::Reset).unwrap();
+    let reset = Opaque::make(OpaqueKind::Reset).unwrap();
     let entry = Audit {
         tenant,
         user: Some(id),
@@ -639,20 +639,20 @@ async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, c
         at: now,
         detail: String::new(),
     };
-    assert!(house.store.put_reset(&user.email, &Digest(reset.hash().0), until, &entry).await.unwrap());
+    assert!(app.store.put_reset(&user.email, &Digest(reset.hash().0), until, &entry).await.unwrap());
     let session = open(site, &user, hash, &refresh).await;
-    let token = house.tokens.issue(&claims(&user, session), now).unwrap();
+    let token = app.tokens.issue(&claims(&user, session), now).unwrap();
     Caller { visitor: Visitor { user, session, token }, refresh, confirmation, reset }
 }
 
 async fn open(site: &Site, user: &User, hash: &str, refresh: &Opaque) -> SessionId {
-    let now = site.house.now();
+    let now = site.app.now();
     let session = Session {
         id: SessionId(fresh_id(now)),
         user: user.id,
         created_at: now,
         seen_at: now,
-        expires_at: now.plus(site.house.settings.refresh_ttl),
+        expires_at: now.plus(site.app.settings.refresh_ttl),
         address: "192.0.2.1".into(),
         agent: "a test".into(),
     };
@@ -666,7 +666,7 @@ async fn open(site: &Site, user: &User, hash: &str, refresh: &Opaque) -> Session
         detail: String::new(),
     };
     let digest = Digest(refresh.hash().0);
-    assert!(site.house.store.open_session(&session, &digest, hash, &entry).await.unwrap());
+    assert!(site.app.store.open_session(&session, &digest, hash, &entry).await.unwrap());
     session.id
 }
 
@@ -675,14 +675,14 @@ fn claims(user: &User, session: SessionId) -> Claims {
         sub: user.id,
         sid: session.0,
         tenant: user.tenant.unwrap_or_default(),
-        role: user.role.into(),
+        role: user.role,
         operator: user.is_operator(),
     }
 }
 
 /// A token with other claims, signed with the house's own key.
 fn signed(site: &Site, header: &str, claims: &Value) -> String {
-    let secret = site.house.settings.config.admin.jwt.secret.as_ref().unwrap().expose();
+    let secret = site.app.settings.config.admin.jwt.secret.as_ref().unwrap().expose();
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let key = hmac::sign(&key, b"rpcgate access token");
     let message = format!("{header}.{}", BASE64.encode(claims.to_string()));
@@ -693,7 +693,7 @@ fn signed(site: &Site, header: &str, claims: &Value) -> String {
 /// Tokens that look like the caller's and are not good.
 async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String)> {
     let (site, Visitor { user, session, token }) = (&matrix.site, &scene.own.caller.visitor);
-    let now = site.house.now();
+    let now = site.app.now();
     let [header, payload, signature] = token.split('.').collect::<Vec<_>>()[..] else { panic!("{token}") };
     let said: Value = serde_json::from_slice(&BASE64.decode(payload).unwrap()).unwrap();
     let with = |name: &str, value: Value| {
@@ -702,13 +702,13 @@ async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String
         said
     };
     let again = signed(site, header, &said);
-    assert_eq!(site.house.tokens.check(&again, now), Ok(claims(user, *session)), "the key is the right one");
+    assert_eq!(site.app.tokens.check(&again, now), Ok(claims(user, *session)), "the key is the right one");
     let greedy = BASE64.encode(with("role", "owner".into()).to_string() + " ");
     let turned: String = signature.chars().rev().collect();
     let unsigned = BASE64.encode(r#"{"typ":"at+jwt","alg":"none"}"#);
-    let gone = open(site, user, &matrix.hash, &Opaque::make(Kind::Refresh).unwrap()).await;
-    let revoked = site.house.tokens.issue(&claims(user, gone), now).unwrap();
-    site.house.store.end_session(user.id, gone).await.unwrap();
+    let gone = open(site, user, &matrix.hash, &Opaque::make(OpaqueKind::Refresh).unwrap()).await;
+    let revoked = site.app.tokens.issue(&claims(user, gone), now).unwrap();
+    site.app.store.end_session(user.id, gone).await.unwrap();
     let past = Time::from_secs(now.secs() - 86_400);
     vec![
         ("changed claims", format!("{header}.{greedy}.{signature}")),
@@ -717,11 +717,11 @@ async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String
         ("no algorithm, signed", format!("{unsigned}.{payload}.{signature}")),
         ("another audience", signed(site, header, &with("aud", "another".into()))),
         ("another issuer", signed(site, header, &with("iss", "another".into()))),
-        ("expired", site.house.tokens.issue(&claims(user, *session), past).unwrap()),
+        ("expired", site.app.tokens.issue(&claims(user, *session), past).unwrap()),
         ("a session that was ended", revoked),
         ("a session of somebody else's", {
             let other = matrix.foreign.caller.visitor.session;
-            site.house.tokens.issue(&claims(user, other), now).unwrap()
+            site.app.tokens.issue(&claims(user, other), now).unwrap()
         }),
     ]
 }
@@ -783,7 +783,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
             }
             let scene = matrix.scene(operation, role).await;
             let valid = matrix.valid(operation, &scene);
-            let unknown = TenantId(fresh_id(matrix.site.house.now())).to_string();
+            let unknown = TenantId(fresh_id(matrix.site.app.now())).to_string();
             for (n, word) in row.path.iter().enumerate() {
                 let mut answers = Vec::new();
                 for id in [matrix.foreign.word(*word), unknown.clone()] {
@@ -862,7 +862,7 @@ async fn a_path_that_names_nothing_is_not_found() {
         let scene = matrix.scene(&operation, operation.most()).await;
         let valid = matrix.valid(&operation, &scene);
         for (n, word) in row.path.iter().enumerate().filter(|(_, word)| **word != Word::Method) {
-            let unknown = TenantId(fresh_id(matrix.site.house.now())).to_string();
+            let unknown = TenantId(fresh_id(matrix.site.app.now())).to_string();
             let cut = &unknown[..35];
             for text in ["x", "0", "%00", "..%2f..", "%ff", cut, unknown.as_str()] {
                 let mut ask = valid.clone();

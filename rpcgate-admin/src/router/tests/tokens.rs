@@ -3,7 +3,7 @@
 use crate::api::accounts::tests::{
     EMAIL, PASSWORD, ask, mailed, post, register, register_confirmed, site, tokens,
 };
-use crate::house::tests::{Answer, Site};
+use crate::app_state::tests::{Answer, Site};
 use axum::body::Body;
 use http::header::COOKIE;
 use http::{Method, StatusCode};
@@ -63,8 +63,8 @@ async fn all() -> (Site, [String; 7]) {
     let next = || site.clock.advance(Duration::from_secs(1));
     next();
     let (access, refresh) = tokens(&site, EMAIL).await;
-    let now = site.house.now();
-    let page = site.house.page_tokens.issue(&site.house.tokens.check(&access, now).unwrap(), now).unwrap();
+    let now = site.app.now();
+    let page = site.app.page_tokens.issue(&site.app.tokens.check(&access, now).unwrap(), now).unwrap();
     let form = json!({"email": "late@example.com", "current_password": PASSWORD});
     ask(&site, Some(&access), Method::PUT, "/auth/me/email", Some(form)).await;
     let change = mailed(&site, 3, "/confirm?token=").await.pop().unwrap();

@@ -13,13 +13,14 @@ use tokio::net::{TcpListener, TcpStream};
 /// Enough for a server that answers, on a loaded machine too.
 const ENOUGH: Duration = Duration::from_secs(60);
 
-fn place(url: &str) -> Place {
-    Place::parse(url).unwrap()
+fn place(url: &str) -> DatabaseLocation {
+    DatabaseLocation::parse(url).unwrap()
 }
 
 async fn open(url: &str, deadline: Duration) -> Database {
     // Opening may take its time on a loaded machine; what comes then is what the deadline is about.
-    let database = Database::open::<Management>(&place(url), true, Turn::Management, ENOUGH).await.unwrap();
+    let database =
+        Database::open::<Management>(&place(url), true, AdvisoryLock::Management, ENOUGH).await.unwrap();
     let line = |writes| Line::open(&database.writer.place, writes, deadline);
     let (writer, readers) = (line(true).await.unwrap(), line(false).await.unwrap());
     Database { writer, readers, deadline, ..database }
@@ -43,7 +44,7 @@ async fn until<T>(work: impl AsyncFn() -> Result<T, StoreError>) -> T {
     for _ in 0..600 {
         match work().await {
             Ok(done) => return done,
-            Err(error) => assert!(matches!(error, StoreError::Away(_)), "{error}"),
+            Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error}"),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -57,8 +58,8 @@ async fn programs_that_open_a_new_database_together_all_succeed() {
         .map(|number| {
             let place = place(site.url());
             tokio::spawn(async move {
-                let management = Database::open::<Management>(&place, true, Turn::Management, ENOUGH);
-                let usage = Database::open::<Usage>(&place, true, Turn::Usage, ENOUGH);
+                let management = Database::open::<Management>(&place, true, AdvisoryLock::Management, ENOUGH);
+                let usage = Database::open::<Usage>(&place, true, AdvisoryLock::Usage, ENOUGH);
                 let (management, usage) = tokio::join!(management, usage);
                 switch(&management.unwrap(), &format!("c{number}")).await.unwrap();
                 usage.unwrap();
@@ -76,7 +77,7 @@ async fn an_old_or_newer_schema_is_refused() {
     let site = Site::server();
     let at = place(site.url());
     let open_only = || async {
-        let opened = Database::open::<Management>(&at, false, Turn::Management, ENOUGH);
+        let opened = Database::open::<Management>(&at, false, AdvisoryLock::Management, ENOUGH);
         opened.await.map(drop)
     };
     let outdated = open_only().await.unwrap_err().to_string();
@@ -104,9 +105,9 @@ async fn what_keeps_a_server_from_being_used_is_told_without_the_password() {
         (url.replace(&address.to_string(), &free.to_string()), "onnection refused", true),
     ] {
         let at = place(&url);
-        let opened = Database::open::<Management>(&at, true, Turn::Management, ENOUGH);
+        let opened = Database::open::<Management>(&at, true, AdvisoryLock::Management, ENOUGH);
         let error = opened.await.unwrap_err();
-        assert_eq!(matches!(error, StoreError::Away(_)), is_away, "{error}");
+        assert_eq!(matches!(error, StoreError::Unavailable(_)), is_away, "{error}");
         let text = error.to_string();
         assert!(text.contains(why) && !text.contains("secret"), "{text}");
     }
@@ -145,8 +146,8 @@ async fn a_server_that_was_stopped_is_used_again_when_it_is_back() {
     until(async || switch(&database, "before").await).await;
     server.stop();
     for _ in 0..3 {
-        assert!(matches!(count(&database).await, Err(StoreError::Away(_))));
-        assert!(matches!(switch(&database, "x").await, Err(StoreError::Away(_))));
+        assert!(matches!(count(&database).await, Err(StoreError::Unavailable(_))));
+        assert!(matches!(switch(&database, "x").await, Err(StoreError::Unavailable(_))));
     }
     server.start();
     assert_eq!(until(async || count(&database).await).await, 1, "what was committed is there, and no more");
@@ -187,7 +188,7 @@ async fn connections_that_never_say_a_word_again_are_replaced() {
     assert_eq!(until(async || count(&database).await).await, 1);
     tell.send(1).unwrap();
     // There is one connection for writes. For reads there may be another that is new.
-    assert!(matches!(switch(&database, "x").await, Err(StoreError::Away(_))));
+    assert!(matches!(switch(&database, "x").await, Err(StoreError::Unavailable(_))));
     assert_eq!(until(async || count(&database).await).await, 1);
     until(async || switch(&database, "after").await).await;
     assert_eq!(until(async || count(&database).await).await, 2);
@@ -223,13 +224,13 @@ async fn where_one_is_at_it_another_leaves_it_to_that() {
     let site = Site::server();
     let (one, other) = (open(site.url(), ENOUGH).await, open(site.url(), ENOUGH).await);
     let nothing = async |_: &DatabaseTransaction| Ok::<_, StoreError>(());
-    let both = one.transact_alone(Turn::Retention, async |_| {
-        let left = other.transact_alone(Turn::Retention, nothing).await?;
+    let both = one.transact_alone(AdvisoryLock::Retention, async |_| {
+        let left = other.transact_alone(AdvisoryLock::Retention, nothing).await?;
         switch(&other, "toy").await?;
         Ok::<_, StoreError>(left)
     });
     assert_eq!(both.await.unwrap(), Some(None), "and writes go on");
-    assert_eq!(other.transact_alone(Turn::Retention, nothing).await.unwrap(), Some(()));
+    assert_eq!(other.transact_alone(AdvisoryLock::Retention, nothing).await.unwrap(), Some(()));
 }
 
 /// How many connections there are to the database at `url`, without the one that asks.
@@ -272,8 +273,10 @@ async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are(
     for writer in writers {
         match writer.await.unwrap() {
             Ok(()) => done += 1,
-            Err(StoreError::Away(why)) if why == "128 calls wait for it already" => full += 1,
-            Err(StoreError::Away(why)) if why == "none of its connections was free within 1s" => late += 1,
+            Err(StoreError::Unavailable(why)) if why == "128 calls wait for it already" => full += 1,
+            Err(StoreError::Unavailable(why)) if why == "none of its connections was free within 1s" => {
+                late += 1;
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -323,7 +326,8 @@ async fn a_server_that_acknowledges_what_it_may_lose_is_refused_at_the_start() {
         sea_orm::sqlx::raw_sql(sea_orm::sqlx::AssertSqlSafe(sql)).execute(&pool).await.unwrap();
     };
     let open = async || {
-        let opened = Database::open::<Management>(&place(site.url()), true, Turn::Management, ENOUGH).await;
+        let opened =
+            Database::open::<Management>(&place(site.url()), true, AdvisoryLock::Management, ENOUGH).await;
         opened.map(drop)
     };
     set("off").await;

@@ -5,16 +5,20 @@ use rpcgate_core::clock::{Clock, SystemClock};
 use sea_orm::{ConnectionTrait, DbBackend, EntityTrait, Statement};
 use tempfile::TempDir;
 
-fn place(dir: &TempDir) -> Place {
-    Place::File(dir.path().join("rpcgate.db"))
+fn place(dir: &TempDir) -> DatabaseLocation {
+    DatabaseLocation::File(dir.path().join("rpcgate.db"))
 }
 
-async fn open(place: &Place, deadline: Duration) -> Database {
+async fn open(place: &DatabaseLocation, deadline: Duration) -> Database {
     try_open(place, true, deadline).await.unwrap()
 }
 
-async fn try_open(place: &Place, migrate: bool, deadline: Duration) -> Result<Database, StoreError> {
-    Database::open::<Management>(place, migrate, Turn::Management, deadline).await
+async fn try_open(
+    place: &DatabaseLocation,
+    migrate: bool,
+    deadline: Duration,
+) -> Result<Database, StoreError> {
+    Database::open::<Management>(place, migrate, AdvisoryLock::Management, deadline).await
 }
 
 async fn switches(database: &Database) -> usize {
@@ -56,7 +60,7 @@ async fn nobody_but_its_owner_may_read_the_file_or_its_log() {
 async fn a_file_that_cannot_be_opened_is_named_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let why = async |file: &str| {
-        let place = Place::File(dir.path().join(file));
+        let place = DatabaseLocation::File(dir.path().join(file));
         let error = try_open(&place, true, DEADLINE).await.unwrap_err();
         error.to_string().replace(&*dir.path().to_string_lossy(), "DIR")
     };
@@ -125,7 +129,7 @@ async fn a_write_that_must_wait_too_long_has_not_happened_and_harms_no_later_one
         let from = clock.elapsed();
         let error = switch(&database, "late").await.unwrap_err();
         let took = clock.elapsed().saturating_sub(from);
-        assert!(matches!(error, StoreError::Away(_)), "{error}");
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
         assert!(took < deadline * 10, "{took:?}");
         assert_eq!(switches(&database).await, 0, "reading goes on");
         held.rollback().await.unwrap();
@@ -259,7 +263,7 @@ async fn of_five_hundred_writers_at_once_each_is_served_or_told_to_come_back() {
     for writer in writers {
         match writer.await.unwrap() {
             Ok(()) => done += 1,
-            Err(StoreError::Away(why)) => {
+            Err(StoreError::Unavailable(why)) => {
                 assert!(why.contains("wait for it already") || why.contains("was free within"), "{why}");
                 refused += 1;
             }

@@ -66,7 +66,7 @@ impl Store {
     /// Accounts in the order of their identifiers, those that follow `after` if it is given; at most `limit`.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn accounts(
         &self,
         filter: &AccountFilter,
@@ -93,7 +93,7 @@ impl Store {
     /// Whether operators have disabled an account.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn is_disabled(&self, id: UserId) -> Result<bool, StoreError> {
         self.read(async |database| {
             let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
@@ -105,7 +105,7 @@ impl Store {
     /// Ends the lock of an account that wrong passwords have locked: the account as it is then.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn unlock_account(&self, id: UserId, entry: &Audit) -> Result<Account, StoreError> {
         self.transact(async |transaction| {
             let account = one(transaction, id, entry.at).await?;
@@ -120,7 +120,7 @@ impl Store {
     /// set another password with: the account as it is then. None, and nothing is done, if it is disabled.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Away`].
+    /// [`StoreError::NotFound`], [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Unavailable`].
     pub async fn reset_account(
         &self,
         id: UserId,
@@ -152,7 +152,7 @@ impl Store {
     /// again: the account as it is then. One that is so already is left as it is.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn disable_account(
         &self,
         id: UserId,

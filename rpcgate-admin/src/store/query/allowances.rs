@@ -22,7 +22,7 @@ impl Store {
     /// A tenant that is not here is left out.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn daily_allowances(
         &self,
         tenants: &BTreeSet<TenantId>,

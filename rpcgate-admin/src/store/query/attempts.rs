@@ -83,14 +83,14 @@ const CLEARED: u64 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attempt {
     /// It may. The try counts as wrong until the ticket says otherwise.
-    May(Ticket),
+    May(AttemptTicket),
     /// The address is locked until then.
     Locked(Time),
 }
 
 /// A try that was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ticket {
+pub struct AttemptTicket {
     id: Uuid,
     subject: Digest,
 }
@@ -170,9 +170,9 @@ impl Store {
     /// Asks whether something may be tried, and counts the try. It is the same for an address that nobody has.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn begin_attempt(&self, counted: Counted<'_>, now: Time) -> Result<Attempt, StoreError> {
-        let ticket = Ticket { id: Uuid::from_u128(fresh_id(now)), subject: counted.digest() };
+        let ticket = AttemptTicket { id: Uuid::from_u128(fresh_id(now)), subject: counted.digest() };
         self.transact(async |transaction| {
             remove::<Entity>(transaction, Column::Id, is_old(now), CLEARED).await?;
             if let Some(until) = locked(transaction, &ticket.subject, now).await? {
@@ -193,7 +193,7 @@ impl Store {
     /// to wait, and then it is not counted.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn admit_within_minute(
         &self,
         counted: Counted<'_>,
@@ -228,8 +228,8 @@ impl Store {
     /// The password was right: all that counted against the address is forgotten.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
-    pub async fn pass(&self, ticket: &Ticket) -> Result<(), StoreError> {
+    /// [`StoreError::Unavailable`].
+    pub async fn pass(&self, ticket: &AttemptTicket) -> Result<(), StoreError> {
         self.transact(async |transaction| {
             let all = Entity::delete_many().filter(Column::Subject.eq(ticket.subject.bytes()));
             all.exec(transaction).await?;
@@ -241,8 +241,8 @@ impl Store {
     /// The password was not looked at: this try does not count.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
-    pub async fn give_back(&self, ticket: &Ticket) -> Result<(), StoreError> {
+    /// [`StoreError::Unavailable`].
+    pub async fn give_back(&self, ticket: &AttemptTicket) -> Result<(), StoreError> {
         self.transact(async |transaction| {
             Entity::delete_by_id(ticket.id).exec(transaction).await?;
             Ok(())

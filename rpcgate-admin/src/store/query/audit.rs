@@ -57,7 +57,7 @@ impl From<Model> for Audit {
 
 /// Whose entries are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whose {
+pub enum AuditSubject {
     /// All that was done to a tenant, by whomever.
     Tenant(TenantId),
     /// All that a user did.
@@ -117,7 +117,7 @@ impl Store {
     /// Leaves an entry that belongs to no write.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn note(&self, entry: &Audit) -> Result<(), StoreError> {
         self.transact(async |transaction| append(transaction, entry).await).await
     }
@@ -125,7 +125,7 @@ impl Store {
     /// Does the work of [`note`](Store::note) and leaves nothing: for what must not be told from it by its time.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn feign(&self, entry: &Audit) -> Result<(), StoreError> {
         self.transact(async |transaction| feign(transaction, entry).await).await
     }
@@ -133,18 +133,18 @@ impl Store {
     /// The newest entries first, of one moment the last that was written: at most `limit`, and at most 1,000.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
-    pub async fn audit(&self, whose: Whose, limit: u64) -> Result<Vec<Audit>, StoreError> {
+    /// [`StoreError::Unavailable`].
+    pub async fn audit(&self, whose: AuditSubject, limit: u64) -> Result<Vec<Audit>, StoreError> {
         Ok(self.audit_before(whose, None, limit).await?.into_iter().map(|(_, entry)| entry).collect())
     }
 
     /// The same with the entries' numbers, and only those that come behind `before` in this order, a time and a number.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn audit_before(
         &self,
-        whose: Whose,
+        whose: AuditSubject,
         before: Option<(Time, i64)>,
         limit: u64,
     ) -> Result<Vec<(i64, Audit)>, StoreError> {
@@ -154,8 +154,8 @@ impl Store {
         });
         self.read(async |database| {
             let is_wanted = match whose {
-                Whose::Tenant(id) => Column::TenantId.eq(Uuid::from_u128(id.0)),
-                Whose::User(id) => Column::UserId.eq(Uuid::from_u128(id.0)),
+                AuditSubject::Tenant(id) => Column::TenantId.eq(Uuid::from_u128(id.0)),
+                AuditSubject::User(id) => Column::UserId.eq(Uuid::from_u128(id.0)),
             };
             let newest = Entity::find()
                 .filter(is_wanted)

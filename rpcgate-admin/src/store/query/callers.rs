@@ -43,7 +43,7 @@ impl Store {
     /// The key that is stored under `hash`, and its caller on one of `plans`.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn caller(&self, hash: KeyHash, plans: &Plans) -> Result<Option<StoredKey>, StoreError> {
         let row = self
             .read(async |database| {

@@ -2,12 +2,12 @@
 
 use super::value::{moment, unreadable};
 use crate::store::entity::changes::{ActiveModel, Column, Entity, Model};
-use crate::store::{Store, StoreError, nudge};
+use crate::store::{Store, StoreError, notify};
+use rpcgate_core::backend::changes::{AT_ONCE, Change, ChangeFeed, Numbered};
+use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
-use rpcgate_core::seam::changes::{AT_ONCE, Change, Changes, Numbered};
-use rpcgate_core::seam::{Away, Later};
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
@@ -25,7 +25,7 @@ const CHAIN: &str = "chain";
 
 /// What a write tells the gateways.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum News<'n> {
+pub(super) enum NewChange<'n> {
     Key(KeyId),
     Project(ProjectId),
     Tenant(TenantId),
@@ -36,20 +36,20 @@ pub(super) enum News<'n> {
 /// Appends to the feed, in the transaction of the write itself.
 pub(super) async fn tell(
     transaction: &DatabaseTransaction,
-    news: News<'_>,
+    change: NewChange<'_>,
     now: Time,
 ) -> Result<(), StoreError> {
-    let (kind, subject) = match news {
-        News::Key(id) => (KEY, id.to_string()),
-        News::Project(id) => (PROJECT, id.to_string()),
-        News::Tenant(id) => (TENANT, id.to_string()),
-        News::Plan(tier) => (PLAN, tier.name().to_owned()),
-        News::Chain(name) => (CHAIN, name.to_owned()),
+    let (kind, subject) = match change {
+        NewChange::Key(id) => (KEY, id.to_string()),
+        NewChange::Project(id) => (PROJECT, id.to_string()),
+        NewChange::Tenant(id) => (TENANT, id.to_string()),
+        NewChange::Plan(tier) => (PLAN, tier.name().to_owned()),
+        NewChange::Chain(name) => (CHAIN, name.to_owned()),
     };
     let row =
         ActiveModel { number: NotSet, kind: Set(kind.into()), subject: Set(subject), at: Set(moment(now)) };
     Entity::insert(row).exec_without_returning(transaction).await?;
-    nudge::send(transaction).await?;
+    notify::send(transaction).await?;
     Ok(())
 }
 
@@ -70,7 +70,7 @@ impl Store {
     /// afterwards has missed nothing that comes later.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn newest_change(&self) -> Result<u64, StoreError> {
         self.read(async |database| {
             let newest = Entity::find().select_only().column(Column::Number).order_by_desc(Column::Number);
@@ -84,7 +84,7 @@ impl Store {
     /// has missed something, and must look at everything anew.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn oldest_change(&self) -> Result<u64, StoreError> {
         self.read(async |database| {
             let oldest = Entity::find().select_only().column(Column::Number).order_by_asc(Column::Number);
@@ -124,12 +124,12 @@ impl Store {
     }
 }
 
-impl Changes for Store {
-    fn since(&self, number: u64) -> Later<'_, Result<Vec<Numbered>, Away>> {
+impl ChangeFeed for Store {
+    fn since(&self, number: u64) -> BoxFuture<'_, Result<Vec<Numbered>, Unavailable>> {
         Box::pin(async move {
             self.changes_since(number).await.map_err(|error| {
                 tracing::debug!(%error, "the change feed was not read");
-                Away
+                Unavailable
             })
         })
     }

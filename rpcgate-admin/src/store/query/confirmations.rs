@@ -39,7 +39,7 @@ impl Store {
     /// address is confirmed already, or there is no such user.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Away`].
+    /// [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Unavailable`].
     pub async fn renew_confirmation(
         &self,
         user: UserId,
@@ -62,7 +62,7 @@ impl Store {
     /// Whose address the token with this digest would confirm; none if there is no such token, or not any more.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn confirmation(&self, hash: &Digest, now: Time) -> Result<Option<UserId>, StoreError> {
         self.read(async |database| {
             let alive = Entity::find()
@@ -78,7 +78,7 @@ impl Store {
     /// None if there is no such token, or not any more.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn confirm(
         &self,
         hash: &Digest,

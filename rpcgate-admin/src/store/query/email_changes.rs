@@ -61,7 +61,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if there is no such user, [`StoreError::Taken`] if there is a token with this digest,
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn put_email_change(
         &self,
         change: &EmailChange<'_>,
@@ -86,7 +86,7 @@ impl Store {
     /// in. None if there is no such token, or not any more, or operators have disabled the user.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if somebody has the address by now, [`StoreError::Away`].
+    /// [`StoreError::Taken`] if somebody has the address by now, [`StoreError::Unavailable`].
     pub async fn change_email(
         &self,
         hash: &Digest,

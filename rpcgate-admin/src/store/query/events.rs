@@ -6,10 +6,10 @@ use crate::store::entity::blocks;
 use crate::store::{StoreError, UsageStore};
 use crate::usage::event::MOST_LAST;
 use crate::usage::{Block, StoredEvent};
+use rpcgate_core::backend::usage_sink::Phase;
 use rpcgate_core::caller::{KeyId, RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{Event, Reader};
-use rpcgate_core::seam::ledger::Phase;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::cmp::Reverse;
 use uuid::Uuid;
@@ -19,7 +19,7 @@ impl UsageStore {
     /// begin, or its end where that is known under the same moment.
     ///
     /// # Errors
-    /// [`StoreError::Away`]; [`StoreError::Unreadable`] for a damaged block.
+    /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
     pub async fn event(&self, tenant: TenantId, id: RequestId) -> Result<Option<StoredEvent>, StoreError> {
         // The first 48 bits of a UUID of version 7 (RFC 9562, section 5.7).
         let millis = (id.0 >> 80) as u64;
@@ -58,7 +58,7 @@ impl UsageStore {
     /// [`MOST_LAST`].
     ///
     /// # Errors
-    /// [`StoreError::Away`]; [`StoreError::Unreadable`] for a damaged block.
+    /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
     pub async fn last_events(
         &self,
         tenant: TenantId,

@@ -60,7 +60,7 @@ impl Store {
     /// forgets gateways that are long gone.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`], [`StoreError::Away`].
+    /// [`StoreError::TooLarge`], [`StoreError::Unavailable`].
     pub async fn put_report(&self, report: &GatewayReport, cooled: &[Cooled]) -> Result<(), StoreError> {
         let nodes = serde_json::to_string(&report.nodes).unwrap_or_else(|_| "[]".into());
         let row = ActiveModel {
@@ -91,7 +91,7 @@ impl Store {
     /// What gateways have told after `since`, in the order of their identifiers.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn reports(&self, since: Time) -> Result<Vec<GatewayReport>, StoreError> {
         self.read(async |database| {
             let rows = Entity::find().filter(Column::SeenAt.gt(moment(since))).order_by_asc(Column::Id);
@@ -110,7 +110,7 @@ impl Store {
     /// once for each gateway, in the order of the keys.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn cooled_keys(
         &self,
         tenant: TenantId,

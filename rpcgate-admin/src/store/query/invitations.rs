@@ -127,7 +127,7 @@ pub(super) async fn withdraw_of(
 ) -> Result<(), StoreError> {
     let theirs = Entity::delete_many()
         .filter(Column::UserId.eq(Uuid::from_u128(user.0)))
-        .filter(Column::Role.is_not_in(kept.iter().map(|role| role.name())));
+        .filter(Column::Role.is_not_in(kept.iter().map(|role| role.as_str())));
     theirs.exec(transaction).await?;
     Ok(())
 }
@@ -139,7 +139,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Full`] if there are 100 others, or as many members as the plan allows; [`StoreError::Taken`] if
-    /// there is one with this identifier or token; [`StoreError::Away`].
+    /// there is one with this identifier or token; [`StoreError::Unavailable`].
     pub async fn invite(
         &self,
         invitation: &Invitation,
@@ -175,7 +175,7 @@ impl Store {
                 tenant_id: Set(Uuid::from_u128(tenant.0)),
                 user_id: Set(Uuid::from_u128(by.0)),
                 email: Set(email),
-                role: Set(role.name().into()),
+                role: Set(role.as_str().into()),
                 hash: Set(token.bytes()),
                 created_at: Set(moment(now)),
                 expires_at: Set(moment(*expires_at)),
@@ -192,7 +192,7 @@ impl Store {
     /// The open invitations of a tenant, oldest first.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn invitations(&self, tenant: TenantId, now: Time) -> Result<Vec<Invitation>, StoreError> {
         self.read(async |database| {
             let all = of(tenant, now).order_by_asc(Column::CreatedAt).order_by_asc(Column::Id);
@@ -204,7 +204,7 @@ impl Store {
     /// The open invitation of a tenant that has this identifier.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn invitation(
         &self,
         tenant: TenantId,
@@ -221,7 +221,7 @@ impl Store {
     /// The open invitation whose token has this digest: for whoever was sent the token, and belongs to no tenant yet.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn invitation_by_token(
         &self,
         token: &Digest,
@@ -238,7 +238,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it is not this tenant's, was accepted, replaced or withdrawn, or has expired;
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn withdraw_invitation(
         &self,
         tenant: TenantId,
@@ -264,7 +264,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Taken`] if somebody has the address by now, [`StoreError::Full`] if the tenant has as many members as
-    /// its plan allows, and then the invitation stays; [`StoreError::Away`].
+    /// its plan allows, and then the invitation stays; [`StoreError::Unavailable`].
     pub async fn join(
         &self,
         joining: &Joining<'_>,

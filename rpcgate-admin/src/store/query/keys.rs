@@ -1,6 +1,6 @@
 //! API keys.
 
-use super::changes::{News, tell};
+use super::changes::{NewChange, tell};
 use super::plans::{counts, full};
 use super::projects::expect_live;
 use super::value::{insert_error, list, moment, names, time, unreadable};
@@ -111,7 +111,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such project, [`StoreError::Full`] if it has as
-    /// many that can be used as the plan allows, [`StoreError::Away`].
+    /// many that can be used as the plan allows, [`StoreError::Unavailable`].
     pub async fn create_key(&self, key: &Key, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let tenant = expect_live(transaction, key.project).await?;
@@ -143,7 +143,7 @@ impl Store {
             };
             let done = Entity::insert(row).exec_without_returning(transaction).await;
             done.map_err(|error| insert_error(error, "key", "project", Some(("hash", "text"))))?;
-            tell(transaction, News::Key(key.id), now).await
+            tell(transaction, NewChange::Key(key.id), now).await
         })
         .await
     }
@@ -151,7 +151,7 @@ impl Store {
     /// A key of a tenant, revoked or not.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn key(&self, tenant: TenantId, id: KeyId) -> Result<Option<Key>, StoreError> {
         self.read(async |database| of_tenant(tenant, id).one(database).await?.map(Key::try_from).transpose())
             .await
@@ -160,7 +160,7 @@ impl Store {
     /// The keys of a tenant's project, revoked ones too, the oldest first. None of another tenant's project.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn keys(&self, tenant: TenantId, project: ProjectId) -> Result<Vec<Key>, StoreError> {
         self.read(async |database| {
             let oldest = Entity::find()
@@ -177,7 +177,7 @@ impl Store {
     /// How many keys of a tenant, or of one project of it, can be used now.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn active_keys(
         &self,
         tenant: TenantId,
@@ -200,7 +200,7 @@ impl Store {
     /// Withdraws a tenant's key for ever. One that was withdrawn before keeps the moment of it.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].
     pub async fn revoke_key(&self, tenant: TenantId, id: KeyId, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let key = of_tenant(tenant, id).one(transaction).await?.ok_or(StoreError::NotFound("key"))?;
@@ -211,7 +211,7 @@ impl Store {
             if update.exec(transaction).await?.rows_affected == 0 {
                 return Ok(());
             }
-            tell(transaction, News::Key(id), now).await
+            tell(transaction, NewChange::Key(id), now).await
         })
         .await
     }

@@ -49,7 +49,7 @@ impl UsageStore {
     /// order. The amounts of all rows, added up, are what it owes for them.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn bill(&self, tenant: TenantId, hours: Range<u64>) -> Result<Vec<Charged>, StoreError> {
         self.read(async |database| {
             let sums = Entity::find()

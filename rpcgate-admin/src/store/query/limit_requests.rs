@@ -1,6 +1,6 @@
 //! Requests for another plan.
 
-use super::changes::{News, tell};
+use super::changes::{NewChange, tell};
 use super::id::{LimitRequestId, UserId};
 use super::users::UnknownName;
 use super::value::{insert_error, moment, tier, time, unreadable};
@@ -148,7 +148,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Taken`] while another of the tenant's is pending, [`StoreError::NotFound`] if there is no such
-    /// tenant, [`StoreError::Away`].
+    /// tenant, [`StoreError::Unavailable`].
     pub async fn create_limit_request(&self, request: &LimitRequest) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let row = ActiveModel {
@@ -173,7 +173,7 @@ impl Store {
     /// A tenant's requests, the newest first: the last 1,000.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn limit_requests(&self, tenant: TenantId) -> Result<Vec<LimitRequest>, StoreError> {
         let its = Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
         self.read(async |database| newest(database, its, MOST).await).await
@@ -182,7 +182,7 @@ impl Store {
     /// A request, of whatever tenant.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn limit_request(&self, id: LimitRequestId) -> Result<Option<LimitRequest>, StoreError> {
         self.read(async |database| {
             let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
@@ -195,7 +195,7 @@ impl Store {
     /// most `limit`, and at most 1,000.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn all_limit_requests(
         &self,
         status: Option<RequestStatus>,
@@ -218,7 +218,7 @@ impl Store {
     /// the request may be older than that.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if it is not pending any more; [`StoreError::Away`].
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if it is not pending any more; [`StoreError::Unavailable`].
     pub async fn review_limit_request(
         &self,
         id: LimitRequestId,
@@ -250,7 +250,7 @@ impl Store {
                         .col_expr(tenants::Column::Tier, Expr::value(request.requested_tier.name()))
                         .filter(tenants::Column::Id.eq(its));
                     update.exec(transaction).await?;
-                    tell(transaction, News::Tenant(request.tenant), now).await?;
+                    tell(transaction, NewChange::Tenant(request.tenant), now).await?;
                 }
             }
             Ok(request)

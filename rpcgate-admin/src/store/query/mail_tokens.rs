@@ -82,7 +82,7 @@ impl Store {
     /// Whether there is a token with this digest that is for that and has not expired.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn is_mailed(&self, purpose: Purpose, hash: &Digest, now: Time) -> Result<bool, StoreError> {
         self.read(async |database| Ok(alive(purpose, hash, now).count(database).await? > 0)).await
     }

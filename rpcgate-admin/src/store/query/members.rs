@@ -71,7 +71,7 @@ impl Store {
     /// The members of a tenant, oldest first.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn members(&self, tenant: TenantId) -> Result<Vec<User>, StoreError> {
         self.read(async |database| {
             let all = of(tenant).order_by_asc(Column::CreatedAt).order_by_asc(Column::Id);
@@ -83,7 +83,7 @@ impl Store {
     /// A member of a tenant.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn member(&self, tenant: TenantId, member: UserId) -> Result<Option<User>, StoreError> {
         self.read(async |database| one(database, tenant, member).await).await
     }
@@ -93,7 +93,7 @@ impl Store {
     /// to a role that it `may_give` stay. Gateways hear of nothing. `entry` is left in the audit if something changed.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is no member of this tenant, [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if it is no member of this tenant, [`StoreError::Unavailable`].
     pub async fn change_member(
         &self,
         change: &MemberChange,
@@ -114,7 +114,7 @@ impl Store {
                 return Ok(MemberChanged::Done(member));
             }
             if member.role == Role::Owner {
-                let owners = of(tenant).filter(Column::Role.eq(Role::Owner.name())).count(transaction);
+                let owners = of(tenant).filter(Column::Role.eq(Role::Owner.as_str())).count(transaction);
                 if owners.await? <= 1 {
                     return Ok(MemberChanged::LastOwner);
                 }
@@ -128,7 +128,7 @@ impl Store {
                 return Ok(MemberChanged::Done(member));
             };
             let update = Entity::update_many()
-                .col_expr(Column::Role, Expr::value(role.name()))
+                .col_expr(Column::Role, Expr::value(role.as_str()))
                 .filter(Column::Id.eq(uuid));
             update.exec(transaction).await?;
             append(transaction, entry).await?;

@@ -53,8 +53,8 @@ mod weights;
 mod wide;
 
 pub use accounts::{Account, AccountFilter};
-pub use attempts::{ATTEMPTS, Attempt, Counted, LOCK, Ticket};
-pub use audit::{Audit, Whose};
+pub use attempts::{ATTEMPTS, Attempt, AttemptTicket, Counted, LOCK};
+pub use audit::{Audit, AuditSubject};
 pub use callers::StoredKey;
 pub use digest::Digest;
 pub use email_changes::{EmailAsked, EmailChange, EmailChanged};

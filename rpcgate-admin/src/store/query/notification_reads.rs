@@ -15,7 +15,7 @@ impl Store {
     /// The notifications that a user has read, and when.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn read_notifications(
         &self,
         user: UserId,
@@ -34,7 +34,7 @@ impl Store {
     /// Notes that a user has read a notification: since when it has. Read twice is read.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is no such user, [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if there is no such user, [`StoreError::Unavailable`].
     pub async fn read_notification(
         &self,
         user: UserId,

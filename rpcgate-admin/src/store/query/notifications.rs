@@ -217,7 +217,7 @@ impl UsageStore {
     /// What each tenant's plan windows have counted in the UTC day with this number, as far as it was shipped.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn daily_requests(&self, day: u64) -> Result<BTreeMap<TenantId, u64>, StoreError> {
         use daily_requests::{Column, Entity};
         let rows = self
@@ -235,7 +235,7 @@ impl UsageStore {
     /// is smaller now. `now` is when it is raised, if that is in the day.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn remind(
         &self,
         day: u64,
@@ -271,7 +271,7 @@ impl UsageStore {
     /// What a tenant was notified of, the newest first: the last 1,000.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn notifications(&self, tenant: TenantId) -> Result<Vec<Notification>, StoreError> {
         let rows = self
             .read(async |database| {
@@ -293,7 +293,7 @@ impl UsageStore {
     /// A notification of a tenant's.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn notification(
         &self,
         tenant: TenantId,

@@ -12,7 +12,7 @@ impl Store {
     /// What operators set over the configuration, all at one moment.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn overlay(&self) -> Result<Overlay, StoreError> {
         let (plans, weights, switches) = self
             .database

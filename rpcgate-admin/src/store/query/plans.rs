@@ -1,6 +1,6 @@
 //! Plans: the figures that operators set, and what they allow.
 
-use super::changes::{News, tell};
+use super::changes::{NewChange, tell};
 use super::value::{count, number, tier, unreadable};
 use crate::store::entity::plans::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::tenants;
@@ -63,7 +63,7 @@ impl Store {
     /// The figures that operators set, plan by plan.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn plan_changes(&self) -> Result<BTreeMap<Tier, PlanChange>, StoreError> {
         self.read(async |database| {
             let rows = Entity::find().all(database).await?;
@@ -75,7 +75,7 @@ impl Store {
     /// Sets the figures of a plan that are given; the others stay as they are.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`] for a figure beyond 2⁶³ − 1, [`StoreError::Away`].
+    /// [`StoreError::TooLarge`] for a figure beyond 2⁶³ − 1, [`StoreError::Unavailable`].
     pub async fn put_plan(&self, tier: Tier, change: &PlanChange, now: Time) -> Result<(), StoreError> {
         let counts = &change.counts;
         let figures = [
@@ -107,7 +107,7 @@ impl Store {
         self.write(async |transaction| {
             let there = OnConflict::column(Column::Tier).update_columns(given).to_owned();
             Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
-            tell(transaction, News::Plan(tier), now).await
+            tell(transaction, NewChange::Plan(tier), now).await
         })
         .await
     }

@@ -1,6 +1,6 @@
 //! Projects.
 
-use super::changes::{News, tell};
+use super::changes::{NewChange, tell};
 use super::plans::{counts, full};
 use super::value::{insert_error, list, moment, names, time};
 use crate::store::entity::projects::{ActiveModel, Column, Entity, Model};
@@ -103,7 +103,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such tenant, [`StoreError::Full`] if it has as
-    /// many as its plan allows, without those that were deleted; [`StoreError::Away`].
+    /// many as its plan allows, without those that were deleted; [`StoreError::Unavailable`].
     pub async fn create_project(&self, project: &Project) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let most = counts(transaction, &self.plans, project.tenant).await?.projects;
@@ -138,7 +138,7 @@ impl Store {
     /// A tenant's project.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn project(&self, tenant: TenantId, project: ProjectId) -> Result<Option<Project>, StoreError> {
         self.read(async |database| {
             let found = live()
@@ -152,7 +152,7 @@ impl Store {
     /// Whose project it is: for operators, who are told of a project without its tenant.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn tenant_of(&self, project: ProjectId) -> Result<Option<TenantId>, StoreError> {
         self.read(async |database| {
             let found = live().filter(Column::Id.eq(Uuid::from_u128(project.0))).one(database).await?;
@@ -164,7 +164,7 @@ impl Store {
     /// A tenant's projects, oldest first.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn projects(&self, tenant: TenantId) -> Result<Vec<Project>, StoreError> {
         self.read(async |database| {
             let rows = live()
@@ -182,7 +182,7 @@ impl Store {
     /// lists.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].
     pub async fn update_project(
         &self,
         tenant: TenantId,
@@ -208,7 +208,7 @@ impl Store {
             let found = Entity::find().filter(is_it).one(transaction).await?;
             let found = found.ok_or(StoreError::NotFound("project"))?;
             if allowed_methods.is_some() || blocked_methods.is_some() {
-                tell(transaction, News::Project(project), now).await?;
+                tell(transaction, NewChange::Project(project), now).await?;
             }
             found.try_into()
         })
@@ -218,7 +218,7 @@ impl Store {
     /// Sets the method lists of a tenant's project.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].
     pub async fn set_lists(
         &self,
         tenant: TenantId,
@@ -239,7 +239,7 @@ impl Store {
     /// rows that say whose that is.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].
     pub async fn delete_project(
         &self,
         tenant: TenantId,
@@ -262,7 +262,7 @@ impl Store {
                 .filter(keys::Column::RevokedAt.is_null());
             its_keys.exec(transaction).await?;
             // Gateways look again at every key of a project that they hear of.
-            tell(transaction, News::Project(project), now).await
+            tell(transaction, NewChange::Project(project), now).await
         })
         .await
     }

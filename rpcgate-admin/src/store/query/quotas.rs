@@ -1,12 +1,12 @@
 //! Quotas of projects: what operators granted.
 
-use super::changes::{News, tell};
+use super::changes::{NewChange, tell};
 use super::projects::{expect_live, live};
 use super::value::{count, insert_error, number};
 use crate::store::entity::projects;
 use crate::store::entity::quotas::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
-use rpcgate_core::caller::{ProjectId, Quota, TenantId};
+use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::OnConflict;
@@ -14,10 +14,10 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use uuid::Uuid;
 
 /// What a row says; nothing is said of a project without one.
-pub(super) fn quota(row: Option<&Model>) -> Result<Quota, StoreError> {
-    let Some(row) = row else { return Ok(Quota::default()) };
+pub(super) fn quota(row: Option<&Model>) -> Result<ProjectQuota, StoreError> {
+    let Some(row) = row else { return Ok(ProjectQuota::default()) };
     let figure = |stored: i64| count("quota", stored);
-    Ok(Quota {
+    Ok(ProjectQuota {
         cu_per_day: figure(row.cu_per_day)?,
         cu_per_month: row.cu_per_month.map(figure).transpose()?,
         rps_limit: row.rps_limit.map(figure).transpose()?,
@@ -29,8 +29,12 @@ impl Store {
     /// The quota of a tenant's project; none if it is not this tenant's.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
-    pub async fn quota(&self, tenant: TenantId, project: ProjectId) -> Result<Option<Quota>, StoreError> {
+    /// [`StoreError::Unavailable`].
+    pub async fn quota(
+        &self,
+        tenant: TenantId,
+        project: ProjectId,
+    ) -> Result<Option<ProjectQuota>, StoreError> {
         self.read(async |database| {
             let found = live()
                 .filter(projects::Column::Id.eq(Uuid::from_u128(project.0)))
@@ -45,8 +49,8 @@ impl Store {
     /// The quotas of all projects of a tenant, oldest project first.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
-    pub async fn quotas(&self, tenant: TenantId) -> Result<Vec<(ProjectId, Quota)>, StoreError> {
+    /// [`StoreError::Unavailable`].
+    pub async fn quotas(&self, tenant: TenantId) -> Result<Vec<(ProjectId, ProjectQuota)>, StoreError> {
         self.read(async |database| {
             let all = live()
                 .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
@@ -59,12 +63,17 @@ impl Store {
         .await
     }
 
-    /// Sets a project's quota, all of it. [`Quota::has_row`] says nothing here.
+    /// Sets a project's quota, all of it. [`ProjectQuota::has_row`] says nothing here.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if there is no such project; [`StoreError::TooLarge`] for a figure beyond 2⁶³ − 1;
-    /// [`StoreError::Away`].
-    pub async fn put_quota(&self, project: ProjectId, quota: &Quota, now: Time) -> Result<(), StoreError> {
+    /// [`StoreError::Unavailable`].
+    pub async fn put_quota(
+        &self,
+        project: ProjectId,
+        quota: &ProjectQuota,
+        now: Time,
+    ) -> Result<(), StoreError> {
         let row = ActiveModel {
             project_id: Set(Uuid::from_u128(project.0)),
             cu_per_day: Set(number("cu_per_day", quota.cu_per_day)?),
@@ -78,7 +87,7 @@ impl Store {
                 .to_owned();
             let done = Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await;
             done.map_err(|error| insert_error(error, "quota", "project", None))?;
-            tell(transaction, News::Project(project), now).await
+            tell(transaction, NewChange::Project(project), now).await
         })
         .await
     }
@@ -86,7 +95,7 @@ impl Store {
     /// Takes a project's quota away: it has the default ceiling again.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it has none or there is no such project, [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if it has none or there is no such project, [`StoreError::Unavailable`].
     pub async fn delete_quota(&self, project: ProjectId, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             expect_live(transaction, project).await?;
@@ -94,7 +103,7 @@ impl Store {
             if deleted.rows_affected == 0 {
                 return Err(StoreError::NotFound("quota"));
             }
-            tell(transaction, News::Project(project), now).await
+            tell(transaction, NewChange::Project(project), now).await
         })
         .await
     }

@@ -65,7 +65,7 @@ impl Store {
     /// over.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn session_by_refresh(
         &self,
         token: &Digest,
@@ -87,7 +87,7 @@ impl Store {
     /// used before.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if there is a token under `new`, [`StoreError::Away`].
+    /// [`StoreError::Taken`] if there is a token under `new`, [`StoreError::Unavailable`].
     pub async fn rotate(
         &self,
         old: &Digest,

@@ -159,7 +159,7 @@ impl Store {
     /// addresses whether somebody has them.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if an identifier is, [`StoreError::Away`].
+    /// [`StoreError::Taken`] if an identifier is, [`StoreError::Unavailable`].
     pub async fn register(
         &self,
         registration: &Registration<'_>,

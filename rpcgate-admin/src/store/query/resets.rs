@@ -20,7 +20,7 @@ impl Store {
     /// user and its tenant filled in. Where there is none, as much is done and nothing kept.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Away`].
+    /// [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Unavailable`].
     pub async fn put_reset(
         &self,
         email: &str,
@@ -51,7 +51,7 @@ impl Store {
     /// its tenant filled in. None if there is no such token, or not any more, or operators have disabled the user.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn reset_password(
         &self,
         hash: &Digest,

@@ -27,7 +27,7 @@ impl UsageStore {
     /// It is told of what was shipped: ship first, then ask.
     ///
     /// # Errors
-    /// [`StoreError::Away`]; [`StoreError::Unreadable`] for a damaged block.
+    /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
     pub async fn restore(&self, now: Time) -> Result<Restored, StoreError> {
         let mut windows = self.windows(now).await?;
         for block in self.blocks_of_minute(now).await? {
@@ -47,7 +47,7 @@ impl UsageStore {
     /// The same without the minute, which costs no more than some sums.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn recorded(&self, now: Time) -> Result<Restored, StoreError> {
         let windows = self.windows(now).await?.into_iter().collect();
         Ok(Restored { now, windows, units: self.units(now).await? })
@@ -56,7 +56,7 @@ impl UsageStore {
     /// Names this database among all there are. `None`: it is a file, and gateways elsewhere have another one.
     ///
     /// # Errors
-    /// [`StoreError::Away`]; [`StoreError::Sql`] from a server that does not let its users ask.
+    /// [`StoreError::Unavailable`]; [`StoreError::Sql`] from a server that does not let its users ask.
     pub async fn identity(&self) -> Result<Option<String>, StoreError> {
         self.read(async |database| {
             if database.get_database_backend() != DbBackend::Postgres {

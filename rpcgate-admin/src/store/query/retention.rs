@@ -32,7 +32,7 @@ impl UsageStore {
     /// any time: where another is at it, this one leaves it to that.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn retain(&self, events_before: Time, rollups_before: Time) -> Result<Removed, StoreError> {
         let mut removed = Removed::default();
         loop {

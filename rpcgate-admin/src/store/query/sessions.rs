@@ -89,7 +89,7 @@ impl Store {
     /// meanwhile opens nothing.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::Away`].
+    /// [`StoreError::Taken`], [`StoreError::Unavailable`].
     pub async fn open_session(
         &self,
         session: &Session,
@@ -137,7 +137,7 @@ impl Store {
     /// A session and its user as they are now; none if the session has ended.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn session(&self, id: SessionId, now: Time) -> Result<Option<(Session, User)>, StoreError> {
         self.read(async |database| live(database, Uuid::from_u128(id.0), now).await).await
     }
@@ -145,7 +145,7 @@ impl Store {
     /// A user's sessions, the newest first.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn sessions(&self, user: UserId, now: Time) -> Result<Vec<Session>, StoreError> {
         self.read(async |database| {
             let newest = Entity::find()
@@ -161,7 +161,7 @@ impl Store {
     /// Ends a session of a user.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it has ended, or is another user's; [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if it has ended, or is another user's; [`StoreError::Unavailable`].
     pub async fn end_session(&self, user: UserId, id: SessionId) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let its = Entity::delete_many()
@@ -178,7 +178,7 @@ impl Store {
     /// Ends all sessions of a user, or all but one: how many.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn end_sessions(&self, user: UserId, except: Option<SessionId>) -> Result<u64, StoreError> {
         self.write(async |transaction| end_all(transaction, user, except).await).await
     }

@@ -6,7 +6,7 @@ use super::{days, ledger, notifications};
 use crate::store::entity::{block_keys, blocks, marks, rollups};
 use crate::store::{ShipError, StoreError, UsageStore};
 use crate::usage::bound::Stored;
-use crate::usage::method::{self, Crowd, Room};
+use crate::usage::method::{self, MethodScope, UnseenMethods};
 use crate::usage::{Block, Mark, Rollup, Shipment, Stream};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
@@ -27,7 +27,7 @@ impl UsageStore {
     /// long as anything that was shipped of it is billed; then [`retain`](UsageStore::retain) removes them.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn marks(
         &self,
         gateway: GatewayId,
@@ -83,8 +83,8 @@ impl UsageStore {
                     Cow::Borrowed(_) => strangers.take().unwrap_or_default(),
                     Cow::Owned(folded) => self.known().strangers(&folded.rollups),
                 };
-                let (crowd, settled) = self.settle(transaction, strangers).await?;
-                let rollups = self.bound(transaction, method::merge(&folded.rollups, &crowd)).await?;
+                let (unseen, settled) = self.settle(transaction, strangers).await?;
+                let rollups = self.bound(transaction, method::merge(&folded.rollups, &unseen)).await?;
                 for chunk in rollups.chunks(ROWS) {
                     transaction.execute(&add(chunk)?).await?;
                 }
@@ -104,7 +104,7 @@ impl UsageStore {
         Ok(())
     }
 
-    fn learn(&self, settled: Vec<(Room, BTreeSet<String>)>) {
+    fn learn(&self, settled: Vec<(MethodScope, BTreeSet<String>)>) {
         let mut known = self.known();
         for (room, names) in settled {
             known.learn(room, names.iter().map(String::as_str));
@@ -137,7 +137,7 @@ impl UsageStore {
     /// The methods of a project that the database tells apart in an hour.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn methods(
         &self,
         tenant: TenantId,
@@ -151,28 +151,28 @@ impl UsageStore {
     async fn settle(
         &self,
         transaction: &DatabaseTransaction,
-        strangers: Crowd,
-    ) -> Result<(Crowd, Vec<(Room, BTreeSet<String>)>), StoreError> {
-        let (mut crowd, mut settled) = (Crowd::new(), Vec::new());
+        strangers: UnseenMethods,
+    ) -> Result<(UnseenMethods, Vec<(MethodScope, BTreeSet<String>)>), StoreError> {
+        let (mut unseen, mut settled) = (UnseenMethods::new(), Vec::new());
         for (room, names) in strangers {
             if self.known().is_full(&room) {
-                crowd.insert(room, names);
+                unseen.insert(room, names);
                 continue;
             }
             let mut there = methods(transaction, &room).await?;
             let rest = method::admit(&mut there, names);
             if !rest.is_empty() {
-                crowd.insert(room, rest);
+                unseen.insert(room, rest);
             }
             settled.push((room, there));
         }
-        Ok((crowd, settled))
+        Ok((unseen, settled))
     }
 }
 
 async fn methods(
     database: &impl ConnectionTrait,
-    (tenant, project, hour): &Room,
+    (tenant, project, hour): &MethodScope,
 ) -> Result<BTreeSet<String>, StoreError> {
     let names = rollups::Entity::find()
         .select_only()

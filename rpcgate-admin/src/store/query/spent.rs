@@ -5,7 +5,7 @@ use super::summed::Summed;
 use super::sums::Names;
 use crate::store::entity::rollups::Column;
 use crate::store::{StoreError, UsageStore};
-use crate::usage::Window;
+use crate::usage::UsageWindow;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use sea_orm::sea_query::{Expr, ExprTrait, SelectStatement};
 use sea_orm::{ConnectionTrait, DbErr, QueryResult};
@@ -40,12 +40,12 @@ impl UsageStore {
     /// one that was deleted since is.
     ///
     /// # Errors
-    /// [`StoreError::Away`], [`StoreError::Busy`].
+    /// [`StoreError::Unavailable`], [`StoreError::Busy`].
     pub async fn spent(
         &self,
         tenant: TenantId,
         project: Option<ProjectId>,
-        window: &Window,
+        window: &UsageWindow,
     ) -> Result<BTreeMap<ProjectId, Spent>, StoreError> {
         let _part = self.shares.of(tenant).await?;
         self.look(async |database| {

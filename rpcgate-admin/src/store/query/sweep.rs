@@ -89,7 +89,7 @@ impl Store {
     /// Any program may do this at any time: where another is at it, this one leaves it to that.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn sweep(&self, now: Time) -> Result<Swept, StoreError> {
         let mut swept = Swept::default();
         Leave::failed(self.go_through(&mut swept, now).await)?;
@@ -197,7 +197,7 @@ impl Store {
 #[cfg(have_postgres)]
 mod tests {
     use super::*;
-    use crate::store::server::Turn;
+    use crate::store::server::AdvisoryLock;
     use crate::store::site::Site;
 
     /// Enough for a server that answers, on a loaded machine too.
@@ -212,7 +212,7 @@ mod tests {
             one.switch_chain("toy", true, Time::from_secs(second)).await.unwrap();
         }
         let later = Time::from_secs(9 * 3_600);
-        let swept = one.database.transact_alone(Turn::Sweep, async |_| {
+        let swept = one.database.transact_alone(AdvisoryLock::Sweep, async |_| {
             let swept = other.sweep(later).await?;
             other.switch_chain("toy", false, Time::from_secs(3)).await?;
             Ok::<_, StoreError>(swept)

@@ -1,6 +1,6 @@
 //! Tenants.
 
-use super::changes::{News, tell};
+use super::changes::{NewChange, tell};
 use super::value::{insert_error, moment, tier, time};
 use crate::store::entity::tenants::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -70,7 +70,7 @@ impl Store {
     /// Adds a tenant. No gateway hears of it: it has no keys yet.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::Away`].
+    /// [`StoreError::Taken`], [`StoreError::Unavailable`].
     pub async fn create_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
         self.write(async |transaction| insert(transaction, tenant).await).await
     }
@@ -78,7 +78,7 @@ impl Store {
     /// A tenant.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
         self.read(async |database| {
             let row = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
@@ -91,7 +91,7 @@ impl Store {
     /// most 1,000.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn tenants(&self, after: Option<TenantId>, limit: u64) -> Result<Vec<Tenant>, StoreError> {
         self.read(async |database| {
             let mut some = Entity::find().order_by_asc(Column::Id).limit(limit.min(MOST));
@@ -106,7 +106,7 @@ impl Store {
     /// Changes what `change` gives, all at once: the tenant as it is then. Gateways hear of all but the name.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn update_tenant(
         &self,
         id: TenantId,
@@ -127,7 +127,7 @@ impl Store {
             let found = Entity::find_by_id(uuid).one(transaction).await?;
             let tenant = found.ok_or(StoreError::NotFound("tenant"))?;
             if change.tier.is_some() || change.suspended.is_some() {
-                tell(transaction, News::Tenant(id), now).await?;
+                tell(transaction, NewChange::Tenant(id), now).await?;
             }
             tenant.try_into()
         })
@@ -137,7 +137,7 @@ impl Store {
     /// Moves a tenant to another plan.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn set_tier(&self, id: TenantId, tier: Tier, now: Time) -> Result<(), StoreError> {
         let change = TenantChange { tier: Some(tier), ..TenantChange::default() };
         self.update_tenant(id, &change, now).await.map(drop)
@@ -146,7 +146,7 @@ impl Store {
     /// Suspends a tenant: every call of its keys is refused from now on.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn suspend(&self, id: TenantId, now: Time) -> Result<(), StoreError> {
         let change = TenantChange { suspended: Some(true), ..TenantChange::default() };
         self.update_tenant(id, &change, now).await.map(drop)
@@ -155,7 +155,7 @@ impl Store {
     /// Ends a suspension.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn reactivate(&self, id: TenantId, now: Time) -> Result<(), StoreError> {
         let change = TenantChange { suspended: Some(false), ..TenantChange::default() };
         self.update_tenant(id, &change, now).await.map(drop)

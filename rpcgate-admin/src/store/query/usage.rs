@@ -29,7 +29,7 @@ impl UsageStore {
     ///
     /// # Errors
     /// [`StoreError::TooWide`] says what to narrow; [`StoreError::Busy`] if the tenant has too many questions at a time;
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn usage(&self, ask: &UsageAsk) -> Result<UsageView, StoreError> {
         let part = self.shares.of(ask.tenant()).await?;
         let Bounds { large, most } = self.bounds.grouped_by(ask.group_by().len());
@@ -313,7 +313,7 @@ mod tests {
     use super::*;
     use crate::store::url_of;
     use crate::usage::ask::Only;
-    use crate::usage::{Period, Window};
+    use crate::usage::{Period, UsageWindow};
     use sea_orm::{DbBackend, Statement, StatementBuilder};
     use tempfile::TempDir;
 
@@ -331,7 +331,7 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let store = UsageStore::open(&url_of(&dir.path().join("rpcgate.db")), true).await.unwrap();
         let now = Time::from_secs(1_800_000_000);
-        let all = UsageAsk::new(TenantId(1), Window::of(Period::Month, now));
+        let all = UsageAsk::new(TenantId(1), UsageWindow::of(Period::Month, now));
         let all = all.grouped(&[Group::Day, Group::Method]).unwrap();
         let key = "SEARCH rollups USING PRIMARY KEY (hour=? AND tenant=?";
         let project = Only { project: Some(ProjectId(1)), ..Only::default() };

@@ -12,12 +12,15 @@ use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// What a user may do in its tenant.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+/// What a member may do: `GET /roles` tells it in detail.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "api", derive(utoipa::ToSchema), schema(as = MemberRole))]
+#[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Looks, and changes nothing.
     Viewer,
@@ -32,11 +35,11 @@ pub enum Role {
 }
 
 impl Role {
-    /// All roles.
+    /// All of them, those that may do least first.
     pub const ALL: [Role; 5] = [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner];
 
-    /// Its name in the database and on the wire.
-    pub const fn name(self) -> &'static str {
+    /// Its name, in the API and in the database.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
             Role::Billing => "billing",
@@ -49,7 +52,7 @@ impl Role {
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.as_str())
     }
 }
 
@@ -62,7 +65,7 @@ impl FromStr for Role {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        Role::ALL.into_iter().find(|role| role.name() == text).ok_or(UnknownName("role"))
+        Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or(UnknownName("role"))
     }
 }
 
@@ -95,7 +98,7 @@ impl User {
 
     /// What it may do, as it is told: the name of its role, or `operator`.
     pub fn role_name(&self) -> &'static str {
-        if self.is_operator() { "operator" } else { self.role.name() }
+        if self.is_operator() { "operator" } else { self.role.as_str() }
     }
 }
 
@@ -142,7 +145,7 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, user: &User) -> Re
         tenant_id: Set(user.tenant.map(|id| Uuid::from_u128(id.0))),
         email: Set(stored_email(&user.email)),
         name: Set(user.name.clone()),
-        role: Set(user.role.name().into()),
+        role: Set(user.role.as_str().into()),
         password: Set(user.password.clone()),
         confirmed_at: Set(user.confirmed_at.map(moment)),
         created_at: Set(moment(user.created_at)),
@@ -172,7 +175,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Taken`] if somebody has this address, however it is written; [`StoreError::NotFound`] if there
-    /// is no such tenant; [`StoreError::Away`].
+    /// is no such tenant; [`StoreError::Unavailable`].
     pub async fn create_user(&self, user: &User) -> Result<(), StoreError> {
         self.write(async |transaction| insert(transaction, user).await).await
     }
@@ -180,7 +183,7 @@ impl Store {
     /// A user.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn user(&self, id: UserId) -> Result<Option<User>, StoreError> {
         self.read(async |database| {
             let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
@@ -192,7 +195,7 @@ impl Store {
     /// The user with this address, however it is written.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn user_by_email(&self, email: &str) -> Result<Option<User>, StoreError> {
         self.read(async |database| {
             let found = Entity::find().filter(Column::Email.eq(stored_email(email)));
@@ -204,7 +207,7 @@ impl Store {
     /// Gives a user another name.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn rename_user(&self, id: UserId, name: &str) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let update = Entity::update_many()
@@ -222,7 +225,7 @@ impl Store {
     /// Its tokens in mails are worth nothing any more.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Away`].
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn set_password(&self, id: UserId, new: &str) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let update = Entity::update_many()
@@ -241,7 +244,7 @@ impl Store {
     /// password is another by now, or there is no such user: then nothing is done.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn renew_hash(&self, id: UserId, verified: &str, new: &str) -> Result<bool, StoreError> {
         self.transact(async |transaction| swap(transaction, id, verified, new).await).await
     }
@@ -251,7 +254,7 @@ impl Store {
     /// is done.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn change_password(
         &self,
         id: UserId,

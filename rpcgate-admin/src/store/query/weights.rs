@@ -1,6 +1,6 @@
 //! Weights of methods in Compute Units, as operators set them.
 
-use super::changes::{News, tell};
+use super::changes::{NewChange, tell};
 use super::value::unreadable;
 use crate::store::entity::weights::{ActiveModel, Column, Entity};
 use crate::store::{Store, StoreError};
@@ -18,7 +18,7 @@ impl Store {
     /// What a method of a chain costs, if an operator set it.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn weight(&self, chain: &str, method: &str) -> Result<Option<u32>, StoreError> {
         self.read(async |database| {
             let set = Entity::find_by_id((chain.to_owned(), method.to_owned())).one(database).await?;
@@ -30,7 +30,7 @@ impl Store {
     /// What operators set for methods of a chain.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn weights(&self, chain: &str) -> Result<BTreeMap<String, u32>, StoreError> {
         self.read(async |database| {
             let set = Entity::find().filter(Column::Chain.eq(chain)).all(database).await?;
@@ -42,7 +42,7 @@ impl Store {
     /// Sets what a method of a chain costs.
     ///
     /// # Errors
-    /// [`StoreError::Away`].
+    /// [`StoreError::Unavailable`].
     pub async fn put_weight(&self, chain: &str, method: &str, cu: u32, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let row =
@@ -50,7 +50,7 @@ impl Store {
             let there =
                 OnConflict::columns([Column::Chain, Column::Method]).update_column(Column::Cu).to_owned();
             Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
-            tell(transaction, News::Chain(chain), now).await
+            tell(transaction, NewChange::Chain(chain), now).await
         })
         .await
     }
@@ -58,14 +58,14 @@ impl Store {
     /// Takes a weight away: the method costs what the configuration says.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if none was set, [`StoreError::Away`].
+    /// [`StoreError::NotFound`] if none was set, [`StoreError::Unavailable`].
     pub async fn delete_weight(&self, chain: &str, method: &str, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let set = (chain.to_owned(), method.to_owned());
             if Entity::delete_by_id(set).exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("weight"));
             }
-            tell(transaction, News::Chain(chain), now).await
+            tell(transaction, NewChange::Chain(chain), now).await
         })
         .await
     }

@@ -9,14 +9,14 @@ use crate::usage::method::{MOST, OTHER};
 use crate::usage::sample::{self, Deed, HOUR, Item, deed, item, recount};
 use crate::usage::{
     Block, Blocks, Cell, Fold, Group, Mark, Metrics, Period, Restored, Rollup, Shipment, Stream, UsageAsk,
-    UsageView, Window,
+    UsageView, UsageWindow,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
-use rpcgate_core::seam::ledger::{Outcome, Phase};
 use rpcgate_core::tally::Transport;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ConnectionTrait, EntityTrait, QueryResult, Statement};
@@ -41,7 +41,7 @@ fn later(time: Time, micros: u64) -> Time {
 }
 
 /// A usage database, and a gateway that ships to it.
-struct Desk {
+struct Fixture {
     site: Site,
     store: UsageStore,
     fold: Fold,
@@ -51,12 +51,12 @@ struct Desk {
 
 const SEGMENT: SegmentId = SegmentId(5);
 
-impl Desk {
+impl Fixture {
     async fn new() -> Self {
         let site = Site::of(module_path!());
         // A loaded machine may be slow, and few tests here are about the deadline.
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        Desk { site, store, fold: Fold::new(), blocks: Blocks::new(), position: 0 }
+        Fixture { site, store, fold: Fold::new(), blocks: Blocks::new(), position: 0 }
     }
 
     /// What the gateway ships when it has recorded `deeds`.
@@ -134,8 +134,8 @@ fn groupings() -> Vec<Vec<Group>> {
     .collect()
 }
 
-fn window(hours: Range<u64>) -> Window {
-    Window::between(at(hours.start), at(hours.end)).unwrap()
+fn window(hours: Range<u64>) -> UsageWindow {
+    UsageWindow::between(at(hours.start), at(hours.end)).unwrap()
 }
 
 /// The sum of rows as it must equal the totals.
@@ -150,7 +150,7 @@ fn sum<'r>(rows: impl IntoIterator<Item = (&'r Vec<Cell>, &'r Metrics)>) -> Metr
 }
 
 async fn check(
-    desk: &Desk,
+    fixture: &Fixture,
     deeds: &[Deed],
     tenant: TenantId,
     hours: &Range<u64>,
@@ -159,7 +159,7 @@ async fn check(
 ) {
     let ask = UsageAsk::new(tenant, window(hours.clone())).only(only.clone());
     let ask = ask.grouped(groups).unwrap().limited(MOST_ROWS).unwrap();
-    let view = desk.view(ask).await;
+    let view = fixture.view(ask).await;
     let context = format!("{tenant} {hours:?} {only:?} {groups:?}");
     assert!(!view.truncated, "{context}");
     let rows: Vec<_> = view.rows.into_iter().map(|row| (row.cells, row.metrics)).collect();
@@ -201,21 +201,21 @@ fn every_view_is_what_a_count_of_the_records_gives() {
     cases(6)
         .run(&given, |(deeds, mut cuts, onlys, (start, length))| {
             run(async {
-                let mut desk = Desk::new().await;
+                let mut fixture = Fixture::new().await;
                 cuts.push(deeds.len());
                 cuts.sort_unstable();
                 let mut rest = deeds.as_slice();
                 for pair in cuts.windows(2) {
                     let (part, after) = rest.split_at((pair[1] - pair[0]).min(rest.len()));
-                    desk.ship(part).await;
+                    fixture.ship(part).await;
                     rest = after;
                 }
-                desk.ship(rest).await;
+                fixture.ship(rest).await;
                 let all = START..START + 30;
                 let some = START + start..START + start + length;
                 for (n, groups) in groupings.iter().enumerate() {
-                    check(&desk, &deeds, OURS, &all, &Only::default(), groups).await;
-                    check(&desk, &deeds, [OURS, THEIRS][n % 2], &some, &onlys[n % 3], groups).await;
+                    check(&fixture, &deeds, OURS, &all, &Only::default(), groups).await;
+                    check(&fixture, &deeds, [OURS, THEIRS][n % 2], &some, &onlys[n % 3], groups).await;
                 }
             });
             Ok(())
@@ -225,30 +225,30 @@ fn every_view_is_what_a_count_of_the_records_gives() {
 
 #[tokio::test]
 async fn a_shipment_counts_once_however_often_it_is_shipped() {
-    let mut desk = Desk::new().await;
-    let first = desk.pack(&[deed(110, at(START), vec![item("a"), item("b")])]);
-    desk.store.ship(&first).await.unwrap();
-    let state = desk.state().await;
+    let mut fixture = Fixture::new().await;
+    let first = fixture.pack(&[deed(110, at(START), vec![item("a"), item("b")])]);
+    fixture.store.ship(&first).await.unwrap();
+    let state = fixture.state().await;
     for _ in 0..3 {
-        assert!(matches!(desk.store.ship(&first).await, Err(ShipError::Moved)));
-        assert_eq!(desk.state().await, state);
+        assert!(matches!(fixture.store.ship(&first).await, Err(ShipError::Moved)));
+        assert_eq!(fixture.state().await, state);
     }
-    let second = desk.pack(&[deed(110, at(START), vec![item("a")])]);
-    desk.store.ship(&second).await.unwrap();
+    let second = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
+    fixture.store.ship(&second).await.unwrap();
     for shipment in [&first, &second] {
-        assert!(matches!(desk.store.ship(shipment).await, Err(ShipError::Moved)));
+        assert!(matches!(fixture.store.ship(shipment).await, Err(ShipError::Moved)));
     }
-    let view = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await;
+    let view = fixture.view(UsageAsk::new(OURS, window(START..START + 1))).await;
     assert_eq!(view.totals.requests, 3);
-    assert_eq!(desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), [(SEGMENT, desk.position)]);
-    assert_eq!(desk.store.marks(GatewayId(78), SegmentId(0)).await.unwrap(), []);
+    assert_eq!(fixture.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), [(SEGMENT, fixture.position)]);
+    assert_eq!(fixture.store.marks(GatewayId(78), SegmentId(0)).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn a_mark_moves_only_from_where_it_stands() {
-    let mut desk = Desk::new().await;
-    let mut shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
-    let empty = desk.state().await;
+    let mut fixture = Fixture::new().await;
+    let mut shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
+    let empty = fixture.state().await;
     let mark = |segment, from, to| Mark { segment: SegmentId(segment), from, to };
     let head = HEAD as u64;
     for wrong in [
@@ -258,21 +258,21 @@ async fn a_mark_moves_only_from_where_it_stands() {
         vec![mark(1, 0, 100), mark(1, 0, 100)],
     ] {
         shipment.marks = wrong;
-        assert!(matches!(desk.store.ship(&shipment).await, Err(ShipError::Moved)), "{:?}", shipment.marks);
-        assert_eq!(desk.state().await, empty, "{:?}", shipment.marks);
+        assert!(matches!(fixture.store.ship(&shipment).await, Err(ShipError::Moved)), "{:?}", shipment.marks);
+        assert_eq!(fixture.state().await, empty, "{:?}", shipment.marks);
     }
     shipment.marks = vec![mark(1, head, 100), mark(2, 0, 90), mark(1, 100, 200), mark(3, head, head)];
-    desk.store.ship(&shipment).await.unwrap();
+    fixture.store.ship(&shipment).await.unwrap();
     let marks = [(SegmentId(1), 200), (SegmentId(2), 90), (SegmentId(3), head)];
-    assert_eq!(desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), marks);
+    assert_eq!(fixture.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), marks);
 
     let other = Shipment { gateway: GatewayId(78), marks: vec![mark(1, 0, 50)], ..shipment.clone() };
-    desk.store.ship(&other).await.unwrap();
-    assert_eq!(desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), marks, "a mark is its gateway's");
+    fixture.store.ship(&other).await.unwrap();
+    assert_eq!(fixture.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), marks, "a mark is its gateway's");
 
     shipment.marks = vec![mark(3, head, 300)];
-    desk.store.ship(&shipment).await.unwrap();
-    let marks = async |gateway, oldest| desk.store.marks(gateway, SegmentId(oldest)).await.unwrap();
+    fixture.store.ship(&shipment).await.unwrap();
+    let marks = async |gateway, oldest| fixture.store.marks(gateway, SegmentId(oldest)).await.unwrap();
     assert_eq!(marks(GATEWAY, 2).await, [(SegmentId(2), 90), (SegmentId(3), 300)]);
     assert_eq!(marks(GatewayId(78), 0).await, [(SegmentId(1), 50)]);
     assert!(marks(GatewayId(78), 2).await.is_empty());
@@ -280,24 +280,24 @@ async fn a_mark_moves_only_from_where_it_stands() {
 
 #[tokio::test]
 async fn of_two_who_ship_the_same_one_does() {
-    let mut desk = Desk::new().await;
-    let shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
-    let other = desk.site.usage_within(DEADLINE).await.unwrap();
-    let (here, there) = tokio::join!(desk.store.ship(&shipment), other.ship(&shipment));
+    let mut fixture = Fixture::new().await;
+    let shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
+    let other = fixture.site.usage_within(DEADLINE).await.unwrap();
+    let (here, there) = tokio::join!(fixture.store.ship(&shipment), other.ship(&shipment));
     assert!(here.is_ok() != there.is_ok());
-    let view = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await;
+    let view = fixture.view(UsageAsk::new(OURS, window(START..START + 1))).await;
     assert_eq!(view.totals.requests, 1);
 }
 
 #[tokio::test]
 async fn a_shipment_that_is_dropped_half_way_is_taken_wholly_or_not_at_all() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let mut taken = 0;
     for polls in 0..60 {
         let deeds: Vec<_> =
             (0..40).map(|n| deed(110 + n % 2, at(START), vec![item(format!("m{n}"))])).collect();
-        let shipment = desk.pack(&deeds);
-        let mut shipping = Box::pin(desk.store.ship(&shipment));
+        let shipment = fixture.pack(&deeds);
+        let mut shipping = Box::pin(fixture.store.ship(&shipment));
         let mut done = false;
         for _ in 0..polls {
             done = shipping.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
@@ -308,51 +308,51 @@ async fn a_shipment_that_is_dropped_half_way_is_taken_wholly_or_not_at_all() {
         }
         drop(shipping);
         // Whoever writes next waits for what was dropped to be rolled back, or finds it done.
-        let again = desk.store.ship(&shipment).await;
+        let again = fixture.store.ship(&shipment).await;
         assert!(!done || matches!(again, Err(ShipError::Moved)));
         taken += usize::from(matches!(again, Err(ShipError::Moved)));
         if let Err(error) = again {
             assert!(matches!(error, ShipError::Moved), "{error}");
         }
-        let view = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await;
+        let view = fixture.view(UsageAsk::new(OURS, window(START..START + 1))).await;
         assert_eq!(view.totals.requests, 40 * (polls + 1));
-        assert_eq!(desk.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), [(SEGMENT, desk.position)]);
+        assert_eq!(fixture.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), [(SEGMENT, fixture.position)]);
     }
     assert!(taken < 60, "at least what was never begun was not done");
 }
 
 #[tokio::test]
 async fn while_somebody_else_writes_a_shipment_is_away_and_later_goes_through() {
-    let mut desk = Desk::new().await;
-    let impatient = desk.site.usage_within(Duration::from_millis(100)).await.unwrap();
-    let shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
-    let lock = desk.store.database.begin().await.unwrap();
+    let mut fixture = Fixture::new().await;
+    let impatient = fixture.site.usage_within(Duration::from_millis(100)).await.unwrap();
+    let shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
+    let lock = fixture.store.database.begin().await.unwrap();
     let failed = impatient.ship(&shipment).await;
-    assert!(matches!(failed, Err(ShipError::Store(StoreError::Away(_)))), "{failed:?}");
+    assert!(matches!(failed, Err(ShipError::Store(StoreError::Unavailable(_)))), "{failed:?}");
     lock.rollback().await.unwrap();
     impatient.ship(&shipment).await.unwrap();
-    assert_eq!(desk.view(UsageAsk::new(OURS, window(START..START + 1))).await.totals.requests, 1);
+    assert_eq!(fixture.view(UsageAsk::new(OURS, window(START..START + 1))).await.totals.requests, 1);
 }
 
 #[tokio::test]
 async fn a_quiet_gateway_leaves_one_block() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let deeds: Vec<_> =
         (0..30).map(|n| deed(110 + n % 2, later(at(START), n as u64), vec![item("a")])).collect();
     for one in &deeds {
-        desk.ship(std::slice::from_ref(one)).await;
+        fixture.ship(std::slice::from_ref(one)).await;
     }
-    assert_eq!(desk.number("SELECT count(*) FROM blocks").await, 1);
-    assert_eq!(desk.number("SELECT count(*) FROM block_keys").await, 2);
-    assert_eq!(desk.number("SELECT events FROM blocks").await, 30);
+    assert_eq!(fixture.number("SELECT count(*) FROM blocks").await, 1);
+    assert_eq!(fixture.number("SELECT count(*) FROM block_keys").await, 2);
+    assert_eq!(fixture.number("SELECT events FROM blocks").await, 30);
     for one in &deeds {
-        let found = desk.store.event(OURS, one.request).await.unwrap().unwrap();
+        let found = fixture.store.event(OURS, one.request).await.unwrap().unwrap();
         assert_eq!((found.key, found.arrival), (one.key, one.arrival));
     }
     // A new process knows nothing of the open block and begins another.
-    desk.blocks = Blocks::new();
-    desk.ship(&deeds[..1]).await;
-    assert_eq!(desk.number("SELECT count(*) FROM blocks").await, 2);
+    fixture.blocks = Blocks::new();
+    fixture.ship(&deeds[..1]).await;
+    assert_eq!(fixture.number("SELECT count(*) FROM blocks").await, 2);
 }
 
 #[test]
@@ -397,13 +397,13 @@ fn what_is_restored_is_what_a_count_of_the_records_gives() {
             }
             units.retain(|_, units| *units > 0);
             run(async {
-                let mut desk = Desk::new().await;
+                let mut fixture = Fixture::new().await;
                 for (n, part) in deeds.chunks(70).enumerate() {
-                    desk.ship(part).await;
+                    fixture.ship(part).await;
                     // Whatever is summed, of whichever hours.
-                    desk.store.sum(now.hour().saturating_sub(n as u64), 7 * n as u64).await.unwrap();
+                    fixture.store.sum(now.hour().saturating_sub(n as u64), 7 * n as u64).await.unwrap();
                 }
-                let restored = desk.store.restore(now).await.unwrap();
+                let restored = fixture.store.restore(now).await.unwrap();
                 let expected = Restored {
                     now,
                     windows: windows.into_iter().collect(),
@@ -418,24 +418,25 @@ fn what_is_restored_is_what_a_count_of_the_records_gives() {
 
 #[tokio::test]
 async fn windows_are_restored_up_to_their_borders() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let midnight = at(500_016);
     let begin = |micros: i64| Time::from_micros(midnight.micros().strict_add_signed(micros));
     let counted = |arrival, windowed| Deed { windowed, ..deed(110, arrival, vec![item("a")]) };
     let second = 1_000_000;
-    desk.ship(&[
-        counted(begin(-1), 1),
-        counted(begin(0), 10),
-        counted(begin(60 * second - 1), 100),
-        counted(begin(60 * second), 1_000),
-        counted(begin(3_600 * second - 1), 10_000),
-        counted(begin(3_600 * second), 100_000),
-        counted(begin(24 * 3_600 * second - 1), 1_000_000),
-        counted(begin(24 * 3_600 * second), 10_000_000),
-    ])
-    .await;
+    fixture
+        .ship(&[
+            counted(begin(-1), 1),
+            counted(begin(0), 10),
+            counted(begin(60 * second - 1), 100),
+            counted(begin(60 * second), 1_000),
+            counted(begin(3_600 * second - 1), 10_000),
+            counted(begin(3_600 * second), 100_000),
+            counted(begin(24 * 3_600 * second - 1), 1_000_000),
+            counted(begin(24 * 3_600 * second), 10_000_000),
+        ])
+        .await;
     let restored = async |now| {
-        let restored = desk.store.restore(now).await.unwrap();
+        let restored = fixture.store.restore(now).await.unwrap();
         restored.windows.into_iter().map(|(_, window)| window).collect::<Vec<_>>()
     };
     assert_eq!(restored(begin(-1)).await, [[1, 1, 1]]);
@@ -450,23 +451,24 @@ async fn windows_are_restored_up_to_their_borders() {
 
 #[tokio::test]
 async fn units_are_restored_for_this_hour_and_the_23_before() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let charged = |hour, cu| deed(110, at(hour), vec![Item { cu, ..item("a") }]);
-    desk.ship(&[charged(START - 24, 1), charged(START - 23, 2), charged(START, 4), charged(START + 1, 8)])
+    fixture
+        .ship(&[charged(START - 24, 1), charged(START - 23, 2), charged(START, 4), charged(START + 1, 8)])
         .await;
-    desk.ship(&[charged(START, 16)]).await;
-    let restored = desk.store.restore(later(at(START), HOUR * 1_000_000 - 1)).await.unwrap();
+    fixture.ship(&[charged(START, 16)]).await;
+    let restored = fixture.store.restore(later(at(START), HOUR * 1_000_000 - 1)).await.unwrap();
     assert_eq!(restored.units, [(ProjectId(11), START - 23, 2), (ProjectId(11), START, 20)]);
 }
 
 #[tokio::test]
 async fn rows_are_cut_at_the_limit_and_totals_are_not() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let deeds: Vec<_> = (0..10).map(|n| deed(110, at(START + 9 - n), vec![item("a")])).collect();
-    desk.ship(&deeds).await;
+    fixture.ship(&deeds).await;
     let ask = UsageAsk::new(OURS, window(START..START + 10)).grouped(&[Group::Hour]).unwrap();
     for (limit, rows, truncated) in [(1, 1, true), (9, 9, true), (10, 10, false), (11, 10, false)] {
-        let view = desk.view(ask.clone().limited(limit).unwrap()).await;
+        let view = fixture.view(ask.clone().limited(limit).unwrap()).await;
         assert_eq!((view.rows.len(), view.truncated, view.totals.requests), (rows, truncated, 10), "{limit}");
         let hours: Vec<_> = view.rows.iter().map(|row| row.cells.clone()).collect();
         let newest: Vec<_> = (10 - rows as u64..10).map(|n| vec![Cell::Hour(at(START + n))]).collect();
@@ -479,14 +481,14 @@ fn totals_are_the_same_whether_rows_are_cut_or_not() {
     cases(24)
         .run(&sample::deeds(START..START + 30, 1..200), |deeds| {
             run(async {
-                let mut desk = Desk::new().await;
-                desk.ship(&deeds).await;
+                let mut fixture = Fixture::new().await;
+                fixture.ship(&deeds).await;
                 let hours = START..START + 30;
                 let totals = sum(&recount(&deeds, OURS, &hours, &Only::default(), &[]));
                 for groups in [&[Group::Method, Group::Hour][..], &[Group::Status, Group::Key], &[]] {
                     let ask = UsageAsk::new(OURS, window(hours.clone())).grouped(groups).unwrap();
                     for limit in [1, 3, MOST_ROWS] {
-                        let view = desk.view(ask.clone().limited(limit).unwrap()).await;
+                        let view = fixture.view(ask.clone().limited(limit).unwrap()).await;
                         assert_eq!(view.totals, totals, "{groups:?} {limit} {}", view.truncated);
                     }
                 }
@@ -498,34 +500,34 @@ fn totals_are_the_same_whether_rows_are_cut_or_not() {
 
 #[tokio::test]
 async fn a_group_without_any_count_is_no_row_and_takes_no_place() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let end = Deed {
         phase: Phase::End,
         transport: Transport::Ws,
         windowed: 1,
         ..deed(110, at(START), vec![Item { status: 101, ..item("x") }])
     };
-    desk.ship(&[end, deed(111, at(START), vec![item("a")]), deed(120, at(START), vec![])]).await;
+    fixture.ship(&[end, deed(111, at(START), vec![item("a")]), deed(120, at(START), vec![])]).await;
     let ask = UsageAsk::new(OURS, window(START..START + 1)).limited(1).unwrap();
-    let by_status = desk.view(ask.clone().grouped(&[Group::Status]).unwrap()).await;
+    let by_status = fixture.view(ask.clone().grouped(&[Group::Status]).unwrap()).await;
     let cells: Vec<_> = by_status.rows.iter().map(|row| row.cells.clone()).collect();
     assert_eq!((cells, by_status.truncated), (vec![vec![Cell::Status(200)]], false));
-    let by_key = desk.view(ask.clone().grouped(&[Group::Key]).unwrap()).await;
+    let by_key = fixture.view(ask.clone().grouped(&[Group::Key]).unwrap()).await;
     assert_eq!((by_key.rows[0].cells.clone(), by_key.truncated), (vec![Cell::Key(KeyId(111))], false));
-    let by_method = desk.view(ask.limited(9).unwrap().grouped(&[Group::Method]).unwrap()).await;
+    let by_method = fixture.view(ask.limited(9).unwrap().grouped(&[Group::Method]).unwrap()).await;
     let ended = &by_method.rows[0];
     assert_eq!(ended.cells, [Cell::Method("WS:disconnect".into(), Stream::Disconnect)]);
     let bytes = Metrics { request_bytes: 100, response_bytes: 200, ..Default::default() };
     assert_eq!(ended.metrics, bytes);
     assert_eq!(by_method.totals.request_bytes, 100, "only those of the call");
 
-    let nothing = desk.view(UsageAsk::new(OURS, window(START + 5..START + 6))).await;
+    let nothing = fixture.view(UsageAsk::new(OURS, window(START + 5..START + 6))).await;
     assert_eq!((nothing.totals, nothing.rows.len()), (Metrics::default(), 0));
 }
 
 #[tokio::test]
 async fn each_period_looks_at_its_hours_at_odd_moments() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     // From mid-January to the end of March of a leap year, an hour's requests telling the hour.
     let start = 1_831_590_000 / HOUR;
     let hours = start..start + 76 * 24;
@@ -536,7 +538,7 @@ async fn each_period_looks_at_its_hours_at_odd_moments() {
         })
         .collect();
     for part in deeds.chunks(500) {
-        desk.ship(part).await;
+        fixture.ship(part).await;
     }
     // 2028-03-01T00:00:00Z.
     let march = 1_835_481_600 / HOUR;
@@ -555,15 +557,15 @@ async fn each_period_looks_at_its_hours_at_odd_moments() {
             (Period::Today, today),
             (Period::Month, month),
         ] {
-            let view = desk.view(UsageAsk::new(OURS, Window::of(period, now))).await;
+            let view = fixture.view(UsageAsk::new(OURS, UsageWindow::of(period, now))).await;
             assert_eq!((view.from, view.to), (at(first), at(hour + 1)), "{period} at {now:?}");
             let requests: u64 = (first..=hour).map(|hour| hour.saturating_sub(start) + 1).sum();
             assert_eq!(view.totals.requests, requests, "{period} at {now:?}");
             assert_eq!(view.period, Some(period));
         }
     }
-    let widest = Window::between(later(at(start), 1), later(at(start + 92 * day), 1)).unwrap();
-    let view = desk.view(UsageAsk::new(OURS, widest).grouped(&[Group::Day]).unwrap()).await;
+    let widest = UsageWindow::between(later(at(start), 1), later(at(start + 92 * day), 1)).unwrap();
+    let view = fixture.view(UsageAsk::new(OURS, widest).grouped(&[Group::Day]).unwrap()).await;
     let all: u64 = (1..=76 * day).sum();
     assert_eq!(view.totals.requests, all);
     assert_eq!(view.rows.len(), 77, "it began in the middle of a day");
@@ -571,46 +573,47 @@ async fn each_period_looks_at_its_hours_at_odd_moments() {
 
 #[tokio::test]
 async fn single_requests_are_found_by_id_and_only_by_their_tenant() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let deeds: Vec<_> = (0..500)
         .map(|n| {
             deed([110, 111, 210][n % 3], later(at(START), n as u64 * 30_000_017), vec![item(format!("m{n}"))])
         })
         .collect();
     for part in deeds.chunks(90) {
-        desk.ship(part).await;
+        fixture.ship(part).await;
     }
     for (n, one) in deeds.iter().enumerate() {
         let (mine, other) = if one.tenant == OURS { (OURS, THEIRS) } else { (THEIRS, OURS) };
-        let found = desk.store.event(mine, one.request).await.unwrap().unwrap();
+        let found = fixture.store.event(mine, one.request).await.unwrap().unwrap();
         assert_eq!((found.request, found.arrival, found.key), (one.request, one.arrival, one.key));
         assert_eq!(found.lines[0].method, format!("m{n}"));
-        assert_eq!(desk.store.event(other, one.request).await.unwrap(), None);
+        assert_eq!(fixture.store.event(other, one.request).await.unwrap(), None);
     }
     let unknown = RequestId::new(deeds[7].arrival);
-    assert_eq!(desk.store.event(OURS, unknown).await.unwrap(), None);
+    assert_eq!(fixture.store.event(OURS, unknown).await.unwrap(), None);
     for id in [RequestId(0), RequestId(u128::MAX)] {
-        assert_eq!(desk.store.event(OURS, id).await.unwrap(), None);
+        assert_eq!(fixture.store.event(OURS, id).await.unwrap(), None);
     }
 }
 
 #[tokio::test]
 async fn of_a_stream_its_end_is_found() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let begin =
         Deed { phase: Phase::Begin, transport: Transport::Ws, ..deed(110, at(START), vec![item("x")]) };
     let part = |phase| Deed { phase, ..begin.clone() };
-    desk.ship(&[begin.clone(), part(Phase::Pushed)]).await;
-    let phase =
-        async |desk: &Desk| desk.store.event(OURS, begin.request).await.unwrap().map(|event| event.phase);
-    assert_eq!(phase(&desk).await, Some(Phase::Begin));
-    desk.ship(&[part(Phase::End), part(Phase::Pushed)]).await;
-    assert_eq!(phase(&desk).await, Some(Phase::End));
+    fixture.ship(&[begin.clone(), part(Phase::Pushed)]).await;
+    let phase = async |fixture: &Fixture| {
+        fixture.store.event(OURS, begin.request).await.unwrap().map(|event| event.phase)
+    };
+    assert_eq!(phase(&fixture).await, Some(Phase::Begin));
+    fixture.ship(&[part(Phase::End), part(Phase::Pushed)]).await;
+    assert_eq!(phase(&fixture).await, Some(Phase::End));
 }
 
 #[tokio::test]
 async fn the_last_events_of_a_key_come_newest_first() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     // Not in the order of arrival, over several hours and blocks.
     let mut deeds: Vec<_> = (0..900u64)
         .map(|n| {
@@ -619,87 +622,88 @@ async fn the_last_events_of_a_key_come_newest_first() {
         })
         .collect();
     for part in deeds.chunks(100) {
-        desk.ship(part).await;
-        desk.blocks = Blocks::new();
+        fixture.ship(part).await;
+        fixture.blocks = Blocks::new();
     }
     deeds.retain(|deed| deed.key == KeyId(111));
     deeds.sort_by_key(|deed| std::cmp::Reverse((deed.arrival, deed.request)));
     for limit in [0, 1, 2, 50, 299, 300, 5_000] {
-        let last = desk.store.last_events(OURS, KeyId(111), limit).await.unwrap();
+        let last = fixture.store.last_events(OURS, KeyId(111), limit).await.unwrap();
         let requests: Vec<_> = last.iter().map(|event| event.request).collect();
         let expected: Vec<_> = deeds.iter().take(limit as usize).map(|deed| deed.request).collect();
         assert_eq!(requests, expected, "{limit}");
     }
-    assert_eq!(desk.store.last_events(THEIRS, KeyId(111), 10).await.unwrap(), []);
-    assert_eq!(desk.store.last_events(OURS, KeyId(210), 10).await.unwrap(), []);
+    assert_eq!(fixture.store.last_events(THEIRS, KeyId(111), 10).await.unwrap(), []);
+    assert_eq!(fixture.store.last_events(OURS, KeyId(210), 10).await.unwrap(), []);
 }
 
 #[tokio::test]
 async fn history_begins_with_the_oldest_event_in_scope() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let project = |project| Only { project: Some(ProjectId(project)), ..Only::default() };
     let ask = |only| UsageAsk::new(OURS, window(START..START + 1)).only(only);
-    assert_eq!(desk.view(ask(Only::default())).await.history_from, None);
-    desk.ship(&[
-        deed(210, later(at(START), 1), vec![]),
-        deed(120, later(at(START), 900), vec![]),
-        deed(110, later(at(START), 500), vec![]),
-        deed(120, later(at(START), 700), vec![]),
-    ])
-    .await;
+    assert_eq!(fixture.view(ask(Only::default())).await.history_from, None);
+    fixture
+        .ship(&[
+            deed(210, later(at(START), 1), vec![]),
+            deed(120, later(at(START), 900), vec![]),
+            deed(110, later(at(START), 500), vec![]),
+            deed(120, later(at(START), 700), vec![]),
+        ])
+        .await;
     // A block that ends earlier and begins later, and one of a later hour.
-    desk.blocks = Blocks::new();
-    desk.ship(&[deed(120, later(at(START), 800), vec![])]).await;
-    desk.ship(&[deed(120, at(START + 1), vec![])]).await;
-    assert_eq!(desk.view(ask(Only::default())).await.history_from, Some(later(at(START), 500)));
-    assert_eq!(desk.view(ask(project(12))).await.history_from, Some(later(at(START), 700)));
-    assert_eq!(desk.view(ask(project(21))).await.history_from, None, "another tenant's");
+    fixture.blocks = Blocks::new();
+    fixture.ship(&[deed(120, later(at(START), 800), vec![])]).await;
+    fixture.ship(&[deed(120, at(START + 1), vec![])]).await;
+    assert_eq!(fixture.view(ask(Only::default())).await.history_from, Some(later(at(START), 500)));
+    assert_eq!(fixture.view(ask(project(12))).await.history_from, Some(later(at(START), 700)));
+    assert_eq!(fixture.view(ask(project(21))).await.history_from, None, "another tenant's");
 }
 
 #[tokio::test]
 async fn what_is_too_old_is_removed_in_small_steps_and_nothing_else() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let deeds: Vec<_> = (0..60).map(|n| deed(110, later(at(START + n), 5), vec![item("a")])).collect();
     for one in &deeds {
-        desk.ship(std::slice::from_ref(one)).await;
+        fixture.ship(std::slice::from_ref(one)).await;
     }
     // More rollups in an hour than a step removes.
     let names: Vec<_> =
         (0..2_300).map(|n| deed(110 + n % 3, at(START + 1), vec![item(format!("m{:03}", n / 3))])).collect();
     for part in names.chunks(400) {
-        desk.ship(part).await;
+        fixture.ship(part).await;
     }
-    let before = desk.number("SELECT count(*) FROM rollups").await;
+    let before = fixture.number("SELECT count(*) FROM rollups").await;
     assert_eq!(before, 60 + 2_300);
-    let nothing = desk.store.retain(at(START), at(START)).await.unwrap();
+    let nothing = fixture.store.retain(at(START), at(START)).await.unwrap();
     assert_eq!((nothing.blocks, nothing.rollups), (0, 0));
 
     let kept = later(at(START + 50), 5);
     // A server lets go of whole days: the last of them that was over by then ended 22 hours before.
-    let first = if desk.site.folder().is_some() { 50 } else { 28 };
-    let removed = desk.store.retain(kept, at(START)).await.unwrap();
+    let first = if fixture.site.folder().is_some() { 50 } else { 28 };
+    let removed = fixture.store.retain(kept, at(START)).await.unwrap();
     assert_eq!(removed.rollups, 0);
-    assert_eq!(removed.blocks as i64 + desk.number("SELECT count(*) FROM blocks").await, 60 + 1);
-    assert_eq!(desk.number("SELECT count(*) FROM blocks").await, 60 - first);
-    assert_eq!(desk.number("SELECT count(*) FROM block_keys").await, 60 - first);
-    let view = desk.view(UsageAsk::new(OURS, window(START..START + 60))).await;
+    assert_eq!(removed.blocks as i64 + fixture.number("SELECT count(*) FROM blocks").await, 60 + 1);
+    assert_eq!(fixture.number("SELECT count(*) FROM blocks").await, 60 - first);
+    assert_eq!(fixture.number("SELECT count(*) FROM block_keys").await, 60 - first);
+    let view = fixture.view(UsageAsk::new(OURS, window(START..START + 60))).await;
     let history = later(at(START + first as u64), 5);
     assert_eq!((view.history_from, view.totals.requests), (Some(history), 2_360));
-    assert_eq!(desk.store.event(OURS, deeds[first as usize - 1].request).await.unwrap(), None);
-    assert!(desk.store.event(OURS, deeds[first as usize].request).await.unwrap().is_some());
+    assert_eq!(fixture.store.event(OURS, deeds[first as usize - 1].request).await.unwrap(), None);
+    assert!(fixture.store.event(OURS, deeds[first as usize].request).await.unwrap().is_some());
 
     // Half an hour later the hour is not over.
-    let removed = desk.store.retain(at(START), later(at(START + 2), 1_800_000_000)).await.unwrap();
+    let removed = fixture.store.retain(at(START), later(at(START + 2), 1_800_000_000)).await.unwrap();
     assert_eq!((removed.blocks, removed.rollups), (0, 2_302));
-    let view = desk.view(UsageAsk::new(OURS, window(START..START + 60))).await;
+    let view = fixture.view(UsageAsk::new(OURS, window(START..START + 60))).await;
     assert_eq!(view.totals.requests, 58);
 }
 
 #[tokio::test]
 async fn a_segment_that_returns_after_any_time_is_billed_once() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     // Begun in one hour, ended in the next, as where nothing could be shipped for a while.
-    let mut shipment = desk.pack(&[
+    let mut shipment = fixture.pack(&[
         Deed { windowed: 1, ..deed(110, at(START), vec![item("a")]) },
         deed(110, at(START + 1), vec![item("b")]),
     ]);
@@ -708,8 +712,8 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
     let charged = "SELECT coalesce(sum(units), 0) FROM ledger";
     let used = "SELECT coalesce(sum(requests), 0) FROM rollups";
     let summed = "SELECT coalesce(sum(requests), 0) FROM sums";
-    desk.store.ship(&shipment).await.unwrap();
-    let (all, half) = (desk.number(charged).await, desk.number(charged).await / 2);
+    fixture.store.ship(&shipment).await.unwrap();
+    let (all, half) = (fixture.number(charged).await, fixture.number(charged).await / 2);
     assert!(half > 0);
     // Retention of events, and then of the ledger up to and over each of the two hours.
     for (events, ledger, units, requests, marks) in [
@@ -717,67 +721,67 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
         (START + 100, START + 1, half, 1, 1),
         (START + 100, START + 2, 0, 0, 0),
     ] {
-        let removed = desk.store.retain(at(events), at(ledger)).await.unwrap();
+        let removed = fixture.store.retain(at(events), at(ledger)).await.unwrap();
         assert_eq!(removed.marks, u64::from(marks == 0));
-        let known = desk.store.marks(GATEWAY, segment).await.unwrap();
+        let known = fixture.store.marks(GATEWAY, segment).await.unwrap();
         assert_eq!(known.len(), marks, "ledger from {ledger}");
-        let again = desk.store.ship(&shipment).await;
+        let again = fixture.store.ship(&shipment).await;
         assert_eq!(matches!(again, Err(ShipError::Moved)), marks == 1, "{again:?}");
-        assert_eq!(desk.number(charged).await, units, "ledger from {ledger}");
-        assert_eq!(desk.number(used).await, requests, "ledger from {ledger}");
+        assert_eq!(fixture.number(charged).await, units, "ledger from {ledger}");
+        assert_eq!(fixture.number(used).await, requests, "ledger from {ledger}");
     }
-    assert_eq!(desk.number(summed).await, 0);
-    assert_eq!(desk.number("SELECT count(*) FROM daily_requests").await, 0);
+    assert_eq!(fixture.number(summed).await, 0);
+    assert_eq!(fixture.number("SELECT count(*) FROM daily_requests").await, 0);
 
     // What is shipped of it later, and came later, is billed; and its mark is kept for as long as that is.
-    let mut rest = desk.pack(&[deed(110, at(START + 3), vec![item("c")])]);
+    let mut rest = fixture.pack(&[deed(110, at(START + 3), vec![item("c")])]);
     rest.marks = vec![Mark { segment, from: 500, to: 600 }];
-    desk.store.ship(&rest).await.unwrap();
-    assert_eq!(desk.number(charged).await, half);
+    fixture.store.ship(&rest).await.unwrap();
+    assert_eq!(fixture.number(charged).await, half);
     for (ledger, marks) in [(START + 3, 1), (START + 4, 0)] {
-        desk.store.retain(at(ledger), at(ledger)).await.unwrap();
-        assert_eq!(desk.store.marks(GATEWAY, segment).await.unwrap().len(), marks);
+        fixture.store.retain(at(ledger), at(ledger)).await.unwrap();
+        assert_eq!(fixture.store.marks(GATEWAY, segment).await.unwrap().len(), marks);
     }
 }
 
 #[tokio::test]
 async fn hostile_names_are_kept_and_found_and_harm_nobody() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let deeds: Vec<_> =
         sample::methods().into_iter().map(|name| deed(110, at(START), vec![item(name)])).collect();
-    desk.ship(&deeds).await;
+    fixture.ship(&deeds).await;
     let ask = UsageAsk::new(OURS, window(START..START + 1));
-    let view = desk.view(ask.clone().grouped(&[Group::Method]).unwrap()).await;
+    let view = fixture.view(ask.clone().grouped(&[Group::Method]).unwrap()).await;
     let names: BTreeSet<_> = view.rows.iter().map(|row| row.cells[0].clone()).collect();
     assert_eq!(names.len(), deeds.len() - 1, "two are shown alike");
     for deed in &deeds {
         let shown = String::from_utf8_lossy(&deed.items[0].method).replace('\0', "\u{fffd}");
         assert!(names.contains(&Cell::Method(shown.clone(), Stream::Call)), "{shown}");
         let only = Only { method: Some(shown.clone()), ..Only::default() };
-        let requests = desk.view(ask.clone().only(only)).await.totals.requests;
+        let requests = fixture.view(ask.clone().only(only)).await.totals.requests;
         assert_eq!(requests, if shown.starts_with("not") { 2 } else { 1 }, "{shown}");
-        let found = desk.store.event(OURS, deed.request).await.unwrap().unwrap();
+        let found = fixture.store.event(OURS, deed.request).await.unwrap().unwrap();
         assert_eq!(found.lines[0].method, shown);
     }
     let raw = Only { method: Some("nul\0nul".into()), chain: Some("toy".into()), ..Only::default() };
-    assert_eq!(desk.view(ask.clone().only(raw)).await.totals.requests, 1);
+    assert_eq!(fixture.view(ask.clone().only(raw)).await.totals.requests, 1);
     for chain in ["toy\0", "' OR 1=1 --", ""] {
         let only = Only { chain: Some(chain.into()), ..Only::default() };
-        assert_eq!(desk.view(ask.clone().only(only)).await.totals, Metrics::default(), "{chain}");
+        assert_eq!(fixture.view(ask.clone().only(only)).await.totals, Metrics::default(), "{chain}");
     }
 }
 
 #[tokio::test]
 async fn a_call_named_like_a_part_of_a_stream_is_a_row_of_its_own() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let end = Deed {
         phase: Phase::End,
         transport: Transport::Ws,
         ..deed(110, at(START), vec![Item { bytes_in: 7, ..item("x") }])
     };
-    desk.ship(&[deed(110, at(START), vec![item("WS:disconnect")]), end]).await;
+    fixture.ship(&[deed(110, at(START), vec![item("WS:disconnect")]), end]).await;
     let view =
-        desk.view(UsageAsk::new(OURS, window(START..START + 1)).grouped(&[Group::Method]).unwrap()).await;
+        fixture.view(UsageAsk::new(OURS, window(START..START + 1)).grouped(&[Group::Method]).unwrap()).await;
     let rows: Vec<_> =
         view.rows.iter().map(|row| (row.cells[0].clone(), row.metrics.request_bytes)).collect();
     let name = || "WS:disconnect".to_owned();
@@ -790,10 +794,10 @@ async fn a_call_named_like_a_part_of_a_stream_is_a_row_of_its_own() {
 
 #[tokio::test]
 async fn a_tenant_with_too_many_rows_in_an_hour_has_the_rest_told_without_methods_and_nothing_is_lost() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let most = (ROWS + ROWS_OF_KEY) as i64;
-    let flood = |desk: &mut Desk, numbers: Range<u16>| {
-        let mut shipment = desk.pack(&[deed(110, at(START), vec![item("a")])]);
+    let flood = |fixture: &mut Fixture, numbers: Range<u16>| {
+        let mut shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
         let one = shipment.folded.rollups[0].clone();
         let row =
             |n: u16| Rollup { method: format!("m{:03}", n % 900), status: 200 + n / 900, ..one.clone() };
@@ -801,51 +805,53 @@ async fn a_tenant_with_too_many_rows_in_an_hour_has_the_rest_told_without_method
         join(&mut shipment.folded.rollups);
         shipment
     };
-    let (first, second) = (flood(&mut desk, 0..9_000), flood(&mut desk, 9_000..12_000));
-    desk.store.ship(&first).await.unwrap();
-    desk.store.ship(&second).await.unwrap();
-    let counts = async |desk: &Desk| {
-        let told = desk.number("SELECT count(*) FROM rollups WHERE method <> '(other)'").await;
-        let all = desk.number("SELECT count(*) FROM rollups").await;
-        (told, all - told, desk.number("SELECT sum(requests) FROM rollups").await)
+    let (first, second) = (flood(&mut fixture, 0..9_000), flood(&mut fixture, 9_000..12_000));
+    fixture.store.ship(&first).await.unwrap();
+    fixture.store.ship(&second).await.unwrap();
+    let counts = async |fixture: &Fixture| {
+        let told = fixture.number("SELECT count(*) FROM rollups WHERE method <> '(other)'").await;
+        let all = fixture.number("SELECT count(*) FROM rollups").await;
+        (told, all - told, fixture.number("SELECT sum(requests) FROM rollups").await)
     };
     let statuses_beyond = 4;
-    assert_eq!(counts(&desk).await, (most, statuses_beyond, 12_000));
+    assert_eq!(counts(&fixture).await, (most, statuses_beyond, 12_000));
     // So it is for one that knows nothing yet; another tenant and another hour have their own.
-    desk.store = desk.site.usage_within(Duration::from_secs(60)).await.unwrap();
-    let third = flood(&mut desk, 12_000..12_100);
-    desk.store.ship(&third).await.unwrap();
-    assert_eq!(counts(&desk).await, (most, statuses_beyond, 12_100));
-    desk.ship(&[deed(210, at(START), vec![item("z")]), deed(110, at(START + 1), vec![item("z")])]).await;
-    assert_eq!(counts(&desk).await, (most + 2, statuses_beyond, 12_102));
+    fixture.store = fixture.site.usage_within(Duration::from_secs(60)).await.unwrap();
+    let third = flood(&mut fixture, 12_000..12_100);
+    fixture.store.ship(&third).await.unwrap();
+    assert_eq!(counts(&fixture).await, (most, statuses_beyond, 12_100));
+    fixture.ship(&[deed(210, at(START), vec![item("z")]), deed(110, at(START + 1), vec![item("z")])]).await;
+    assert_eq!(counts(&fixture).await, (most + 2, statuses_beyond, 12_102));
 }
 
 #[tokio::test]
 async fn a_thousand_methods_of_a_project_and_hour_are_told_apart() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let call = |key, hour, name: String| deed(key, at(hour), vec![item(name)]);
     let flood = |key, names: Range<usize>| -> Vec<_> {
         names.map(|n| call(key, START, format!("made{n:04}"))).collect()
     };
-    desk.ship(&[call(110, START, "toy_read".into())]).await;
+    fixture.ship(&[call(110, START, "toy_read".into())]).await;
     // One name too many in one shipment, over two keys; then more, with names that are there already.
-    desk.ship(&flood(111, 0..MOST)).await;
-    let told = desk.store.methods(OURS, ProjectId(11), START).await.unwrap();
+    fixture.ship(&flood(111, 0..MOST)).await;
+    let told = fixture.store.methods(OURS, ProjectId(11), START).await.unwrap();
     assert_eq!(told.len(), MOST);
     assert!(told.contains("toy_read") && !told.contains(OTHER));
-    desk.ship(&[flood(110, MOST - 10..MOST + 10), vec![call(110, START, "toy_read".into())]].concat()).await;
+    fixture
+        .ship(&[flood(110, MOST - 10..MOST + 10), vec![call(110, START, "toy_read".into())]].concat())
+        .await;
     // So it is for one that knows nothing yet, and after a shipment that failed.
-    desk.store = desk.site.usage_within(DEADLINE).await.unwrap();
-    let mut moved = desk.pack(&flood(110, 5_000..5_010));
+    fixture.store = fixture.site.usage_within(DEADLINE).await.unwrap();
+    let mut moved = fixture.pack(&flood(110, 5_000..5_010));
     moved.marks[0].from += 1;
-    assert!(matches!(desk.store.ship(&moved).await, Err(ShipError::Moved)));
+    assert!(matches!(fixture.store.ship(&moved).await, Err(ShipError::Moved)));
     moved.marks[0].from -= 1;
-    desk.store.ship(&moved).await.unwrap();
-    desk.ship(&flood(110, 0..5)).await;
-    assert_eq!(desk.store.methods(OURS, ProjectId(11), START).await.unwrap(), told);
+    fixture.store.ship(&moved).await.unwrap();
+    fixture.ship(&flood(110, 0..5)).await;
+    assert_eq!(fixture.store.methods(OURS, ProjectId(11), START).await.unwrap(), told);
 
     let ask = UsageAsk::new(OURS, window(START..START + 1)).grouped(&[Group::Method]).unwrap();
-    let view = desk.view(ask.limited(MOST_ROWS).unwrap()).await;
+    let view = fixture.view(ask.limited(MOST_ROWS).unwrap()).await;
     let count = |name: &str| -> u64 {
         let cell = Cell::Method(name.into(), Stream::Call);
         view.rows.iter().filter(|row| row.cells[0] == cell).map(|row| row.metrics.requests).sum()
@@ -856,45 +862,46 @@ async fn a_thousand_methods_of_a_project_and_hour_are_told_apart() {
     assert_eq!(count(OTHER), 1 + 1 + 10 + 10);
     assert_eq!(view.totals.requests, 1 + 1_000 + 21 + 10 + 5);
 
-    desk.ship(&[call(110, START + 1, "later".into()), call(120, START, "elsewhere".into())]).await;
-    desk.ship(&[Deed { phase: Phase::Begin, transport: Transport::Ws, ..call(110, START, "x".into()) }])
+    fixture.ship(&[call(110, START + 1, "later".into()), call(120, START, "elsewhere".into())]).await;
+    fixture
+        .ship(&[Deed { phase: Phase::Begin, transport: Transport::Ws, ..call(110, START, "x".into()) }])
         .await;
     let methods =
-        async |project, hour| desk.store.methods(OURS, ProjectId(project), hour).await.unwrap().len();
+        async |project, hour| fixture.store.methods(OURS, ProjectId(project), hour).await.unwrap().len();
     assert_eq!(
         (methods(11, START + 1).await, methods(12, START).await, methods(11, START).await),
         (1, 1, MOST)
     );
-    assert_eq!(desk.store.methods(THEIRS, ProjectId(11), START).await.unwrap().len(), 0);
+    assert_eq!(fixture.store.methods(THEIRS, ProjectId(11), START).await.unwrap().len(), 0);
     let ask = UsageAsk::new(OURS, window(START..START + 1));
-    assert_eq!(desk.view(ask).await.totals.ws_connections, 1);
+    assert_eq!(fixture.view(ask).await.totals.ws_connections, 1);
 }
 
 #[tokio::test]
 async fn a_damaged_block_is_told_as_such() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let one = deed(110, at(START), vec![item("a")]);
-    desk.ship(std::slice::from_ref(&one)).await;
+    fixture.ship(std::slice::from_ref(&one)).await;
     let damage =
         blocks::Entity::update_many().col_expr(blocks::Column::Bytes, Expr::value(vec![1u8, 2, 3, 4, 5]));
-    let transaction = desk.store.database.begin().await.unwrap();
+    let transaction = fixture.store.database.begin().await.unwrap();
     damage.exec(&transaction).await.unwrap();
     transaction.commit().await.unwrap();
     let is_unreadable = |error: &StoreError| matches!(error, StoreError::Unreadable { what: "block", .. });
-    assert!(is_unreadable(&desk.store.event(OURS, one.request).await.unwrap_err()));
-    assert!(is_unreadable(&desk.store.last_events(OURS, KeyId(110), 1).await.unwrap_err()));
-    assert!(is_unreadable(&desk.store.restore(at(START)).await.unwrap_err()));
+    assert!(is_unreadable(&fixture.store.event(OURS, one.request).await.unwrap_err()));
+    assert!(is_unreadable(&fixture.store.last_events(OURS, KeyId(110), 1).await.unwrap_err()));
+    assert!(is_unreadable(&fixture.store.restore(at(START)).await.unwrap_err()));
 }
 
 #[tokio::test]
 async fn everything_is_there_again_after_reopening() {
-    let mut desk = Desk::new().await;
-    desk.ship(&[deed(110, at(START), vec![item("a")])]).await;
-    let state = desk.state().await;
-    desk.store.close().await;
-    desk.store = UsageStore::open(desk.site.url(), false).await.unwrap();
-    assert_eq!(desk.state().await, state);
-    if let Some(folder) = desk.site.folder() {
+    let mut fixture = Fixture::new().await;
+    fixture.ship(&[deed(110, at(START), vec![item("a")])]).await;
+    let state = fixture.state().await;
+    fixture.store.close().await;
+    fixture.store = UsageStore::open(fixture.site.url(), false).await.unwrap();
+    assert_eq!(fixture.state().await, state);
+    if let Some(folder) = fixture.site.folder() {
         assert!(folder.join("rpcgate-usage.db").exists());
         assert!(!folder.join("rpcgate.db").exists());
     }
@@ -905,11 +912,11 @@ fn blocks_hold_no_event_twice_over_many_shipments() {
     cases(12)
         .run(&(sample::deeds(START..START + 4, 1..400), 1usize..50), |(deeds, step)| {
             run(async {
-                let mut desk = Desk::new().await;
+                let mut fixture = Fixture::new().await;
                 for part in deeds.chunks(step) {
-                    desk.ship(part).await;
+                    fixture.ship(part).await;
                 }
-                let rows = desk.rows("SELECT bytes FROM blocks").await;
+                let rows = fixture.rows("SELECT bytes FROM blocks").await;
                 let mut seen = Vec::new();
                 for row in rows {
                     let bytes: Vec<u8> = row.try_get_by_index(0).unwrap();
@@ -930,10 +937,10 @@ fn blocks_hold_no_event_twice_over_many_shipments() {
 #[test]
 fn refusals_that_were_summed_count_as_many() {
     run(async {
-        let mut desk = Desk::new().await;
+        let mut fixture = Fixture::new().await;
         let refused = Item { outcome: Outcome::Refused, status: 429, cu: 0, calls: 250, ..item("a") };
-        desk.ship(&[Deed { windowed: 0, ..deed(110, at(START), vec![refused]) }]).await;
-        let totals = desk.view(UsageAsk::new(OURS, window(START..START + 1))).await.totals;
+        fixture.ship(&[Deed { windowed: 0, ..deed(110, at(START), vec![refused]) }]).await;
+        let totals = fixture.view(UsageAsk::new(OURS, window(START..START + 1))).await.totals;
         let expected = Metrics {
             requests: 250,
             errors: 250,

@@ -1,7 +1,7 @@
 //! What nobody may call on an EVM node: its own controls, its keys, its mining work.
 
 use crate::family::by_reason;
-use rpcgate_core::adapter::Closed;
+use rpcgate_core::adapter::ClosedMethods;
 
 const CONSENSUS: &str = "It takes part in consensus, mines or builds blocks with the node";
 const CONTROL: &str = "It controls the node, its peers, its files or its settings";
@@ -99,7 +99,7 @@ pub(super) fn is_closed(method: &str) -> bool {
 }
 
 /// The same in words.
-pub(super) fn told() -> Vec<Closed> {
+pub(super) fn told() -> Vec<ClosedMethods> {
     let mut rows = by_reason(NAMESPACES, |space| format!("{space}_*"));
     for row in by_reason(NAMES, str::to_owned) {
         match rows.iter_mut().find(|other| other.because == row.because) {
@@ -107,7 +107,7 @@ pub(super) fn told() -> Vec<Closed> {
             None => rows.push(row),
         }
     }
-    rows.push(Closed {
+    rows.push(ClosedMethods {
         methods: vec!["parity_*".into()],
         only: format!("but for `{}`", PARITY_READS.join("`, `")),
         because: "It mixes reads with accounts, signing and settings of the node",

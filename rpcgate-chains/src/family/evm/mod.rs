@@ -13,10 +13,10 @@ pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
 use super::params::{member, positional, quantity};
 use super::{Closing, mark, marks, matches, narrow, submits, table, told};
-use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
 
 /// How long an answer is kept that a reorganisation could still change: as long as a block number is.
 const UNSETTLED: CacheRule = CacheRule::immutable(2);
@@ -165,16 +165,16 @@ impl Adapter for Evm {
     }
 
     /// Names are told apart by case, as nodes do.
-    fn unlisted(&self, method: &str) -> Rule {
-        Rule { flags: self.marks(method), ..Rule::UNLISTED }
+    fn unlisted(&self, method: &str) -> MethodRule {
+        MethodRule { flags: self.marks(method), ..MethodRule::UNLISTED }
     }
 
-    fn narrow(&self, call: CallView<'_>) -> Rule {
+    fn narrow(&self, call: CallView<'_>) -> MethodRule {
         narrow(self.closed, call)
     }
 
-    fn closed(&self) -> Vec<Closed> {
-        let row = |methods: &[&str], openable| Closed {
+    fn closed(&self) -> Vec<ClosedMethods> {
+        let row = |methods: &[&str], openable| ClosedMethods {
             methods: methods.iter().map(|name| (*name).to_owned()).collect(),
             only: String::new(),
             because: closed::REPLAYS,
@@ -215,8 +215,8 @@ impl Adapter for Evm {
         Probe::Rpc { method: "eth_blockNumber", params: "[]" }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        quantity(answer).map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        quantity(answer).map(NodeStatus::at)
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
     use rpcgate_core::cache_rule::Keep;
-    use rpcgate_core::chain::Changes;
+    use rpcgate_core::chain::ChainOverrides;
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -343,12 +343,12 @@ mod tests {
 
     #[test]
     fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
-        let changes = Changes {
+        let changes = ChainOverrides {
             cache: vec![
                 ("eth_getBlockByNumber".into(), CacheRule::secs(1)),
                 ("eth_getCode".into(), CacheRule::immutable(2)),
             ],
-            ..Changes::default()
+            ..ChainOverrides::default()
         };
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         let kept = judged(&chain, "eth_getBlockByNumber", "[\"latest\",false]", "{\"number\":\"0x1\"}");
@@ -393,7 +393,8 @@ mod tests {
         let names = ["trace_block", "debug_traceCall"];
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::CLOSED, true), [""; 0]);
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::FORBIDDEN, false), [""; 0]);
-        let changes = Changes { open: vec!["trace_*".into(), "debug_*".into()], ..Changes::default() };
+        let changes =
+            ChainOverrides { open: vec!["trace_*".into(), "debug_*".into()], ..ChainOverrides::default() };
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         assert_eq!(wrong(&chain, &names, Flags::CLOSED, false), [""; 0]);
         assert_eq!(wrong(&chain, &names, Flags::HEAVY, true), [""; 0]);
@@ -401,7 +402,7 @@ mod tests {
 
     #[test]
     fn opening_debugging_methods_opens_nothing_that_controls_the_node() {
-        let changes = Changes { open: vec!["*".into()], ..Changes::default() };
+        let changes = ChainOverrides { open: vec!["*".into()], ..ChainOverrides::default() };
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         assert_eq!(
             wrong(&chain, &["admin_addPeer", "miner_start", "eth_sign"], Flags::CLOSED, true),
@@ -433,7 +434,7 @@ mod tests {
     #[test]
     fn the_probe_reads_its_own_answer() {
         assert_eq!(TOY.probe(), Probe::Rpc { method: "eth_blockNumber", params: "[]" });
-        assert_eq!(TOY.seen(b"\"0x1312d00\""), Some(Seen::at(20_000_000)));
+        assert_eq!(TOY.seen(b"\"0x1312d00\""), Some(NodeStatus::at(20_000_000)));
         for bad in [&b"null"[..], b"20000000", b"\"20000000\"", b"{}", b""] {
             assert_eq!(TOY.seen(bad), None);
         }

@@ -5,7 +5,7 @@
 
 use crate::family::params::{any_is, mentions, positional, whole};
 use crate::family::{Closing, by_reason, told};
-use rpcgate_core::adapter::Closed;
+use rpcgate_core::adapter::ClosedMethods;
 
 const CONTROL: &str = "It controls the node";
 const FILES: &str = "It reads or writes files or keys of the node, which its parameters name";
@@ -160,7 +160,7 @@ pub(super) fn is_closed(method: &str) -> bool {
 }
 
 /// All of it in words.
-pub(super) fn words() -> Vec<Closed> {
+pub(super) fn words() -> Vec<ClosedMethods> {
     let mut rows = by_reason(NAMES, str::to_owned);
     for row in by_reason(PREFIXES, |prefix| format!("{prefix}*")) {
         match rows.iter_mut().find(|other| other.because == row.because) {

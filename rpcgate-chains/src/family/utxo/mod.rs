@@ -13,10 +13,10 @@ pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
 use super::{Closing, mark, marks, narrow, submits, table, told};
-use rpcgate_core::adapter::{Adapter, Closed, Probe, Seen, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Rule};
+use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 
 /// How long an answer is kept that counts confirmations or that a reorganisation could still change: as long as a
@@ -152,7 +152,7 @@ impl Adapter for Utxo {
     }
 
     /// Names are told apart by case, as nodes do.
-    fn unlisted(&self, method: &str) -> Rule {
+    fn unlisted(&self, method: &str) -> MethodRule {
         let mut flags = marks(closed::HEAVY, method).and(marks(self.closed, method));
         if closed::is_closed(method) {
             flags = flags.and(Flags::CLOSED);
@@ -160,12 +160,12 @@ impl Adapter for Utxo {
         if submits(method) {
             flags = flags.and(Flags::BROADCAST);
         }
-        Rule { flags, ..Rule::UNLISTED }
+        MethodRule { flags, ..MethodRule::UNLISTED }
     }
 
     /// A command that is not on the list is closed, and so is one that cannot be read. Without parameters a node
     /// only tells how the method is used.
-    fn narrow(&self, call: CallView<'_>) -> Rule {
+    fn narrow(&self, call: CallView<'_>) -> MethodRule {
         let call = CallView { rule: narrow(closed::HEAVY, call), ..call };
         let mut rule = narrow(self.closed, call);
         let params = call.params.trim_ascii();
@@ -181,10 +181,10 @@ impl Adapter for Utxo {
         rule
     }
 
-    fn closed(&self) -> Vec<Closed> {
+    fn closed(&self) -> Vec<ClosedMethods> {
         let mut rows = closed::words();
         rows.extend(told(self.closed));
-        rows.extend(self.commands.iter().map(|(method, open)| Closed {
+        rows.extend(self.commands.iter().map(|(method, open)| ClosedMethods {
             methods: vec![(*method).to_owned()],
             only: format!("with another command than `{}`", open.join("`, `")),
             because: "It uses the keys, the peers or the settings of the node",
@@ -221,8 +221,8 @@ impl Adapter for Utxo {
         Probe::Rpc { method: "getblockcount", params: "[]" }
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
-        whole(answer).map(Seen::at)
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        whole(answer).map(NodeStatus::at)
     }
 }
 
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
     use rpcgate_core::cache_rule::Keep;
-    use rpcgate_core::chain::Changes;
+    use rpcgate_core::chain::ChainOverrides;
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -329,7 +329,12 @@ mod tests {
     fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
         let cache =
             vec![("getblock".into(), CacheRule::secs(3)), ("getmininginfo".into(), CacheRule::immutable(10))];
-        let chain = Chain::new(Arc::new(TOY), Changes { cache, ..Changes::default() }, true, Arc::default());
+        let chain = Chain::new(
+            Arc::new(TOY),
+            ChainOverrides { cache, ..ChainOverrides::default() },
+            true,
+            Arc::default(),
+        );
         let kept = Keep::For(Duration::from_secs(3));
         assert_eq!(judged(&chain, "getblock", "[]", "\"00\""), (Settled::Yes, kept));
         assert_eq!(judged(&chain, "getmininginfo", "[]", "{}"), NOT_YET);
@@ -340,7 +345,12 @@ mod tests {
         let names = ["scantxoutset", "scanblocks", "verifychain", "waitforblock", "waitfornewblock"];
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::CLOSED, true), [""; 0]);
         let open = vec!["scan*".into(), "verifychain".into(), "wait*".into()];
-        let chain = Chain::new(Arc::new(TOY), Changes { open, ..Changes::default() }, true, Arc::default());
+        let chain = Chain::new(
+            Arc::new(TOY),
+            ChainOverrides { open, ..ChainOverrides::default() },
+            true,
+            Arc::default(),
+        );
         assert_eq!(wrong(&chain, &names, Flags::CLOSED, false), [""; 0]);
     }
 
@@ -356,7 +366,7 @@ mod tests {
     #[test]
     fn the_probe_reads_its_own_answer() {
         assert_eq!(TOY.probe(), Probe::Rpc { method: "getblockcount", params: "[]" });
-        assert_eq!(TOY.seen(b"840000"), Some(Seen::at(840_000)));
+        assert_eq!(TOY.seen(b"840000"), Some(NodeStatus::at(840_000)));
         for bad in [&b"null"[..], b"\"840000\"", b"-1", b"8.4e5", b""] {
             assert_eq!(TOY.seen(bad), None);
         }

@@ -11,7 +11,7 @@ mod view;
 
 use super::json::{Json, object};
 use super::target::Target;
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use fault::Fault;
 use rpcgate_core::clock::Time;
@@ -291,7 +291,7 @@ impl AptosNode {
         }
     }
 
-    fn answer(&mut self, request: &NodeRequest<'_>, now: Time) -> Result<(u16, Json), Fault> {
+    fn answer(&mut self, request: &SimulatedRequest<'_>, now: Time) -> Result<(u16, Json), Fault> {
         let target = Target::read(request.path);
         let segments = target.segments();
         let Some((&"v1", path)) = segments.split_first() else {
@@ -306,7 +306,7 @@ impl AptosNode {
 }
 
 impl Simulated for AptosNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.advance(now);
         match self.answer(request, now) {

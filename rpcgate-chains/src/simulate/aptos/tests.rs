@@ -8,7 +8,7 @@ const DEVELOPER: &str = "0x7df415e5b21bdaa8b2946e8f1f4278b39904e51a69627494cd3e6
 const START: u64 = 100_000_000_000;
 
 fn ask(node: &mut AptosNode, method: &http::Method, path: &str, body: &[u8], now: Time) -> (u16, Value) {
-    let reply = node.handle(&NodeRequest { method, path, body }, now);
+    let reply = node.handle(&SimulatedRequest { method, path, body }, now);
     assert_eq!(reply.content_type, "application/json");
     (reply.status, serde_json::from_slice(&reply.body).unwrap())
 }

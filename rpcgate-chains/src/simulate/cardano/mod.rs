@@ -8,7 +8,7 @@ mod pools;
 mod tx;
 
 use super::envelope::{Body, Fault, Request};
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use rpcgate_core::clock::Time;
 
@@ -66,7 +66,7 @@ fn invalid(what: &str) -> Fault {
 }
 
 impl Simulated for CardanoNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.since.get_or_insert(now);
         self.chain.head = self.chain.height(now);

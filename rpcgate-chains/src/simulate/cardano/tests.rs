@@ -7,7 +7,7 @@ use std::time::Duration;
 
 fn post(node: &mut CardanoNode, body: &str, now: Time) -> (u16, Value) {
     let reply =
-        node.handle(&NodeRequest { method: &http::Method::POST, path: "/", body: body.as_bytes() }, now);
+        node.handle(&SimulatedRequest { method: &http::Method::POST, path: "/", body: body.as_bytes() }, now);
     (reply.status, serde_json::from_slice(&reply.body).expect("JSON"))
 }
 
@@ -125,7 +125,8 @@ fn tip_height_and_epoch_go_together() {
     assert!(next["slot"].as_u64() > Some(slot) && next["id"] != tip["id"]);
     // A clock that steps back does not shorten the chain.
     assert_eq!(result(&mut node, "queryNetwork/tip", json!({}), NOW), next);
-    let reply = node.handle(&NodeRequest { method: &http::Method::GET, path: "/health", body: b"" }, NOW);
+    let reply =
+        node.handle(&SimulatedRequest { method: &http::Method::GET, path: "/health", body: b"" }, NOW);
     let health: Value = serde_json::from_slice(&reply.body).expect("JSON");
     assert_eq!((&health["lastKnownTip"]["id"], &health["network"]), (&next["id"], &json!("mainnet")));
 }
@@ -308,7 +309,8 @@ fn what_is_no_transaction_or_no_request_gets_a_structured_error() {
         NOW,
     );
     assert_eq!((status, &both[0]["id"], &both[1]["id"]), (200, &json!(1), &json!({ "a": 2 })));
-    let reply = node.handle(&NodeRequest { method: &http::Method::GET, path: "/nothing", body: b"" }, NOW);
+    let reply =
+        node.handle(&SimulatedRequest { method: &http::Method::GET, path: "/nothing", body: b"" }, NOW);
     assert_eq!(reply.status, 404);
 }
 

@@ -14,7 +14,7 @@ mod tx;
 
 use super::json::{Json, object};
 use super::target::Target;
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use fault::Fault;
 use rpcgate_core::clock::Time;
@@ -68,7 +68,7 @@ impl CosmosNode {
         }
     }
 
-    fn answer(&mut self, request: &NodeRequest<'_>, now: Time) -> Result<Json, Fault> {
+    fn answer(&mut self, request: &SimulatedRequest<'_>, now: Time) -> Result<Json, Fault> {
         let target = Target::read(request.path);
         let segments = target.segments();
         let Some((&"cosmos", path)) = segments.split_first() else {
@@ -104,7 +104,7 @@ fn mint(chain: &Chain, path: &[&str]) -> Result<Json, Fault> {
 }
 
 impl Simulated for CosmosNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.advance(now);
         match self.answer(request, now) {

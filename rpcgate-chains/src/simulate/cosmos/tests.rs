@@ -14,7 +14,7 @@ const BLOCKS: &str = "/cosmos/base/tendermint/v1beta1/blocks";
 const TXS: &str = "/cosmos/tx/v1beta1/txs";
 
 fn ask(node: &mut CosmosNode, method: &http::Method, path: &str, body: &[u8], now: Time) -> (u16, Value) {
-    let reply = node.handle(&NodeRequest { method, path, body }, now);
+    let reply = node.handle(&SimulatedRequest { method, path, body }, now);
     assert_eq!(reply.content_type, "application/json");
     (reply.status, serde_json::from_slice(&reply.body).unwrap())
 }

@@ -14,7 +14,7 @@ mod tx;
 
 use super::envelope::{Body, Fault, Request};
 use super::json::Json;
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use logs::Filters;
 use network::NETWORKS;
@@ -76,7 +76,7 @@ fn write_reply(id: Option<&str>, result: Result<Json, Fault>, out: &mut String) 
 }
 
 impl Simulated for EvmNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.submitted.clear();
         if *request.method != http::Method::POST {
             // go-ethereum lets load balancers look at it with an empty GET.

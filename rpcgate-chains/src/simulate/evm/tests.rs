@@ -1,6 +1,6 @@
 use super::EvmNode;
 use crate::simulate::golden::{NOW, assert_shape, call, post, recorded, refusal, result};
-use crate::simulate::{NodeRequest, Simulated};
+use crate::simulate::{Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -707,7 +707,7 @@ fn envelopes_batches_and_notifications() {
 fn only_post_is_a_call() {
     let node = &mut node("eth");
     let mut ask = |method: http::Method, body: &'static [u8]| {
-        node.handle(&NodeRequest { method: &method, path: "/", body }, NOW).status
+        node.handle(&SimulatedRequest { method: &method, path: "/", body }, NOW).status
     };
     assert_eq!(
         (ask(http::Method::GET, b""), ask(http::Method::PUT, b""), ask(http::Method::GET, b"{}")),

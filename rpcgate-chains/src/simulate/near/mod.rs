@@ -9,7 +9,7 @@ mod tx;
 
 use super::envelope::{Body, Request};
 use super::json::{Json, object};
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use rpcgate_core::clock::Time;
 use trouble::Trouble;
@@ -64,7 +64,7 @@ impl NearNode {
 }
 
 impl Simulated for NearNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.advance(now);
         self.since.get_or_insert(now);

@@ -2,7 +2,7 @@ use super::NearNode;
 use super::chain::EPOCH_LENGTH;
 use super::tx::{base58, parse_hash, sha256};
 use crate::simulate::golden::{NOW, assert_shape, call, post, result};
-use crate::simulate::{EPOCH, NodeRequest, Simulated};
+use crate::simulate::{EPOCH, Simulated, SimulatedRequest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::signature::{Ed25519KeyPair, KeyPair};
@@ -121,7 +121,7 @@ fn the_node_tells_of_itself() {
     );
     assert_eq!(result(node, "gas_price", json!([null]), NOW), json!({ "gas_price": "100000000" }));
     assert_eq!(result(node, "health", json!([]), NOW), Value::Null);
-    let get = NodeRequest { method: &http::Method::GET, path: "/status", body: b"" };
+    let get = SimulatedRequest { method: &http::Method::GET, path: "/status", body: b"" };
     assert_eq!(node.handle(&get, NOW).status, 200);
 }
 

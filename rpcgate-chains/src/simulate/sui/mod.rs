@@ -10,7 +10,7 @@ mod tx;
 
 use super::envelope::{Body, Fault, Request};
 use super::json::Json;
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use rpcgate_core::clock::Time;
 
@@ -67,7 +67,7 @@ fn write_reply(id: Option<&str>, result: Result<Json, Fault>, out: &mut String) 
 }
 
 impl Simulated for SuiNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         if *request.method != http::Method::POST {
             let body = b"Used HTTP Method is not allowed. POST is required\n".to_vec();

@@ -10,7 +10,7 @@ mod params;
 
 use super::envelope::Body;
 use super::json::{Json, object};
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use params::Params;
 use rpcgate_core::clock::Time;
@@ -120,7 +120,7 @@ impl TonNode {
 }
 
 impl Simulated for TonNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.head = self.chain.height(now);
         let (path, query) = request.path.split_once('?').unwrap_or((request.path, ""));

@@ -13,7 +13,7 @@ const THREE: &str = "te6cckECBAEAARoAA+WIAEmN2TbTwL8rcDC298CF7gsGQCCrhdq7ODtdLxZ
 const THREE_HASH: &str = "456e597086904b84ab1c75e19378012ece1c93d33ebd552112cc3cf036173324";
 
 fn request(node: &mut TonNode, method: &http::Method, path: &str, body: &str, now: Time) -> (u16, Value) {
-    let reply = node.handle(&NodeRequest { method, path, body: body.as_bytes() }, now);
+    let reply = node.handle(&SimulatedRequest { method, path, body: body.as_bytes() }, now);
     (reply.status, serde_json::from_slice(&reply.body).expect("JSON"))
 }
 

@@ -11,7 +11,7 @@ mod show;
 mod token;
 mod tx;
 
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use method::Answer;
 use params::Params;
@@ -44,7 +44,7 @@ fn refused(status: u16, words: &str) -> NodeReply {
 }
 
 impl Simulated for TronNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.head = self.chain.height(now);
         let (path, query) = request.path.split_once('?').unwrap_or((request.path, ""));

@@ -10,7 +10,7 @@ const OTHER: &str = "411111111111111111111111111111111111111111";
 const USDT: &str = "41a614f803b6fd780986a42c78ec9c7f77e6ded13c";
 
 fn raw(node: &mut TronNode, method: &http::Method, path: &str, body: &[u8], now: Time) -> (u16, String) {
-    let reply = node.handle(&NodeRequest { method, path, body }, now);
+    let reply = node.handle(&SimulatedRequest { method, path, body }, now);
     (reply.status, String::from_utf8(reply.body).expect("UTF-8"))
 }
 

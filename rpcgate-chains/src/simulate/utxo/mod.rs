@@ -13,7 +13,7 @@ mod tx;
 
 use super::envelope::{Body, Fault, Request};
 use super::json::Json;
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use coin::COINS;
 use rpcgate_core::clock::Time;
@@ -77,7 +77,7 @@ fn write_reply(id: Option<&str>, result: Result<Json, Fault>, out: &mut String) 
 }
 
 impl Simulated for UtxoNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.submitted.clear();
         if *request.method != http::Method::POST {
             let body = b"JSONRPC server handles only POST requests".to_vec();

@@ -3,7 +3,7 @@ use super::coin::{COINS, Kind};
 use super::script::to_key_hash;
 use super::tx::{Input, Output, Tx, merkle_root, parse_hash, sha256d, shown};
 use crate::simulate::golden::{NOW, assert_shape, call, post, recorded, refusal, result};
-use crate::simulate::{NodeRequest, Simulated};
+use crate::simulate::{Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -720,7 +720,7 @@ fn statuses_and_envelopes_are_litecoinds() {
     }
     let hash = post(node, "{\"id\":1,\"method\":\"getblockhash\",\"params\":{\"height\":1}}", NOW).1;
     assert!(hash.contains(text(&result(node, "getblockhash", json!([1]), NOW))));
-    let reply = node.handle(&NodeRequest { method: &http::Method::GET, path: "/", body: b"" }, NOW);
+    let reply = node.handle(&SimulatedRequest { method: &http::Method::GET, path: "/", body: b"" }, NOW);
     assert_eq!(reply.status, 405);
 }
 

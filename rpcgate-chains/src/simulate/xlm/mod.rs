@@ -9,7 +9,7 @@ use super::seed::Seed;
 use super::target::Target;
 use super::timeline::{EPOCH, Timeline};
 use super::utc;
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use metrics::Life;
 use rpcgate_core::clock::Time;
 use std::time::Duration;
@@ -270,7 +270,7 @@ const fn threshold() -> u64 {
 }
 
 impl Simulated for XlmNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.head = self.height(now);
         let now = now.max(self.timeline.time(self.head));
         let target = Target::read(request.path);
@@ -305,7 +305,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn get(node: &mut XlmNode, path: &str, now: Time) -> Value {
-        let reply = node.handle(&NodeRequest { method: &http::Method::GET, path, body: b"" }, now);
+        let reply = node.handle(&SimulatedRequest { method: &http::Method::GET, path, body: b"" }, now);
         assert_eq!((reply.status, reply.content_type), (200, "application/json"), "{path}");
         serde_json::from_slice(&reply.body).unwrap()
     }
@@ -425,7 +425,7 @@ mod tests {
     fn a_command_that_is_not_there_is_answered_with_a_page() {
         let mut node = XlmNode::new(7);
         for path in ["/", "/accounts/G", "/info/x"] {
-            let request = NodeRequest { method: &http::Method::GET, path, body: b"" };
+            let request = SimulatedRequest { method: &http::Method::GET, path, body: b"" };
             let reply = node.handle(&request, NOW);
             assert_eq!((reply.status, reply.content_type), (404, "text/html"), "{path}");
         }

@@ -8,7 +8,7 @@ mod wire;
 
 use super::envelope::{Body, Request};
 use super::json::{Json, object};
-use super::{NodeReply, NodeRequest, Simulated, Submission};
+use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use ledger::Chain;
 use method::Trouble;
 use rpcgate_core::clock::Time;
@@ -133,7 +133,7 @@ fn refused(status: u16, why: &str) -> NodeReply {
 }
 
 impl Simulated for XrpNode {
-    fn handle(&mut self, request: &NodeRequest<'_>, now: Time) -> NodeReply {
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.advance(now);
         match Body::read(request.body) {

@@ -1,7 +1,7 @@
 use super::XrpNode;
 use super::wire::{Fields, parse_address};
 use crate::simulate::golden::{NOW, assert_shape};
-use crate::simulate::{EPOCH, NodeReply, NodeRequest, Simulated};
+use crate::simulate::{EPOCH, NodeReply, Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn later(seconds: u64) -> Time {
 }
 
 fn post(node: &mut XrpNode, body: &str, now: Time) -> NodeReply {
-    node.handle(&NodeRequest { method: &http::Method::POST, path: "/", body: body.as_bytes() }, now)
+    node.handle(&SimulatedRequest { method: &http::Method::POST, path: "/", body: body.as_bytes() }, now)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]

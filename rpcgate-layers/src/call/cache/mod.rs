@@ -13,7 +13,7 @@
 //! ```
 //! use bytes::Bytes;
 //! use rpcgate_core::chain::ChainName;
-//! use rpcgate_core::seam::reply_store::{ReplySought, ReplyStore};
+//! use rpcgate_core::backend::reply_store::{ReplySought, ReplyStore};
 //! use rpcgate_layers::call::cache::BoundedReplies;
 //! use std::time::Duration;
 //!
@@ -24,23 +24,23 @@
 //! assert_eq!(store.get(&sought, Duration::from_secs(2)), None);
 //! ```
 
-mod flight;
-mod journey;
+mod future;
+mod singleflight;
 mod store;
 
-pub use flight::Flights;
+pub use singleflight::SingleFlight;
 pub use store::{BoundedReplies, Looks};
 
 use crate::spawn::{Spawn, TokioSpawn};
-use flight::{Joined, Leads};
+use future::{CacheFuture, CacheTask};
 use futures_util::future::Either;
-use journey::{Journey, Travel};
-use rpcgate_core::call::{Before, Cached, CallView, Calls, Settled, State};
+use rpcgate_core::backend::reply_store::{ReplySought, ReplyStore};
+use rpcgate_core::call::{Before, Cached, CallState, CallView, Calls, Settled};
 use rpcgate_core::chain::Flags;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::reply::{Form, Reply, Rest, Source};
-use rpcgate_core::seam::reply_store::{ReplySought, ReplyStore};
 use rpcgate_core::tally::Tally;
+use singleflight::{Joined, Leads};
 use smallvec::SmallVec;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -52,14 +52,14 @@ use tower_service::Service;
 /// Answers from a store, and fetches what is missing once.
 #[derive(Clone, Debug)]
 pub struct CacheLayer {
-    shelf: Arc<Shelf>,
+    shared: Arc<CacheState>,
 }
 
 /// What all copies of a cache share.
 #[derive(Debug)]
-struct Shelf {
+struct CacheState {
     replies: Arc<dyn ReplyStore>,
-    flights: Flights,
+    flights: SingleFlight,
     clock: Arc<dyn Clock>,
     spawn: Arc<dyn Spawn>,
 }
@@ -67,17 +67,17 @@ struct Shelf {
 impl CacheLayer {
     /// A layer that keeps answers in `replies`; `clock` says when their time is over.
     pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
-        let (flights, spawn) = (Flights::default(), Arc::new(TokioSpawn));
-        CacheLayer { shelf: Arc::new(Shelf { replies, flights, clock, spawn }) }
+        let (flights, spawn) = (SingleFlight::default(), Arc::new(TokioSpawn));
+        CacheLayer { shared: Arc::new(CacheState { replies, flights, clock, spawn }) }
     }
 
     /// A layer that has `spawn` run a call that others wait for, when its own client has left. It shares nothing with this
     /// one but the store of answers.
     #[must_use]
     pub fn with_spawn(&self, spawn: Arc<dyn Spawn>) -> Self {
-        let Shelf { replies, clock, .. } = &*self.shelf;
-        let (replies, clock, flights) = (replies.clone(), clock.clone(), Flights::default());
-        CacheLayer { shelf: Arc::new(Shelf { replies, flights, clock, spawn }) }
+        let CacheState { replies, clock, .. } = &*self.shared;
+        let (replies, clock, flights) = (replies.clone(), clock.clone(), SingleFlight::default());
+        CacheLayer { shared: Arc::new(CacheState { replies, flights, clock, spawn }) }
     }
 }
 
@@ -85,7 +85,7 @@ impl<S> Layer<S> for CacheLayer {
     type Service = Cache<S>;
 
     fn layer(&self, inner: S) -> Cache<S> {
-        Cache { inner, shelf: self.shelf.clone() }
+        Cache { inner, shared: self.shared.clone() }
     }
 }
 
@@ -93,7 +93,7 @@ impl<S> Layer<S> for CacheLayer {
 #[derive(Clone, Debug)]
 pub struct Cache<S> {
     inner: S,
-    shelf: Arc<Shelf>,
+    shared: Arc<CacheState>,
 }
 
 impl<S, A> Service<Calls<A>> for Cache<S>
@@ -104,32 +104,32 @@ where
 {
     type Response = Calls<Settled>;
     type Error = Infallible;
-    type Future = Either<S::Future, Journey>;
+    type Future = Either<S::Future, CacheFuture>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
-        let plan = self.shelf.split(calls.tally_mut());
-        if plan.is_empty() {
+        let split = self.shared.split(calls.tally_mut());
+        if split.is_empty() {
             return Either::Left(self.inner.call(calls.at()));
         }
         let ready = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, ready);
-        let shelf = self.shelf.clone();
-        Either::Right(Journey::new(Travel { shelf, inner, calls: calls.at(), plan }))
+        let shared = self.shared.clone();
+        Either::Right(CacheFuture::new(CacheTask { shared, inner, calls: calls.at(), split }))
     }
 }
 
 /// What a set has to do with others: the places of its entries that lead and that follow.
 #[derive(Debug, Default)]
-struct Plan {
+struct Split {
     leads: Leads,
-    follows: SmallVec<[(usize, flight::Follow); 1]>,
+    follows: SmallVec<[(usize, singleflight::Follow); 1]>,
 }
 
-impl Plan {
+impl Split {
     fn is_empty(&self) -> bool {
         self.leads.is_empty() && self.follows.is_empty()
     }
@@ -140,7 +140,7 @@ impl Plan {
     }
 }
 
-impl Shelf {
+impl CacheState {
     /// What is kept for this call.
     fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Duration) -> Option<Form> {
         let kept = self.replies.get(sought, now)?;
@@ -153,8 +153,8 @@ impl Shelf {
 
     /// Answers the open calls that are stored, parks those that follow, and leaves those open that lead or have
     /// nothing to do with the cache.
-    fn split(self: &Arc<Self>, tally: &mut Tally) -> Plan {
-        let mut plan = Plan::default();
+    fn split(self: &Arc<Self>, tally: &mut Tally) -> Split {
+        let mut split = Split::default();
         // The moment of the look, not of the request's arrival: its body may have come long after.
         let mut now = None;
         let (chain, all) = (tally.chain.name(), tally.entries.len());
@@ -172,27 +172,27 @@ impl Shelf {
             let landed = self.flights.landed(&sought);
             let now = *now.get_or_insert_with(|| self.clock.elapsed());
             if let Some(form) = self.look(&sought, view, now) {
-                entry.state = State::Answered(Reply { form, from: Source::Stored });
+                entry.state = CallState::Answered(Reply { form, from: Source::Stored });
                 continue;
             }
             match self.flights.join(&sought, &tally.body) {
                 Joined::Lead(lead) => {
                     let is_later = lead.is_later_than(landed);
-                    plan.leads.push(&self.flights, place, lead, all - place - 1);
+                    split.leads.push(&self.flights, place, lead, all - place - 1);
                     // Its flight may have landed between our look at the store and here.
                     if is_later && let Some(form) = self.look(&sought, view, now) {
-                        entry.state = State::Answered(Reply { form: form.clone(), from: Source::Shared });
-                        plan.leads.land_last(flight::Landing::Answered(form));
+                        entry.state = CallState::Answered(Reply { form: form.clone(), from: Source::Shared });
+                        split.leads.land_last(singleflight::FlightOutcome::Answered(form));
                     }
                 }
                 Joined::Follow(follow) => {
-                    entry.state = State::Parked;
-                    plan.leads.own(&follow);
-                    plan.follows.push((place, follow));
+                    entry.state = CallState::Parked;
+                    split.leads.own(&follow);
+                    split.follows.push((place, follow));
                 }
             }
         }
-        plan
+        split
     }
 }
 

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
-use rpcgate_core::seam::reply_store::{ReplyHash, ReplyKey, ReplySought, ReplyStore};
+use rpcgate_core::backend::reply_store::{ReplyHash, ReplyKey, ReplySought, ReplyStore};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -131,8 +131,8 @@ impl ReplyStore for BoundedReplies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_core::backend::suite;
     use rpcgate_core::chain::ChainName;
-    use rpcgate_core::seam::suite;
     use std::sync::Arc;
 
     #[test]

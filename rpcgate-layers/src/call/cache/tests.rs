@@ -1,21 +1,21 @@
-use super::{BoundedReplies, Cache, CacheLayer, Flights};
+use super::{BoundedReplies, Cache, CacheLayer, SingleFlight};
 use crate::call::join::join;
-use crate::testing::Desk;
+use crate::testing::Fixture;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use rpcgate_core::adapter::{Adapter, Probe, Seen, Settled as Permanence};
-use rpcgate_core::call::{Cached, CallView, Calls, Settled, State};
-use rpcgate_core::chain::{Chain, ChainName, Changes, Facts, Head, Method};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled as Permanence};
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::backend::reply_store::ReplySought;
+use rpcgate_core::backend::suite;
+use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::call::{Cached, CallState, CallView, Calls, Settled};
+use rpcgate_core::chain::{Chain, ChainHead, ChainName, ChainOverrides, Facts, Method};
 use rpcgate_core::clock::Time;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Inner, Reply, Source, Whole};
-use rpcgate_core::seam::Later;
-use rpcgate_core::seam::ledger::Outcome;
-use rpcgate_core::seam::reply_store::ReplySought;
-use rpcgate_core::seam::suite;
 use rpcgate_core::toy::Toy;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use tower_service::Service;
 const ROOM: u64 = 2 << 20;
 
 /// How a call ends at the node.
-type Ending = fn() -> State;
-type Say = Box<dyn FnMut(&str) -> State + Send>;
+type Ending = fn() -> CallState;
+type Say = Box<dyn FnMut(&str) -> CallState + Send>;
 
 /// What stands behind the cache: counts what reaches it, waits while it is held, answers as it is told.
 #[derive(Clone)]
@@ -70,7 +70,7 @@ impl Node {
         self.0.left.load(SeqCst)
     }
 
-    fn says(&self, say: impl FnMut(&str) -> State + Send + 'static) {
+    fn says(&self, say: impl FnMut(&str) -> CallState + Send + 'static) {
         *self.0.say.lock() = Box::new(say);
     }
 
@@ -83,7 +83,7 @@ impl Node {
 impl Service<Calls<Cached>> for Node {
     type Response = Calls<Settled>;
     type Error = Infallible;
-    type Future = Later<'static, Result<Calls<Settled>, Infallible>>;
+    type Future = BoxFuture<'static, Result<Calls<Settled>, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -100,13 +100,13 @@ impl Service<Calls<Cached>> for Node {
             let view = entry.call.view(&tally.body, chain);
             let said = [view.sent, b" ", view.params].concat();
             inside.asked.lock().push(String::from_utf8(said).unwrap());
-            entry.state = State::Sent;
+            entry.state = CallState::Sent;
         }
         Box::pin(async move {
             let mut leaving = Leaving(&inside, false);
             inside.passes.acquire().await.unwrap().forget();
             let tally = calls.tally_mut();
-            for entry in tally.entries.iter_mut().filter(|entry| matches!(entry.state, State::Sent)) {
+            for entry in tally.entries.iter_mut().filter(|entry| matches!(entry.state, CallState::Sent)) {
                 let view = entry.call.view(&tally.body, chain);
                 let said = String::from_utf8([view.sent, b" ", view.params].concat()).unwrap();
                 let state = (inside.say.lock())(&said);
@@ -118,13 +118,13 @@ impl Service<Calls<Cached>> for Node {
     }
 }
 
-fn result(text: impl Into<String>) -> State {
-    State::Answered(Reply { form: Form::Result(text.into().into()), from: Source::Node })
+fn result(text: impl Into<String>) -> CallState {
+    CallState::Answered(Reply { form: Form::Result(text.into().into()), from: Source::Node })
 }
 
 /// A cache before a node that answers with what it was asked, and which number the question had.
 struct Site {
-    desk: Desk,
+    fixture: Fixture,
     node: Node,
     store: Arc<BoundedReplies>,
     cache: Cache<Node>,
@@ -135,13 +135,13 @@ type Going = <Cache<Node> as Service<Calls<rpcgate_core::call::Parsed>>>::Future
 impl Site {
     /// A site whose node answers at once.
     fn open() -> Self {
-        let site = Site::held(Desk::new());
+        let site = Site::held(Fixture::new());
         site.node.release(100_000);
         site
     }
 
     /// A site whose node waits until it is released.
-    fn held(desk: Desk) -> Self {
+    fn held(fixture: Fixture) -> Self {
         let mut number = 0;
         let say = move |said: &str| {
             number += 1;
@@ -154,16 +154,16 @@ impl Site {
             say: Mutex::new(Box::new(say)),
         }));
         let store = Arc::new(BoundedReplies::new(ROOM));
-        let cache = CacheLayer::new(store.clone(), desk.clock.clone()).layer(node.clone());
-        Site { desk, node, store, cache }
+        let cache = CacheLayer::new(store.clone(), fixture.clock.clone()).layer(node.clone());
+        Site { fixture, node, store, cache }
     }
 
     fn go(&self, body: impl Into<String>) -> Going {
-        self.go_as(&self.desk, body)
+        self.go_as(&self.fixture, body)
     }
 
-    fn go_as(&self, desk: &Desk, body: impl Into<String>) -> Going {
-        self.cache.clone().call(desk.calls(body.into().leak().as_bytes()))
+    fn go_as(&self, fixture: &Fixture, body: impl Into<String>) -> Going {
+        self.cache.clone().call(fixture.calls(body.into().leak().as_bytes()))
     }
 
     /// A journey that has come as far as it comes without the node.
@@ -183,8 +183,8 @@ impl Site {
         told(self.settle(body).await)
     }
 
-    fn flights(&self) -> &Flights {
-        &self.cache.shelf.flights
+    fn flights(&self) -> &SingleFlight {
+        &self.cache.shared.flights
     }
 }
 
@@ -242,7 +242,7 @@ async fn methods_and_chains_are_kept_apart() {
     assert!(!site.send(one("1", "toy_block", "[1]")).await.1);
     static FACTS: Facts = Facts { name: ChainName::new("toy2"), ..TOY };
     let chain = Arc::new(Chain::deployed(Arc::new(Variant(&FACTS))));
-    let other = Desk { chain, ..site.desk.clone() };
+    let other = Fixture { chain, ..site.fixture.clone() };
     let Ok(calls) = site.go_as(&other, read(1)).await;
     assert!(!calls.tally().is_hit());
     assert_eq!(site.node.calls(), 3);
@@ -287,17 +287,17 @@ impl Adapter for Variant {
         Toy.probe()
     }
 
-    fn seen(&self, answer: &[u8]) -> Option<Seen> {
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         Toy.seen(answer)
     }
 }
 
 #[tokio::test]
 async fn errors_and_what_is_not_known_yet_are_never_kept() {
-    let failed = || State::Failed(Fault::sent(Cause::Broken));
+    let failed = || CallState::Failed(Fault::sent(Cause::Broken));
     let error = || {
         let form = Form::Error(Bytes::from_static(b"{\"code\":-1}"), http::StatusCode::OK);
-        State::Answered(Reply { form, from: Source::Node })
+        CallState::Answered(Reply { form, from: Source::Node })
     };
     let whole_error = || {
         let form = Form::Whole(Whole {
@@ -305,10 +305,10 @@ async fn errors_and_what_is_not_known_yet_are_never_kept() {
             body: Bytes::from_static(b"{\"error\":{}}"),
             inner: Inner::Error(Bytes::from_static(b"{}")),
         });
-        State::Answered(Reply { form, from: Source::Node })
+        CallState::Answered(Reply { form, from: Source::Node })
     };
     let null = || result("null");
-    let refused = || State::Refused(Refusal::Overloaded);
+    let refused = || CallState::Refused(Refusal::Overloaded);
     let states: [(&str, Ending); 5] = [
         ("failed", failed),
         ("error", error),
@@ -338,7 +338,7 @@ async fn of_a_nodes_own_answer_the_result_alone_is_kept() {
         let body = Bytes::from_static(br#"{"id":1,"result":[7],"took":3}"#);
         let inner = Inner::Result(body.slice(17..20));
         let form = Form::Whole(Whole { status: http::StatusCode::OK, body, inner });
-        State::Answered(Reply { form, from: Source::Node })
+        CallState::Answered(Reply { form, from: Source::Node })
     });
     assert_eq!(site.send(read(1)).await.0, r#"{"id":1,"result":[7],"took":3}"#);
     assert_eq!(site.send(read(2)).await, (r#"{"jsonrpc":"2.0","id":2,"result":[7]}"#.into(), true));
@@ -348,21 +348,21 @@ async fn of_a_nodes_own_answer_the_result_alone_is_kept() {
 async fn a_short_answer_is_over_exactly_when_its_time_is() {
     let site = Site::open();
     site.send(read(1)).await;
-    site.desk.clock.advance(Duration::from_micros(1_999_999));
+    site.fixture.clock.advance(Duration::from_micros(1_999_999));
     assert!(site.send(read(2)).await.1);
-    site.desk.clock.advance(Duration::from_micros(1));
+    site.fixture.clock.advance(Duration::from_micros(1));
     assert!(!site.send(read(3)).await.1);
     assert_eq!(site.node.calls(), 2);
 }
 
 #[tokio::test]
 async fn the_time_of_an_answer_counts_from_when_it_came() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let going = site.under_way(read(1));
-    site.desk.clock.advance(Duration::from_secs(10));
+    site.fixture.clock.advance(Duration::from_secs(10));
     site.node.release(100);
     let Ok(_) = going.await;
-    site.desk.clock.advance(Duration::from_micros(1_999_999));
+    site.fixture.clock.advance(Duration::from_micros(1_999_999));
     assert!(site.send(read(2)).await.1);
 }
 
@@ -371,16 +371,16 @@ async fn static_and_final_answers_stay() {
     let site = Site::open();
     for method in ["toy_id", "toy_block"] {
         site.send(one("1", method, "[1]")).await;
-        site.desk.clock.advance(Duration::from_secs(1_000_000));
+        site.fixture.clock.advance(Duration::from_secs(1_000_000));
         assert!(site.send(one("1", method, "[1]")).await.1, "{method}");
     }
 }
 
 #[tokio::test]
 async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() {
-    let head = Arc::new(Head::default());
-    let chain = Arc::new(Chain::new(Arc::new(Variant(&TOY)), Changes::default(), true, head.clone()));
-    let site = Site::held(Desk { chain, ..Desk::new() });
+    let head = Arc::new(ChainHead::default());
+    let chain = Arc::new(Chain::new(Arc::new(Variant(&TOY)), ChainOverrides::default(), true, head.clone()));
+    let site = Site::held(Fixture { chain, ..Fixture::new() });
     site.node.release(100);
     site.node.says(|_| result("100"));
     let block = one("1", "toy_block", "[100]");
@@ -388,11 +388,11 @@ async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() 
         head.set(known);
         assert!(!site.send(&*block).await.1, "head {known}");
         assert!(site.send(&*block).await.1, "head {known}");
-        site.desk.clock.advance(Duration::from_secs(2));
+        site.fixture.clock.advance(Duration::from_secs(2));
     }
     head.set(102);
     assert!(!site.send(&*block).await.1);
-    site.desk.clock.advance(Duration::from_secs(1_000_000));
+    site.fixture.clock.advance(Duration::from_secs(1_000_000));
     assert!(site.send(&*block).await.1);
     assert_eq!(site.node.calls(), 4);
 }
@@ -401,9 +401,9 @@ async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() 
 async fn what_is_in_no_class_a_broadcast_or_a_notification_is_never_looked_up() {
     // The operator may give a broadcast a class; it is sent all the same.
     let cache = vec![("toy_send".into(), rpcgate_core::cache_rule::CacheRule::Static)];
-    let changes = Changes { cache, ..Changes::default() };
+    let changes = ChainOverrides { cache, ..ChainOverrides::default() };
     let chain = Arc::new(Chain::new(Arc::new(Toy), changes, true, Arc::default()));
-    let site = Site::held(Desk { chain, ..Desk::new() });
+    let site = Site::held(Fixture { chain, ..Fixture::new() });
     site.node.release(100);
     let notification = r#"{"jsonrpc":"2.0","method":"toy_read","params":[1]}"#.to_owned();
     let calls =
@@ -411,7 +411,7 @@ async fn what_is_in_no_class_a_broadcast_or_a_notification_is_never_looked_up() 
     for call in &calls {
         for _ in 0..2 {
             let calls = site.settle(&**call).await;
-            let State::Answered(reply) = &calls.tally().entries[0].state else { panic!("{call}") };
+            let CallState::Answered(reply) = &calls.tally().entries[0].state else { panic!("{call}") };
             assert_eq!(reply.from, Source::Node, "{call}");
         }
     }
@@ -424,7 +424,7 @@ async fn what_is_in_no_class_a_broadcast_or_a_notification_is_never_looked_up() 
 impl Site {
     /// How many calls reach a held node when all of `calls` are sent twice at the same time.
     fn under_way_pair(&self, calls: &[String]) -> usize {
-        let held = Site::held(self.desk.clone());
+        let held = Site::held(self.fixture.clone());
         let going: Vec<_> = calls.iter().chain(calls).map(|call| held.under_way(&**call)).collect();
         assert!(held.flights().is_empty());
         drop(going);
@@ -434,7 +434,7 @@ impl Site {
 
 #[tokio::test]
 async fn a_thousand_callers_who_ask_the_same_at_once_make_one_call() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let going: Vec<_> = (0..1_000).map(|id| site.under_way(read(id))).collect();
     assert_eq!(site.node.calls(), 1);
     site.node.release(1);
@@ -443,7 +443,7 @@ async fn a_thousand_callers_who_ask_the_same_at_once_make_one_call() {
         assert_eq!(told(calls), (says(&id.to_string(), "toy_read [1] #1"), false));
     }
     assert_eq!(site.node.calls(), 1);
-    let records = site.desk.ledger.records();
+    let records = site.fixture.sink.records();
     assert_eq!(records.len(), 1_000);
     let lines: Vec<_> = records.iter().flat_map(|record| &record.lines).collect();
     assert!(lines.iter().all(|line| (line.cu, line.outcome) == (5, Outcome::Answered)));
@@ -453,7 +453,7 @@ async fn a_thousand_callers_who_ask_the_same_at_once_make_one_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_tasks_on_two_threads_make_one_call() {
-    let site = Arc::new(Site::held(Desk::new()));
+    let site = Arc::new(Site::held(Fixture::new()));
     let tasks: Vec<_> = (0..1_000)
         .map(|id| {
             let site = site.clone();
@@ -471,17 +471,17 @@ async fn a_thousand_tasks_on_two_threads_make_one_call() {
 #[tokio::test]
 async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again() {
     let error = || {
-        State::Answered(Reply {
+        CallState::Answered(Reply {
             form: Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK),
             from: Source::Node,
         })
     };
-    let failed = || State::Failed(Fault::sent(Cause::Status(503)));
-    let refused = || State::Refused(Refusal::Overloaded);
+    let failed = || CallState::Failed(Fault::sent(Cause::Status(503)));
+    let refused = || CallState::Refused(Refusal::Overloaded);
     let states: [(Ending, Outcome, u32); 3] =
         [(error, Outcome::NodeError, 5), (failed, Outcome::Failed, 0), (refused, Outcome::Refused, 0)];
     for (state, outcome, charged) in states {
-        let site = Site::held(Desk::new());
+        let site = Site::held(Fixture::new());
         site.node.says(move |_| state());
         let going: Vec<_> = (0..10).map(|id| site.under_way(read(id))).collect();
         site.node.release(1);
@@ -491,7 +491,7 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again(
             assert!(body.contains(r#""error":{"#), "{body}");
         }
         assert_eq!(site.node.calls(), 1, "{outcome:?}");
-        for record in site.desk.ledger.records() {
+        for record in site.fixture.sink.records() {
             assert_eq!((record.lines[0].outcome, record.lines[0].cu), (outcome, charged));
         }
         site.node.says(|_| result("7"));
@@ -505,12 +505,12 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again(
 async fn what_says_nothing_of_a_single_call_of_a_batch_is_not_passed_on_to_those_who_follow_it() {
     let for_all = || {
         let form = Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK);
-        State::Answered(Reply { form, from: Source::NodeForAll })
+        CallState::Answered(Reply { form, from: Source::NodeForAll })
     };
-    let too_large = || State::Failed(Fault::sent(Cause::Oversize));
+    let too_large = || CallState::Failed(Fault::sent(Cause::Oversize));
     let ends: [Ending; 2] = [for_all, too_large];
     for end in ends {
-        let site = Site::held(Desk::new());
+        let site = Site::held(Fixture::new());
         let first = site.under_way(many(&[read(1), one("2", "toy_scan", "[]")]));
         let others: Vec<_> = (0..5).map(|_| site.under_way(read(3))).collect();
         let mut asked = 0;
@@ -531,11 +531,11 @@ async fn what_says_nothing_of_a_single_call_of_a_batch_is_not_passed_on_to_those
 
 #[tokio::test]
 async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_whoever_follows_it() {
-    let failed = || State::Failed(Fault::sent(Cause::Timeout));
-    let refused = || State::Refused(Refusal::Overloaded);
+    let failed = || CallState::Failed(Fault::sent(Cause::Timeout));
+    let refused = || CallState::Refused(Refusal::Overloaded);
     let ends: [Ending; 2] = [failed, refused];
     for end in ends {
-        let site = Site::held(Desk::new());
+        let site = Site::held(Fixture::new());
         let batch = || many(&[read(1), one("2", "toy_block", "[1]")]);
         let first = site.under_way(batch());
         let batches: Vec<_> = (0..100).map(|_| site.under_way(batch())).collect();
@@ -556,10 +556,10 @@ async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_whoever_follows_it() 
 
 #[tokio::test(start_paused = true)]
 async fn who_follows_waits_no_longer_than_a_call_may_take() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let _first = site.under_way(many(&[read(1), one("2", "toy_block", "[1]")]));
     let began = tokio::time::Instant::now();
-    let clock = site.desk.clock.clone();
+    let clock = site.fixture.clock.clone();
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -570,29 +570,29 @@ async fn who_follows_waits_no_longer_than_a_call_may_take() {
     for Ok(calls) in join_all(followers).await {
         assert!(told(calls).0.contains("backend request failed"));
     }
-    assert_eq!(began.elapsed().as_secs(), site.desk.chain.timeout().as_secs());
+    assert_eq!(began.elapsed().as_secs(), site.fixture.chain.timeout().as_secs());
     assert_eq!(site.node.calls(), 2);
 }
 
 #[tokio::test]
 async fn a_step_of_the_time_of_day_makes_no_answer_older_or_younger() {
     let site = Site::open();
-    let now = site.desk.now();
+    let now = site.fixture.now();
     assert!(!site.send(read(1)).await.1);
-    site.desk.clock.set(now.plus(Duration::from_secs(3_600)));
+    site.fixture.clock.set(now.plus(Duration::from_secs(3_600)));
     assert!(site.send(read(2)).await.1);
-    site.desk.clock.set(Time::from_secs(now.secs() - 3_600));
+    site.fixture.clock.set(Time::from_secs(now.secs() - 3_600));
     assert!(site.send(read(3)).await.1);
-    site.desk.clock.advance(Duration::from_secs(2));
+    site.fixture.clock.advance(Duration::from_secs(2));
     assert!(!site.send(read(4)).await.1, "two seconds are over all the same");
 }
 
 #[tokio::test]
 async fn a_request_that_came_long_ago_gets_no_answer_whose_time_is_over() {
     let site = Site::open();
-    let late = site.desk.calls(read(1).leak().as_bytes());
+    let late = site.fixture.calls(read(1).leak().as_bytes());
     assert!(!site.send(read(2)).await.1);
-    site.desk.clock.advance(Duration::from_secs(2));
+    site.fixture.clock.advance(Duration::from_secs(2));
     let Ok(calls) = site.cache.clone().call(late).await;
     assert!(!told(calls).1);
 }
@@ -606,13 +606,13 @@ async fn others_run() {
 
 #[tokio::test]
 async fn a_followed_call_goes_on_when_its_client_leaves() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let leader = site.under_way(read(0));
     let followers: Vec<_> = (1..10).map(|id| site.under_way(read(id))).collect();
     drop(leader);
     others_run().await;
     assert_eq!((site.node.calls(), site.node.left()), (1, 0));
-    assert!(site.desk.ledger.records().is_empty(), "it is still under way");
+    assert!(site.fixture.sink.records().is_empty(), "it is still under way");
     site.node.release(1);
     for (id, calls) in (1..).zip(join_all(followers).await) {
         let Ok(calls) = calls;
@@ -621,14 +621,14 @@ async fn a_followed_call_goes_on_when_its_client_leaves() {
     others_run().await;
     assert_eq!(site.node.calls(), 1);
     assert!(site.flights().is_empty());
-    let lines: Vec<_> = site.desk.ledger.records().into_iter().flat_map(|record| record.lines).collect();
+    let lines: Vec<_> = site.fixture.sink.records().into_iter().flat_map(|record| record.lines).collect();
     assert_eq!((lines.len(), lines.iter().filter(|line| line.cached).count()), (10, 9));
     assert!(lines.iter().all(|line| line.cu == 5), "the leader's call was answered too, so it is charged");
 }
 
 #[tokio::test]
 async fn an_unfollowed_call_ends_with_its_client() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let alone = site.under_way(read(1));
     let followed_once = site.under_way(one("1", "toy_block", "[1]"));
     drop(site.under_way(one("2", "toy_block", "[1]")));
@@ -639,7 +639,7 @@ async fn an_unfollowed_call_ends_with_its_client() {
     others_run().await;
     assert_eq!(site.node.left(), 3);
     assert!(site.flights().is_empty());
-    let lines: Vec<_> = site.desk.ledger.records().into_iter().flat_map(|record| record.lines).collect();
+    let lines: Vec<_> = site.fixture.sink.records().into_iter().flat_map(|record| record.lines).collect();
     assert!(lines.iter().all(|line| line.outcome == Outcome::Abandoned));
     let charged: Vec<_> =
         lines.iter().filter(|line| line.cu > 0).map(|line| (&*line.method, line.cu)).collect();
@@ -652,10 +652,10 @@ async fn an_unfollowed_call_ends_with_its_client() {
 
 #[tokio::test]
 async fn a_follower_that_leaves_is_not_charged_and_disturbs_nobody() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let leader = site.under_way(read(0));
     drop(site.under_way(read(1)));
-    let records = site.desk.ledger.records();
+    let records = site.fixture.sink.records();
     assert_eq!((records[0].lines[0].outcome, records[0].lines[0].cu), (Outcome::Abandoned, 0));
     site.node.release(1);
     let Ok(calls) = leader.await;
@@ -680,7 +680,7 @@ async fn lost(site: &Site, followers: Vec<Going>) {
 
 #[tokio::test]
 async fn a_leader_that_is_lost_leaves_exactly_one_new_leader() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let leader = site.go(read(0));
     let followers: Vec<_> = (0..100).map(|id| site.under_way(read(id))).collect();
     assert_eq!(site.node.calls(), 0);
@@ -690,7 +690,7 @@ async fn a_leader_that_is_lost_leaves_exactly_one_new_leader() {
 
 #[tokio::test]
 async fn a_leader_that_panics_leaves_exactly_one_new_leader() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let mut first = true;
     site.node.says(move |_| {
         assert!(!std::mem::take(&mut first), "this test's node panics once");
@@ -708,7 +708,7 @@ async fn a_leader_that_panics_leaves_exactly_one_new_leader() {
 
 #[tokio::test]
 async fn a_leader_without_a_runtime_to_go_on_is_lost_and_not_stuck() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let leader = site.under_way(read(0));
     let followers: Vec<_> = (0..100).map(|id| site.under_way(read(id))).collect();
     std::thread::spawn(move || drop(leader)).join().unwrap();
@@ -719,7 +719,7 @@ async fn a_leader_without_a_runtime_to_go_on_is_lost_and_not_stuck() {
 
 #[tokio::test]
 async fn a_set_answers_its_followers_before_it_waits_for_others() {
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let sought = ReplySought::new(ChainName::new("toy"), b"toy_read", b"[2]");
     let super::Joined::Lead(lead) = site.flights().join(&sought, &Bytes::new()) else {
         panic!("nobody else is there")
@@ -735,14 +735,16 @@ async fn a_set_answers_its_followers_before_it_waits_for_others() {
     assert!((&mut waiting).now_or_never().is_none());
     let Ok(calls) = (&mut follower).now_or_never().expect("its leader has landed");
     assert_eq!(told(calls).0, says("9", "toy_read [1] #1"));
-    elsewhere.land_last(super::flight::Landing::Answered(Form::Result(Bytes::from_static(b"\"else\""))));
+    elsewhere.land_last(super::singleflight::FlightOutcome::Answered(Form::Result(Bytes::from_static(
+        b"\"else\"",
+    ))));
     let Ok(calls) = waiting.await;
     assert_eq!(told(calls).0, format!("[{},{}]", says("1", "toy_read [1] #1"), says("1", "else")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sets_that_lead_and_follow_each_other_crosswise_all_end() {
-    let site = Arc::new(Site::held(Desk::new()));
+    let site = Arc::new(Site::held(Fixture::new()));
     site.node.says(|said| result(said.rsplit(' ').next().unwrap()));
     site.node.release(1_000_000);
     for round in 0..100 {
@@ -788,7 +790,7 @@ async fn the_same_call_twice_in_a_set_is_asked_once() {
     assert_eq!(site.send(three()).await, (answers, true));
     assert_eq!(site.node.calls(), 2);
     let cached: Vec<_> =
-        site.desk.ledger.records()[0].lines.iter().map(|line| (line.cached, line.cu)).collect();
+        site.fixture.sink.records()[0].lines.iter().map(|line| (line.cached, line.cu)).collect();
     assert_eq!(cached, [(false, 5), (true, 5), (false, 5)]);
 }
 
@@ -799,7 +801,7 @@ async fn a_set_is_a_hit_only_when_all_of_it_was_stored() {
     assert!(site.send(many(&[read(1), read(2)])).await.1);
     assert!(!site.send(many(&[read(1), one("2", "toy_read", "[2]")])).await.1);
     assert!(!site.send(many(&[read(1), "5".into()])).await.1, "a refused item was not in the cache");
-    let site = Site::held(Desk::new());
+    let site = Site::held(Fixture::new());
     let both = [site.under_way(read(1)), site.under_way(read(2))];
     site.node.release(1);
     for calls in join_all(both).await {
@@ -811,11 +813,11 @@ async fn a_set_is_a_hit_only_when_all_of_it_was_stored() {
 #[tokio::test]
 async fn tenants_share_answers_and_each_is_charged() {
     let site = Site::open();
-    let other = Desk { caller: Arc::new(suite::caller(2)), ..site.desk.clone() };
+    let other = Fixture { caller: Arc::new(suite::caller(2)), ..site.fixture.clone() };
     site.send(read(1)).await;
     let Ok(calls) = site.go_as(&other, read(2)).await;
     assert_eq!(told(calls), (says("2", "toy_read [1] #1"), true));
-    let records = site.desk.ledger.records();
+    let records = site.fixture.sink.records();
     assert_ne!(records[0].tenant, records[1].tenant);
     assert_eq!((records[0].lines[0].cu, records[1].lines[0].cu), (5, 5));
     assert_eq!(site.node.calls(), 1);

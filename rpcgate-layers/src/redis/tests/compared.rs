@@ -2,7 +2,7 @@
 
 use super::*;
 use parking_lot::Mutex;
-use rpcgate_core::seam::counters::Restored;
+use rpcgate_core::backend::counters::Restored;
 use std::pin::pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,7 +29,7 @@ impl Recorded {
 }
 
 impl Seed for Recorded {
-    fn tell(&self) -> Later<'_, Result<Restored, Away>> {
+    fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         let restored = self.restored.lock().clone();
         Box::pin(async move { Ok(restored) })
     }

@@ -1,8 +1,8 @@
 //! Changes that gateways tell each other.
 
 use super::*;
+use rpcgate_core::backend::changes::{Change, Numbered};
 use rpcgate_core::caller::TenantId;
-use rpcgate_core::seam::changes::{Change, Numbered};
 
 struct Gateway {
     tells: mpsc::Sender<Numbered>,

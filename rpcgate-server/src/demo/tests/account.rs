@@ -1,12 +1,12 @@
 //! The demo's account: made once, made good, and left to whoever manages it.
 
 use super::*;
-use crate::telemetry::tests::Lines;
+use crate::captured_log::CapturedLog;
 use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
-use rpcgate_chains::simulate::NodeRequest;
+use rpcgate_chains::simulate::SimulatedRequest;
+use rpcgate_core::backend::changes::ChangeFeed;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::config::LogFormat;
-use rpcgate_core::seam::changes::Changes;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use std::fs;
 use tempfile::TempDir;
@@ -162,7 +162,7 @@ async fn a_folder_of_the_former_version_keeps_its_key_ids_and_blocks() {
     let latest = call("eth_getBlockByNumber", &json!(["latest", false]));
     let mut node = simulate::node("eth", 7_777).unwrap();
     let (method, body) = (http::Method::POST, latest.to_string());
-    let request = NodeRequest { method: &method, path: "/", body: body.as_bytes() };
+    let request = SimulatedRequest { method: &method, path: "/", body: body.as_bytes() };
     let block: Value = serde_json::from_slice(&node.handle(&request, NOW).body).unwrap();
     assert!(block["result"]["hash"].is_string());
     assert_eq!(ask(&demo, "eth", &latest).await, block);
@@ -211,8 +211,8 @@ async fn the_plan_that_was_asked_for_limits_the_key() {
 #[tokio::test]
 async fn another_secret_gets_another_key_and_ends_the_old_one() {
     let home = tempfile::tempdir().unwrap();
-    let lines = Lines::default();
-    let _listening = lines.listen("warn", LogFormat::Text);
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("warn", LogFormat::Text);
     start(&options(home.path())).await.stop().await;
     let old = remembered(&home);
     let options =
@@ -251,8 +251,8 @@ async fn another_secret_gets_another_key_and_ends_the_old_one() {
 #[tokio::test]
 async fn a_new_folder_with_a_secret_of_the_file_has_one_key_and_nothing_to_tell() {
     let home = tempfile::tempdir().unwrap();
-    let lines = Lines::default();
-    let _listening = lines.listen("warn", LogFormat::Text);
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("warn", LogFormat::Text);
     let options =
         with_file(options(home.path()), &home, "[gateway]\nkey_secret = \"a secret of the operator\"\n");
     let demo = start(&options).await;
@@ -264,8 +264,8 @@ async fn a_new_folder_with_a_secret_of_the_file_has_one_key_and_nothing_to_tell(
 #[tokio::test]
 async fn what_was_suspended_or_revoked_stays_so() {
     let home = tempfile::tempdir().unwrap();
-    let lines = Lines::default();
-    let _listening = lines.listen("warn", LogFormat::Text);
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("warn", LogFormat::Text);
     start(&options(home.path())).await.stop().await;
     let (state, store) = (remembered(&home), store(&home).await);
     let other = KeyForge::new(state.key_secret.as_bytes()).make().unwrap();
@@ -287,8 +287,8 @@ async fn what_was_suspended_or_revoked_stays_so() {
 #[tokio::test]
 async fn a_demo_whose_own_key_was_revoked_gets_a_new_one_and_the_log_says_so() {
     let home = tempfile::tempdir().unwrap();
-    let lines = Lines::default();
-    let _listening = lines.listen("warn", LogFormat::Text);
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("warn", LogFormat::Text);
     let demo = start(&options(home.path())).await;
     let (old, store) = (remembered(&home), store(&home).await);
     assert!(is_served(&demo).await);

@@ -2,7 +2,7 @@
 
 use super::account::{remembered, store};
 use super::*;
-use crate::telemetry::tests::Lines;
+use crate::captured_log::CapturedLog;
 use rpcgate_admin::identity::password::{Password, Passwords};
 use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 use rpcgate_core::caller::Scope;
@@ -78,8 +78,8 @@ async fn the_management_api_is_served_where_demo_json_says() {
 #[tokio::test]
 async fn what_demo_json_tells_logs_in_and_a_second_start_keeps_it() {
     let home = tempfile::tempdir().unwrap();
-    let lines = Lines::default();
-    let _listening = lines.listen("warn", LogFormat::Text);
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("warn", LogFormat::Text);
     let mut seen = Vec::new();
     for _ in 0..2 {
         let demo = start(&options(home.path())).await;
@@ -101,8 +101,8 @@ async fn what_demo_json_tells_logs_in_and_a_second_start_keeps_it() {
 #[tokio::test]
 async fn a_changed_password_stays_and_the_log_says_that_demo_json_tells_the_one_before() {
     let home = tempfile::tempdir().unwrap();
-    let lines = Lines::default();
-    let _listening = lines.listen("warn", LogFormat::Text);
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("warn", LogFormat::Text);
     start(&options(home.path())).await.stop().await;
     let (store, passwords) = (store(&home).await, Passwords::new(1, 0));
     let hash = passwords.hash(Password::new("another password").unwrap()).await.unwrap();
@@ -228,8 +228,8 @@ async fn an_address_that_is_taken_is_told_with_its_option_and_nothing_is_left_ru
 #[tokio::test]
 async fn a_reload_reaches_the_management_api_and_a_bad_one_changes_nothing() {
     let home = tempfile::tempdir().unwrap();
-    let lines = Lines::default();
-    let _listening = lines.listen("warn", LogFormat::Text);
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("warn", LogFormat::Text);
     let options = with_file(options(home.path()), &home, "");
     let demo = start(&options).await;
     let other = "https://api.example.com";

@@ -3,10 +3,10 @@
 //! No path to the binary holds in every build, so the test binary is its own demo.
 
 use super::*;
-use crate::cli::{Cli, Command as Asked};
+use crate::cli::{ServerCli, ServerCommand};
 use clap::Parser;
 use rpcgate_admin::store::{UsageStore, url_of};
-use rpcgate_admin::usage::{Metrics, Period, UsageAsk, Window};
+use rpcgate_admin::usage::{Metrics, Period, UsageAsk, UsageWindow};
 use rpcgate_core::clock::{Clock, SystemClock};
 use std::io::{Read, stdin};
 use std::path::PathBuf;
@@ -28,7 +28,9 @@ fn serve_where_a_process_was_started_for_it() {
         std::process::abort();
     });
     let words = ["rpcgate-server", "demo"].into_iter().chain(options.split(' '));
-    let Asked::Demo(args) = Cli::try_parse_from(words).unwrap().command else { panic!("{options}") };
+    let ServerCommand::Demo(args) = ServerCli::try_parse_from(words).unwrap().command else {
+        panic!("{options}")
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(crate::command::demo::execute(args.into())).unwrap();
 }
@@ -104,7 +106,7 @@ impl Drop for Process {
 async fn totals(home: &Path, sheet: &Value) -> Metrics {
     let usage = UsageStore::open(&url_of(&home.join(DIR).join("rpcgate.db")), false).await.unwrap();
     let tenant = sheet["tenant_id"].as_str().unwrap().parse().unwrap();
-    let window = Window::of(Period::Week, SystemClock::new().now());
+    let window = UsageWindow::of(Period::Week, SystemClock::new().now());
     let totals = usage.usage(&UsageAsk::new(tenant, window)).await.unwrap().totals;
     usage.close().await;
     totals

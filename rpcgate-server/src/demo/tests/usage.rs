@@ -3,10 +3,10 @@
 use super::account::{remembered, store};
 use super::*;
 use rpcgate_admin::store::{Key, Project, Store, Tenant, UsageStore, url_of};
-use rpcgate_admin::usage::{Metrics, Period, StoredEvent, UsageAsk, Window};
-use rpcgate_core::caller::{KeyId, ProjectId, Quota, RequestId, Scope, TenantId};
+use rpcgate_admin::usage::{Metrics, Period, StoredEvent, UsageAsk, UsageWindow};
+use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::Clock;
-use rpcgate_core::seam::ledger::Outcome;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use tempfile::TempDir;
 
@@ -16,7 +16,7 @@ async fn usage(home: &TempDir) -> UsageStore {
 
 async fn totals(home: &TempDir, now: Time) -> Metrics {
     let usage = usage(home).await;
-    let ask = UsageAsk::new(remembered(home).tenant, Window::of(Period::Week, now));
+    let ask = UsageAsk::new(remembered(home).tenant, UsageWindow::of(Period::Week, now));
     let totals = usage.usage(&ask).await.unwrap().totals;
     usage.close().await;
     totals
@@ -35,7 +35,7 @@ struct Guest {
 }
 
 /// A demo, its databases, and guests of it.
-struct House {
+struct AppState {
     home: TempDir,
     demo: Demo,
     store: Store,
@@ -43,7 +43,7 @@ struct House {
     guests: u128,
 }
 
-impl House {
+impl AppState {
     async fn guest(&mut self, tier: Tier, scope: Scope, blocked: &[&str]) -> Guest {
         self.guests += 10;
         let (tenant, project) = (TenantId(self.guests), ProjectId(self.guests + 1));
@@ -127,14 +127,14 @@ impl House {
     }
 }
 
-async fn house(settings: &str) -> House {
+async fn app(settings: &str) -> AppState {
     let (home, gone) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
     let node = ("bsc".to_owned(), "url".to_owned(), format!("http://{}", gone.local_addr().unwrap()));
     drop(gone);
     let options = DemoOptions { nodes: vec![node], ..options(home.path()) };
     let demo = start(&with_file(options, &home, settings)).await;
     let (store, usage) = (store(&home).await, usage(&home).await);
-    House { home, demo, store, usage, guests: 0 }
+    AppState { home, demo, store, usage, guests: 0 }
 }
 
 fn text(method: &str) -> String {
@@ -143,96 +143,99 @@ fn text(method: &str) -> String {
 
 #[tokio::test]
 async fn the_request_of_every_answer_that_was_served_or_failed_is_found() {
-    let mut house = house("").await;
-    let guest = house.plain().await;
-    let event = house.check(&guest, "eth", &text("eth_blockNumber"), 200, Outcome::Answered).await;
+    let mut app = app("").await;
+    let guest = app.plain().await;
+    let event = app.check(&guest, "eth", &text("eth_blockNumber"), 200, Outcome::Answered).await;
     assert_eq!(
         (event.lines[0].method.as_str(), event.windowed, event.lines[0].cached),
         ("eth_blockNumber", 1, false)
     );
 
-    let latest = house.answer(&guest, "eth", &text("eth_blockNumber")).await.into_body();
+    let latest = app.answer(&guest, "eth", &text("eth_blockNumber")).await.into_body();
     let height =
         u64::from_str_radix(latest["result"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
     let block = call("eth_getBlockByNumber", &json!([format!("{:#x}", height - 500), false])).to_string();
     for (found, cached) in [("MISS", false), ("HIT", true)] {
-        let answer = house.answer(&guest, "eth", &block).await;
+        let answer = app.answer(&guest, "eth", &block).await;
         assert_eq!(header(&answer, "x-cache"), found);
-        let event = house.event(guest.tenant, &answer).await;
+        let event = app.event(guest.tenant, &answer).await;
         assert_eq!((event.lines[0].cached, event.lines[0].outcome), (cached, Outcome::Answered));
     }
 
-    house.check(&guest, "eth", &text("eth_noSuchMethod"), 200, Outcome::NodeError).await;
-    house.check(&guest, "bsc", &text("eth_blockNumber"), 200, Outcome::Failed).await;
+    app.check(&guest, "eth", &text("eth_noSuchMethod"), 200, Outcome::NodeError).await;
+    app.check(&guest, "bsc", &text("eth_blockNumber"), 200, Outcome::Failed).await;
     let batch = format!("[{},{},{}]", text("eth_chainId"), text("admin_peers"), text("eth_noSuchMethod"));
-    let event = house.check(&guest, "eth", &batch, 200, Outcome::Answered).await;
+    let event = app.check(&guest, "eth", &batch, 200, Outcome::Answered).await;
     let outcomes: Vec<_> = event.lines.iter().map(|line| line.outcome).collect();
     assert_eq!(outcomes, [Outcome::Answered, Outcome::Refused, Outcome::NodeError]);
 
     // The demo's own key too.
-    let own = remembered(&house.home);
-    let answer = ask_as(&house.demo, &own.api_key, "btc", &text("getblockcount")).await;
-    let event = house.event(own.tenant, &answer).await;
+    let own = remembered(&app.home);
+    let answer = ask_as(&app.demo, &own.api_key, "btc", &text("getblockcount")).await;
+    let event = app.event(own.tenant, &answer).await;
     assert_eq!((event.key, event.project, event.tier), (own.key, own.project, Tier::Enterprise));
 }
 
 #[tokio::test]
 async fn the_request_of_every_refusal_is_found() {
     let settings = "[gateway.limits]\nbody = \"64KiB\"\n[chains.doge]\nenabled = false\n";
-    let mut house = house(settings).await;
+    let mut app = app(settings).await;
     let chain_id = text("eth_chainId");
     let refused = Outcome::Refused;
 
-    let guest = house.plain().await;
-    house.store.revoke_key(guest.tenant, guest.key, NOW).await.unwrap();
-    house.check(&guest, "eth", &chain_id, 401, refused).await;
+    let guest = app.plain().await;
+    app.store.revoke_key(guest.tenant, guest.key, NOW).await.unwrap();
+    app.check(&guest, "eth", &chain_id, 401, refused).await;
 
-    let guest = house.plain().await;
-    house.store.suspend(guest.tenant, NOW).await.unwrap();
-    house.check(&guest, "eth", &chain_id, 402, refused).await;
+    let guest = app.plain().await;
+    app.store.suspend(guest.tenant, NOW).await.unwrap();
+    app.check(&guest, "eth", &chain_id, 402, refused).await;
 
-    let guest = house.guest(Tier::Enterprise, Scope::Only(["btc".into()].into_iter().collect()), &[]).await;
-    house.check(&guest, "eth", &chain_id, 403, refused).await;
+    let guest = app.guest(Tier::Enterprise, Scope::Only(["btc".into()].into_iter().collect()), &[]).await;
+    app.check(&guest, "eth", &chain_id, 403, refused).await;
 
-    let guest = house.plain().await;
-    house.check(&guest, "eth", "{", 400, refused).await;
-    house.check(&guest, "eth", "[]", 400, refused).await;
-    let event = house.check(&guest, "eth", &" ".repeat(65 << 10), 413, refused).await;
+    let guest = app.plain().await;
+    app.check(&guest, "eth", "{", 400, refused).await;
+    app.check(&guest, "eth", "[]", 400, refused).await;
+    let event = app.check(&guest, "eth", &" ".repeat(65 << 10), 413, refused).await;
     assert_eq!((event.lines[0].method.as_str(), event.windowed), ("-", 0));
 
-    let guest = house.guest(Tier::Enterprise, Scope::All, &["eth_chainId"]).await;
-    house.check(&guest, "eth", &chain_id, 403, refused).await;
-    house.check(&guest, "eth", &text("debug_traceCall"), 403, refused).await;
+    let guest = app.guest(Tier::Enterprise, Scope::All, &["eth_chainId"]).await;
+    app.check(&guest, "eth", &chain_id, 403, refused).await;
+    app.check(&guest, "eth", &text("debug_traceCall"), 403, refused).await;
 
-    let guest = house.guest(Tier::Free, Scope::All, &[]).await;
+    let guest = app.guest(Tier::Free, Scope::All, &[]).await;
     for _ in 0..10 {
-        house.check(&guest, "eth", &chain_id, 200, Outcome::Answered).await;
+        app.check(&guest, "eth", &chain_id, 200, Outcome::Answered).await;
     }
-    house.check(&guest, "eth", &chain_id, 429, refused).await;
+    app.check(&guest, "eth", &chain_id, 429, refused).await;
 
-    let guest = house.plain().await;
-    let rps = Quota { rps_limit: Some(1), ..Quota::default() };
-    house.store.put_quota(guest.project, &rps, NOW).await.unwrap();
-    house.check(&guest, "eth", &chain_id, 200, Outcome::Answered).await;
-    house.check(&guest, "eth", &chain_id, 429, refused).await;
+    let guest = app.plain().await;
+    let rps = ProjectQuota { rps_limit: Some(1), ..ProjectQuota::default() };
+    app.store.put_quota(guest.project, &rps, NOW).await.unwrap();
+    app.check(&guest, "eth", &chain_id, 200, Outcome::Answered).await;
+    app.check(&guest, "eth", &chain_id, 429, refused).await;
 
-    let guest = house.plain().await;
-    house.check(&guest, "doge", &text("getblockcount"), 200, refused).await;
-    house.check(&guest, "eth", &text("admin_peers"), 200, refused).await;
-    house.check(&guest, "eth", &text("trace_block"), 200, refused).await;
+    let guest = app.plain().await;
+    app.check(&guest, "doge", &text("getblockcount"), 200, refused).await;
+    app.check(&guest, "eth", &text("admin_peers"), 200, refused).await;
+    app.check(&guest, "eth", &text("trace_block"), 200, refused).await;
     let logs = call("eth_getLogs", &json!([{ "fromBlock": "latest" }])).to_string();
-    house.check(&guest, "eth", &logs, 200, Outcome::Answered).await;
-    house.check(&guest, "eth", &logs, 429, refused).await;
+    app.check(&guest, "eth", &logs, 200, Outcome::Answered).await;
+    app.check(&guest, "eth", &logs, 429, refused).await;
 
-    let guest = house.guest(Tier::Free, Scope::All, &[]).await;
+    let guest = app.guest(Tier::Free, Scope::All, &[]).await;
     for _ in 0..6 {
-        house.check(&guest, "eth", &text("trace_block"), 200, refused).await;
+        app.check(&guest, "eth", &text("trace_block"), 200, refused).await;
     }
-    house.check(&guest, "eth", &text("trace_block"), 429, refused).await;
+    app.check(&guest, "eth", &text("trace_block"), 429, refused).await;
 
-    let guest = house.plain().await;
-    house.store.put_quota(guest.project, &Quota { cu_per_day: 0, ..Quota::default() }, NOW).await.unwrap();
-    house.check(&guest, "eth", &text("eth_gasPrice"), 200, refused).await;
+    let guest = app.plain().await;
+    app.store
+        .put_quota(guest.project, &ProjectQuota { cu_per_day: 0, ..ProjectQuota::default() }, NOW)
+        .await
+        .unwrap();
+    app.check(&guest, "eth", &text("eth_gasPrice"), 200, refused).await;
 }
 
 #[tokio::test]
@@ -251,7 +254,7 @@ async fn a_restart_goes_on_counting_where_it_was() {
     let units: u64 = header(&ask(&demo).await, "x-compute-units").parse().unwrap();
     assert!(units > 0);
     // Room for five calls, of which one is made.
-    let quota = Quota { cu_per_day: 5 * units, ..Quota::default() };
+    let quota = ProjectQuota { cu_per_day: 5 * units, ..ProjectQuota::default() };
     store(&home).await.put_quota(remembered(&home).project, &quota, NOW).await.unwrap();
     ask(&demo).await;
     let answer = ask_as(&demo, &remembered(&home).api_key, "eth", "{").await;

@@ -8,12 +8,12 @@ mod trouble;
 
 use super::*;
 use faults::Faulty;
+use rpcgate_core::backend::suite;
+use rpcgate_core::backend::usage_sink::{Line, Outcome, OwnedLine, OwnedRecord};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::{ManualClock, Time};
-use rpcgate_core::journal::{HEAD, Head, Reader};
-use rpcgate_core::seam::ledger::{Kept, KeptLine, Line, Outcome};
-use rpcgate_core::seam::suite;
+use rpcgate_core::journal::{HEAD, Reader, SegmentHeader};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 const NOON: Time = Time::from_secs(1_700_000_000);
 
 /// A journal on a folder of its own, on a medium that does as it is told, and a clock that stands still.
-struct Desk {
+struct Fixture {
     journal: Arc<Journal>,
     medium: Arc<Faulty>,
     clock: Arc<ManualClock>,
@@ -34,13 +34,13 @@ fn options(dir: &Path) -> JournalOptions {
         on_full: OnFull::Serve,
         memory: 64 << 20,
         sync_interval: Duration::from_millis(50),
-        slots: 2,
+        shards: 2,
         clock: Arc::new(ManualClock::at(NOON)),
         medium: Arc::new(Disk),
     }
 }
 
-impl Desk {
+impl Fixture {
     fn new(change: impl FnOnce(&mut JournalOptions)) -> Self {
         let home = tempfile::tempdir().unwrap();
         let (medium, clock) = (Arc::new(Faulty::default()), Arc::new(ManualClock::at(NOON)));
@@ -50,7 +50,7 @@ impl Desk {
             ..options(&home.path().join("j"))
         };
         change(&mut options);
-        Desk { journal: Journal::open(options).unwrap(), medium, clock, home }
+        Fixture { journal: Journal::open(options).unwrap(), medium, clock, home }
     }
 
     fn dir(&self) -> std::path::PathBuf {
@@ -81,12 +81,12 @@ fn bytes(journal: &Journal, segment: &Segment) -> Vec<u8> {
 }
 
 /// The records in a segment's bytes, with where each ends. Fails if they are not all whole.
-fn frames(bytes: &[u8]) -> Vec<(usize, Kept)> {
+fn frames(bytes: &[u8]) -> Vec<(usize, OwnedRecord)> {
     let (mut reader, mut at, mut all) = (Reader::new(), HEAD, Vec::new());
     while at < bytes.len() {
         let (length, event) = reader.frame(&bytes[at..]).unwrap().expect("a whole frame");
         let party = *reader.party(event.party).unwrap();
-        let lines = reader.lines().iter().map(|line| KeptLine {
+        let lines = reader.lines().iter().map(|line| OwnedLine {
             method: String::from_utf8(reader.method(line.method).unwrap().to_vec()).unwrap(),
             cu: line.cu,
             status: line.status,
@@ -98,7 +98,7 @@ fn frames(bytes: &[u8]) -> Vec<(usize, Kept)> {
         });
         assert_eq!(reader.chain(event.chain), Some("toy"));
         at += length;
-        let kept = Kept {
+        let kept = OwnedRecord {
             phase: event.phase,
             request: event.request,
             key: party.key,
@@ -119,11 +119,11 @@ fn frames(bytes: &[u8]) -> Vec<(usize, Kept)> {
 }
 
 /// All records, in the order of segments.
-fn records(journal: &Journal) -> Vec<Kept> {
+fn records(journal: &Journal) -> Vec<OwnedRecord> {
     let mut all = Vec::new();
     for segment in journal.segments() {
         let bytes = bytes(journal, &segment);
-        let head = Head::read(&bytes).unwrap();
+        let head = SegmentHeader::read(&bytes).unwrap();
         assert_eq!((head.segment, head.gateway), (segment.id, journal.gateway()));
         all.extend(frames(&bytes).into_iter().map(|(_, kept)| kept));
     }
@@ -153,7 +153,7 @@ fn in_order(numbers: &[u128]) -> bool {
 #[test]
 fn the_journal_keeps_the_ledger_suite() {
     let home = tempfile::tempdir().unwrap();
-    suite::ledger(|| {
+    suite::sink(|| {
         let journal = Journal::open(options(&home.path().join("j"))).unwrap();
         let reader = journal.clone();
         (journal, Box::new(move || records(&reader)))
@@ -162,8 +162,8 @@ fn the_journal_keeps_the_ledger_suite() {
 
 #[test]
 fn a_set_and_the_parts_of_a_stream_read_as_they_were_appended() {
-    use rpcgate_core::seam::ledger::Phase;
-    let desk = Desk::new(|_| {});
+    use rpcgate_core::backend::usage_sink::Phase;
+    let fixture = Fixture::new(|_| {});
     let lines = [
         line(b"toy_read", Outcome::Answered),
         Line { cached: true, bytes_out: u32::MAX, ..line(b"toy_scan", Outcome::NodeError) },
@@ -174,12 +174,12 @@ fn a_set_and_the_parts_of_a_stream_read_as_they_were_appended() {
     let begin = Record { phase: Phase::Begin, windowed: 0, ..suite::record(2, &lines[..1]) };
     let end = Record { phase: Phase::End, ..suite::record(3, &lines[2..3]) };
     for record in [&set, &begin, &end] {
-        desk.journal.append(record);
+        fixture.journal.append(record);
     }
-    let mut expected = [&set, &begin, &end].map(Kept::from);
+    let mut expected = [&set, &begin, &end].map(OwnedRecord::from);
     expected[0].lines[3].method.truncate(rpcgate_core::journal::MAX_NAME);
     assert_eq!(
-        records(&desk.journal),
+        records(&fixture.journal),
         expected,
         "none waits: something was not refused, or it is a stream's"
     );
@@ -187,11 +187,11 @@ fn a_set_and_the_parts_of_a_stream_read_as_they_were_appended() {
 
 #[test]
 fn many_threads_lose_nothing_and_each_frame_is_whole() {
-    let desk = Desk::new(|options| options.slots = 3);
+    let fixture = Fixture::new(|options| options.shards = 3);
     let names: Vec<_> = (0..50).map(|n| format!("toy_{n}")).collect();
     std::thread::scope(|scope| {
         for thread in 0..8 {
-            let (journal, names) = (&desk.journal, &names);
+            let (journal, names) = (&fixture.journal, &names);
             scope.spawn(move || {
                 for n in 0..500 {
                     let lines: Vec<_> = (0..n % 5 + 1)
@@ -203,11 +203,11 @@ fn many_threads_lose_nothing_and_each_frame_is_whole() {
         }
         // The shipper reads and rotates meanwhile: all that it is told of is whole.
         for _ in 0..20 {
-            records(&desk.journal);
-            desk.journal.rotate();
+            records(&fixture.journal);
+            fixture.journal.rotate();
         }
     });
-    let records = records(&desk.journal);
+    let records = records(&fixture.journal);
     for thread in 0..8_u128 {
         let mine: Vec<_> =
             records.iter().map(|record| record.request.0).filter(|number| number / 1_000 == thread).collect();
@@ -218,96 +218,96 @@ fn many_threads_lose_nothing_and_each_frame_is_whole() {
         let methods: Vec<_> = record.lines.iter().map(|line| line.method.as_str()).collect();
         assert_eq!(methods, (0..n % 5 + 1).map(|i| names[(n * 7 + i) % 50].as_str()).collect::<Vec<_>>());
     }
-    assert_eq!(desk.journal.status().lost_records, 0);
+    assert_eq!(fixture.journal.status().lost_records, 0);
 }
 
 #[test]
 fn it_is_ready_from_its_admission_to_its_end() {
-    let desk = Desk::new(|_| {});
-    assert!(!desk.journal.is_ready());
-    append(&desk.journal, 1);
-    desk.journal.admit();
-    assert!(desk.journal.is_ready());
-    desk.journal.close();
-    assert!(!desk.journal.is_ready());
-    desk.journal.admit();
-    assert!(!desk.journal.is_ready(), "closed is closed");
+    let fixture = Fixture::new(|_| {});
+    assert!(!fixture.journal.is_ready());
+    append(&fixture.journal, 1);
+    fixture.journal.admit();
+    assert!(fixture.journal.is_ready());
+    fixture.journal.close();
+    assert!(!fixture.journal.is_ready());
+    fixture.journal.admit();
+    assert!(!fixture.journal.is_ready(), "closed is closed");
 }
 
 #[test]
 fn what_comes_after_the_end_is_counted_as_lost() {
-    let desk = Desk::new(|_| {});
-    append(&desk.journal, 1);
-    refuse(&desk.journal, 2, b"toy_read");
-    desk.journal.close();
-    desk.journal.close();
+    let fixture = Fixture::new(|_| {});
+    append(&fixture.journal, 1);
+    refuse(&fixture.journal, 2, b"toy_read");
+    fixture.journal.close();
+    fixture.journal.close();
     let lines = [line(b"a", Outcome::Answered), Line { calls: 3, ..line(b"b", Outcome::Answered) }];
-    desk.journal.append(&suite::record(3, &lines));
-    refuse(&desk.journal, 4, b"toy_read");
-    let pushed = rpcgate_core::seam::ledger::Phase::Pushed;
-    desk.journal.append(&Record { phase: pushed, ..suite::record(5, &lines[1..]) });
-    let status = desk.journal.status();
+    fixture.journal.append(&suite::record(3, &lines));
+    refuse(&fixture.journal, 4, b"toy_read");
+    let pushed = rpcgate_core::backend::usage_sink::Phase::Pushed;
+    fixture.journal.append(&Record { phase: pushed, ..suite::record(5, &lines[1..]) });
+    let status = fixture.journal.status();
     assert_eq!(
         (status.lost_records, status.lost_calls, status.lost_cu),
         (3, 5, 15),
         "a stream's messages are no calls"
     );
-    assert_eq!(numbers(&desk.journal), [1, 2]);
-    assert!(desk.journal.segments().iter().all(|segment| segment.sealed));
+    assert_eq!(numbers(&fixture.journal), [1, 2]);
+    assert!(fixture.journal.segments().iter().all(|segment| segment.sealed));
 }
 
 #[test]
 fn a_segment_is_sealed_when_it_is_large_or_when_it_is_time() {
-    let desk = Desk::new(|options| options.slots = 1);
+    let fixture = Fixture::new(|options| options.shards = 1);
     let method = vec![b'm'; 1_000];
     let lines = vec![line(&method, Outcome::Answered); 50_000];
     let one = suite::record(1, &lines[..1]);
     let large = suite::record(2, &lines);
-    desk.journal.rotate();
-    assert!(desk.journal.segments().is_empty(), "what is empty is no segment");
-    desk.journal.append(&one);
-    desk.journal.rotate();
-    desk.journal.rotate();
-    let first = desk.journal.segments();
+    fixture.journal.rotate();
+    assert!(fixture.journal.segments().is_empty(), "what is empty is no segment");
+    fixture.journal.append(&one);
+    fixture.journal.rotate();
+    fixture.journal.rotate();
+    let first = fixture.journal.segments();
     assert_eq!(first.iter().map(|segment| segment.sealed).collect::<Vec<_>>(), [true]);
-    while desk.journal.segments().len() == 1 || !desk.journal.segments()[1].sealed {
-        desk.journal.append(&large);
+    while fixture.journal.segments().len() == 1 || !fixture.journal.segments()[1].sealed {
+        fixture.journal.append(&large);
     }
-    let second = desk.journal.segments()[1];
-    assert!((slot::SEGMENT..slot::SEGMENT + (2 << 20)).contains(&second.len), "{}", second.len);
-    desk.journal.append(&one);
-    let all = desk.journal.segments();
+    let second = fixture.journal.segments()[1];
+    assert!((shard::SEGMENT..shard::SEGMENT + (2 << 20)).contains(&second.len), "{}", second.len);
+    fixture.journal.append(&one);
+    let all = fixture.journal.segments();
     assert_eq!((all.len(), all[0], all[1], all[2].sealed), (3, first[0], second, false));
-    let status = desk.journal.status();
+    let status = fixture.journal.status();
     assert_eq!((status.segments, status.segment_bytes), (3, all.iter().map(|segment| segment.len).sum()));
 }
 
 #[test]
 fn segments_stand_in_the_order_they_were_opened_also_when_the_clock_steps_back() {
-    let desk = Desk::new(|_| {});
+    let fixture = Fixture::new(|_| {});
     for number in 1..=20 {
-        append(&desk.journal, number);
-        desk.journal.rotate();
-        desk.clock.set(Time::from_secs(1_700_000_000 - 3_600 * number as u64));
+        append(&fixture.journal, number);
+        fixture.journal.rotate();
+        fixture.clock.set(Time::from_secs(1_700_000_000 - 3_600 * number as u64));
     }
-    assert_eq!(numbers(&desk.journal), (1..=20).collect::<Vec<_>>());
+    assert_eq!(numbers(&fixture.journal), (1..=20).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_forgotten_segment_is_gone_and_an_open_one_stays() {
-    let desk = Desk::new(|options| options.slots = 1);
-    append(&desk.journal, 1);
-    let open = desk.journal.segments()[0];
-    let error = desk.journal.forget(open.id).unwrap_err();
+    let fixture = Fixture::new(|options| options.shards = 1);
+    append(&fixture.journal, 1);
+    let open = fixture.journal.segments()[0];
+    let error = fixture.journal.forget(open.id).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-    desk.journal.rotate();
-    append(&desk.journal, 2);
-    let before = desk.medium.dir_syncs();
-    desk.journal.forget(open.id).unwrap();
-    assert!(desk.medium.dir_syncs() > before, "a power failure does not bring it back");
-    desk.journal.forget(open.id).unwrap();
-    assert_eq!(numbers(&desk.journal), [2]);
-    let files = fs::read_dir(desk.dir())
+    fixture.journal.rotate();
+    append(&fixture.journal, 2);
+    let before = fixture.medium.dir_syncs();
+    fixture.journal.forget(open.id).unwrap();
+    assert!(fixture.medium.dir_syncs() > before, "a power failure does not bring it back");
+    fixture.journal.forget(open.id).unwrap();
+    assert_eq!(numbers(&fixture.journal), [2]);
+    let files = fs::read_dir(fixture.dir())
         .unwrap()
         .filter(|file| file.as_ref().unwrap().file_name().to_string_lossy().ends_with(".segment"));
     assert_eq!(files.count(), 1);
@@ -315,46 +315,47 @@ fn a_forgotten_segment_is_gone_and_an_open_one_stays() {
 
 #[test]
 fn what_cannot_be_read_is_an_error_and_leaves_nothing() {
-    let desk = Desk::new(|_| {});
-    append(&desk.journal, 1);
-    let segment = desk.journal.segments()[0];
+    let fixture = Fixture::new(|_| {});
+    append(&fixture.journal, 1);
+    let segment = fixture.journal.segments()[0];
     let mut into = b"before".to_vec();
     let kind = |result: io::Result<()>| result.unwrap_err().kind();
-    let beyond = desk.journal.read(segment.id, 0, segment.len + 1, &mut into);
+    let beyond = fixture.journal.read(segment.id, 0, segment.len + 1, &mut into);
     assert_eq!(kind(beyond), io::ErrorKind::InvalidInput);
-    assert_eq!(kind(desk.journal.read(segment.id, 9, 8, &mut into)), io::ErrorKind::InvalidInput);
-    assert_eq!(kind(desk.journal.read(SegmentId(1), 0, 0, &mut into)), io::ErrorKind::NotFound);
-    let path = desk.dir().join(shelf::file_name(segment.id));
+    assert_eq!(kind(fixture.journal.read(segment.id, 9, 8, &mut into)), io::ErrorKind::InvalidInput);
+    assert_eq!(kind(fixture.journal.read(SegmentId(1), 0, 0, &mut into)), io::ErrorKind::NotFound);
+    let path = fixture.dir().join(segments::file_name(segment.id));
     fs::OpenOptions::new().write(true).open(path).unwrap().set_len(segment.len - 1).unwrap();
-    let short = desk.journal.read(segment.id, 0, segment.len, &mut into);
+    let short = fixture.journal.read(segment.id, 0, segment.len, &mut into);
     assert_eq!(kind(short), io::ErrorKind::UnexpectedEof);
     assert_eq!(into, b"before");
-    desk.journal.read(segment.id, HEAD as u64, HEAD as u64 + 1, &mut into).unwrap();
+    fixture.journal.read(segment.id, HEAD as u64, HEAD as u64 + 1, &mut into).unwrap();
     assert_eq!(into.len(), 7);
 }
 
 #[test]
 fn all_that_counts_is_flushed_to_the_medium() {
-    let desk = Desk::new(|options| options.slots = 1);
-    append(&desk.journal, 1);
+    let fixture = Fixture::new(|options| options.shards = 1);
+    append(&fixture.journal, 1);
     let length = |journal: &Journal| journal.segments()[0].len;
-    until("the first record is flushed", || desk.medium.synced() == length(&desk.journal));
-    until("its name is, too", || desk.medium.dir_syncs() > 0);
-    append(&desk.journal, 2);
-    desk.journal.rotate();
-    until("a sealed segment is flushed to its end", || desk.medium.synced() == length(&desk.journal));
-    append(&desk.journal, 3);
-    desk.journal.close();
-    assert_eq!(desk.medium.synced(), desk.journal.status().segment_bytes, "closing flushes");
+    until("the first record is flushed", || fixture.medium.synced() == length(&fixture.journal));
+    until("its name is, too", || fixture.medium.dir_syncs() > 0);
+    append(&fixture.journal, 2);
+    fixture.journal.rotate();
+    until("a sealed segment is flushed to its end", || fixture.medium.synced() == length(&fixture.journal));
+    append(&fixture.journal, 3);
+    fixture.journal.close();
+    assert_eq!(fixture.medium.synced(), fixture.journal.status().segment_bytes, "closing flushes");
 }
 
 #[test]
 fn files_are_for_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
-    let desk = Desk::new(|_| {});
-    append(&desk.journal, 1);
+    let fixture = Fixture::new(|_| {});
+    append(&fixture.journal, 1);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&desk.dir()), 0o700);
-    let modes: Vec<_> = fs::read_dir(desk.dir()).unwrap().map(|file| mode(&file.unwrap().path())).collect();
+    assert_eq!(mode(&fixture.dir()), 0o700);
+    let modes: Vec<_> =
+        fs::read_dir(fixture.dir()).unwrap().map(|file| mode(&file.unwrap().path())).collect();
     assert_eq!(modes, [0o600; 3], "lock, identity and segment");
 }

@@ -5,10 +5,10 @@ use super::super::refusals::{MOST_SUMS, OTHER, Refusals, SINGLES, SUMS, Taken};
 use super::*;
 use rpcgate_core::caller::{KeyId, TenantId};
 
-fn kept(held: &[Held]) -> (Vec<Kept>, u64) {
+fn kept(held: &[Held]) -> (Vec<OwnedRecord>, u64) {
     let (mut all, mut records) = (Vec::new(), 0);
     held.each(|record, weight| {
-        all.push(Kept::from(record));
+        all.push(OwnedRecord::from(record));
         records += weight.records;
     });
     (all, records)
@@ -66,7 +66,7 @@ fn sums_are_told_apart_by_all_that_usage_is_told_apart_by() {
     assert_eq!((all.len(), records), (SINGLES + kinds.len(), (SINGLES + 7 * kinds.len()) as u64));
     for kind in &kinds {
         let sums = all[SINGLES..].iter().filter(|sum| {
-            let mut expected = Kept::from(kind);
+            let mut expected = OwnedRecord::from(kind);
             (expected.request, expected.latency, expected.windowed) = (sum.request, kind.latency * 7, 7);
             for line in &mut expected.lines {
                 (line.calls, line.bytes_in, line.bytes_out) = (7, 70, 140);
@@ -109,7 +109,7 @@ fn made_up_methods_beyond_the_bound_are_summed_as_other_and_nothing_is_lost() {
     }
     let (all, records) = kept(&refusals.take());
     assert_eq!((all.len(), records), (SINGLES + SUMS + 1, count));
-    let calls = |record: &Kept| u64::from(record.lines[0].calls);
+    let calls = |record: &OwnedRecord| u64::from(record.lines[0].calls);
     assert_eq!(all.iter().map(calls).sum::<u64>(), count);
     let other: Vec<_> =
         all.iter().filter(|record| record.lines[0].method.as_bytes() == OTHER).map(calls).collect();
@@ -125,18 +125,18 @@ fn numbers_that_would_not_fit_make_another_sum() {
     }
     let (all, records) = kept(&refusals.take());
     assert_eq!(records, SINGLES as u64 + 10);
-    let sum = |of: fn(&Kept) -> u64| all[SINGLES..].iter().map(of).sum::<u64>();
+    let sum = |of: fn(&OwnedRecord) -> u64| all[SINGLES..].iter().map(of).sum::<u64>();
     assert_eq!(sum(|record| record.lines[0].bytes_in.into()), 10 << 30);
     assert_eq!((sum(|record| record.lines[0].calls.into()), sum(|record| record.windowed.into())), (10, 10));
 }
 
 #[test]
 fn a_storm_is_few_writes_and_its_sums_are_exact() {
-    let desk = Desk::new(|options| options.slots = 2);
+    let fixture = Fixture::new(|options| options.shards = 2);
     const EACH: u64 = 20_000;
     std::thread::scope(|scope| {
         for thread in 0..4_u128 {
-            let journal = &desk.journal;
+            let journal = &fixture.journal;
             scope.spawn(move || {
                 for number in 0..u128::from(EACH) {
                     refuse(journal, thread << 64 | number, if number % 3 == 0 { b"toy_a" } else { b"toy_b" });
@@ -144,8 +144,8 @@ fn a_storm_is_few_writes_and_its_sums_are_exact() {
             });
         }
     });
-    desk.journal.close();
-    let records = records(&desk.journal);
+    fixture.journal.close();
+    let records = records(&fixture.journal);
     let calls = |method: &str| -> u64 {
         let lines = records.iter().flat_map(|record| &record.lines).filter(|line| line.method == method);
         lines.map(|line| u64::from(line.calls)).sum()
@@ -154,22 +154,22 @@ fn a_storm_is_few_writes_and_its_sums_are_exact() {
     assert_eq!(records.iter().map(|record| u64::from(record.windowed)).sum::<u64>(), 4 * EACH);
     let latency: Duration = records.iter().map(|record| record.latency).sum();
     assert_eq!(latency, Duration::from_micros(70) * 4 * EACH as u32);
-    assert!(desk.medium.appends() < 200, "{} writes", desk.medium.appends());
-    assert_eq!(desk.journal.status().lost_records, 0);
+    assert!(fixture.medium.appends() < 200, "{} writes", fixture.medium.appends());
+    assert_eq!(fixture.journal.status().lost_records, 0);
 }
 
 #[test]
 fn refusals_reach_the_disk_by_themselves() {
-    let desk = Desk::new(|_| {});
+    let fixture = Fixture::new(|_| {});
     for number in 0..10 {
-        refuse(&desk.journal, number, b"toy_read");
+        refuse(&fixture.journal, number, b"toy_read");
     }
-    until("they are written", || numbers(&desk.journal).len() == 10);
+    until("they are written", || numbers(&fixture.journal).len() == 10);
 }
 
 #[test]
 fn more_sums_than_may_be_held_are_written_at_once() {
-    let desk = Desk::new(|options| options.slots = 1);
+    let fixture = Fixture::new(|options| options.shards = 1);
     let lines = [line(b"toy_read", Outcome::Refused)];
     let mut refusals = Refusals::default();
     let enough = (0..20_000).find(|number| {
@@ -182,10 +182,10 @@ fn more_sums_than_may_be_held_are_written_at_once() {
     for number in 0..count {
         // Another key each: their methods being one does not help.
         let record = Record { key: KeyId(number.into()), ..suite::record(number.into(), &lines) };
-        desk.journal.append(&record);
+        fixture.journal.append(&record);
     }
-    desk.journal.close();
-    let mut keys: Vec<_> = records(&desk.journal).iter().map(|record| record.key.0).collect();
+    fixture.journal.close();
+    let mut keys: Vec<_> = records(&fixture.journal).iter().map(|record| record.key.0).collect();
     keys.sort_unstable();
     assert_eq!(keys, (0..u128::from(count)).collect::<Vec<_>>());
 }

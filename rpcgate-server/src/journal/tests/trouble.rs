@@ -7,66 +7,66 @@ use std::sync::atomic::AtomicU64;
 #[test]
 fn a_full_disk_loses_nothing_and_keeps_the_order() {
     for room in [0, 1, 70, 5_000, 20_000] {
-        let desk = Desk::new(|options| options.slots = 1);
-        desk.medium.leave_room(room);
-        (0..1_000).for_each(|number| append(&desk.journal, number));
-        assert!(desk.journal.status().stalled && desk.journal.status().queued_bytes > 0);
-        until("it is tried again in vain", || desk.medium.appends() > 1_000 / 50 + 3 || room < 5_000);
-        desk.medium.make_room();
-        until("the disk takes it all", || !desk.journal.status().stalled);
-        (1_000..1_100).for_each(|number| append(&desk.journal, number));
-        assert_eq!(numbers(&desk.journal), (0..1_100).collect::<Vec<_>>(), "with room for {room}");
-        let status = desk.journal.status();
+        let fixture = Fixture::new(|options| options.shards = 1);
+        fixture.medium.leave_room(room);
+        (0..1_000).for_each(|number| append(&fixture.journal, number));
+        assert!(fixture.journal.status().stalled && fixture.journal.status().queued_bytes > 0);
+        until("it is tried again in vain", || fixture.medium.appends() > 1_000 / 50 + 3 || room < 5_000);
+        fixture.medium.make_room();
+        until("the disk takes it all", || !fixture.journal.status().stalled);
+        (1_000..1_100).for_each(|number| append(&fixture.journal, number));
+        assert_eq!(numbers(&fixture.journal), (0..1_100).collect::<Vec<_>>(), "with room for {room}");
+        let status = fixture.journal.status();
         assert_eq!((status.lost_records, status.queued_bytes, status.stalled), (0, 0, false));
-        drop(desk.journal);
-        let again = Journal::open(options(&desk.home.path().join("j"))).unwrap();
+        drop(fixture.journal);
+        let again = Journal::open(options(&fixture.home.path().join("j"))).unwrap();
         assert_eq!(numbers(&again), (0..1_100).collect::<Vec<_>>(), "and after a restart");
     }
 }
 
 #[test]
 fn a_disk_that_fills_up_again_and_again_loses_nothing() {
-    let desk = Desk::new(|options| options.slots = 2);
+    let fixture = Fixture::new(|options| options.shards = 2);
     for round in 0..20_u128 {
-        desk.medium.leave_room(round as u64 * 997);
-        (0..500).for_each(|number| append(&desk.journal, round * 500 + number));
-        desk.medium.make_room();
+        fixture.medium.leave_room(round as u64 * 997);
+        (0..500).for_each(|number| append(&fixture.journal, round * 500 + number));
+        fixture.medium.make_room();
         if round % 3 == 0 {
-            until("the disk takes it all", || !desk.journal.status().stalled);
+            until("the disk takes it all", || !fixture.journal.status().stalled);
         }
     }
-    desk.journal.close();
-    assert_eq!(numbers(&desk.journal), (0..10_000).collect::<Vec<_>>());
-    assert_eq!(desk.journal.status().lost_records, 0);
+    fixture.journal.close();
+    assert_eq!(numbers(&fixture.journal), (0..10_000).collect::<Vec<_>>());
+    assert_eq!(fixture.journal.status().lost_records, 0);
 }
 
 #[test]
 fn many_threads_lose_nothing_to_a_disk_that_fills_up() {
-    let desk = Desk::new(|options| options.slots = 3);
+    let fixture = Fixture::new(|options| options.shards = 3);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4_u128)
             .map(|thread| {
-                let journal = &desk.journal;
+                let journal = &fixture.journal;
                 scope.spawn(move || (0..5_000).for_each(|number| append(journal, thread * 10_000 + number)))
             })
             .collect();
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                desk.medium.leave_room(30_000);
+                fixture.medium.leave_room(30_000);
                 std::thread::yield_now();
                 until("it is noticed, or all is over", || {
-                    desk.journal.status().stalled || done.load(Ordering::Relaxed)
+                    fixture.journal.status().stalled || done.load(Ordering::Relaxed)
                 });
-                desk.medium.make_room();
-                until("the disk takes it all", || !desk.journal.status().stalled);
+                fixture.medium.make_room();
+                until("the disk takes it all", || !fixture.journal.status().stalled);
             }
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         done.store(true, Ordering::Relaxed);
     });
-    desk.journal.close();
-    let all = numbers(&desk.journal);
+    fixture.journal.close();
+    let all = numbers(&fixture.journal);
     for thread in 0..4 {
         let mine: Vec<_> = all.iter().copied().filter(|number| number / 10_000 == thread).collect();
         assert_eq!(mine, (thread * 10_000..thread * 10_000 + 5_000).collect::<Vec<_>>());
@@ -76,38 +76,40 @@ fn many_threads_lose_nothing_to_a_disk_that_fills_up() {
 
 #[test]
 fn what_a_full_disk_keeps_from_being_cut_is_cut_later() {
-    let desk = Desk::new(|options| options.slots = 1);
-    (0..10).for_each(|number| append(&desk.journal, number));
+    let fixture = Fixture::new(|options| options.shards = 1);
+    (0..10).for_each(|number| append(&fixture.journal, number));
     // A refusal's write of several frames gets as far as its second, and cannot be taken back.
     let lines = [line(b"toy_read", Outcome::Refused)];
-    (10..14).for_each(|number| desk.journal.append(&suite::record(number, &lines)));
-    desk.medium.leave_room(120);
-    desk.medium.cut_nothing(true);
-    until("the refusals are tried", || desk.journal.status().stalled);
-    desk.medium.make_room();
-    until("the disk takes records again", || !desk.journal.status().stalled || desk.medium.appends() > 20);
-    desk.medium.cut_nothing(false);
-    until("the disk takes it all", || !desk.journal.status().stalled);
-    let first = desk.journal.segments()[0];
-    let path = desk.dir().join(shelf::file_name(first.id));
+    (10..14).for_each(|number| fixture.journal.append(&suite::record(number, &lines)));
+    fixture.medium.leave_room(120);
+    fixture.medium.cut_nothing(true);
+    until("the refusals are tried", || fixture.journal.status().stalled);
+    fixture.medium.make_room();
+    until("the disk takes records again", || {
+        !fixture.journal.status().stalled || fixture.medium.appends() > 20
+    });
+    fixture.medium.cut_nothing(false);
+    until("the disk takes it all", || !fixture.journal.status().stalled);
+    let first = fixture.journal.segments()[0];
+    let path = fixture.dir().join(segments::file_name(first.id));
     until("what does not count is gone", || fs::metadata(&path).unwrap().len() == first.len);
-    drop(desk.journal);
-    let again = Journal::open(options(&desk.home.path().join("j"))).unwrap();
+    drop(fixture.journal);
+    let again = Journal::open(options(&fixture.home.path().join("j"))).unwrap();
     assert_eq!(numbers(&again), (0..14).collect::<Vec<_>>(), "each once");
 }
 
 #[test]
 fn a_disk_that_stops_answering_holds_few_and_the_rest_go_on_from_memory() {
-    let desk = Desk::new(|options| {
-        options.slots = 3;
+    let fixture = Fixture::new(|options| {
+        options.shards = 3;
         options.clock = Arc::new(SystemClock::new());
     });
-    (0..3).for_each(|number| append(&desk.journal, number));
+    (0..3).for_each(|number| append(&fixture.journal, number));
     let ended = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        let hold = desk.medium.hold();
+        let hold = fixture.medium.hold();
         for thread in 1..=6_u128 {
-            let (journal, ended) = (&desk.journal, &ended);
+            let (journal, ended) = (&fixture.journal, &ended);
             scope.spawn(move || {
                 (0..1_000).for_each(|number| append(journal, thread * 10_000 + number));
                 ended.fetch_add(1, Ordering::Relaxed);
@@ -115,118 +117,118 @@ fn a_disk_that_stops_answering_holds_few_and_the_rest_go_on_from_memory() {
         }
         // Two of three slots are held, by one thread each; all others are through.
         until("four threads go on", || ended.load(Ordering::Relaxed) >= 4);
-        assert!(desk.journal.status().stalled);
-        assert!((1..=3).contains(&desk.medium.held()), "the journal's own thread may be held too");
-        assert!(desk.journal.status().queued_bytes > 4 * 1_000 * 20);
+        assert!(fixture.journal.status().stalled);
+        assert!((1..=3).contains(&fixture.medium.held()), "the journal's own thread may be held too");
+        assert!(fixture.journal.status().queued_bytes > 4 * 1_000 * 20);
         drop(hold);
     });
-    until("the disk takes it all", || !desk.journal.status().stalled);
-    (3..6).for_each(|number| append(&desk.journal, number));
-    let all = numbers(&desk.journal);
+    until("the disk takes it all", || !fixture.journal.status().stalled);
+    (3..6).for_each(|number| append(&fixture.journal, number));
+    let all = numbers(&fixture.journal);
     for thread in 0..=6 {
         let mine: Vec<_> = all.iter().copied().filter(|number| number / 10_000 == thread).collect();
         assert!(in_order(&mine), "{thread}");
         assert_eq!(mine.len(), if thread == 0 { 6 } else { 1_000 });
     }
-    assert_eq!(desk.journal.status().lost_records, 0);
+    assert_eq!(fixture.journal.status().lost_records, 0);
 }
 
 #[test]
 fn a_write_that_takes_too_long_is_noticed_while_it_lasts() {
-    let desk = Desk::new(|options| options.slots = 2);
+    let fixture = Fixture::new(|options| options.shards = 2);
     std::thread::scope(|scope| {
-        let hold = desk.medium.hold();
-        scope.spawn(|| append(&desk.journal, 1));
-        until("it is held", || desk.medium.held() == 1);
-        assert!(!desk.journal.status().stalled);
-        desk.clock.advance(STALL + Duration::from_millis(1));
-        until("nobody else appends, and it is noticed", || desk.journal.status().stalled);
-        append(&desk.journal, 2);
-        until("the journal's own thread finds the disk as it is", || desk.medium.held() == 2);
+        let hold = fixture.medium.hold();
+        scope.spawn(|| append(&fixture.journal, 1));
+        until("it is held", || fixture.medium.held() == 1);
+        assert!(!fixture.journal.status().stalled);
+        fixture.clock.advance(STALL + Duration::from_millis(1));
+        until("nobody else appends, and it is noticed", || fixture.journal.status().stalled);
+        append(&fixture.journal, 2);
+        until("the journal's own thread finds the disk as it is", || fixture.medium.held() == 2);
         drop(hold);
     });
-    until("the disk takes it all", || !desk.journal.status().stalled);
-    let mut all = numbers(&desk.journal);
+    until("the disk takes it all", || !fixture.journal.status().stalled);
+    let mut all = numbers(&fixture.journal);
     all.sort_unstable();
     assert_eq!(all, [1, 2]);
 }
 
 #[test]
 fn while_one_write_hangs_memory_is_emptied_but_nobody_else_is_risked() {
-    let desk = Desk::new(|options| options.slots = 2);
+    let fixture = Fixture::new(|options| options.shards = 2);
     std::thread::scope(|scope| {
-        let hold = desk.medium.hold_one();
-        scope.spawn(|| append(&desk.journal, 1));
-        until("it is held", || desk.medium.held() == 1);
-        desk.clock.advance(STALL + Duration::from_millis(1));
-        until("it is noticed", || desk.journal.status().stalled);
+        let hold = fixture.medium.hold_one();
+        scope.spawn(|| append(&fixture.journal, 1));
+        until("it is held", || fixture.medium.held() == 1);
+        fixture.clock.advance(STALL + Duration::from_millis(1));
+        until("it is noticed", || fixture.journal.status().stalled);
         for number in 2..5 {
-            append(&desk.journal, number);
-            until("it reaches the disk", || numbers(&desk.journal).last() == Some(&number));
-            assert!(desk.journal.status().stalled);
+            append(&fixture.journal, number);
+            until("it reaches the disk", || numbers(&fixture.journal).last() == Some(&number));
+            assert!(fixture.journal.status().stalled);
         }
         drop(hold);
     });
-    until("direct writes resume", || !desk.journal.status().stalled);
-    assert_eq!(desk.journal.status().lost_records, 0);
-    assert_eq!(numbers(&desk.journal).len(), 4);
+    until("direct writes resume", || !fixture.journal.status().stalled);
+    assert_eq!(fixture.journal.status().lost_records, 0);
+    assert_eq!(numbers(&fixture.journal).len(), 4);
 }
 
 #[test]
 fn direct_writes_resume_only_with_a_quick_disk() {
-    let desk = Desk::new(|options| options.slots = 2);
-    append(&desk.journal, 0);
+    let fixture = Fixture::new(|options| options.shards = 2);
+    append(&fixture.journal, 0);
     std::thread::scope(|scope| {
-        let hold = desk.medium.hold();
-        scope.spawn(|| append(&desk.journal, 1));
-        until("it is held", || desk.medium.held() == 1);
-        desk.clock.advance(STALL + Duration::from_millis(1));
-        until("it is noticed", || desk.journal.status().stalled);
-        desk.medium.slow_down(Some((desk.clock.clone(), STALL + Duration::from_millis(1))));
+        let hold = fixture.medium.hold();
+        scope.spawn(|| append(&fixture.journal, 1));
+        until("it is held", || fixture.medium.held() == 1);
+        fixture.clock.advance(STALL + Duration::from_millis(1));
+        until("it is noticed", || fixture.journal.status().stalled);
+        fixture.medium.slow_down(Some((fixture.clock.clone(), STALL + Duration::from_millis(1))));
         drop(hold);
     });
     for number in 2..5 {
-        append(&desk.journal, number);
-        until("memory is emptied, slowly", || numbers(&desk.journal).contains(&number));
-        assert!(desk.journal.status().stalled);
+        append(&fixture.journal, number);
+        until("memory is emptied, slowly", || numbers(&fixture.journal).contains(&number));
+        assert!(fixture.journal.status().stalled);
     }
-    desk.medium.slow_down(Some((desk.clock.clone(), STALL / 2)));
-    until("the disk is quick enough", || !desk.journal.status().stalled);
-    append(&desk.journal, 5);
-    assert!(!desk.journal.status().stalled);
-    assert_eq!(numbers(&desk.journal), (0..6).collect::<Vec<_>>());
+    fixture.medium.slow_down(Some((fixture.clock.clone(), STALL / 2)));
+    until("the disk is quick enough", || !fixture.journal.status().stalled);
+    append(&fixture.journal, 5);
+    assert!(!fixture.journal.status().stalled);
+    assert_eq!(numbers(&fixture.journal), (0..6).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_write_that_waits_for_a_processor_is_no_sign_of_a_stalled_disk() {
-    let desk = Desk::new(|options| options.slots = 2);
+    let fixture = Fixture::new(|options| options.shards = 2);
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let spin = desk.medium.spin();
-        scope.spawn(|| append(&desk.journal, 1));
-        until("it is under way", || desk.medium.held() == 1);
-        desk.clock.advance(STALL * 100);
+        let spin = fixture.medium.spin();
+        scope.spawn(|| append(&fixture.journal, 1));
+        until("it is under way", || fixture.medium.held() == 1);
+        fixture.clock.advance(STALL * 100);
         scope.spawn(|| {
-            append(&desk.journal, 2);
+            append(&fixture.journal, 2);
             ended.store(true, Ordering::Relaxed);
         });
         // Many looks of the thread that watches.
         let begun = SystemClock::new();
         until("time passes", || begun.elapsed() > STALL * 4);
-        assert!(!desk.journal.status().stalled && !ended.load(Ordering::Relaxed));
-        assert_eq!(desk.journal.status().queued_bytes, 0, "nothing that a kill would cost");
+        assert!(!fixture.journal.status().stalled && !ended.load(Ordering::Relaxed));
+        assert_eq!(fixture.journal.status().queued_bytes, 0, "nothing that a kill would cost");
         drop(spin);
     });
-    let mut all = numbers(&desk.journal);
+    let mut all = numbers(&fixture.journal);
     all.sort_unstable();
     assert_eq!(all, [1, 2]);
 }
 
 #[test]
 fn without_room_anywhere_losses_are_counted_to_the_unit() {
-    let desk = Desk::new(|options| options.memory = 10_000);
-    desk.journal.admit();
-    desk.medium.leave_room(0);
+    let fixture = Fixture::new(|options| options.memory = 10_000);
+    fixture.journal.admit();
+    fixture.medium.leave_room(0);
     let lines: Vec<_> =
         (1..=7).map(|cu| Line { cu, calls: cu, ..line(b"toy_read", Outcome::Answered) }).collect();
     let (mut calls, mut cu) = (0, 0);
@@ -234,96 +236,96 @@ fn without_room_anywhere_losses_are_counted_to_the_unit() {
         let lines = &lines[number % 7..];
         calls += lines.iter().map(|line| u64::from(line.calls)).sum::<u64>();
         cu += lines.iter().map(|line| u64::from(line.cu)).sum::<u64>();
-        desk.journal.append(&suite::record(number as u128, lines));
-        let status = desk.journal.status();
+        fixture.journal.append(&suite::record(number as u128, lines));
+        let status = fixture.journal.status();
         assert!(status.queued_bytes <= 10_000);
     }
-    assert!(desk.journal.is_ready(), "they are served");
-    let status = desk.journal.status();
+    assert!(fixture.journal.is_ready(), "they are served");
+    let status = fixture.journal.status();
     assert!(status.full && status.lost_records > 1_000, "{status:?}");
-    desk.medium.make_room();
-    until("the disk takes what memory held", || !desk.journal.status().stalled);
-    let kept = records(&desk.journal);
+    fixture.medium.make_room();
+    until("the disk takes what memory held", || !fixture.journal.status().stalled);
+    let kept = records(&fixture.journal);
     assert_eq!(kept.len() as u64 + status.lost_records, 2_000);
     let kept_lines = || kept.iter().flat_map(|record| &record.lines);
     assert_eq!(kept_lines().map(|line| u64::from(line.calls)).sum::<u64>() + status.lost_calls, calls);
     assert_eq!(kept_lines().map(|line| u64::from(line.cu)).sum::<u64>() + status.lost_cu, cu);
-    assert!(in_order(&numbers(&desk.journal)));
-    assert!(!desk.journal.status().full);
+    assert!(in_order(&numbers(&fixture.journal)));
+    assert!(!fixture.journal.status().full);
 }
 
 #[test]
 fn where_calls_are_to_be_refused_it_is_not_ready_while_there_is_no_room() {
     for memory in [0, 10_000] {
-        let desk = Desk::new(|options| {
+        let fixture = Fixture::new(|options| {
             options.memory = memory;
             options.on_full = OnFull::Refuse;
         });
-        desk.journal.admit();
-        desk.medium.leave_room(0);
+        fixture.journal.admit();
+        fixture.medium.leave_room(0);
         let mut number = 0;
-        while desk.journal.is_ready() {
-            append(&desk.journal, number);
+        while fixture.journal.is_ready() {
+            append(&fixture.journal, number);
             number += 1;
             assert!(number < 1_000);
         }
-        let lost = desk.journal.status().lost_records;
+        let lost = fixture.journal.status().lost_records;
         assert_eq!(lost, u64::from(memory == 0), "there is room left for what is under way");
-        while desk.journal.status().lost_records < lost + 10 {
-            append(&desk.journal, number);
+        while fixture.journal.status().lost_records < lost + 10 {
+            append(&fixture.journal, number);
             number += 1;
         }
-        until("it is tried again", || desk.medium.appends() > 3);
-        assert!(!desk.journal.is_ready());
-        desk.medium.make_room();
-        until("calls may come again", || desk.journal.is_ready());
-        append(&desk.journal, number);
-        until("the disk takes it all", || !desk.journal.status().stalled);
-        let kept = numbers(&desk.journal);
-        assert_eq!(kept.len() as u64 + desk.journal.status().lost_records, number as u64 + 1);
+        until("it is tried again", || fixture.medium.appends() > 3);
+        assert!(!fixture.journal.is_ready());
+        fixture.medium.make_room();
+        until("calls may come again", || fixture.journal.is_ready());
+        append(&fixture.journal, number);
+        until("the disk takes it all", || !fixture.journal.status().stalled);
+        let kept = numbers(&fixture.journal);
+        assert_eq!(kept.len() as u64 + fixture.journal.status().lost_records, number as u64 + 1);
         assert_eq!(kept.last(), Some(&number));
     }
 }
 
 #[test]
 fn calls_may_come_again_once_a_slow_disk_has_made_room_in_memory() {
-    let desk = Desk::new(|options| {
+    let fixture = Fixture::new(|options| {
         options.memory = 10_000;
         options.on_full = OnFull::Refuse;
     });
-    desk.journal.admit();
-    desk.medium.leave_room(0);
+    fixture.journal.admit();
+    fixture.medium.leave_room(0);
     let mut number = 0;
-    while desk.journal.is_ready() {
-        append(&desk.journal, number);
+    while fixture.journal.is_ready() {
+        append(&fixture.journal, number);
         number += 1;
     }
-    desk.medium.slow_down(Some((desk.clock.clone(), Duration::from_millis(51))));
-    desk.medium.make_room();
-    until("there is room", || desk.journal.is_ready());
-    assert!(desk.journal.status().stalled, "the disk is still slow");
-    desk.medium.slow_down(None);
-    until("the disk is quick", || !desk.journal.status().stalled);
-    assert_eq!(numbers(&desk.journal), (0..number).collect::<Vec<_>>());
+    fixture.medium.slow_down(Some((fixture.clock.clone(), Duration::from_millis(51))));
+    fixture.medium.make_room();
+    until("there is room", || fixture.journal.is_ready());
+    assert!(fixture.journal.status().stalled, "the disk is still slow");
+    fixture.medium.slow_down(None);
+    until("the disk is quick", || !fixture.journal.status().stalled);
+    assert_eq!(numbers(&fixture.journal), (0..number).collect::<Vec<_>>());
 }
 
 #[test]
 fn what_found_no_room_takes_no_name_from_what_comes_after_it() {
-    let desk = Desk::new(|options| options.memory = 2_000);
-    desk.medium.leave_room(0);
-    append(&desk.journal, 1);
+    let fixture = Fixture::new(|options| options.memory = 2_000);
+    fixture.medium.leave_room(0);
+    append(&fixture.journal, 1);
     let name = [b'x'; 900];
     let lines = [
         line(b"toy_new", Outcome::Answered),
         line(&name, Outcome::Answered),
         line(&name[1..], Outcome::Answered),
     ];
-    desk.journal.append(&suite::record(2, &lines));
-    desk.journal.append(&suite::record(3, &lines[..1]));
-    assert_eq!(desk.journal.status().lost_records, 1);
-    desk.medium.make_room();
-    until("the disk takes it all", || !desk.journal.status().stalled);
-    let records = records(&desk.journal);
+    fixture.journal.append(&suite::record(2, &lines));
+    fixture.journal.append(&suite::record(3, &lines[..1]));
+    assert_eq!(fixture.journal.status().lost_records, 1);
+    fixture.medium.make_room();
+    until("the disk takes it all", || !fixture.journal.status().stalled);
+    let records = records(&fixture.journal);
     let methods: Vec<_> = records.iter().map(|record| record.lines[0].method.as_str()).collect();
     assert_eq!(methods, ["toy_read", "toy_new"]);
 }
@@ -331,16 +333,17 @@ fn what_found_no_room_takes_no_name_from_what_comes_after_it() {
 #[test]
 fn what_waits_at_the_end_is_written_and_what_cannot_be_is_counted() {
     for is_full in [false, true] {
-        let desk = Desk::new(|_| {});
-        desk.medium.leave_room(0);
-        (0..100).for_each(|number| append(&desk.journal, number));
-        (100..150).for_each(|number| refuse(&desk.journal, number, b"toy_read"));
+        let fixture = Fixture::new(|_| {});
+        fixture.medium.leave_room(0);
+        (0..100).for_each(|number| append(&fixture.journal, number));
+        (100..150).for_each(|number| refuse(&fixture.journal, number, b"toy_read"));
         if !is_full {
-            desk.medium.make_room();
+            fixture.medium.make_room();
         }
-        desk.journal.close();
-        let status = desk.journal.status();
-        let calls: u64 = records(&desk.journal).iter().map(|record| u64::from(record.lines[0].calls)).sum();
+        fixture.journal.close();
+        let status = fixture.journal.status();
+        let calls: u64 =
+            records(&fixture.journal).iter().map(|record| u64::from(record.lines[0].calls)).sum();
         assert_eq!((calls, status.lost_calls), if is_full { (0, 150) } else { (150, 0) });
         assert_eq!(status.lost_records, status.lost_calls);
         assert_eq!(status.lost_cu, if is_full { 500 } else { 0 });
@@ -349,21 +352,21 @@ fn what_waits_at_the_end_is_written_and_what_cannot_be_is_counted() {
 
 #[test]
 fn closing_does_not_wait_for_ever_for_a_disk_that_does_not_answer() {
-    let desk = Desk::new(|options| options.clock = Arc::new(SystemClock::new()));
+    let fixture = Fixture::new(|options| options.clock = Arc::new(SystemClock::new()));
     std::thread::scope(|scope| {
-        let hold = desk.medium.hold();
-        scope.spawn(|| append(&desk.journal, 1));
-        until("one is held", || desk.medium.held() > 0 && desk.journal.status().stalled);
-        append(&desk.journal, 2);
-        until("the journal's own thread is held", || desk.medium.held() > 1);
-        append(&desk.journal, 3);
-        desk.journal.close();
-        assert_eq!(desk.journal.status().lost_records, 2);
-        append(&desk.journal, 4);
-        assert_eq!(desk.journal.status().lost_records, 3);
+        let hold = fixture.medium.hold();
+        scope.spawn(|| append(&fixture.journal, 1));
+        until("one is held", || fixture.medium.held() > 0 && fixture.journal.status().stalled);
+        append(&fixture.journal, 2);
+        until("the journal's own thread is held", || fixture.medium.held() > 1);
+        append(&fixture.journal, 3);
+        fixture.journal.close();
+        assert_eq!(fixture.journal.status().lost_records, 2);
+        append(&fixture.journal, 4);
+        assert_eq!(fixture.journal.status().lost_records, 3);
         drop(hold);
     });
-    assert!(numbers(&desk.journal).contains(&1));
+    assert!(numbers(&fixture.journal).contains(&1));
 }
 
 #[test]
@@ -399,14 +402,14 @@ fn a_real_full_device_says_so_and_nothing_is_lost() {
     }
 
     let medium = Arc::new(Full::default());
-    let desk = Desk::new(|options| options.medium = medium.clone());
-    append(&desk.journal, 0);
-    desk.journal.rotate();
+    let fixture = Fixture::new(|options| options.medium = medium.clone());
+    append(&fixture.journal, 0);
+    fixture.journal.rotate();
     medium.0.store(true, Ordering::Relaxed);
-    (1..500).for_each(|number| append(&desk.journal, number));
-    assert!(desk.journal.status().stalled);
+    (1..500).for_each(|number| append(&fixture.journal, number));
+    assert!(fixture.journal.status().stalled);
     medium.0.store(false, Ordering::Relaxed);
-    until("the disk takes it all", || !desk.journal.status().stalled);
-    assert_eq!(numbers(&desk.journal), (0..500).collect::<Vec<_>>());
-    assert_eq!(desk.journal.status().lost_records, 0);
+    until("the disk takes it all", || !fixture.journal.status().stalled);
+    assert_eq!(numbers(&fixture.journal), (0..500).collect::<Vec<_>>());
+    assert_eq!(fixture.journal.status().lost_records, 0);
 }

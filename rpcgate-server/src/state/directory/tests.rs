@@ -1,7 +1,7 @@
 use super::*;
+use rpcgate_core::backend::suite;
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::plan::{Plan, Tier};
-use rpcgate_core::seam::suite;
 use std::sync::atomic::AtomicUsize;
 use tokio::sync::Semaphore;
 
@@ -16,15 +16,19 @@ struct Source {
 }
 
 impl KeySource for Source {
-    fn look_up<'a>(&'a self, hash: KeyHash, plans: &'a Plans) -> Later<'a, Result<Option<StoredKey>, Away>> {
+    fn look_up<'a>(
+        &'a self,
+        hash: KeyHash,
+        plans: &'a Plans,
+    ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>> {
         Box::pin(async move {
             self.asked.fetch_add(1, Relaxed);
             let found = self.keys.lock().get(&hash).cloned();
             let away = *self.away.lock();
-            self.door.acquire().await.map_err(|_| Away)?.forget();
+            self.door.acquire().await.map_err(|_| Unavailable)?.forget();
             self.door.add_permits(1);
             if away {
-                return Err(Away);
+                return Err(Unavailable);
             }
             Ok(found.map(|mut stored| {
                 stored.caller.plan = plans.of(stored.caller.plan.tier);
@@ -34,20 +38,20 @@ impl KeySource for Source {
     }
 }
 
-struct Desk {
+struct Fixture {
     clock: Arc<ManualClock>,
     source: Arc<Source>,
     directory: Arc<StoreDirectory>,
     forge: KeyForge,
 }
 
-impl Desk {
+impl Fixture {
     /// A directory that has reached its feed, with its source behind it.
     fn new() -> Self {
-        let desk = Desk::closed();
-        desk.directory.open(desk.source.clone());
-        desk.directory.reached();
-        desk
+        let fixture = Fixture::closed();
+        fixture.directory.open(fixture.source.clone());
+        fixture.directory.reached();
+        fixture
     }
 
     fn closed() -> Self {
@@ -60,7 +64,7 @@ impl Desk {
         });
         let forge = Some(KeyForge::new(b"ours"));
         let directory = Arc::new(StoreDirectory::new(forge, Plans::default(), clock.clone()));
-        Desk { clock, source, directory, forge: KeyForge::new(b"ours") }
+        Fixture { clock, source, directory, forge: KeyForge::new(b"ours") }
     }
 
     /// A key that is stored, with the caller of this number.
@@ -76,7 +80,7 @@ impl Desk {
         change(keys.entry(KeyHash::of(key)).or_insert(stored));
     }
 
-    async fn ask(&self, key: &str) -> Result<Peek, Away> {
+    async fn ask(&self, key: &str) -> Result<Peek, Unavailable> {
         self.directory.fetch(key).await
     }
 
@@ -93,7 +97,7 @@ impl Desk {
     }
 
     /// A look-up on its way that has read already, and waits at the door.
-    async fn begin(&self, key: &str) -> tokio::task::JoinHandle<Result<Peek, Away>> {
+    async fn begin(&self, key: &str) -> tokio::task::JoinHandle<Result<Peek, Unavailable>> {
         let (directory, key, before) = (self.directory.clone(), key.to_owned(), self.asked());
         let task = tokio::spawn(async move { directory.fetch(&key).await });
         while self.asked() == before {
@@ -103,19 +107,19 @@ impl Desk {
     }
 }
 
-fn number(peek: &Result<Peek, Away>) -> Option<u128> {
+fn number(peek: &Result<Peek, Unavailable>) -> Option<u128> {
     match peek {
         Ok(Peek::Known(caller)) => Some(caller.key.0),
         _ => None,
     }
 }
 
-fn is_miss(desk: &Desk, key: &str) -> bool {
-    matches!(desk.directory.peek(key), Peek::Miss)
+fn is_miss(fixture: &Fixture, key: &str) -> bool {
+    matches!(fixture.directory.peek(key), Peek::Miss)
 }
 
-fn is_known(desk: &Desk, key: &str) -> bool {
-    matches!(desk.directory.peek(key), Peek::Known(_))
+fn is_known(fixture: &Fixture, key: &str) -> bool {
+    matches!(fixture.directory.peek(key), Peek::Known(_))
 }
 
 #[test]
@@ -123,17 +127,17 @@ fn stored_keys_keep_the_directory_suite() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     suite::directory(|callers| {
-        let desk = Desk::closed();
-        let directory = StoreDirectory::new(None, Plans::default(), desk.clock.clone());
+        let fixture = Fixture::closed();
+        let directory = StoreDirectory::new(None, Plans::default(), fixture.clock.clone());
         // The suite's keys have no form; what is looked up here is whether the rest holds.
         let directory = Arc::new(Formless(directory));
         for (hash, caller) in callers {
             let stored = StoredKey { caller: (*caller).clone(), revoked: false };
-            desk.source.keys.lock().insert(hash, stored);
+            fixture.source.keys.lock().insert(hash, stored);
         }
-        directory.0.open(desk.source.clone());
+        directory.0.open(fixture.source.clone());
         directory.0.reached();
-        let (source, writer) = (desk.source, directory.clone());
+        let (source, writer) = (fixture.source, directory.clone());
         let revoke = move |hash| {
             let mut keys = source.keys.lock();
             let stored = keys.get_mut(&hash).unwrap();
@@ -153,128 +157,128 @@ impl Directory for Formless {
         self.0.remembered(key).unwrap_or(Peek::Miss)
     }
 
-    fn fetch<'a>(&'a self, key: &'a str) -> Later<'a, Result<Peek, Away>> {
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
         Box::pin(self.0.inner.fly(key))
     }
 }
 
 #[tokio::test]
 async fn a_key_is_looked_up_once_and_then_known() {
-    let desk = Desk::new();
-    let key = desk.key(7);
-    assert!(is_miss(&desk, &key));
-    assert_eq!(number(&desk.ask(&key).await), Some(7));
-    assert!(is_known(&desk, &key));
-    assert_eq!(number(&desk.ask(&key).await), Some(7));
-    assert_eq!(desk.asked(), 1);
+    let fixture = Fixture::new();
+    let key = fixture.key(7);
+    assert!(is_miss(&fixture, &key));
+    assert_eq!(number(&fixture.ask(&key).await), Some(7));
+    assert!(is_known(&fixture, &key));
+    assert_eq!(number(&fixture.ask(&key).await), Some(7));
+    assert_eq!(fixture.asked(), 1);
 }
 
 #[tokio::test]
 async fn a_forged_key_is_unknown_without_a_look_up() {
-    let desk = Desk::new();
+    let fixture = Fixture::new();
     let stranger = KeyForge::new(b"theirs").make().unwrap();
     for forged in [stranger.as_str(), "", "rpcg_short", "no key at all"] {
-        assert!(matches!(desk.directory.peek(forged), Peek::Unknown), "{forged}");
-        assert!(matches!(desk.ask(forged).await, Ok(Peek::Unknown)), "{forged}");
+        assert!(matches!(fixture.directory.peek(forged), Peek::Unknown), "{forged}");
+        assert!(matches!(fixture.ask(forged).await, Ok(Peek::Unknown)), "{forged}");
     }
-    assert_eq!(desk.asked(), 0);
+    assert_eq!(fixture.asked(), 0);
 }
 
 #[tokio::test]
 async fn without_a_secret_the_form_alone_is_looked_at() {
-    let desk = Desk::new();
-    let key = desk.key(7);
-    let directory = StoreDirectory::new(None, Plans::default(), desk.clock.clone());
-    directory.open(desk.source.clone());
+    let fixture = Fixture::new();
+    let key = fixture.key(7);
+    let directory = StoreDirectory::new(None, Plans::default(), fixture.clock.clone());
+    directory.open(fixture.source.clone());
     assert_eq!(number(&directory.fetch(&key).await), Some(7));
     assert!(matches!(directory.peek("rpcg_short"), Peek::Unknown));
 }
 
 #[tokio::test]
 async fn what_is_unknown_is_not_remembered_and_what_is_revoked_is() {
-    let desk = Desk::new();
-    let (stranger, gone) = (desk.forge.make().unwrap(), desk.key(7));
-    desk.change(&gone, |stored| stored.revoked = true);
+    let fixture = Fixture::new();
+    let (stranger, gone) = (fixture.forge.make().unwrap(), fixture.key(7));
+    fixture.change(&gone, |stored| stored.revoked = true);
     for _ in 0..3 {
-        assert!(matches!(desk.ask(&stranger).await, Ok(Peek::Unknown)));
-        assert!(matches!(desk.ask(&gone).await, Ok(Peek::Revoked(_))));
+        assert!(matches!(fixture.ask(&stranger).await, Ok(Peek::Unknown)));
+        assert!(matches!(fixture.ask(&gone).await, Ok(Peek::Revoked(_))));
     }
-    assert_eq!(desk.asked(), 3 + 1);
-    assert!(is_miss(&desk, &stranger));
-    let Peek::Revoked(caller) = desk.directory.peek(&gone) else { panic!("it is remembered") };
+    assert_eq!(fixture.asked(), 3 + 1);
+    assert!(is_miss(&fixture, &stranger));
+    let Peek::Revoked(caller) = fixture.directory.peek(&gone) else { panic!("it is remembered") };
     assert_eq!(caller.key, KeyId(7));
 }
 
 #[tokio::test]
 async fn callers_who_ask_at_the_same_time_share_one_look_up() {
-    let desk = Desk::new();
-    let (key, other) = (desk.key(7), desk.key(8));
-    desk.shut();
-    let first = desk.begin(&key).await;
-    let others: Vec<_> = (0..20).map(|_| desk.directory.fetch(&key)).collect();
-    let another = desk.begin(&other).await;
-    desk.unshut();
+    let fixture = Fixture::new();
+    let (key, other) = (fixture.key(7), fixture.key(8));
+    fixture.shut();
+    let first = fixture.begin(&key).await;
+    let others: Vec<_> = (0..20).map(|_| fixture.directory.fetch(&key)).collect();
+    let another = fixture.begin(&other).await;
+    fixture.unshut();
     assert_eq!(number(&first.await.unwrap()), Some(7));
     for answer in futures_util::future::join_all(others).await {
         assert_eq!(number(&answer), Some(7));
     }
     assert_eq!(number(&another.await.unwrap()), Some(8));
-    assert_eq!(desk.asked(), 2);
-    assert!(desk.directory.inner.flights.lock().by_key.is_empty());
+    assert_eq!(fixture.asked(), 2);
+    assert!(fixture.directory.inner.flights.lock().by_key.is_empty());
 }
 
 #[tokio::test]
 async fn the_one_who_asked_first_may_leave() {
-    let desk = Desk::new();
-    let key = desk.key(7);
-    desk.shut();
-    let first = desk.begin(&key).await;
-    let second = desk.directory.fetch(&key);
+    let fixture = Fixture::new();
+    let key = fixture.key(7);
+    fixture.shut();
+    let first = fixture.begin(&key).await;
+    let second = fixture.directory.fetch(&key);
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    desk.unshut();
+    fixture.unshut();
     assert_eq!(number(&second.await), Some(7));
-    assert_eq!(desk.asked(), 1);
+    assert_eq!(fixture.asked(), 1);
 }
 
 #[tokio::test]
 async fn a_look_up_that_nobody_waits_for_ends() {
-    let desk = Desk::new();
-    let key = desk.key(7);
-    desk.shut();
-    let only = desk.begin(&key).await;
+    let fixture = Fixture::new();
+    let key = fixture.key(7);
+    fixture.shut();
+    let only = fixture.begin(&key).await;
     only.abort();
     assert!(only.await.unwrap_err().is_cancelled());
-    assert!(desk.directory.inner.flights.lock().by_key.is_empty());
-    desk.unshut();
-    assert_eq!(number(&desk.ask(&key).await), Some(7));
-    assert_eq!(desk.asked(), 2);
+    assert!(fixture.directory.inner.flights.lock().by_key.is_empty());
+    fixture.unshut();
+    assert_eq!(number(&fixture.ask(&key).await), Some(7));
+    assert_eq!(fixture.asked(), 2);
 }
 
 #[tokio::test]
 async fn an_answer_that_began_before_a_change_is_not_remembered() {
-    let desk = Desk::new();
-    let key = desk.key(7);
-    desk.shut();
-    let early = desk.begin(&key).await;
-    desk.change(&key, |stored| stored.revoked = true);
-    desk.directory.apply([&Change::Key(KeyId(7))]);
-    let late = desk.begin(&key).await;
-    desk.unshut();
+    let fixture = Fixture::new();
+    let key = fixture.key(7);
+    fixture.shut();
+    let early = fixture.begin(&key).await;
+    fixture.change(&key, |stored| stored.revoked = true);
+    fixture.directory.apply([&Change::Key(KeyId(7))]);
+    let late = fixture.begin(&key).await;
+    fixture.unshut();
     assert_eq!(number(&early.await.unwrap()), Some(7), "it asked before");
     assert!(
         matches!(late.await.unwrap(), Ok(Peek::Revoked(_))),
         "it asked afterwards, and shares no old answer"
     );
-    assert!(matches!(desk.directory.peek(&key), Peek::Revoked(_)));
-    assert_eq!(desk.asked(), 2);
+    assert!(matches!(fixture.directory.peek(&key), Peek::Revoked(_)));
+    assert_eq!(fixture.asked(), 2);
 }
 
 #[tokio::test]
 async fn a_change_drops_what_it_concerns_and_nothing_else() {
-    let desk = Desk::new();
-    let keys: Vec<String> = (1..=3).map(|number| desk.key(number)).collect();
-    let known = || keys.iter().map(|key| is_known(&desk, key)).collect::<Vec<_>>();
+    let fixture = Fixture::new();
+    let keys: Vec<String> = (1..=3).map(|number| fixture.key(number)).collect();
+    let known = || keys.iter().map(|key| is_known(&fixture, key)).collect::<Vec<_>>();
     for (change, left) in [
         (Change::Key(KeyId(1)), [false, true, true]),
         (Change::Project(suite::caller(2).project), [true, false, true]),
@@ -284,86 +288,86 @@ async fn a_change_drops_what_it_concerns_and_nothing_else() {
         (Change::Chain("eth".into()), [true, true, true]),
     ] {
         for key in &keys {
-            desk.ask(key).await.unwrap();
+            fixture.ask(key).await.unwrap();
         }
-        desk.directory.apply([&change]);
+        fixture.directory.apply([&change]);
         assert_eq!(known(), left, "{change:?}");
     }
 }
 
 #[tokio::test]
 async fn another_plan_is_in_force_without_a_look_up() {
-    let desk = Desk::new();
-    let (key, gone) = (desk.key(7), desk.key(8));
-    desk.change(&gone, |stored| stored.revoked = true);
-    desk.ask(&key).await.unwrap();
-    desk.ask(&gone).await.unwrap();
-    desk.shut();
-    let late = desk.key(9);
-    let on_its_way = desk.begin(&late).await;
+    let fixture = Fixture::new();
+    let (key, gone) = (fixture.key(7), fixture.key(8));
+    fixture.change(&gone, |stored| stored.revoked = true);
+    fixture.ask(&key).await.unwrap();
+    fixture.ask(&gone).await.unwrap();
+    fixture.shut();
+    let late = fixture.key(9);
+    let on_its_way = fixture.begin(&late).await;
     let plans = Plans { free: Plan { per_minute: 77, ..Plan::of(Tier::Free) }, ..Plans::default() };
-    desk.directory.plans(&plans);
+    fixture.directory.plans(&plans);
     let per_minute = |peek: Peek| caller(&peek).map(|caller| caller.plan.per_minute);
-    assert_eq!(per_minute(desk.directory.peek(&key)), Some(77));
-    assert!(matches!(desk.directory.peek(&gone), Peek::Revoked(caller) if caller.plan.per_minute == 77));
-    desk.unshut();
+    assert_eq!(per_minute(fixture.directory.peek(&key)), Some(77));
+    assert!(matches!(fixture.directory.peek(&gone), Peek::Revoked(caller) if caller.plan.per_minute == 77));
+    fixture.unshut();
     assert_eq!(per_minute(on_its_way.await.unwrap().unwrap()), Some(10), "it had begun before");
-    assert_eq!(per_minute(desk.ask(&late).await.unwrap()), Some(77));
+    assert_eq!(per_minute(fixture.ask(&late).await.unwrap()), Some(77));
 }
 
 #[tokio::test]
 async fn known_keys_go_on_for_a_day_without_the_feed() {
-    let desk = Desk::new();
-    let (key, other) = (desk.key(7), desk.key(8));
-    desk.ask(&key).await.unwrap();
-    *desk.source.away.lock() = true;
-    assert_eq!(desk.ask(&other).await.unwrap_err(), Away, "away is not unknown");
-    desk.clock.advance(TRUST - Duration::from_micros(1));
-    assert!(is_known(&desk, &key));
-    desk.clock.advance(Duration::from_micros(1));
-    assert!(is_miss(&desk, &key));
-    assert_eq!(desk.ask(&key).await.unwrap_err(), Away);
-    desk.directory.reached();
-    assert!(is_known(&desk, &key), "the feed tells what changed meanwhile");
+    let fixture = Fixture::new();
+    let (key, other) = (fixture.key(7), fixture.key(8));
+    fixture.ask(&key).await.unwrap();
+    *fixture.source.away.lock() = true;
+    assert_eq!(fixture.ask(&other).await.unwrap_err(), Unavailable, "away is not unknown");
+    fixture.clock.advance(TRUST - Duration::from_micros(1));
+    assert!(is_known(&fixture, &key));
+    fixture.clock.advance(Duration::from_micros(1));
+    assert!(is_miss(&fixture, &key));
+    assert_eq!(fixture.ask(&key).await.unwrap_err(), Unavailable);
+    fixture.directory.reached();
+    assert!(is_known(&fixture, &key), "the feed tells what changed meanwhile");
 }
 
 #[tokio::test]
 async fn a_step_of_the_wall_clock_ends_no_trust() {
-    let desk = Desk::new();
-    let key = desk.key(7);
-    desk.ask(&key).await.unwrap();
-    desk.clock.set(Time::from_secs(1_000_000 + 10 * 86_400));
-    assert!(is_known(&desk, &key));
+    let fixture = Fixture::new();
+    let key = fixture.key(7);
+    fixture.ask(&key).await.unwrap();
+    fixture.clock.set(Time::from_secs(1_000_000 + 10 * 86_400));
+    assert!(is_known(&fixture, &key));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_look_up_that_stalls_is_away_within_a_second() {
-    let desk = Desk::new();
-    let key = desk.key(7);
-    desk.shut();
+    let fixture = Fixture::new();
+    let key = fixture.key(7);
+    fixture.shut();
     let began = tokio::time::Instant::now();
-    assert_eq!(desk.ask(&key).await.unwrap_err(), Away);
+    assert_eq!(fixture.ask(&key).await.unwrap_err(), Unavailable);
     let took = began.elapsed();
     assert!(took > Duration::from_millis(500) && took < Duration::from_secs(1), "{took:?}");
-    desk.unshut();
-    assert_eq!(number(&desk.ask(&key).await), Some(7));
+    fixture.unshut();
+    assert_eq!(number(&fixture.ask(&key).await), Some(7));
 }
 
 #[tokio::test]
 async fn without_a_source_nothing_can_be_told() {
-    let desk = Desk::closed();
-    let key = desk.key(7);
-    assert_eq!(desk.ask(&key).await.unwrap_err(), Away);
-    assert!(matches!(desk.directory.peek("forged"), Peek::Unknown));
-    desk.directory.open(desk.source.clone());
-    assert_eq!(number(&desk.ask(&key).await), Some(7));
-    assert!(is_miss(&desk, &key), "without a feed nothing remembered is good");
+    let fixture = Fixture::closed();
+    let key = fixture.key(7);
+    assert_eq!(fixture.ask(&key).await.unwrap_err(), Unavailable);
+    assert!(matches!(fixture.directory.peek("forged"), Peek::Unknown));
+    fixture.directory.open(fixture.source.clone());
+    assert_eq!(number(&fixture.ask(&key).await), Some(7));
+    assert!(is_miss(&fixture, &key), "without a feed nothing remembered is good");
 }
 
 #[tokio::test]
 async fn memory_is_bounded() {
-    let desk = Desk::new();
-    let known = &desk.directory.inner.known;
+    let fixture = Fixture::new();
+    let known = &fixture.directory.inner.known;
     for number in 0..u128::from(REMEMBERED) + 20_000 {
         known.insert(format!("rpcg_{number:045}").into(), Peek::Known(Arc::new(suite::caller(number))));
     }
@@ -373,8 +377,8 @@ async fn memory_is_bounded() {
 
 #[test]
 fn a_change_finds_its_keys_while_others_come() {
-    let desk = Desk::new();
-    let known = &desk.directory.inner.known;
+    let fixture = Fixture::new();
+    let known = &fixture.directory.inner.known;
     let text = |number: u128| -> Box<str> { format!("rpcg_{number:045}").into() };
     let mark = |number: u128| {
         let mut caller = suite::caller(number);
@@ -386,7 +390,7 @@ fn a_change_finds_its_keys_while_others_come() {
         scope.spawn(|| {
             (20_000..60_000).for_each(|number| known.insert(text(number), mark(number | (1 << 40))));
         });
-        desk.directory.apply([&Change::Tenant(TenantId(3))]);
+        fixture.directory.apply([&Change::Tenant(TenantId(3))]);
     });
     for number in 0..20_000 {
         assert_eq!(known.contains_key(&*text(number)), number % 7 != 3, "{number}");

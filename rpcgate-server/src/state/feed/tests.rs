@@ -1,15 +1,15 @@
 use super::*;
+use crate::captured_log::CapturedLog;
 use crate::state::directory::KeySource;
-use crate::telemetry::tests::Lines;
 use parking_lot::Mutex;
 use rpcgate_admin::store::StoredKey;
+use rpcgate_core::backend::changes::MemoryChanges;
+use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::backend::suite;
 use rpcgate_core::caller::{KeyId, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::config::{LogFormat, Plans};
 use rpcgate_core::plan::Tier;
-use rpcgate_core::seam::changes::MemoryChanges;
-use rpcgate_core::seam::directory::{Directory, Peek};
-use rpcgate_core::seam::suite;
 use rpcgate_core::secret::{KeyForge, KeyHash};
 use std::collections::HashMap;
 
@@ -17,11 +17,11 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 struct Office {
     changes: MemoryChanges,
-    inner: Mutex<Desk>,
+    inner: Mutex<Fixture>,
 }
 
 #[derive(Debug, Default)]
-struct Desk {
+struct Fixture {
     keys: HashMap<KeyHash, StoredKey>,
     overlay: Overlay,
     newest: u64,
@@ -37,20 +37,20 @@ struct Desk {
 enum Mood {
     #[default]
     Well,
-    Away,
+    Unavailable,
     Frozen,
 }
 
 impl Office {
-    async fn answer<T>(&self, answer: impl FnOnce(&mut Desk) -> T) -> Result<T, Away> {
+    async fn answer<T>(&self, answer: impl FnOnce(&mut Fixture) -> T) -> Result<T, Unavailable> {
         let mood = {
-            let mut desk = self.inner.lock();
-            desk.asked += 1;
-            desk.mood
+            let mut fixture = self.inner.lock();
+            fixture.asked += 1;
+            fixture.mood
         };
         match mood {
             Mood::Well => Ok(answer(&mut self.inner.lock())),
-            Mood::Away => Err(Away),
+            Mood::Unavailable => Err(Unavailable),
             Mood::Frozen => std::future::pending().await,
         }
     }
@@ -65,10 +65,10 @@ impl Office {
     }
 }
 
-impl Changes for Office {
-    fn since(&self, number: u64) -> Later<'_, Result<Vec<Numbered>, Away>> {
+impl ChangeFeed for Office {
+    fn since(&self, number: u64) -> BoxFuture<'_, Result<Vec<Numbered>, Unavailable>> {
         Box::pin(async move {
-            let removed = self.answer(|desk| desk.removed).await?;
+            let removed = self.answer(|fixture| fixture.removed).await?;
             let mut news = self.changes.since(number).await?;
             news.retain(|news| news.number >= removed && news.change != NEVER);
             Ok(news)
@@ -77,40 +77,44 @@ impl Changes for Office {
 }
 
 impl Management for Office {
-    fn overlay(&self) -> Later<'_, Result<Overlay, Away>> {
-        Box::pin(self.answer(|desk| {
-            desk.overlays_read += 1;
-            desk.overlay.clone()
+    fn overlay(&self) -> BoxFuture<'_, Result<Overlay, Unavailable>> {
+        Box::pin(self.answer(|fixture| {
+            fixture.overlays_read += 1;
+            fixture.overlay.clone()
         }))
     }
 
-    fn newest(&self) -> Later<'_, Result<u64, Away>> {
-        Box::pin(self.answer(|desk| desk.newest))
+    fn newest(&self) -> BoxFuture<'_, Result<u64, Unavailable>> {
+        Box::pin(self.answer(|fixture| fixture.newest))
     }
 
-    fn oldest(&self) -> Later<'_, Result<u64, Away>> {
-        Box::pin(self.answer(|desk| desk.removed.max(desk.newest.min(1))))
+    fn oldest(&self) -> BoxFuture<'_, Result<u64, Unavailable>> {
+        Box::pin(self.answer(|fixture| fixture.removed.max(fixture.newest.min(1))))
     }
 }
 
 impl KeySource for Office {
-    fn look_up<'a>(&'a self, hash: KeyHash, _: &'a Plans) -> Later<'a, Result<Option<StoredKey>, Away>> {
-        Box::pin(self.answer(move |desk| desk.keys.get(&hash).cloned()))
+    fn look_up<'a>(
+        &'a self,
+        hash: KeyHash,
+        _: &'a Plans,
+    ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>> {
+        Box::pin(self.answer(move |fixture| fixture.keys.get(&hash).cloned()))
     }
 }
 
 /// Stands for a number that was never given: the change that was to have it was taken back.
 const NEVER: Change = Change::Tenant(TenantId(0));
 
-struct House {
+struct AppState {
     office: Arc<Office>,
     directory: Arc<StoreDirectory>,
     told: Arc<Mutex<Vec<Overlay>>>,
-    force: Arc<Force>,
+    overlay_watch: Arc<OverlayWatch>,
     key: String,
 }
 
-impl House {
+impl AppState {
     fn new() -> Self {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
         let key = KeyForge::new(b"s").make().unwrap();
@@ -118,14 +122,15 @@ impl House {
         let stored = StoredKey { caller: suite::caller(7), revoked: false };
         office.inner.lock().keys.insert(KeyHash::of(&key), stored);
         let directory = Arc::new(StoreDirectory::new(None, Plans::default(), clock));
-        let (force, told) = (Arc::<Force>::default(), Arc::<Mutex<Vec<Overlay>>>::default());
+        let (overlay_watch, told) = (Arc::<OverlayWatch>::default(), Arc::<Mutex<Vec<Overlay>>>::default());
         let ear = told.clone();
-        force.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
-        House { office, directory, told, force, key }
+        overlay_watch.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
+        AppState { office, directory, told, overlay_watch, key }
     }
 
-    async fn feed(&self) -> Result<Feed, Away> {
-        let feed = Feed::start(self.office.clone(), self.directory.clone(), self.force.clone()).await?;
+    async fn feed(&self) -> Result<Feed, Unavailable> {
+        let feed =
+            Feed::start(self.office.clone(), self.directory.clone(), self.overlay_watch.clone()).await?;
         self.directory.open(self.office.clone());
         Ok(feed)
     }
@@ -145,8 +150,8 @@ impl House {
 
     /// Removes all changes but the newest.
     fn sweep(&self) {
-        let mut desk = self.office.inner.lock();
-        desk.removed = desk.newest;
+        let mut fixture = self.office.inner.lock();
+        fixture.removed = fixture.newest;
     }
 
     fn put(&self, on: bool, change: Change) {
@@ -157,67 +162,67 @@ impl House {
 
 #[tokio::test]
 async fn what_was_set_before_is_in_force_at_the_start() {
-    let house = House::new();
-    house.put(false, Change::Chain("eth".into()));
-    let feed = house.feed().await.unwrap();
-    assert_eq!((feed.number, house.told.lock().len()), (1, 1));
-    assert!(!house.told.lock()[0].chains["eth"]);
+    let app = AppState::new();
+    app.put(false, Change::Chain("eth".into()));
+    let feed = app.feed().await.unwrap();
+    assert_eq!((feed.number, app.told.lock().len()), (1, 1));
+    assert!(!app.told.lock()[0].chains["eth"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_revoked_key_is_refused_within_a_second() {
-    let house = House::new();
+    let app = AppState::new();
     let closing = CancellationToken::new();
-    let running = tokio::spawn(house.feed().await.unwrap().run(closing.clone()));
+    let running = tokio::spawn(app.feed().await.unwrap().run(closing.clone()));
     for _ in 0..5 {
-        assert!(matches!(house.ask().await, Peek::Known(_)));
+        assert!(matches!(app.ask().await, Peek::Known(_)));
         tokio::time::sleep(Duration::from_millis(130)).await;
     }
-    house.revoke();
+    app.revoke();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(matches!(house.ask().await, Peek::Revoked(_)));
+    assert!(matches!(app.ask().await, Peek::Revoked(_)));
     closing.cancel();
     running.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn who_nudges_has_the_feed_looked_at_at_once_however_seldom_that_is_done_otherwise() {
-    let house = House::new();
+    let app = AppState::new();
     let closing = CancellationToken::new();
-    let mut feed = house.feed().await.unwrap();
+    let mut feed = app.feed().await.unwrap();
     feed.every = Duration::from_secs(3_600);
-    let nudge = feed.nudge();
+    let notify = feed.notify();
     let running = tokio::spawn(feed.run(closing.clone()));
-    assert!(matches!(house.ask().await, Peek::Known(_)));
+    assert!(matches!(app.ask().await, Peek::Known(_)));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    house.revoke();
+    app.revoke();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(matches!(house.peek(), Peek::Known(_)), "nobody has said anything");
-    nudge.notify_one();
+    assert!(matches!(app.peek(), Peek::Known(_)), "nobody has said anything");
+    notify.notify_one();
     tokio::time::sleep(Duration::from_millis(1)).await;
-    assert!(matches!(house.ask().await, Peek::Revoked(_)));
+    assert!(matches!(app.ask().await, Peek::Revoked(_)));
     closing.cancel();
     running.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_nudge_that_comes_while_the_feed_is_looked_at_is_not_lost_and_many_are_one() {
-    let house = House::new();
+    let app = AppState::new();
     let closing = CancellationToken::new();
-    let mut feed = house.feed().await.unwrap();
+    let mut feed = app.feed().await.unwrap();
     feed.every = Duration::from_secs(3_600);
-    let nudge = feed.nudge();
+    let notify = feed.notify();
     let running = tokio::spawn(feed.run(closing.clone()));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let read = || house.office.inner.lock().overlays_read;
+    let read = || app.office.inner.lock().overlays_read;
     let before = read();
     for number in 0..100 {
-        house.put(number % 2 == 0, Change::Chain("eth".into()));
-        nudge.notify_one();
+        app.put(number % 2 == 0, Change::Chain("eth".into()));
+        notify.notify_one();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!house.told.lock().last().unwrap().chains["eth"], "the last change is in force");
+    assert!(!app.told.lock().last().unwrap().chains["eth"], "the last change is in force");
     assert!((2..=10).contains(&(read() - before)), "{} looks", read() - before);
     closing.cancel();
     running.await.unwrap();
@@ -225,19 +230,19 @@ async fn a_nudge_that_comes_while_the_feed_is_looked_at_is_not_lost_and_many_are
 
 #[tokio::test]
 async fn a_change_of_plans_or_chains_has_the_overlay_read_and_no_other_has() {
-    let house = House::new();
-    let mut feed = house.feed().await.unwrap();
-    let read = || house.office.inner.lock().overlays_read;
+    let app = AppState::new();
+    let mut feed = app.feed().await.unwrap();
+    let read = || app.office.inner.lock().overlays_read;
     assert_eq!(read(), 1);
-    house.revoke();
+    app.revoke();
     feed.read().await.unwrap();
     assert_eq!(read(), 1);
     for change in [Change::Plan(Tier::Free), Change::Chain("eth".into())] {
-        let (before, on) = (read(), house.told.lock().len().is_multiple_of(2));
-        house.put(on, change);
+        let (before, on) = (read(), app.told.lock().len().is_multiple_of(2));
+        app.put(on, change);
         feed.read().await.unwrap();
         assert_eq!(read(), before + 1);
-        assert_eq!(house.told.lock().last().unwrap().chains["eth"], on);
+        assert_eq!(app.told.lock().last().unwrap().chains["eth"], on);
     }
     feed.read().await.unwrap();
     assert_eq!((read(), feed.number), (3, 3));
@@ -245,40 +250,40 @@ async fn a_change_of_plans_or_chains_has_the_overlay_read_and_no_other_has() {
 
 #[tokio::test]
 async fn an_overlay_that_could_not_be_read_is_read_later() {
-    let house = House::new();
-    let mut feed = house.feed().await.unwrap();
-    house.put(false, Change::Chain("eth".into()));
+    let app = AppState::new();
+    let mut feed = app.feed().await.unwrap();
+    app.put(false, Change::Chain("eth".into()));
     feed.stale = true;
-    house.office.set(Mood::Away);
+    app.office.set(Mood::Unavailable);
     feed.read().await.unwrap_err();
-    house.office.set(Mood::Well);
+    app.office.set(Mood::Well);
     assert!(feed.stale);
     feed.read().await.unwrap();
-    assert!(!house.told.lock().last().unwrap().chains["eth"]);
+    assert!(!app.told.lock().last().unwrap().chains["eth"]);
     assert!(!feed.stale);
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterwards_nothing_was_missed() {
-    let house = House::new();
-    let lines = Lines::default();
-    let _listening = lines.listen("info", LogFormat::Text);
-    let mut feed = house.feed().await.unwrap();
-    assert!(matches!(house.ask().await, Peek::Known(_)));
-    for mood in [Mood::Away, Mood::Frozen, Mood::Frozen] {
-        house.office.set(mood);
+    let app = AppState::new();
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("info", LogFormat::Text);
+    let mut feed = app.feed().await.unwrap();
+    assert!(matches!(app.ask().await, Peek::Known(_)));
+    for mood in [Mood::Unavailable, Mood::Frozen, Mood::Frozen] {
+        app.office.set(mood);
         let began = tokio::time::Instant::now();
         let read = feed.read().await;
         assert!(read.is_err() && began.elapsed() <= DEADLINE);
         feed.tell(true);
-        assert!(matches!(house.peek(), Peek::Known(_)));
+        assert!(matches!(app.peek(), Peek::Known(_)));
     }
-    house.revoke();
-    house.office.set(Mood::Well);
+    app.revoke();
+    app.office.set(Mood::Well);
     feed.read().await.unwrap();
     feed.tell(false);
-    assert!(matches!(house.peek(), Peek::Miss));
-    assert!(matches!(house.ask().await, Peek::Revoked(_)));
+    assert!(matches!(app.peek(), Peek::Miss));
+    assert!(matches!(app.ask().await, Peek::Revoked(_)));
     feed.tell(false);
     let text = lines.text();
     assert_eq!(text.matches("cannot be reached").count(), 1, "{text}");
@@ -287,27 +292,27 @@ async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterward
 
 #[tokio::test(start_paused = true)]
 async fn what_other_gateways_tell_is_acted_on_while_the_database_is_silent_or_away() {
-    for mood in [Mood::Frozen, Mood::Away] {
-        let house = House::new();
-        house.office.publish(Change::Other);
+    for mood in [Mood::Frozen, Mood::Unavailable] {
+        let app = AppState::new();
+        app.office.publish(Change::Other);
         let ((tells, _told), (telling, hears)) = (mpsc::channel(1), mpsc::channel(9));
-        let feed = house.feed().await.unwrap().relayed(tells, hears);
-        assert!(matches!(house.ask().await, Peek::Known(_)));
+        let feed = app.feed().await.unwrap().relayed(tells, hears);
+        assert!(matches!(app.ask().await, Peek::Known(_)));
         let closing = CancellationToken::new();
         let running = tokio::spawn(feed.run(closing.clone()));
-        house.office.set(mood);
+        app.office.set(mood);
         tokio::time::sleep(Duration::from_secs(60)).await;
         let tell = |number| telling.try_send(Numbered { number, change: Change::Key(KeyId(7)) }).unwrap();
         tell(1);
         tokio::time::sleep(2 * DEADLINE).await;
-        assert!(matches!(house.peek(), Peek::Known(_)), "that was read here before");
+        assert!(matches!(app.peek(), Peek::Known(_)), "that was read here before");
         tell(2);
         tokio::time::sleep(DEADLINE + APART).await;
-        assert!(matches!(house.peek(), Peek::Miss));
-        house.office.set(Mood::Well);
-        house.revoke();
+        assert!(matches!(app.peek(), Peek::Miss));
+        app.office.set(Mood::Well);
+        app.revoke();
         tokio::time::sleep(2 * DEADLINE).await;
-        assert!(matches!(house.ask().await, Peek::Revoked(_)), "all is read here too");
+        assert!(matches!(app.ask().await, Peek::Revoked(_)), "all is read here too");
         closing.cancel();
         running.await.unwrap();
     }
@@ -315,11 +320,11 @@ async fn what_other_gateways_tell_is_acted_on_while_the_database_is_silent_or_aw
 
 #[tokio::test]
 async fn others_are_told_what_was_read_and_nobody_waits_for_it() {
-    let house = House::new();
+    let app = AppState::new();
     let ((tells, mut told), (_telling, hears)) = (mpsc::channel(2), mpsc::channel(1));
-    let mut feed = house.feed().await.unwrap().relayed(tells, hears);
+    let mut feed = app.feed().await.unwrap().relayed(tells, hears);
     for _ in 0..3 {
-        house.revoke();
+        app.revoke();
     }
     feed.read().await.unwrap();
     for number in [1, 2] {
@@ -330,53 +335,53 @@ async fn others_are_told_what_was_read_and_nobody_waits_for_it() {
 
 #[tokio::test]
 async fn a_start_without_the_database_is_none() {
-    let house = House::new();
-    house.office.set(Mood::Away);
-    assert!(house.feed().await.is_err());
-    house.office.set(Mood::Well);
-    assert!(house.feed().await.is_ok());
+    let app = AppState::new();
+    app.office.set(Mood::Unavailable);
+    assert!(app.feed().await.is_err());
+    app.office.set(Mood::Well);
+    assert!(app.feed().await.is_ok());
 }
 
 #[tokio::test]
 async fn a_database_that_comes_back_older_is_believed() {
-    let house = House::new();
+    let app = AppState::new();
     for _ in 0..5 {
-        house.office.publish(Change::Plan(Tier::Free));
+        app.office.publish(Change::Plan(Tier::Free));
     }
-    let mut feed = house.feed().await.unwrap();
-    assert!(matches!(house.ask().await, Peek::Known(_)));
+    let mut feed = app.feed().await.unwrap();
+    assert!(matches!(app.ask().await, Peek::Known(_)));
     // The backup knows of two changes, and nothing of the key's holder.
-    house.office.inner.lock().newest = 2;
-    house.office.inner.lock().keys.clear();
+    app.office.inner.lock().newest = 2;
+    app.office.inner.lock().keys.clear();
     feed.away = true;
     feed.read().await.unwrap();
-    assert!(matches!(house.peek(), Peek::Miss));
-    assert!(matches!(house.ask().await, Peek::Unknown));
+    assert!(matches!(app.peek(), Peek::Miss));
+    assert!(matches!(app.ask().await, Peek::Unknown));
 }
 
 #[tokio::test]
 async fn who_was_behind_what_is_kept_looks_at_everything_anew() {
     for newest in [Change::Key(KeyId(99)), Change::Other] {
-        let house = House::new();
-        let lines = Lines::default();
-        let _listening = lines.listen("info", LogFormat::Text);
-        house.office.publish(Change::Plan(Tier::Free));
-        let mut feed = house.feed().await.unwrap();
-        assert!(matches!(house.ask().await, Peek::Known(_)));
-        house.revoke();
-        house.put(false, Change::Chain("eth".into()));
-        house.office.publish(newest.clone());
-        house.sweep();
+        let app = AppState::new();
+        let lines = CapturedLog::default();
+        let _listening = lines.capture("info", LogFormat::Text);
+        app.office.publish(Change::Plan(Tier::Free));
+        let mut feed = app.feed().await.unwrap();
+        assert!(matches!(app.ask().await, Peek::Known(_)));
+        app.revoke();
+        app.put(false, Change::Chain("eth".into()));
+        app.office.publish(newest.clone());
+        app.sweep();
         feed.read().await.unwrap();
-        assert!(matches!(house.peek(), Peek::Miss), "{newest:?}");
-        assert!(matches!(house.ask().await, Peek::Revoked(_)));
-        assert!(!house.told.lock().last().unwrap().chains["eth"]);
-        let read = house.office.inner.lock().overlays_read;
+        assert!(matches!(app.peek(), Peek::Miss), "{newest:?}");
+        assert!(matches!(app.ask().await, Peek::Revoked(_)));
+        assert!(!app.told.lock().last().unwrap().chains["eth"]);
+        let read = app.office.inner.lock().overlays_read;
         for _ in 0..3 {
             feed.read().await.unwrap();
-            assert!(matches!(house.peek(), Peek::Revoked(_)), "once is enough");
+            assert!(matches!(app.peek(), Peek::Revoked(_)), "once is enough");
         }
-        assert_eq!(house.office.inner.lock().overlays_read, read);
+        assert_eq!(app.office.inner.lock().overlays_read, read);
         let text = lines.text();
         assert_eq!(text.matches("looked up anew").count(), 1, "{text}");
     }
@@ -384,33 +389,33 @@ async fn who_was_behind_what_is_kept_looks_at_everything_anew() {
 
 #[tokio::test]
 async fn who_has_seen_all_that_was_removed_forgets_nothing() {
-    let house = House::new();
-    let mut feed = house.feed().await.unwrap();
-    assert!(matches!(house.ask().await, Peek::Known(_)));
+    let app = AppState::new();
+    let mut feed = app.feed().await.unwrap();
+    assert!(matches!(app.ask().await, Peek::Known(_)));
     // One after another, so that the feed is never more than one behind.
     for change in [Change::Key(KeyId(98)), Change::Other, Change::Key(KeyId(99))] {
-        house.office.publish(change);
+        app.office.publish(change);
         feed.read().await.unwrap();
-        house.sweep();
+        app.sweep();
         feed.read().await.unwrap();
     }
     // A gap in the numbers alone is none in the news.
-    house.office.publish(NEVER);
-    house.office.publish(Change::Key(KeyId(99)));
+    app.office.publish(NEVER);
+    app.office.publish(Change::Key(KeyId(99)));
     feed.read().await.unwrap();
-    assert!(matches!(house.peek(), Peek::Known(_)));
-    assert_eq!(house.office.inner.lock().overlays_read, 1);
+    assert!(matches!(app.peek(), Peek::Known(_)));
+    assert_eq!(app.office.inner.lock().overlays_read, 1);
 }
 
 #[tokio::test]
 async fn a_look_that_finds_nothing_is_one_question() {
-    let house = House::new();
-    let asked = || std::mem::take(&mut house.office.inner.lock().asked);
-    let mut feed = house.feed().await.unwrap();
+    let app = AppState::new();
+    let asked = || std::mem::take(&mut app.office.inner.lock().asked);
+    let mut feed = app.feed().await.unwrap();
     for news in
         [&[][..], &[Change::Key(KeyId(99))], &[Change::Other, Change::Other], &[Change::Chain("eth".into())]]
     {
-        news.iter().for_each(|change| house.office.publish(change.clone()));
+        news.iter().for_each(|change| app.office.publish(change.clone()));
         feed.read().await.unwrap();
         asked();
         for _ in 0..3 {
@@ -422,25 +427,25 @@ async fn a_look_that_finds_nothing_is_one_question() {
 
 #[tokio::test]
 async fn of_many_changes_all_are_acted_on_in_one_look_that_takes_several_questions() {
-    let house = House::new();
-    let mut feed = house.feed().await.unwrap();
-    house.ask().await;
-    (0..2_500).for_each(|_| house.office.publish(Change::Other));
-    house.revoke();
-    house.office.inner.lock().asked = 0;
+    let app = AppState::new();
+    let mut feed = app.feed().await.unwrap();
+    app.ask().await;
+    (0..2_500).for_each(|_| app.office.publish(Change::Other));
+    app.revoke();
+    app.office.inner.lock().asked = 0;
     feed.read().await.unwrap();
-    assert_eq!((feed.number, house.office.inner.lock().asked), (2_501, 3), "a thousand at a time");
-    assert!(matches!(house.ask().await, Peek::Revoked(_)));
+    assert_eq!((feed.number, app.office.inner.lock().asked), (2_501, 3), "a thousand at a time");
+    assert!(matches!(app.ask().await, Peek::Revoked(_)));
 }
 
 #[tokio::test]
 async fn a_start_at_an_empty_feed_misses_nothing_of_what_follows() {
-    let house = House::new();
-    let mut feed = house.feed().await.unwrap();
-    assert!(matches!(house.ask().await, Peek::Known(_)));
-    house.revoke();
-    house.office.publish(Change::Key(KeyId(99)));
-    house.sweep();
+    let app = AppState::new();
+    let mut feed = app.feed().await.unwrap();
+    assert!(matches!(app.ask().await, Peek::Known(_)));
+    app.revoke();
+    app.office.publish(Change::Key(KeyId(99)));
+    app.sweep();
     feed.read().await.unwrap();
-    assert!(matches!(house.ask().await, Peek::Revoked(_)));
+    assert!(matches!(app.ask().await, Peek::Revoked(_)));
 }

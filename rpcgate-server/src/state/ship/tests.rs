@@ -1,15 +1,15 @@
 use super::super::allowances::tests::Told;
-use super::super::pack::REST;
+use super::super::batcher::REST;
 use super::*;
+use crate::captured_log::CapturedLog;
 use crate::journal::{Disk, JournalOptions, Medium, MediumFile};
-use crate::telemetry::tests::Lines;
 use parking_lot::Mutex;
 use rpcgate_admin::store::url_of;
-use rpcgate_admin::usage::{Metrics, Notice, Period, UsageAsk, Window};
+use rpcgate_admin::usage::{Metrics, Notice, Period, UsageAsk, UsageWindow};
+use rpcgate_core::backend::suite;
+use rpcgate_core::backend::usage_sink::{Line, Outcome, Record, UsageSink};
 use rpcgate_core::clock::ManualClock;
 use rpcgate_core::config::{self, LogFormat};
-use rpcgate_core::seam::ledger::{Ledger, Line, Outcome, Record};
-use rpcgate_core::seam::suite;
 use std::collections::VecDeque;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -37,15 +37,15 @@ struct Way {
     shipped: Mutex<Vec<Shipment>>,
 }
 
-impl Harbour for Way {
+impl UsageDestination for Way {
     fn marks(
         &self,
         gateway: GatewayId,
         oldest: SegmentId,
-    ) -> Later<'_, Result<Vec<(SegmentId, u64)>, StoreError>> {
+    ) -> BoxFuture<'_, Result<Vec<(SegmentId, u64)>, StoreError>> {
         Box::pin(async move {
             if *self.closed.lock() {
-                return Err(StoreError::Away("the way is closed".into()));
+                return Err(StoreError::Unavailable("the way is closed".into()));
             }
             self.usage.marks(gateway, oldest).await
         })
@@ -55,10 +55,10 @@ impl Harbour for Way {
         &'a self,
         shipment: &'a Shipment,
         allowances: &'a BTreeMap<TenantId, u64>,
-    ) -> Later<'a, Result<(), ShipError>> {
+    ) -> BoxFuture<'a, Result<(), ShipError>> {
         Box::pin(async move {
             if *self.closed.lock() {
-                return Err(StoreError::Away("the way is closed".into()).into());
+                return Err(StoreError::Unavailable("the way is closed".into()).into());
             }
             let fate = self.fates.lock().pop_front().unwrap_or(Fate::Stored);
             if fate != Fate::Lost {
@@ -67,24 +67,24 @@ impl Harbour for Way {
             }
             match fate {
                 Fate::Stored => Ok(()),
-                Fate::Unheard | Fate::Lost => Err(StoreError::Away("no answer".into()).into()),
+                Fate::Unheard | Fate::Lost => Err(StoreError::Unavailable("no answer".into()).into()),
             }
         })
     }
 
-    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> Later<'a, Result<(), StoreError>> {
-        Harbour::remind(&self.usage, day, asked, now)
+    fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>> {
+        UsageDestination::remind(&self.usage, day, asked, now)
     }
 }
 
-struct Desk {
+struct Fixture {
     home: tempfile::TempDir,
     clock: Arc<ManualClock>,
     journal: Arc<Journal>,
     way: Arc<Way>,
 }
 
-impl Desk {
+impl Fixture {
     async fn new() -> Self {
         let home = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(NOW));
@@ -92,7 +92,7 @@ impl Desk {
         let journal = Journal::open(options(home.path().join("journal"), &clock)).unwrap();
         let way =
             Way { usage, fates: Mutex::default(), closed: Mutex::new(false), shipped: Mutex::default() };
-        Desk { home, clock, journal, way: Arc::new(way) }
+        Fixture { home, clock, journal, way: Arc::new(way) }
     }
 
     fn shipper(&self) -> Shipper {
@@ -124,7 +124,7 @@ impl Desk {
     async fn totals(&self) -> Metrics {
         let mut totals = Metrics::default();
         for tenant in 0..2 {
-            let ask = UsageAsk::new(TenantId(tenant), Window::of(Period::Day, NOW));
+            let ask = UsageAsk::new(TenantId(tenant), UsageWindow::of(Period::Day, NOW));
             totals.add(&self.way.usage.usage(&ask).await.unwrap().totals);
         }
         totals
@@ -165,45 +165,45 @@ impl Desk {
 }
 
 fn options(dir: PathBuf, clock: &Arc<ManualClock>) -> JournalOptions {
-    let config = config::Journal { dir, ..config::Journal::default() };
-    JournalOptions { slots: 1, ..JournalOptions::new(&config, clock.clone()) }
+    let config = config::JournalSettings { dir, ..config::JournalSettings::default() };
+    JournalOptions { shards: 1, ..JournalOptions::new(&config, clock.clone()) }
 }
 
 #[tokio::test]
 async fn what_is_recorded_is_stored_once() {
-    let desk = Desk::new().await;
-    let mut shipper = desk.shipper();
+    let fixture = Fixture::new().await;
+    let mut shipper = fixture.shipper();
     for round in 0..5 {
-        desk.calls(round * 20..(round + 1) * 20);
+        fixture.calls(round * 20..(round + 1) * 20);
         assert!(!shipper.round().await.unwrap());
-        assert_eq!(desk.stored().await, ((round as u64 + 1) * 20, (round as u64 + 1) * 100));
-        assert_eq!(desk.marks().await, desk.ends());
+        assert_eq!(fixture.stored().await, ((round as u64 + 1) * 20, (round as u64 + 1) * 100));
+        assert_eq!(fixture.marks().await, fixture.ends());
     }
     assert!(!shipper.round().await.unwrap());
-    assert_eq!(desk.way.shipped.lock().len(), 5, "nothing new is no shipment");
+    assert_eq!(fixture.way.shipped.lock().len(), 5, "nothing new is no shipment");
     assert_eq!(shipper.left(), 0);
 }
 
 #[tokio::test]
 async fn replaying_the_journal_changes_nothing() {
-    let desk = Desk::new().await;
-    desk.calls(0..50);
+    let fixture = Fixture::new().await;
+    fixture.calls(0..50);
     for _ in 0..3 {
-        desk.shipper().ship_all().await;
-        assert_eq!(desk.stored().await, (50, 250));
+        fixture.shipper().ship_all().await;
+        assert_eq!(fixture.stored().await, (50, 250));
     }
     // Names that were defined before the mark are known to who begins at it.
-    desk.calls(50..60);
-    desk.shipper().ship_all().await;
-    assert_eq!(desk.stored().await, (60, 300));
+    fixture.calls(50..60);
+    fixture.shipper().ship_all().await;
+    assert_eq!(fixture.stored().await, (60, 300));
 }
 
 #[tokio::test]
 async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
-    let desk = Desk::new().await;
-    let (mut one, mut other) = (desk.shipper(), desk.shipper());
+    let fixture = Fixture::new().await;
+    let (mut one, mut other) = (fixture.shipper(), fixture.shipper());
     for round in 0..10 {
-        desk.calls(round * 10..(round + 1) * 10);
+        fixture.calls(round * 10..(round + 1) * 10);
         // Whichever comes second begins at a mark that has moved, and reads the marks again.
         let (first, second) = if round % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };
         first.ship_all().await;
@@ -211,37 +211,37 @@ async fn of_two_shippers_of_one_journal_nothing_is_stored_twice() {
     }
     one.ship_all().await;
     other.ship_all().await;
-    assert_eq!(desk.stored().await, (100, 500));
+    assert_eq!(fixture.stored().await, (100, 500));
 }
 
 #[tokio::test]
 async fn whatever_becomes_of_shipments_each_record_is_stored_once() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     // Every order of three fates, one after the other.
     let fates = (0..27).flat_map(|n| [n % 3, n / 3 % 3, n / 9]).map(|n| match n {
         0 => Fate::Stored,
         1 => Fate::Unheard,
         _ => Fate::Lost,
     });
-    desk.way.fates.lock().extend(fates);
-    let mut shipper = desk.shipper();
+    fixture.way.fates.lock().extend(fates);
+    let mut shipper = fixture.shipper();
     let mut count = 0;
-    while !desk.way.fates.lock().is_empty() {
-        desk.calls(count..count + 3);
+    while !fixture.way.fates.lock().is_empty() {
+        fixture.calls(count..count + 3);
         count += 3;
         let _ = shipper.round().await;
     }
     shipper.ship_all().await;
     assert!(count > 200, "{count}");
-    assert_eq!(desk.stored().await, (count as u64, 5 * count as u64));
-    assert_eq!(desk.marks().await, desk.ends());
+    assert_eq!(fixture.stored().await, (count as u64, 5 * count as u64));
+    assert_eq!(fixture.marks().await, fixture.ends());
 }
 
 #[tokio::test]
 async fn a_shipment_that_is_cut_off_halfway_is_neither_lost_nor_repeated() {
-    let desk = Desk::new().await;
-    desk.calls(0..10);
-    let mut shipper = desk.shipper();
+    let fixture = Fixture::new().await;
+    fixture.calls(0..10);
+    let mut shipper = fixture.shipper();
     let mut steps = 0;
     // Dropped at its first wait, its second, and so on, until it gets through.
     loop {
@@ -263,21 +263,21 @@ async fn a_shipment_that_is_cut_off_halfway_is_neither_lost_nor_repeated() {
         }
     }
     assert!(steps > 2, "it was cut off somewhere");
-    assert_eq!(desk.stored().await, (10, 50));
+    assert_eq!(fixture.stored().await, (10, 50));
 }
 
 #[tokio::test]
 async fn much_is_shipped_in_pieces() {
-    let desk = Desk::new().await;
-    desk.calls(0..5_000);
-    let bytes: u64 = desk.ends().iter().map(|(_, len)| len).sum();
-    let mut shipper = desk.shipper();
+    let fixture = Fixture::new().await;
+    fixture.calls(0..5_000);
+    let bytes: u64 = fixture.ends().iter().map(|(_, len)| len).sum();
+    let mut shipper = fixture.shipper();
     shipper.most = LEAST;
     assert!(shipper.round().await.unwrap(), "there is more");
     shipper.most = LEAST;
     shipper.ship_all().await;
-    assert_eq!(desk.stored().await, (5_000, 25_000));
-    let sizes: Vec<u64> = desk
+    assert_eq!(fixture.stored().await, (5_000, 25_000));
+    let sizes: Vec<u64> = fixture
         .way
         .shipped
         .lock()
@@ -290,7 +290,7 @@ async fn much_is_shipped_in_pieces() {
 
 #[tokio::test]
 async fn a_record_longer_than_what_is_read_at_a_time_is_shipped_like_any_other() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let names: Vec<String> = (0..600).map(|n| format!("{n:01000}")).collect();
     let lines: Vec<Line<'_>> = names
         .iter()
@@ -305,25 +305,25 @@ async fn a_record_longer_than_what_is_read_at_a_time_is_shipped_like_any_other()
             bytes_out: 20,
         })
         .collect();
-    desk.calls(0..3_000);
+    fixture.calls(0..3_000);
     for number in [3_000, 3_001] {
         let tenant = TenantId(number % 2);
-        desk.journal.append(&Record { tenant, arrival: NOW, ..suite::record(number, &lines) });
-        desk.calls(number + 2..number + 3);
+        fixture.journal.append(&Record { tenant, arrival: NOW, ..suite::record(number, &lines) });
+        fixture.calls(number + 2..number + 3);
     }
-    desk.shipper().ship_all().await;
+    fixture.shipper().ship_all().await;
     let calls = 3_000 + 2 * 600 + 2;
-    assert_eq!(desk.stored().await, (calls, 5 * calls));
-    assert_eq!(desk.marks().await, desk.ends());
+    assert_eq!(fixture.stored().await, (calls, 5 * calls));
+    assert_eq!(fixture.marks().await, fixture.ends());
 }
 
 #[tokio::test]
 async fn a_database_that_cannot_take_much_is_given_less() {
-    let desk = Desk::new().await;
-    let mut shipper = desk.shipper();
-    desk.way.fates.lock().extend([Fate::Lost; 10]);
+    let fixture = Fixture::new().await;
+    let mut shipper = fixture.shipper();
+    fixture.way.fates.lock().extend([Fate::Lost; 10]);
     for round in 0..10 {
-        desk.call(round);
+        fixture.call(round);
         shipper.round().await.unwrap_err();
     }
     assert_eq!(shipper.most, LEAST);
@@ -331,90 +331,90 @@ async fn a_database_that_cannot_take_much_is_given_less() {
         shipper.round().await.unwrap();
     }
     assert_eq!(shipper.most, MOST);
-    assert_eq!(desk.stored().await, (10, 50));
+    assert_eq!(fixture.stored().await, (10, 50));
 }
 
 #[tokio::test]
 async fn a_segment_is_removed_some_time_after_it_was_shipped_and_its_mark_stays() {
-    let desk = Desk::new().await;
-    let mut shipper = desk.shipper();
-    desk.calls(0..10);
+    let fixture = Fixture::new().await;
+    let mut shipper = fixture.shipper();
+    fixture.calls(0..10);
     shipper.ship_all().await;
-    let first = desk.ends();
-    desk.clock.advance(ROTATION);
+    let first = fixture.ends();
+    fixture.clock.advance(ROTATION);
     shipper.ship_all().await;
     shipper.ship_all().await;
-    assert!(desk.journal.segments()[0].sealed, "each minute what is open is ended");
-    assert_eq!(desk.ends(), first, "but it stays for a while");
-    desk.calls(10..15);
+    assert!(fixture.journal.segments()[0].sealed, "each minute what is open is ended");
+    assert_eq!(fixture.ends(), first, "but it stays for a while");
+    fixture.calls(10..15);
     shipper.ship_all().await;
-    desk.clock.advance(REST);
+    fixture.clock.advance(REST);
     shipper.ship_all().await;
-    let left = desk.ends();
+    let left = fixture.ends();
     assert!(left.len() == 1 && left != first, "{left:?}");
-    assert_eq!(desk.marks().await, [first, left].concat());
-    assert_eq!(desk.stored().await, (15, 75));
+    assert_eq!(fixture.marks().await, [first, left].concat());
+    assert_eq!(fixture.stored().await, (15, 75));
 }
 
 #[tokio::test]
 async fn a_segment_that_was_not_shipped_to_its_end_is_never_removed() {
-    let desk = Desk::new().await;
-    desk.calls(0..10);
-    let mut shipper = desk.shipper();
-    *desk.way.closed.lock() = true;
+    let fixture = Fixture::new().await;
+    fixture.calls(0..10);
+    let mut shipper = fixture.shipper();
+    *fixture.way.closed.lock() = true;
     for _ in 0..5 {
-        desk.clock.advance(REST + ROTATION);
-        desk.journal.rotate();
+        fixture.clock.advance(REST + ROTATION);
+        fixture.journal.rotate();
         shipper.round().await.unwrap_err();
     }
-    assert_eq!(desk.ends().len(), 1);
-    *desk.way.closed.lock() = false;
+    assert_eq!(fixture.ends().len(), 1);
+    *fixture.way.closed.lock() = false;
     shipper.ship_all().await;
-    assert_eq!(desk.stored().await, (10, 50));
+    assert_eq!(fixture.stored().await, (10, 50));
 }
 
 #[tokio::test]
 async fn a_damaged_segment_is_left_and_holds_up_no_other() {
-    let desk = Desk::new().await;
-    desk.calls(0..10);
-    desk.journal.rotate();
-    let (damaged, len) = desk.ends()[0];
-    desk.calls(10..20);
-    let mut file = std::fs::OpenOptions::new().write(true).open(desk.file(damaged)).unwrap();
+    let fixture = Fixture::new().await;
+    fixture.calls(0..10);
+    fixture.journal.rotate();
+    let (damaged, len) = fixture.ends()[0];
+    fixture.calls(10..20);
+    let mut file = std::fs::OpenOptions::new().write(true).open(fixture.file(damaged)).unwrap();
     file.seek(SeekFrom::Start(len - 5)).unwrap();
     file.write_all(b"X").unwrap();
-    let mut shipper = desk.shipper();
+    let mut shipper = fixture.shipper();
     for _ in 0..3 {
         shipper.ship_all().await;
-        desk.clock.advance(REST + ROTATION);
+        fixture.clock.advance(REST + ROTATION);
     }
-    assert_eq!(desk.stored().await, (19, 95), "all but the damaged record");
-    assert!(desk.file(damaged).exists());
-    desk.call(20);
+    assert_eq!(fixture.stored().await, (19, 95), "all but the damaged record");
+    assert!(fixture.file(damaged).exists());
+    fixture.call(20);
     shipper.ship_all().await;
-    assert_eq!(desk.stored().await, (20, 100));
+    assert_eq!(fixture.stored().await, (20, 100));
 
-    let lines = Lines::default();
-    let _listening = lines.listen("info", LogFormat::Text);
-    let mut pack = Pack::new([]);
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("info", LogFormat::Text);
+    let mut batcher = SegmentBatcher::new([]);
     for _ in 0..3 {
-        pack.fill(&desk.journal, MOST, Duration::ZERO);
+        batcher.fill(&fixture.journal, MOST, Duration::ZERO);
     }
     assert_eq!(lines.text().matches("segment is damaged").count(), 1, "{}", lines.text());
 }
 
 #[tokio::test]
 async fn the_log_hears_once_that_nothing_is_shipped_and_once_that_it_is_again() {
-    let desk = Desk::new().await;
-    let lines = Lines::default();
-    let _listening = lines.listen("info", LogFormat::Text);
-    let mut shipper = desk.shipper();
-    *desk.way.closed.lock() = true;
-    desk.call(0);
+    let fixture = Fixture::new().await;
+    let lines = CapturedLog::default();
+    let _listening = lines.capture("info", LogFormat::Text);
+    let mut shipper = fixture.shipper();
+    *fixture.way.closed.lock() = true;
+    fixture.call(0);
     for _ in 0..3 {
         shipper.round().await.unwrap_err();
     }
-    *desk.way.closed.lock() = false;
+    *fixture.way.closed.lock() = false;
     shipper.ship_all().await;
     shipper.ship_all().await;
     let text = lines.text();
@@ -450,73 +450,73 @@ impl Medium for Full {
 
 #[tokio::test]
 async fn what_waits_in_memory_for_the_disk_is_as_old_as_it_is_and_not_shipped() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let disk = Arc::new(Full(AtomicBool::new(true)));
     let medium =
-        JournalOptions { medium: disk.clone(), ..options(desk.home.path().join("full"), &desk.clock) };
-    desk.journal = Journal::open(medium).unwrap();
+        JournalOptions { medium: disk.clone(), ..options(fixture.home.path().join("full"), &fixture.clock) };
+    fixture.journal = Journal::open(medium).unwrap();
     let shipping = Arc::<Shipping>::default();
-    let mut shipper = desk.shipper().showing(shipping.clone());
+    let mut shipper = fixture.shipper().showing(shipping.clone());
     let second = Duration::from_secs(1);
-    let lag = || shipping.read(desk.clock.elapsed()).lag;
-    desk.clock.advance(second);
+    let lag = || shipping.read(fixture.clock.elapsed()).lag;
+    fixture.clock.advance(second);
     shipper.round().await.unwrap();
     assert_eq!(lag(), Duration::ZERO);
-    desk.call(1);
-    assert!(desk.journal.status().queued_bytes > 0);
-    desk.clock.advance(second);
+    fixture.call(1);
+    assert!(fixture.journal.status().queued_bytes > 0);
+    fixture.clock.advance(second);
     shipper.round().await.unwrap();
     assert_eq!(lag(), second);
     disk.0.store(false, Relaxed);
-    while desk.journal.status().stalled {
+    while fixture.journal.status().stalled {
         tokio::task::yield_now().await;
     }
     shipper.ship_all().await;
     assert_eq!(lag(), Duration::ZERO);
-    assert_eq!(desk.stored().await.0, 1);
+    assert_eq!(fixture.stored().await.0, 1);
 }
 
 #[tokio::test]
 async fn what_was_left_by_the_process_before_is_shipped_by_the_next() {
-    let desk = Desk::new().await;
-    desk.calls(0..10);
-    desk.shipper().ship_all().await;
-    desk.calls(10..20);
-    let Desk { home, clock, journal, way } = desk;
+    let fixture = Fixture::new().await;
+    fixture.calls(0..10);
+    fixture.shipper().ship_all().await;
+    fixture.calls(10..20);
+    let Fixture { home, clock, journal, way } = fixture;
     let gateway = journal.gateway();
     // As a killed process leaves it.
     drop(journal);
     let journal = Journal::open(options(home.path().join("journal"), &clock)).unwrap();
     assert_eq!(journal.gateway(), gateway);
-    let desk = Desk { home, clock, journal, way };
-    desk.shipper().ship_all().await;
-    assert_eq!(desk.stored().await, (20, 100));
+    let fixture = Fixture { home, clock, journal, way };
+    fixture.shipper().ship_all().await;
+    assert_eq!(fixture.stored().await, (20, 100));
 }
 
 #[tokio::test]
 async fn it_runs_until_it_is_told_to_end() {
-    let desk = Desk::new().await;
+    let fixture = Fixture::new().await;
     let closing = CancellationToken::new();
-    let running = tokio::spawn(desk.shipper().run(closing.clone()));
-    desk.calls(0..10);
+    let running = tokio::spawn(fixture.shipper().run(closing.clone()));
+    fixture.calls(0..10);
     let stored = async {
-        while desk.totals().await.requests < 10 {
+        while fixture.totals().await.requests < 10 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(30), stored).await.unwrap();
     closing.cancel();
     let mut shipper = running.await.unwrap();
-    desk.call(10);
+    fixture.call(10);
     shipper.ship_all().await;
-    assert_eq!(desk.stored().await, (11, 55));
+    assert_eq!(fixture.stored().await, (11, 55));
 }
 
 /// What the tenants were told of, each with the number of requests.
-async fn told(desk: &Desk) -> Vec<(Notice, u64)> {
+async fn told(fixture: &Fixture) -> Vec<(Notice, u64)> {
     let mut told = Vec::new();
     for tenant in 0..2 {
-        let all = desk.way.usage.notifications(TenantId(tenant)).await.unwrap();
+        let all = fixture.way.usage.notifications(TenantId(tenant)).await.unwrap();
         told.extend(all.iter().rev().map(|one| (one.notice, one.counted)));
     }
     told
@@ -528,66 +528,66 @@ const USED_UP: [(Notice, u64); 3] =
 #[tokio::test]
 async fn what_is_used_up_is_told_once_whatever_becomes_of_shipments() {
     for fate in [Fate::Stored, Fate::Unheard, Fate::Lost] {
-        let desk = Desk::new().await;
+        let fixture = Fixture::new().await;
         let source = Arc::new(Told::default());
         *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 1_000)].into();
-        desk.way.fates.lock().push_back(fate);
-        desk.calls(0..50);
-        let mut shipper = desk.shipper();
+        fixture.way.fates.lock().push_back(fate);
+        fixture.calls(0..50);
+        let mut shipper = fixture.shipper();
         shipper.notify(source.clone());
         assert_eq!(shipper.round().await.is_ok(), fate == Fate::Stored);
-        assert_eq!(told(&desk).await.is_empty(), fate == Fate::Lost, "{fate:?}");
+        assert_eq!(told(&fixture).await.is_empty(), fate == Fate::Lost, "{fate:?}");
         shipper.ship_all().await;
-        assert_eq!(told(&desk).await, USED_UP, "{fate:?}");
+        assert_eq!(told(&fixture).await, USED_UP, "{fate:?}");
         // Killed, and begun anew.
-        let mut shipper = desk.shipper();
+        let mut shipper = fixture.shipper();
         shipper.notify(source);
         shipper.remind().await;
-        desk.calls(50..60);
+        fixture.calls(50..60);
         shipper.ship_all().await;
-        assert_eq!(told(&desk).await, USED_UP, "{fate:?}");
+        assert_eq!(told(&fixture).await, USED_UP, "{fate:?}");
     }
 }
 
 #[tokio::test]
 async fn what_nobody_could_know_when_it_was_shipped_is_told_later() {
-    let desk = Desk::new().await;
-    desk.calls(0..50);
-    let mut shipper = desk.shipper();
+    let fixture = Fixture::new().await;
+    fixture.calls(0..50);
+    let mut shipper = fixture.shipper();
     shipper.ship_all().await;
     let source = Arc::new(Told::default());
     *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 1_000)].into();
     *source.away.lock() = true;
     shipper.notify(source.clone());
     shipper.remind().await;
-    assert_eq!(told(&desk).await, []);
+    assert_eq!(told(&fixture).await, []);
     *source.away.lock() = false;
-    desk.clock.advance(REMINDER_AGAIN - Duration::from_millis(1));
+    fixture.clock.advance(REMINDER_AGAIN - Duration::from_millis(1));
     shipper.remind().await;
-    assert_eq!(told(&desk).await, [], "it is not asked at once again");
-    desk.clock.advance(Duration::from_millis(1));
+    assert_eq!(told(&fixture).await, [], "it is not asked at once again");
+    fixture.clock.advance(Duration::from_millis(1));
     shipper.remind().await;
-    assert_eq!(told(&desk).await, USED_UP);
+    assert_eq!(told(&fixture).await, USED_UP);
     // A key less, and what was used is more of what is left.
     *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 30)].into();
-    desk.clock.advance(REMINDER);
+    fixture.clock.advance(REMINDER);
     shipper.remind().await;
-    assert_eq!(told(&desk).await[3..], [(Notice::DailyRequests80, 25)]);
+    assert_eq!(told(&fixture).await[3..], [(Notice::DailyRequests80, 25)]);
 }
 
 #[tokio::test]
 async fn what_was_shipped_before_midnight_is_told_soon_after_it_and_not_for_ever() {
     for (late, is_told) in [(REST_OF_DAY, true), (2 * REST_OF_DAY, false)] {
-        let desk = Desk::new().await;
-        desk.calls(0..50);
-        let mut shipper = desk.shipper();
+        let fixture = Fixture::new().await;
+        fixture.calls(0..50);
+        let mut shipper = fixture.shipper();
         shipper.ship_all().await;
         let source = Arc::new(Told::default());
         *source.allowed.lock() = [(TenantId(0), 25)].into();
         shipper.notify(source);
         let midnight = Time::from_secs((NOW.day() + 1) * 86_400);
-        desk.clock.advance(midnight.since(NOW) + late - Duration::from_secs(1));
+        fixture.clock.advance(midnight.since(NOW) + late - Duration::from_secs(1));
         shipper.remind().await;
-        assert_eq!(!told(&desk).await.is_empty(), is_told, "{late:?}");
+        assert_eq!(!told(&fixture).await.is_empty(), is_told, "{late:?}");
     }
 }

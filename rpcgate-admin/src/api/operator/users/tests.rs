@@ -1,8 +1,8 @@
 use crate::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, mails, pair, post, register_confirmed, site,
 };
-use crate::house::tests::{Answer, Site, Visitor};
-use crate::store::{Role, Whose};
+use crate::app_state::tests::{Answer, Site, Visitor};
+use crate::store::{AuditSubject, Role};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -135,7 +135,7 @@ async fn who_is_disabled_is_out_at_once_and_for_as_long_as_operators_want() {
     let access = pair(&login(&site, EMAIL, PASSWORD).await).0;
     assert_eq!(me(&access).await, StatusCode::OK);
     let tenant = account["tenant_id"].as_str().unwrap().parse().unwrap();
-    let audit = site.house.store.audit(Whose::Tenant(tenant), 100).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     let done: Vec<_> = audit.iter().filter(|entry| entry.user == Some(operator.user.id)).collect();
     let told: Vec<_> = done.iter().map(|entry| (entry.action.as_str(), entry.subject.as_str())).collect();
     assert_eq!(told, [("user.enabled", id(&account)), ("user.disabled", id(&account))]);

@@ -3,11 +3,11 @@ use crate::store::ShipError;
 use crate::store::site::Site;
 use crate::usage::ask::Only;
 use crate::usage::sample::{self, Deed, HOUR, Sender, deed, item, recount};
-use crate::usage::{Amount, UsageAsk, Window};
+use crate::usage::{Amount, UsageAsk, UsageWindow};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use rpcgate_core::backend::usage_sink::Phase;
 use rpcgate_core::plan::Tier;
-use rpcgate_core::seam::ledger::Phase;
 use rpcgate_core::tally::Transport;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,17 +17,17 @@ const OURS: TenantId = TenantId(1);
 const THEIRS: TenantId = TenantId(2);
 
 /// A usage database, and a gateway that ships to it.
-struct Desk {
+struct Fixture {
     _site: Site,
     store: UsageStore,
     sender: Sender,
 }
 
-impl Desk {
+impl Fixture {
     async fn new() -> Self {
         let site = Site::of(module_path!());
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        Desk { _site: site, store, sender: Sender::new(7) }
+        Fixture { _site: site, store, sender: Sender::new(7) }
     }
 
     async fn ship(&mut self, deeds: &[Deed]) {
@@ -74,13 +74,13 @@ fn bills_are_what_a_count_of_the_records_gives_and_agree_with_usage() {
     TestRunner::new(config)
         .run(&given, |(deeds, mut cuts, (start, length))| {
             runtime.block_on(async {
-                let mut desk = Desk::new().await;
+                let mut fixture = Fixture::new().await;
                 cuts.push(deeds.len());
                 cuts.sort_unstable();
                 let mut done = 0;
                 for cut in cuts {
                     let cut = cut.min(deeds.len());
-                    desk.ship(&deeds[done..cut]).await;
+                    fixture.ship(&deeds[done..cut]).await;
                     done = cut;
                 }
                 for (tenant, hours) in [
@@ -88,13 +88,13 @@ fn bills_are_what_a_count_of_the_records_gives_and_agree_with_usage() {
                     (THEIRS, START..START + 30),
                     (OURS, START + start..START + start + length),
                 ] {
-                    let bill = desk.store.bill(tenant, hours.clone()).await.unwrap();
+                    let bill = fixture.store.bill(tenant, hours.clone()).await.unwrap();
                     assert_eq!(bill, owed(&deeds, tenant, &hours));
-                    let window = Window::between(
+                    let window = UsageWindow::between(
                         Time::from_secs(hours.start * HOUR),
                         Time::from_secs(hours.end * HOUR),
                     );
-                    let view = desk.store.usage(&UsageAsk::new(tenant, window.unwrap())).await.unwrap();
+                    let view = fixture.store.usage(&UsageAsk::new(tenant, window.unwrap())).await.unwrap();
                     let sum = |value: fn(&Charged) -> u64| bill.iter().map(value).sum::<u64>();
                     assert_eq!(sum(|row| row.calls), view.totals.billed_requests);
                     assert_eq!(sum(|row| row.units), view.totals.billable_units);
@@ -110,7 +110,7 @@ fn bills_are_what_a_count_of_the_records_gives_and_agree_with_usage() {
 
 #[tokio::test]
 async fn a_call_is_owed_at_the_price_of_its_time() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let at = |hour, tier, dollars| Deed {
         tier,
         price: Price::from_usd(dollars).unwrap(),
@@ -123,33 +123,34 @@ async fn a_call_is_owed_at_the_price_of_its_time() {
         at(2, Tier::Standard, 0.001),
         at(2, Tier::Standard, 0.25),
     ];
-    desk.ship(&deeds).await;
+    fixture.ship(&deeds).await;
     let amount = async |hours| {
-        let bill = desk.store.bill(OURS, hours).await.unwrap();
+        let bill = fixture.store.bill(OURS, hours).await.unwrap();
         bill.iter().map(Charged::amount).sum::<Amount>().to_string()
     };
     assert_eq!(amount(START..START + 1).await, "0.000000000000");
     assert_eq!(amount(START + 1..START + 2).await, "0.002400000000");
     assert_eq!(amount(START..START + 3).await, "0.504400000000");
-    assert_eq!(desk.store.bill(OURS, START + 3..START + 9).await.unwrap(), []);
-    assert_eq!(desk.store.bill(THEIRS, START..START + 3).await.unwrap(), []);
-    let paid: Vec<_> = desk.store.bill(OURS, START + 1..START + 3).await.unwrap();
+    assert_eq!(fixture.store.bill(OURS, START + 3..START + 9).await.unwrap(), []);
+    assert_eq!(fixture.store.bill(THEIRS, START..START + 3).await.unwrap(), []);
+    let paid: Vec<_> = fixture.store.bill(OURS, START + 1..START + 3).await.unwrap();
     let paid: Vec<_> = paid.iter().map(|row| (row.tier, row.price.usd(), row.calls)).collect();
     assert_eq!(paid, [(Tier::Enterprise, 0.0002, 2), (Tier::Standard, 0.001, 4), (Tier::Standard, 0.25, 2)]);
 }
 
 #[tokio::test]
 async fn charges_are_removed_by_their_hour_and_no_others() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let deeds: Vec<_> =
         (0..60).map(|hour| deed(110, Time::from_secs((START + hour) * HOUR), vec![item("a")])).collect();
-    desk.ship(&deeds).await;
+    fixture.ship(&deeds).await;
     let calls = async || {
-        let bill = desk.store.bill(OURS, START..START + 60).await.unwrap();
+        let bill = fixture.store.bill(OURS, START..START + 60).await.unwrap();
         bill.iter().map(|row| row.calls).sum::<u64>()
     };
-    assert_eq!(desk.store.remove_charges(Time::from_secs(START * HOUR + 5)).await.unwrap(), 0);
+    assert_eq!(fixture.store.remove_charges(Time::from_secs(START * HOUR + 5)).await.unwrap(), 0);
     assert_eq!(calls().await, 60);
-    let removed = desk.store.retain(Time::from_secs(0), Time::from_secs((START + 50) * HOUR)).await.unwrap();
+    let removed =
+        fixture.store.retain(Time::from_secs(0), Time::from_secs((START + 50) * HOUR)).await.unwrap();
     assert_eq!((removed.charges, calls().await), (50, 10));
 }

@@ -3,7 +3,7 @@ use crate::store::ShipError;
 use crate::store::site::Site;
 use crate::usage::notice::Notice::{DailyRequests80, DailyRequests95, DailyRequests100, RateLimitedSpike};
 use crate::usage::sample::{Deed, Item, Sender, deed, item};
-use rpcgate_core::seam::ledger::Outcome;
+use rpcgate_core::backend::usage_sink::Outcome;
 use std::time::Duration;
 
 const OURS: TenantId = TenantId(1);
@@ -16,23 +16,23 @@ fn at(secs: u64) -> Time {
 }
 
 /// A gateway, and the usage database that it ships to.
-struct Desk {
+struct Fixture {
     sender: Sender,
     store: UsageStore,
 }
 
-async fn desks<const MANY: usize>() -> (Site, [Desk; MANY]) {
+async fn desks<const MANY: usize>() -> (Site, [Fixture; MANY]) {
     let site = Site::of(module_path!());
     let mut desks = Vec::new();
     for gateway in 0..MANY as u128 {
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        desks.push(Desk { sender: Sender::new(gateway), store });
+        desks.push(Fixture { sender: Sender::new(gateway), store });
     }
     let Ok(desks) = desks.try_into() else { panic!("as many as were made") };
     (site, desks)
 }
 
-impl Desk {
+impl Fixture {
     /// Ships, when each of our tenants may make so many requests in a day.
     async fn ship(&mut self, deeds: &[Deed], allowed: u64) {
         let shipment = self.sender.pack(deeds);
@@ -68,59 +68,59 @@ fn refused(time: Time, many: u32) -> Deed {
 
 #[tokio::test]
 async fn parts_of_the_days_requests_are_told_once_each() {
-    let (_site, [mut desk]) = desks().await;
-    desk.ship(&[requests(at(0), 79)], 100).await;
-    assert_eq!(desk.told(OURS).await, []);
-    desk.ship(&[requests(at(1), 1)], 100).await;
-    assert_eq!(desk.told(OURS).await, [(DailyRequests80, 80)]);
-    desk.ship(&[requests(at(2), 14)], 100).await;
-    assert_eq!(desk.told(OURS).await, [(DailyRequests80, 80)]);
-    desk.ship(&[requests(at(3), 1), requests(at(3), 1)], 100).await;
-    desk.ship(&[requests(at(4), 10)], 100).await;
-    desk.ship(&[requests(at(5), 500)], 100).await;
+    let (_site, [mut fixture]) = desks().await;
+    fixture.ship(&[requests(at(0), 79)], 100).await;
+    assert_eq!(fixture.told(OURS).await, []);
+    fixture.ship(&[requests(at(1), 1)], 100).await;
+    assert_eq!(fixture.told(OURS).await, [(DailyRequests80, 80)]);
+    fixture.ship(&[requests(at(2), 14)], 100).await;
+    assert_eq!(fixture.told(OURS).await, [(DailyRequests80, 80)]);
+    fixture.ship(&[requests(at(3), 1), requests(at(3), 1)], 100).await;
+    fixture.ship(&[requests(at(4), 10)], 100).await;
+    fixture.ship(&[requests(at(5), 500)], 100).await;
     let expected = [(DailyRequests100, 106), (DailyRequests95, 96), (DailyRequests80, 80)];
-    assert_eq!(desk.told(OURS).await, expected);
-    assert_eq!(desk.told(THEIRS).await, []);
-    let first = &desk.store.notifications(OURS).await.unwrap()[2];
+    assert_eq!(fixture.told(OURS).await, expected);
+    assert_eq!(fixture.told(THEIRS).await, []);
+    let first = &fixture.store.notifications(OURS).await.unwrap()[2];
     assert_eq!((first.since, first.at), (Time::from_secs(20_000 * DAY), at(1)));
     assert_eq!((first.tenant, first.allowed), (OURS, Some(100)));
     assert_eq!(first.text(), "80 percent of the day's requests are used: 80 of 100");
-    assert_eq!(desk.store.notification(OURS, first.id).await.unwrap().as_ref(), Some(first));
-    assert_eq!(desk.store.notification(THEIRS, first.id).await.unwrap(), None);
+    assert_eq!(fixture.store.notification(OURS, first.id).await.unwrap().as_ref(), Some(first));
+    assert_eq!(fixture.store.notification(THEIRS, first.id).await.unwrap(), None);
 
     // The next day begins anew, and a plan that grows takes nothing back.
-    desk.ship(&[requests(at(DAY), 80)], 100).await;
-    desk.ship(&[requests(at(DAY), 20)], 1_000).await;
+    fixture.ship(&[requests(at(DAY), 80)], 100).await;
+    fixture.ship(&[requests(at(DAY), 20)], 1_000).await;
     let mut all = vec![(DailyRequests80, 80)];
     all.extend(expected);
-    assert_eq!(desk.told(OURS).await, all);
+    assert_eq!(fixture.told(OURS).await, all);
 }
 
 #[tokio::test]
 async fn what_is_used_up_at_once_is_told_at_once_of_the_day_that_it_was_in() {
-    let (_site, [mut desk]) = desks().await;
+    let (_site, [mut fixture]) = desks().await;
     let last = Time::from_micros(Time::from_secs(20_001 * DAY).micros() - 1);
-    let shipment = desk.sender.pack(&[requests(last, 200), requests(at(DAY), 1)]);
-    desk.store.ship_noting(&shipment, &each(100)).await.unwrap();
-    let all = desk.store.notifications(OURS).await.unwrap();
+    let shipment = fixture.sender.pack(&[requests(last, 200), requests(at(DAY), 1)]);
+    fixture.store.ship_noting(&shipment, &each(100)).await.unwrap();
+    let all = fixture.store.notifications(OURS).await.unwrap();
     let told: Vec<_> = all.iter().map(|one| (one.notice, one.at)).collect();
     assert_eq!(told, [(DailyRequests100, last), (DailyRequests95, last), (DailyRequests80, last)]);
-    let again = desk.store.ship_noting(&shipment, &each(100)).await;
+    let again = fixture.store.ship_noting(&shipment, &each(100)).await;
     assert!(matches!(again, Err(ShipError::Moved)), "{again:?}");
-    assert_eq!(desk.store.notifications(OURS).await.unwrap(), all);
-    assert_eq!(desk.store.daily_requests(20_000).await.unwrap(), [(OURS, 200)].into());
-    assert_eq!(desk.store.daily_requests(20_001).await.unwrap(), [(OURS, 1)].into());
+    assert_eq!(fixture.store.notifications(OURS).await.unwrap(), all);
+    assert_eq!(fixture.store.daily_requests(20_000).await.unwrap(), [(OURS, 200)].into());
+    assert_eq!(fixture.store.daily_requests(20_001).await.unwrap(), [(OURS, 1)].into());
 }
 
 #[tokio::test]
 async fn what_was_due_while_nobody_knew_is_told_afterwards_and_once() {
-    let (_site, [mut desk]) = desks().await;
-    desk.ship_blindly(&[requests(at(0), 96)]).await;
-    assert_eq!(desk.told(OURS).await, []);
-    let requests = desk.store.daily_requests(20_000).await.unwrap();
+    let (_site, [mut fixture]) = desks().await;
+    fixture.ship_blindly(&[requests(at(0), 96)]).await;
+    assert_eq!(fixture.told(OURS).await, []);
+    let requests = fixture.store.daily_requests(20_000).await.unwrap();
     let remind = async |allowed: BTreeMap<TenantId, u64>| {
-        desk.store.remind(20_000, &requests, &allowed, at(60)).await.unwrap();
-        desk.told(OURS).await
+        fixture.store.remind(20_000, &requests, &allowed, at(60)).await.unwrap();
+        fixture.told(OURS).await
     };
     assert_eq!(remind([].into()).await, []);
     assert_eq!(remind(each(0)).await, [], "who may make no request is told nothing");
@@ -135,17 +135,17 @@ async fn what_was_due_while_nobody_knew_is_told_afterwards_and_once() {
 async fn of_many_gateways_one_tells_and_none_forgets() {
     let (_site, [a, b, c]) = desks().await;
     let reader = a.store.clone();
-    let work = [a, b, c].map(|mut desk| {
+    let work = [a, b, c].map(|mut fixture| {
         tokio::spawn(async move {
             for number in 0..10 {
                 let deeds = [requests(at(number), 4), refused(at(number), 2)];
                 loop {
-                    let shipment = desk.sender.pack(&deeds);
-                    match desk.store.ship_noting(&shipment, &each(120)).await {
+                    let shipment = fixture.sender.pack(&deeds);
+                    match fixture.store.ship_noting(&shipment, &each(120)).await {
                         Ok(()) => break,
                         // The others were in the way for too long: nothing of it was taken.
-                        Err(ShipError::Store(StoreError::Away(_))) => {
-                            desk.sender.take_back(&shipment);
+                        Err(ShipError::Store(StoreError::Unavailable(_))) => {
+                            fixture.sender.take_back(&shipment);
                         }
                         Err(error) => panic!("{error}"),
                     }
@@ -168,39 +168,39 @@ async fn of_many_gateways_one_tells_and_none_forgets() {
 
 #[tokio::test]
 async fn a_spike_is_fifty_refusals_in_a_minute_and_told_once_an_hour() {
-    let (_site, [mut desk, mut other]) = desks().await;
+    let (_site, [mut fixture, mut other]) = desks().await;
     let minute = NOON / MINUTE;
-    desk.ship_blindly(&[refused(at(59), 49), refused(at(60), 30)]).await;
-    assert_eq!(desk.told(OURS).await, []);
+    fixture.ship_blindly(&[refused(at(59), 49), refused(at(60), 30)]).await;
+    assert_eq!(fixture.told(OURS).await, []);
     other.ship_blindly(&[refused(at(119), 20)]).await;
-    assert_eq!(desk.told(OURS).await, [(RateLimitedSpike, 50)]);
-    let spike = &desk.store.notifications(OURS).await.unwrap()[0];
+    assert_eq!(fixture.told(OURS).await, [(RateLimitedSpike, 50)]);
+    let spike = &fixture.store.notifications(OURS).await.unwrap()[0];
     assert_eq!((spike.since, spike.at, spike.allowed), (at(60), at(119), None));
     assert_eq!(spike.text(), "50 calls were refused with 429 within a minute");
     assert_eq!(spike.since.minute(), minute + 1);
     // More in the same minute, in the next, before, and 59 minutes later.
-    desk.ship_blindly(&[refused(at(119), 500), refused(at(120), 500), refused(at(0), 500)]).await;
-    desk.ship_blindly(&[refused(at(60 * 60), 500)]).await;
-    assert_eq!(desk.told(OURS).await, [(RateLimitedSpike, 50)]);
+    fixture.ship_blindly(&[refused(at(119), 500), refused(at(120), 500), refused(at(0), 500)]).await;
+    fixture.ship_blindly(&[refused(at(60 * 60), 500)]).await;
+    assert_eq!(fixture.told(OURS).await, [(RateLimitedSpike, 50)]);
     other.ship_blindly(&[refused(at(61 * 60), 70)]).await;
-    assert_eq!(desk.told(OURS).await, [(RateLimitedSpike, 70), (RateLimitedSpike, 50)]);
-    assert_eq!(desk.told(THEIRS).await, []);
+    assert_eq!(fixture.told(OURS).await, [(RateLimitedSpike, 70), (RateLimitedSpike, 50)]);
+    assert_eq!(fixture.told(THEIRS).await, []);
 }
 
 #[tokio::test]
 async fn the_newest_thousand_are_told_and_old_ones_removed() {
-    let (_site, [mut desk]) = desks().await;
+    let (_site, [mut fixture]) = desks().await;
     let storms: Vec<_> = (0..1_100).map(|hour| refused(at(hour * 3_600), 50 + hour as u32)).collect();
-    desk.ship_blindly(&storms).await;
-    desk.ship_blindly(&[requests(at(0), 5), requests(at(90 * DAY), 5)]).await;
-    let told = desk.told(OURS).await;
+    fixture.ship_blindly(&storms).await;
+    fixture.ship_blindly(&[requests(at(0), 5), requests(at(90 * DAY), 5)]).await;
+    let told = fixture.told(OURS).await;
     assert_eq!((told.len(), told[0].1, told[999].1), (1_000, 1_149, 150));
-    let removed = desk.store.retain(at(1_090 * 3_600), Time::from_secs(0)).await.unwrap();
-    assert_eq!((removed.notifications, desk.told(OURS).await.len()), (1_090, 10));
-    assert_eq!(desk.store.daily_requests(20_000).await.unwrap(), [].into());
-    assert_eq!(desk.store.daily_requests(20_090).await.unwrap(), [(OURS, 5)].into());
+    let removed = fixture.store.retain(at(1_090 * 3_600), Time::from_secs(0)).await.unwrap();
+    assert_eq!((removed.notifications, fixture.told(OURS).await.len()), (1_090, 10));
+    assert_eq!(fixture.store.daily_requests(20_000).await.unwrap(), [].into());
+    assert_eq!(fixture.store.daily_requests(20_090).await.unwrap(), [(OURS, 5)].into());
     // What is left of the refusals is the last day's.
-    let minutes = desk.store.read(async |database| {
+    let minutes = fixture.store.read(async |database| {
         Ok(minute_refusals::Entity::find().all(database).await?.into_iter().map(|row| row.minute).min())
     });
     assert_eq!(minutes.await.unwrap(), Some((NOON / MINUTE + (1_099 - 24) * 60) as i64));

@@ -5,8 +5,8 @@ use crate::usage::sample::{self, Deed, HOUR, Item, Sender, deed, item};
 use crate::usage::{Cell, Group, Metrics, Period};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
+use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::clock::Time;
-use rpcgate_core::seam::ledger::Outcome;
 use std::time::Duration;
 
 /// The first hour of a UTC day.
@@ -39,7 +39,7 @@ async fn a_batch_is_one_request_of_the_windows_and_one_refused_by_them_is_none()
         deed(210, at(MIDNIGHT, 0), vec![item("a"); 7]),
     ])
     .await;
-    let today = Window::of(Period::Today, at(MIDNIGHT, 5));
+    let today = UsageWindow::of(Period::Today, at(MIDNIGHT, 5));
     let ours = store.spent(TenantId(1), None, &today).await.unwrap();
     assert_eq!(ours, [(ProjectId(11), spent(5, 2, 1)), (ProjectId(12), spent(1, 1, 1))].into());
     assert_eq!(ours.into_values().fold(Spent::default(), Spent::plus), spent(6, 3, 2));
@@ -70,7 +70,7 @@ async fn a_day_begins_at_midnight_to_the_microsecond() {
         (at(MIDNIGHT + 23, 3_599_999_999), 2),
         (at(MIDNIGHT + 24, 0), 1),
     ] {
-        let window = Window::of(Period::Today, now);
+        let window = UsageWindow::of(Period::Today, now);
         let found = store.spent(TenantId(1), None, &window).await.unwrap();
         assert_eq!(found[&ProjectId(11)].admitted, counted, "{now:?}");
     }
@@ -84,7 +84,7 @@ async fn sums_are_those_of_a_count_one_by_one() {
     for now in [at(MIDNIGHT - 1, 0), at(MIDNIGHT, 0), at(MIDNIGHT + 5, 0)] {
         for (period, tenant) in [(Period::Today, 1), (Period::Today, 2), (Period::Day, 1), (Period::Month, 2)]
         {
-            let (window, tenant) = (Window::of(period, now), TenantId(tenant));
+            let (window, tenant) = (UsageWindow::of(period, now), TenantId(tenant));
             let mut expected: BTreeMap<ProjectId, Spent> = BTreeMap::new();
             let all = Only::default();
             for (cells, row) in sample::recount(&deeds, tenant, &window.hours(), &all, &[Group::Project]) {

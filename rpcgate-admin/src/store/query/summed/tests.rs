@@ -3,7 +3,7 @@ use crate::store::site::Site;
 use crate::store::{Mark, ShipError, Shipment, Spent};
 use crate::usage::ask::{MOST_ROWS, Only};
 use crate::usage::sample::{self, Deed, HOUR, deed, item, recount};
-use crate::usage::{Blocks, Cell, Fold, Group, Metrics, Stream, UsageAsk, Window};
+use crate::usage::{Blocks, Cell, Fold, Group, Metrics, Stream, UsageAsk, UsageWindow};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rpcgate_core::caller::{KeyId, ProjectId};
@@ -20,7 +20,7 @@ const OURS: TenantId = TenantId(1);
 const THEIRS: TenantId = TenantId(2);
 
 /// A usage database, and a gateway that ships to it.
-struct Desk {
+struct Fixture {
     site: Site,
     store: UsageStore,
     position: u64,
@@ -30,11 +30,11 @@ struct Desk {
     kept: u64,
 }
 
-impl Desk {
+impl Fixture {
     async fn new() -> Self {
         let site = Site::of(module_path!());
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        Desk { site, store, position: 0, deeds: Vec::new(), kept: 0 }
+        Fixture { site, store, position: 0, deeds: Vec::new(), kept: 0 }
     }
 
     async fn ship(&mut self, deeds: &[Deed]) {
@@ -99,7 +99,8 @@ impl Desk {
     }
 
     async fn check(&self, tenant: TenantId, hours: &Range<u64>, only: &Only, groups: &[Group]) {
-        let window = Window::between(Time::from_secs(hours.start * HOUR), Time::from_secs(hours.end * HOUR));
+        let window =
+            UsageWindow::between(Time::from_secs(hours.start * HOUR), Time::from_secs(hours.end * HOUR));
         let ask = UsageAsk::new(tenant, window.unwrap()).only(only.clone()).grouped(groups).unwrap();
         let context = format!("{tenant} {hours:?} {only:?} {groups:?}");
         let rows = recount(&self.deeds, tenant, hours, only, groups);
@@ -133,7 +134,8 @@ impl Desk {
                 expected.entry(deed.project).or_default().admitted += u64::from(deed.windowed);
             }
         }
-        let window = Window::between(Time::from_secs(hours.start * HOUR), Time::from_secs(hours.end * HOUR));
+        let window =
+            UsageWindow::between(Time::from_secs(hours.start * HOUR), Time::from_secs(hours.end * HOUR));
         let found = self.store.spent(tenant, None, &window.unwrap()).await.unwrap();
         assert_eq!(found, expected, "{tenant} {hours:?}");
     }
@@ -187,26 +189,26 @@ fn views_are_what_a_count_gives_however_far_sums_have_come_and_whatever_comes_la
                     deeds.sort_by_key(|deed| deed.arrival);
                 }
                 let some = START + first..START + first + length;
-                let mut desk = Desk::new().await;
+                let mut fixture = Fixture::new().await;
                 let mut rest = deeds.as_slice();
                 for (many, sums, (over, rows)) in steps {
                     let (part, after) = rest.split_at(many.min(rest.len()));
                     rest = after;
-                    desk.ship(part).await;
+                    fixture.ship(part).await;
                     if sums {
-                        desk.store.sum(START + over, rows).await.unwrap();
+                        fixture.store.sum(START + over, rows).await.unwrap();
                     }
-                    desk.check_all(&some).await;
+                    fixture.check_all(&some).await;
                 }
                 if let Some(kept) = kept {
-                    desk.retain(START + kept).await;
-                    desk.check_all(&some).await;
+                    fixture.retain(START + kept).await;
+                    fixture.check_all(&some).await;
                 }
                 // A gateway that was away for long: some of it is older than what was removed.
-                desk.ship(rest).await;
-                desk.check_all(&some).await;
-                desk.finish(9).await;
-                desk.check_all(&some).await;
+                fixture.ship(rest).await;
+                fixture.check_all(&some).await;
+                fixture.finish(9).await;
+                fixture.check_all(&some).await;
             });
             Ok(())
         })
@@ -224,82 +226,83 @@ fn every_hour() -> Vec<Deed> {
 
 #[tokio::test]
 async fn whole_days_and_summed_hours_need_no_rollups() {
-    let mut desk = Desk::new().await;
-    desk.ship(&every_hour()).await;
-    desk.finish(50).await;
+    let mut fixture = Fixture::new().await;
+    fixture.ship(&every_hour()).await;
+    fixture.finish(50).await;
     let groups = [Group::Chain, Group::Method];
-    desk.check(OURS, &HOURS, &Only::default(), &groups).await;
-    desk.execute("DELETE FROM rollups").await;
-    desk.check(OURS, &HOURS, &Only::default(), &groups).await;
-    desk.check(OURS, &HOURS, &Only::default(), &[Group::Hour, Group::Project]).await;
-    desk.check_spent(THEIRS, &HOURS).await;
+    fixture.check(OURS, &HOURS, &Only::default(), &groups).await;
+    fixture.execute("DELETE FROM rollups").await;
+    fixture.check(OURS, &HOURS, &Only::default(), &groups).await;
+    fixture.check(OURS, &HOURS, &Only::default(), &[Group::Hour, Group::Project]).await;
+    fixture.check_spent(THEIRS, &HOURS).await;
     // Keys are told apart only in whole days.
     let midnight = START.next_multiple_of(24);
-    desk.check(OURS, &(midnight..midnight + 48), &Only::default(), &[Group::Key]).await;
+    fixture.check(OURS, &(midnight..midnight + 48), &Only::default(), &[Group::Key]).await;
 }
 
 #[tokio::test]
 async fn a_database_from_before_there_were_sums_is_right_at_once_and_summed_by_shipments() {
-    let mut desk = Desk::new().await;
-    desk.ship(&every_hour()).await;
-    desk.execute("DROP TABLE sums").await;
-    desk.execute("DROP TABLE summed").await;
-    desk.execute("DELETE FROM usage_migrations WHERE version IN ('0003_sums', '0005_summed_place')").await;
-    desk.store.close().await;
-    desk.store = desk.site.usage_within(Duration::from_secs(60)).await.unwrap();
-    assert_eq!(desk.sums().await, (0, 0));
-    desk.check_all(&(START + 3..START + 50)).await;
-    desk.ship(&[deed(110, Time::from_secs((HOURS.end - 1) * HOUR + 600), vec![item("a")])]).await;
-    assert_eq!(desk.number("SELECT hour FROM summed").await as u64, HOURS.end - 1);
-    desk.check_all(&(START + 3..START + 50)).await;
+    let mut fixture = Fixture::new().await;
+    fixture.ship(&every_hour()).await;
+    fixture.execute("DROP TABLE sums").await;
+    fixture.execute("DROP TABLE summed").await;
+    fixture.execute("DELETE FROM usage_migrations WHERE version IN ('0003_sums', '0005_summed_place')").await;
+    fixture.store.close().await;
+    fixture.store = fixture.site.usage_within(Duration::from_secs(60)).await.unwrap();
+    assert_eq!(fixture.sums().await, (0, 0));
+    fixture.check_all(&(START + 3..START + 50)).await;
+    fixture.ship(&[deed(110, Time::from_secs((HOURS.end - 1) * HOUR + 600), vec![item("a")])]).await;
+    assert_eq!(fixture.number("SELECT hour FROM summed").await as u64, HOURS.end - 1);
+    fixture.check_all(&(START + 3..START + 50)).await;
     let sums = "SELECT sum(requests) FROM sums WHERE level = 5";
     let rollups = format!("SELECT sum(requests) FROM rollups WHERE hour < {}", HOURS.end - 1);
-    assert_eq!(desk.number(sums).await, desk.number(&rollups).await);
+    assert_eq!(fixture.number(sums).await, fixture.number(&rollups).await);
 }
 
 #[tokio::test]
 async fn a_step_takes_so_many_rollups_of_whatever_tenant_and_no_key_apart() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     // The last minutes of an hour are left alone, for others who still ship them.
     let early = Time::from_secs(START * HOUR + 200);
     let calls = [110, 111, 120, 210].map(|key| deed(key, early, vec![item("a"), item("b")]));
-    desk.ship(&calls).await;
-    desk.ship(&[deed(110, Time::from_secs((START + 1) * HOUR + 299), vec![item("a")])]).await;
-    let reached = async |desk: &Desk| {
-        let hour = desk.number("SELECT hour FROM summed").await as u64;
-        (hour, desk.number("SELECT count(*) FROM sums WHERE level = 5").await)
+    fixture.ship(&calls).await;
+    fixture.ship(&[deed(110, Time::from_secs((START + 1) * HOUR + 299), vec![item("a")])]).await;
+    let reached = async |fixture: &Fixture| {
+        let hour = fixture.number("SELECT hour FROM summed").await as u64;
+        (hour, fixture.number("SELECT count(*) FROM sums WHERE level = 5").await)
     };
-    assert_eq!(reached(&desk).await, (START, 0));
+    assert_eq!(reached(&fixture).await, (START, 0));
     // Two rows of each key. Where a step ends within those of a key, the next one begins with them.
     for (rows, summed) in [(3, 2), (1, 4), (3, 6)] {
-        assert!(desk.store.sum(START + 1, rows).await.unwrap());
-        assert_eq!(reached(&desk).await, (START, summed));
-        desk.check_all(&(START..START + 2)).await;
+        assert!(fixture.store.sum(START + 1, rows).await.unwrap());
+        assert_eq!(reached(&fixture).await, (START, summed));
+        fixture.check_all(&(START..START + 2)).await;
     }
     // What comes late for a key that is summed is added, and what comes for another one waits for its step.
-    desk.ship(&[110, 210].map(|key| deed(key, early, vec![item("c")]))).await;
-    assert_eq!(reached(&desk).await, (START, 7));
-    desk.check_all(&(START..START + 2)).await;
-    assert!(!desk.store.sum(START + 1, 3).await.unwrap());
-    assert_eq!(reached(&desk).await, (START + 1, 10));
-    assert!(!desk.store.sum(START + 1, 3).await.unwrap());
-    desk.check_all(&(START..START + 2)).await;
+    fixture.ship(&[110, 210].map(|key| deed(key, early, vec![item("c")]))).await;
+    assert_eq!(reached(&fixture).await, (START, 7));
+    fixture.check_all(&(START..START + 2)).await;
+    assert!(!fixture.store.sum(START + 1, 3).await.unwrap());
+    assert_eq!(reached(&fixture).await, (START + 1, 10));
+    assert!(!fixture.store.sum(START + 1, 3).await.unwrap());
+    fixture.check_all(&(START..START + 2)).await;
 }
 
 #[tokio::test]
 async fn the_end_of_a_stream_counts_its_bytes_only_by_method_also_in_sums() {
-    let mut desk = Desk::new().await;
+    let mut fixture = Fixture::new().await;
     let end = Deed {
-        phase: rpcgate_core::seam::ledger::Phase::End,
+        phase: rpcgate_core::backend::usage_sink::Phase::End,
         transport: Transport::Ws,
         ..deed(110, Time::from_secs(START * HOUR), vec![item("x")])
     };
-    desk.ship(&[end, deed(110, Time::from_secs(START * HOUR), vec![item("a")])]).await;
-    desk.finish(10).await;
-    desk.check_all(&(START..START + 4)).await;
-    let window = Window::between(Time::from_secs(START * HOUR), Time::from_secs((START + 1) * HOUR)).unwrap();
+    fixture.ship(&[end, deed(110, Time::from_secs(START * HOUR), vec![item("a")])]).await;
+    fixture.finish(10).await;
+    fixture.check_all(&(START..START + 4)).await;
+    let window =
+        UsageWindow::between(Time::from_secs(START * HOUR), Time::from_secs((START + 1) * HOUR)).unwrap();
     let ask = UsageAsk::new(OURS, window).grouped(&[Group::Method]).unwrap();
-    let rows = desk.store.usage(&ask).await.unwrap().rows;
+    let rows = fixture.store.usage(&ask).await.unwrap().rows;
     assert_eq!(rows[0].cells, [Cell::Method("WS:disconnect".into(), Stream::Disconnect)]);
     assert_eq!(rows[0].metrics.request_bytes, 100);
 }

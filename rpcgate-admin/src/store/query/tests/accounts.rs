@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{Registered, Registration, Swept, TenantChange, Whose};
+use crate::store::{AuditSubject, Registered, Registration, Swept, TenantChange};
 
 const DAY: u64 = 86_400;
 
@@ -39,7 +39,7 @@ async fn a_registration_makes_everything_or_nothing() {
     assert_eq!(store.tenant(tenant.id).await.unwrap(), Some(tenant.clone()));
     assert_eq!(store.user(UserId(1)).await.unwrap(), Some(user.clone()));
     assert_eq!(store.user_by_email("a@B.example").await.unwrap(), Some(user));
-    let [noted] = &store.audit(Whose::Tenant(tenant.id), 9).await.unwrap()[..] else { panic!() };
+    let [noted] = &store.audit(AuditSubject::Tenant(tenant.id), 9).await.unwrap()[..] else { panic!() };
     assert_eq!(noted.action, "user.registered");
     assert_eq!(store.newest_change().await.unwrap(), 0, "no gateway needs to hear of it");
     let count = async || {
@@ -169,7 +169,9 @@ async fn a_token_confirms_its_address_once_and_in_time() {
     assert_eq!(confirm(1, later(DAY - 1)).await, None, "used");
     assert_eq!(store.user(UserId(1)).await.unwrap().unwrap().confirmed_at, Some(later(DAY - 1)));
     assert_eq!(store.user(UserId(2)).await.unwrap().unwrap().confirmed_at, None);
-    let [done, _] = &store.audit(Whose::Tenant(TenantId(1_001)), 9).await.unwrap()[..] else { panic!() };
+    let [done, _] = &store.audit(AuditSubject::Tenant(TenantId(1_001)), 9).await.unwrap()[..] else {
+        panic!()
+    };
     assert_eq!(
         (done.user, &*done.action),
         (Some(UserId(1)), "user.confirmed"),
@@ -200,7 +202,7 @@ async fn of_many_who_use_one_token_one_confirms() {
         async move { store.confirm(&token(1), None, &entry("user.confirmed"), now()).await.unwrap() }
     });
     assert_eq!(done.await.into_iter().flatten().collect::<Vec<_>>(), [UserId(1)]);
-    let noted = store.audit(Whose::User(UserId(1)), 99).await.unwrap();
+    let noted = store.audit(AuditSubject::User(UserId(1)), 99).await.unwrap();
     assert_eq!(noted.iter().filter(|entry| entry.action == "user.confirmed").count(), 1);
 }
 
@@ -215,7 +217,7 @@ async fn accounts_that_nobody_confirms_are_removed_with_all_that_is_theirs() {
     for number in 1..=4 {
         let made = Project { tenant: id(number), ..project(ProjectId(50 + number)) };
         store.create_project(&made).await.unwrap();
-        store.put_quota(made.id, &Quota::default(), now()).await.unwrap();
+        store.put_quota(made.id, &ProjectQuota::default(), now()).await.unwrap();
     }
     // The third has a key, however it came by it: a gateway may know it, so its tenant stays.
     let strange = Key { project: ProjectId(53), ..key(KEY, hash()) };
@@ -231,7 +233,7 @@ async fn accounts_that_nobody_confirms_are_removed_with_all_that_is_theirs() {
     }
     assert_eq!((rows(&store, "users").await, rows(&store, "quotas").await), (1, 2));
     assert_eq!(register(&store, 12, "2@b.example", week).await, Registered::Done, "the address is free");
-    assert!(!store.audit(Whose::Tenant(id(2)), 9).await.unwrap().is_empty(), "what was noted stays");
+    assert!(!store.audit(AuditSubject::Tenant(id(2)), 9).await.unwrap().is_empty(), "what was noted stays");
 }
 
 #[tokio::test]
@@ -267,7 +269,7 @@ async fn roles_are_kept_by_name() {
         let made = User { role, ..user(number, &format!("{number}@b.example")) };
         store.create_user(&made).await.unwrap();
         assert_eq!(store.user(UserId(number)).await.unwrap().unwrap().role, role);
-        assert_eq!(role.name().parse(), Ok(role));
+        assert_eq!(role.as_str().parse(), Ok(role));
     }
     assert_eq!("operator".parse::<Role>().unwrap_err().to_string(), "no such role");
     let transaction = store.database.begin().await.unwrap();

@@ -1,7 +1,7 @@
 use super::*;
-use crate::store::Whose;
+use crate::store::AuditSubject;
 
-async fn actions(store: &Store, whose: Whose, limit: u64) -> Vec<String> {
+async fn actions(store: &Store, whose: AuditSubject, limit: u64) -> Vec<String> {
     store.audit(whose, limit).await.unwrap().into_iter().map(|entry| entry.action).collect()
 }
 
@@ -11,11 +11,11 @@ async fn what_a_write_leaves_is_there_with_it_and_not_without() {
     let noted = Audit { subject: KEY.to_string(), detail: "ü\n\"".into(), ..entry("key.created") };
     let noting = store.noting(noted.clone());
     noting.create_key(&key(KEY, hash()), now()).await.unwrap();
-    assert_eq!(store.audit(Whose::Tenant(TENANT), 9).await.unwrap(), std::slice::from_ref(&noted));
+    assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap(), std::slice::from_ref(&noted));
     noting.create_key(&key(KEY, hash()), now()).await.unwrap_err();
     noting.suspend(TenantId(99), now()).await.unwrap_err();
     store.suspend(TENANT, now()).await.unwrap();
-    assert_eq!(store.audit(Whose::Tenant(TENANT), 9).await.unwrap(), [noted]);
+    assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap(), [noted]);
 }
 
 #[tokio::test]
@@ -30,11 +30,11 @@ async fn entries_are_told_of_a_tenant_or_of_a_user_the_newest_first() {
         let noted = Audit { tenant, user: user.map(UserId), at, ..entry(&number.to_string()) };
         store.note(&noted).await.unwrap();
     }
-    assert_eq!(actions(&store, Whose::Tenant(TENANT), 9).await, ["2", "0"]);
-    assert_eq!(actions(&store, Whose::Tenant(OTHER), 9).await, ["1"]);
-    assert_eq!(actions(&store, Whose::User(UserId(1)), 9).await, ["3", "1", "0"]);
-    assert_eq!(actions(&store, Whose::User(UserId(1)), 2).await, ["3", "1"]);
-    assert!(actions(&store, Whose::User(UserId(2)), 9).await.is_empty());
+    assert_eq!(actions(&store, AuditSubject::Tenant(TENANT), 9).await, ["2", "0"]);
+    assert_eq!(actions(&store, AuditSubject::Tenant(OTHER), 9).await, ["1"]);
+    assert_eq!(actions(&store, AuditSubject::User(UserId(1)), 9).await, ["3", "1", "0"]);
+    assert_eq!(actions(&store, AuditSubject::User(UserId(1)), 2).await, ["3", "1"]);
+    assert!(actions(&store, AuditSubject::User(UserId(2)), 9).await.is_empty());
 }
 
 #[tokio::test]
@@ -51,11 +51,11 @@ async fn no_more_than_a_thousand_are_told_and_old_ones_are_swept() {
         .await
         .unwrap();
     store.note(&Audit { at: later(1), ..entry("new") }).await.unwrap();
-    assert_eq!(actions(&store, Whose::Tenant(TENANT), u64::MAX).await.len(), 1_000);
+    assert_eq!(actions(&store, AuditSubject::Tenant(TENANT), u64::MAX).await.len(), 1_000);
     let days = 400 * 86_400;
     assert_eq!(store.sweep(later(days - 1)).await.unwrap().audit, 0);
     assert_eq!(store.sweep(later(days)).await.unwrap().audit, 1_200, "in several steps");
-    assert_eq!(actions(&store, Whose::Tenant(TENANT), 9).await, ["new"]);
+    assert_eq!(actions(&store, AuditSubject::Tenant(TENANT), 9).await, ["new"]);
 }
 
 #[tokio::test]
@@ -65,10 +65,10 @@ async fn entries_of_one_moment_keep_their_order() {
     for action in &written {
         store.note(&entry(action)).await.unwrap();
     }
-    let told = actions(&store, Whose::Tenant(TENANT), 1_000).await;
+    let told = actions(&store, AuditSubject::Tenant(TENANT), 1_000).await;
     assert!(told.iter().rev().eq(&written), "{told:?}");
     store.note(&Audit { at: Time::from_micros(now().micros() - 1), ..entry("earlier") }).await.unwrap();
-    assert_eq!(actions(&store, Whose::Tenant(TENANT), 1_000).await.last().unwrap(), "earlier");
+    assert_eq!(actions(&store, AuditSubject::Tenant(TENANT), 1_000).await.last().unwrap(), "earlier");
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn what_is_feigned_leaves_nothing() {
     store.note(&entry("first")).await.unwrap();
     store.feign(&entry("feigned")).await.unwrap();
     store.note(&entry("second")).await.unwrap();
-    assert_eq!(actions(&store, Whose::Tenant(TENANT), 9).await, ["second", "first"]);
+    assert_eq!(actions(&store, AuditSubject::Tenant(TENANT), 9).await, ["second", "first"]);
 }
 
 #[tokio::test]
@@ -95,6 +95,6 @@ async fn of_a_tenant_the_newest_entries_are_kept_whoever_makes_many() {
     store.note(&last).await.unwrap();
     let kept = rows(&store, "audit").await;
     assert!((199_000..=200_001).contains(&kept), "{kept}");
-    assert_eq!(actions(&store, Whose::Tenant(TENANT), 2).await, ["last", "many"]);
+    assert_eq!(actions(&store, AuditSubject::Tenant(TENANT), 2).await, ["last", "many"]);
     assert_eq!(rows(&store, "audit WHERE action = 'first'").await, 1, "the other tenant's");
 }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::store::query::invitations::MOST;
-use crate::store::{Invitation, InvitationId, Invited, Joining, Registered, Registration, Swept, Whose};
+use crate::store::{
+    AuditSubject, Invitation, InvitationId, Invited, Joining, Registered, Registration, Swept,
+};
 
 const WEEK: u64 = 7 * 86_400;
 
@@ -174,7 +176,7 @@ async fn who_joins_is_a_confirmed_member_with_the_role_of_the_invitation() {
     assert_eq!(join(&store, 1, 5, at).await.unwrap(), Some(expected.clone()));
     assert_eq!(store.user(UserId(5)).await.unwrap(), Some(expected));
     assert_eq!(join(&store, 1, 6, at).await.unwrap(), None, "used");
-    let [noted] = &store.audit(Whose::User(UserId(5)), 9).await.unwrap()[..] else { panic!() };
+    let [noted] = &store.audit(AuditSubject::User(UserId(5)), 9).await.unwrap()[..] else { panic!() };
     assert_eq!((noted.tenant, noted.subject.as_str()), (Some(TENANT), &*UserId(5).to_string()));
     assert_eq!((noted.action.as_str(), noted.detail.as_str()), ("member.joined", "billing"));
 }

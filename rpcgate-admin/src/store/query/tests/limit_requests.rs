@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{LimitRequest, LimitRequestId, RequestStatus, TenantChange, Verdict, Whose};
+use crate::store::{AuditSubject, LimitRequest, LimitRequestId, RequestStatus, TenantChange, Verdict};
 
 fn request(id: u128) -> LimitRequest {
     LimitRequest {
@@ -83,12 +83,12 @@ async fn an_approved_request_moves_the_tenant_to_its_plan() {
     assert_eq!(store.limit_requests(TENANT).await.unwrap(), [expected]);
     assert_eq!(found(&store).await.caller.plan, Plan::of(Tier::Enterprise));
     assert_eq!(store.tenant(OTHER).await.unwrap().unwrap().tier, Tier::Standard);
-    assert_eq!(store.audit(Whose::Tenant(TENANT), 9).await.unwrap().len(), 1);
+    assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap().len(), 1);
     let again = async { review(&noting, 1, Verdict::Rejected).await.map(drop) };
     assert_eq!(refused(&store, again).await, "this limit request has been decided already");
     let nothing = async { review(&noting, 2, Verdict::Approved).await.map(drop) };
     assert_eq!(refused(&store, nothing).await, "there is no such limit request");
-    assert_eq!(store.audit(Whose::Tenant(TENANT), 9).await.unwrap().len(), 1);
+    assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{ATTEMPTS, Attempt, Counted, LOCK, Ticket};
+use crate::store::{ATTEMPTS, Attempt, AttemptTicket, Counted, LOCK};
 
 const EMAIL: &str = "a@b.example";
 
@@ -7,7 +7,7 @@ async fn begin(store: &Store, email: &str, now: Time) -> Attempt {
     store.begin_attempt(Counted::LogIns(email), now).await.unwrap()
 }
 
-async fn may(store: &Store, email: &str, now: Time) -> Ticket {
+async fn may(store: &Store, email: &str, now: Time) -> AttemptTicket {
     match begin(store, email, now).await {
         Attempt::May(ticket) => ticket,
         Attempt::Locked(until) => panic!("locked until {until:?}"),

@@ -1,6 +1,6 @@
 use super::invitations::{invitation, invite};
 use super::*;
-use crate::store::{Invitation, Invited, MemberChange, MemberChanged, Session, SessionId, Whose};
+use crate::store::{AuditSubject, Invitation, Invited, MemberChange, MemberChanged, Session, SessionId};
 
 async fn member(store: &Store, number: u128, role: Role) -> User {
     let made = User { role, ..user(number, &format!("{number}@b.example")) };
@@ -59,7 +59,7 @@ async fn the_last_owner_neither_goes_nor_loses_the_role() {
     let MemberChanged::Done(_) = change(&store, 1, 1, Some(Role::Viewer)).await else { panic!() };
     assert_eq!(change(&store, 2, 2, None).await, MemberChanged::LastOwner);
     assert_eq!(roles(&store).await, [(1, Role::Viewer), (2, Role::Owner)]);
-    assert_eq!(store.audit(Whose::Tenant(TENANT), 9).await.unwrap().len(), 2);
+    assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -137,7 +137,7 @@ async fn who_is_removed_is_gone_with_all_sessions_and_invitations() {
     for table in ["users", "sessions", "refreshes", "invitations"] {
         assert_eq!(rows(&store, table).await, 1, "{table}");
     }
-    let [noted, ..] = &store.audit(Whose::Tenant(TENANT), 9).await.unwrap()[..] else { panic!() };
+    let [noted, ..] = &store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap()[..] else { panic!() };
     assert_eq!(noted.action, "member.changed");
     store.create_user(&user(5, "2@b.example")).await.unwrap();
 }

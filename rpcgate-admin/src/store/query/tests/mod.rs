@@ -16,12 +16,12 @@ use crate::store::site::Site;
 use crate::store::{
     Audit, Digest, Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id, url_of,
 };
-use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, Quota, Scope, TenantId};
+use rpcgate_core::backend::changes::{Change, ChangeFeed};
+use rpcgate_core::backend::suite;
+use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, ProjectQuota, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{CountsChange, Overlay, PlanChange, Plans};
 use rpcgate_core::plan::{Plan, Price, Tier};
-use rpcgate_core::seam::changes::{Change, Changes};
-use rpcgate_core::seam::suite;
 use rpcgate_core::secret::KeyHash;
 use sea_orm::{ConnectionTrait, Statement};
 use std::collections::{BTreeMap, BTreeSet};
@@ -316,8 +316,13 @@ async fn a_tenant_sees_its_own_projects_oldest_first() {
 async fn a_quota_is_put_replaced_and_taken_away() {
     let (_dir, store) = seeded().await;
     for quota in [
-        Quota { cu_per_day: 0, cu_per_month: Some(i64::MAX as u64), rps_limit: Some(3), has_row: true },
-        Quota { cu_per_day: 70, cu_per_month: None, rps_limit: None, has_row: true },
+        ProjectQuota {
+            cu_per_day: 0,
+            cu_per_month: Some(i64::MAX as u64),
+            rps_limit: Some(3),
+            has_row: true,
+        },
+        ProjectQuota { cu_per_day: 70, cu_per_month: None, rps_limit: None, has_row: true },
     ] {
         tells(&store, Change::Project(PROJECT), store.put_quota(PROJECT, &quota, now())).await;
         assert_eq!(found(&store).await.caller, Caller { quota, ..caller() });
@@ -325,10 +330,10 @@ async fn a_quota_is_put_replaced_and_taken_away() {
     tells(&store, Change::Project(PROJECT), store.delete_quota(PROJECT, now())).await;
     assert_eq!(found(&store).await.caller, caller());
     assert_eq!(refused(&store, store.delete_quota(PROJECT, now())).await, "there is no such quota");
-    let quota = Quota::default();
+    let quota = ProjectQuota::default();
     let write = store.put_quota(ProjectId(99), &quota, now());
     assert_eq!(refused(&store, write).await, "there is no such project");
-    let large = Quota { rps_limit: Some(1 << 63), ..Quota::default() };
+    let large = ProjectQuota { rps_limit: Some(1 << 63), ..ProjectQuota::default() };
     let text = refused(&store, store.put_quota(PROJECT, &large, now())).await;
     assert_eq!(text, "rps_limit must be at most 9223372036854775807");
 }
@@ -416,7 +421,7 @@ async fn nothing_is_made_twice_or_under_something_that_is_not_there() {
 #[tokio::test]
 async fn everything_is_there_again_after_reopening() {
     let (dir, store) = seeded().await;
-    let quota = Quota { cu_per_day: 70, cu_per_month: None, rps_limit: Some(2), has_row: true };
+    let quota = ProjectQuota { cu_per_day: 70, cu_per_month: None, rps_limit: Some(2), has_row: true };
     store.put_quota(PROJECT, &quota, now()).await.unwrap();
     store.put_weight("toy", "read", 9, now()).await.unwrap();
     store.switch_chain("toy", false, now()).await.unwrap();

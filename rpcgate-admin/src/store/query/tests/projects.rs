@@ -54,7 +54,10 @@ async fn a_deleted_project_takes_its_keys_with_it() {
     store.create_project(&project(ProjectId(8))).await.unwrap();
     let spared = Key { project: ProjectId(8), ..key(KeyId(7), KeyHash::of("spared")) };
     store.create_key(&spared, now()).await.unwrap();
-    store.put_quota(PROJECT, &Quota { cu_per_day: 7, ..Quota::default() }, now()).await.unwrap();
+    store
+        .put_quota(PROJECT, &ProjectQuota { cu_per_day: 7, ..ProjectQuota::default() }, now())
+        .await
+        .unwrap();
     assert_eq!(
         refused(&store, store.delete_project(OTHER, PROJECT, now())).await,
         "there is no such project"
@@ -72,11 +75,11 @@ async fn a_deleted_project_takes_its_keys_with_it() {
         (store.quota(TENANT, PROJECT).await.unwrap(), store.tenant_of(PROJECT).await.unwrap()),
         (None, None)
     );
-    assert_eq!(store.quotas(TENANT).await.unwrap(), [(ProjectId(8), Quota::default())]);
+    assert_eq!(store.quotas(TENANT).await.unwrap(), [(ProjectId(8), ProjectQuota::default())]);
     let gone = "there is no such project";
     assert_eq!(refused(&store, store.delete_project(TENANT, PROJECT, now())).await, gone);
     assert_eq!(refused(&store, store.create_key(&key(KeyId(9), KeyHash::of("new")), now())).await, gone);
-    assert_eq!(refused(&store, store.put_quota(PROJECT, &Quota::default(), now())).await, gone);
+    assert_eq!(refused(&store, store.put_quota(PROJECT, &ProjectQuota::default(), now())).await, gone);
     assert_eq!(refused(&store, store.delete_quota(PROJECT, now())).await, gone);
     assert_eq!(refused(&store, store.set_lists(TENANT, PROJECT, &[], &[], now())).await, gone);
 }
@@ -107,12 +110,12 @@ async fn keys_of_a_project_are_listed_oldest_first() {
 async fn quotas_are_read_with_the_default_where_none_is_set() {
     let (_dir, store) = empty().await;
     store.create_project(&project(ProjectId(8))).await.unwrap();
-    assert_eq!(store.quota(TENANT, PROJECT).await.unwrap(), Some(Quota::default()));
-    let set = Quota { cu_per_day: 0, cu_per_month: Some(5), rps_limit: None, has_row: true };
+    assert_eq!(store.quota(TENANT, PROJECT).await.unwrap(), Some(ProjectQuota::default()));
+    let set = ProjectQuota { cu_per_day: 0, cu_per_month: Some(5), rps_limit: None, has_row: true };
     store.put_quota(PROJECT, &set, now()).await.unwrap();
     assert_eq!(store.quota(TENANT, PROJECT).await.unwrap(), Some(set));
     assert_eq!(store.quota(OTHER, PROJECT).await.unwrap(), None);
-    let expected = [(PROJECT, set), (ProjectId(8), Quota::default())];
+    let expected = [(PROJECT, set), (ProjectId(8), ProjectQuota::default())];
     assert_eq!(store.quotas(TENANT).await.unwrap(), expected);
     assert_eq!(store.quotas(OTHER).await.unwrap(), []);
 }
@@ -243,7 +246,7 @@ async fn what_was_revoked_deleted_or_decided_is_removed_after_its_time() {
     let ends = Key { expires_at: Some(later(DAY)), ..key(KeyId(10), KeyHash::of("ends")) };
     store.create_key(&its_key, now()).await.unwrap();
     store.create_key(&ends, now()).await.unwrap();
-    let quota = Quota { cu_per_day: 1, cu_per_month: None, rps_limit: None, has_row: true };
+    let quota = ProjectQuota { cu_per_day: 1, cu_per_month: None, rps_limit: None, has_row: true };
     store.put_quota(gone, &quota, now()).await.unwrap();
     store.delete_project(TENANT, gone, now()).await.unwrap();
     let young = later(90 * DAY - 1);

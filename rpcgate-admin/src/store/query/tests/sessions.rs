@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{Lives, Rotation, Session, SessionId, Whose};
+use crate::store::{AuditSubject, Lives, Rotation, Session, SessionId};
 
 const HASH: &str = "$argon2id$secret";
 const TTL: u64 = 30 * 86_400;
@@ -97,7 +97,7 @@ async fn a_token_that_is_used_again_ends_the_session_and_no_other() {
     open(&store, &session(2, now()), "other").await;
     rotate(&store, "a", "b", now()).await;
     rotate(&store, "b", "c", now()).await;
-    let noted = store.audit(Whose::User(UserId(1)), 99).await.unwrap();
+    let noted = store.audit(AuditSubject::User(UserId(1)), 99).await.unwrap();
     assert!(noted.iter().all(|entry| entry.action != "session.reused"));
     assert_eq!(rotate(&store, "a", "d", now()).await, Rotation::Reused);
     assert_eq!((is_open(&store, 1).await, is_open(&store, 2).await), (false, true));
@@ -105,7 +105,7 @@ async fn a_token_that_is_used_again_ends_the_session_and_no_other() {
         assert_eq!(rotate(&store, old, "e", now()).await, Rotation::Unknown, "{old}");
     }
     assert!(matches!(rotate(&store, "other", "f", now()).await, Rotation::Done(..)));
-    let noted = store.audit(Whose::User(UserId(1)), 99).await.unwrap();
+    let noted = store.audit(AuditSubject::User(UserId(1)), 99).await.unwrap();
     let [reused] = &noted[..] else { panic!("{noted:?}") };
     assert_eq!((&*reused.action, reused.tenant), ("session.reused", Some(TENANT)), "it is filled in whose");
 }
@@ -215,13 +215,15 @@ async fn a_changed_password_ends_all_other_sessions() {
         store.change_password(UserId(1), old, new, keep, &entry).await.unwrap()
     };
     assert!(!change("$argon2id$other", "$new", None).await, "the old one is another");
-    assert!(is_open(&store, 1).await && store.audit(Whose::User(UserId(1)), 9).await.unwrap().is_empty());
+    assert!(
+        is_open(&store, 1).await && store.audit(AuditSubject::User(UserId(1)), 9).await.unwrap().is_empty()
+    );
     assert!(change(HASH, "$new", Some(SessionId(2))).await);
     assert_eq!(store.user(UserId(1)).await.unwrap().unwrap().password.as_deref(), Some("$new"));
     assert_eq!(store.user(UserId(2)).await.unwrap().unwrap().password.as_deref(), Some(HASH));
     let open: Vec<_> = store.sessions(UserId(1), now()).await.unwrap().into_iter().map(|s| s.id.0).collect();
     assert_eq!(open, [2]);
-    assert_eq!(store.audit(Whose::User(UserId(1)), 9).await.unwrap().len(), 1);
+    assert_eq!(store.audit(AuditSubject::User(UserId(1)), 9).await.unwrap().len(), 1);
     assert!(change("$new", "$newer", None).await);
     assert!(!is_open(&store, 2).await);
 }

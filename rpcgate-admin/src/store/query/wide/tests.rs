@@ -3,7 +3,7 @@ use crate::store::UsageStore;
 use crate::store::site::Site;
 use crate::store::usage::Bounds;
 use crate::usage::sample::{Deed, HOUR, Sender, deed, item};
-use crate::usage::{Only, Window};
+use crate::usage::{Only, UsageWindow};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use std::ops::Range;
@@ -20,7 +20,7 @@ fn at(hour: u64) -> Time {
 }
 
 fn ask(hours: Range<u64>, groups: &[Group]) -> UsageAsk {
-    let window = Window::between(at(hours.start), at(hours.end)).unwrap();
+    let window = UsageWindow::between(at(hours.start), at(hours.end)).unwrap();
     UsageAsk::new(OURS, window).grouped(groups).unwrap()
 }
 

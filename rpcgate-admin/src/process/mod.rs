@@ -1,0 +1,24 @@
+//! What both binaries need to be good processes: exit codes, the log, signals, the configuration, the runtime and
+//! accepting connections.
+
+pub mod accept;
+pub mod failure;
+pub mod log;
+pub mod reload;
+pub mod settings;
+pub mod signals;
+
+pub use failure::{Failure, exit};
+pub use settings::{ConfigFile, load, placed, with_sources};
+pub use signals::{ProcessSignal, Signals};
+
+use std::io;
+use tokio::runtime::{Builder, Runtime};
+
+/// A runtime with a worker thread for each core, or as many as `TOKIO_WORKER_THREADS` says, all called `name`.
+///
+/// # Errors
+/// The operating system's, if it gives no threads.
+pub fn runtime(name: &str) -> io::Result<Runtime> {
+    Builder::new_multi_thread().enable_all().thread_name(name).build()
+}

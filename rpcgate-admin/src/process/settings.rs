@@ -1,0 +1,66 @@
+//! Loading the configuration: a file, the environment, and what a command sets by itself.
+
+use super::Failure;
+use clap::Args;
+use rpcgate_core::chain::Facts;
+use rpcgate_core::config::{Config, LoadError, Setting, Sources};
+use std::path::{Path, PathBuf};
+
+/// The option of every command that reads a configuration.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct ConfigFile {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", env = "RPCGATE_CONFIG")]
+    pub config: PathBuf,
+}
+
+/// Loads the configuration: `base` is overridden by `file`, that by the environment, and that by `flags`.
+///
+/// # Errors
+/// [`LoadError`] with everything that is wrong.
+#[expect(clippy::redundant_closure_for_method_calls, reason = "the method itself is not general enough")]
+pub fn load(file: Option<&Path>, base: &[Setting], flags: &[Setting]) -> Result<Config, LoadError> {
+    with_sources(file, base, flags, |sources| sources.load())
+}
+
+/// Adds to a failure that begins with a configuration key where that key was given: file and line, or a variable.
+pub fn placed(file: Option<&Path>, failure: impl Into<Failure>) -> Failure {
+    let place = |text: String| with_sources(file, &[], &[], |sources| sources.placed(&text));
+    match failure.into() {
+        Failure::Configuration(text) => Failure::Configuration(place(text)),
+        Failure::Other(text) => Failure::Other(place(text)),
+    }
+}
+
+/// Hands `act` the sources of a configuration for the chains of this build and the environment of this process.
+pub fn with_sources<T>(
+    file: Option<&Path>,
+    base: &[Setting],
+    flags: &[Setting],
+    act: impl FnOnce(&Sources<'_>) -> T,
+) -> T {
+    let env: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let chains: Vec<&Facts> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
+    let name = file.map(Path::to_string_lossy);
+    let read = |name: &str| std::fs::read_to_string(name).map_err(|error| error.to_string());
+    act(&Sources { file: name.as_deref(), chains: &chains, base, env: &env, flags, read: &read })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_about_a_key_names_the_line_that_gives_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rpcgate.toml");
+        std::fs::write(&file, "\n[gateway]\nlisten = \"127.0.0.1:1\"\n").unwrap();
+        let failure = placed(Some(&file), Failure::Other("gateway.listen: taken".into()));
+        assert_eq!(failure, Failure::Other(format!("{}:3: gateway.listen: taken", file.display())));
+        assert_eq!(load(Some(&file), &[], &[]).unwrap().gateway.listen.port(), 1);
+        let missing = Failure::from(load(Some(&dir.path().join("none.toml")), &[], &[]).unwrap_err());
+        assert!(missing.code() == 2 && missing.to_string().contains("none.toml"), "{missing}");
+    }
+}

@@ -1,0 +1,44 @@
+//! The signals that a server obeys.
+
+use std::io;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProcessSignal {
+    /// SIGTERM or SIGINT.
+    Stop,
+    /// SIGHUP.
+    Reload,
+}
+
+/// Receives SIGTERM, SIGINT and SIGHUP.
+#[derive(Debug)]
+pub struct Signals {
+    term: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// Receives signals from now on; none of the three ends the process by itself any more.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Signals {
+            term: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next signal.
+    pub async fn next(&mut self) -> ProcessSignal {
+        tokio::select! {
+            _ = self.term.recv() => ProcessSignal::Stop,
+            _ = self.interrupt.recv() => ProcessSignal::Stop,
+            _ = self.hangup.recv() => ProcessSignal::Reload,
+        }
+    }
+}

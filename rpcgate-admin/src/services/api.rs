@@ -1,0 +1,145 @@
+//! The role that listens: the management API.
+
+use super::connection::{Activity, serve};
+use crate::app_state::AppState;
+use crate::metrics;
+use crate::process::accept::{Acceptor, RefusedConnections};
+use crate::router::router;
+use arc_swap::ArcSwap;
+use axum::Router;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+/// Connections that may be open at a time.
+const CONNECTIONS: usize = 1_024;
+/// The same for those who ask for metrics.
+const SCRAPERS: usize = 16;
+/// Connections that the system may hold until they are accepted.
+const BACKLOG: u32 = 1_024;
+/// All of the answer to a connection beyond the bound.
+const FULL: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 43\r\n\
+    retry-after: 1\r\nconnection: close\r\n\r\n{\"error\":\"service temporarily unavailable\"}";
+
+/// The management API, serving. Dropped, it ends at once.
+#[derive(Debug)]
+pub struct Api {
+    addr: SocketAddr,
+    router: Arc<ArcSwap<Router>>,
+    grace: Duration,
+    leave: CancellationToken,
+    cut: DropGuard,
+    tasks: TaskTracker,
+}
+
+impl Api {
+    /// Serves `app` at `listen`; port 0 picks a free one.
+    ///
+    /// # Errors
+    /// What the system says of the address.
+    pub fn start(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
+        Api::within(app, listen, CONNECTIONS)
+    }
+
+    /// Serves the page for Prometheus at `listen`.
+    ///
+    /// # Errors
+    /// What the system says of the address.
+    pub fn metrics(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
+        Api::of(metrics::router(app), listen, SCRAPERS, CancellationToken::new(), Duration::ZERO)
+    }
+
+    fn within(app: &Arc<AppState>, listen: SocketAddr, connections: usize) -> io::Result<Self> {
+        let leave = CancellationToken::new();
+        let grace = app.settings.config.shutdown.grace;
+        Api::of(router(app, &leave), listen, connections, leave, grace)
+    }
+
+    fn of(
+        router: Router,
+        listen: SocketAddr,
+        connections: usize,
+        leave: CancellationToken,
+        grace: Duration,
+    ) -> io::Result<Self> {
+        let acceptor = Acceptor::bind(listen, BACKLOG)?;
+        let addr = acceptor.addr();
+        let (cut, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let router = Arc::new(ArcSwap::from_pointee(router));
+        let connections = ApiConnections {
+            router: router.clone(),
+            room: Arc::new(Semaphore::new(connections)),
+            leave: leave.clone(),
+            cut: cut.clone(),
+            tasks: tasks.clone(),
+        };
+        tasks.spawn(connections.accept(acceptor));
+        Ok(Api { addr, router, grace, leave, cut: cut.drop_guard(), tasks })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves `app` from the next request on, over the connections that are open too.
+    pub fn serve(&self, app: &Arc<AppState>) {
+        self.router.store(Arc::new(router(app, &self.leave)));
+    }
+
+    /// Takes no more requests, finishes those that came, at most for `shutdown.grace`, then cuts off the rest and tells
+    /// how many connections those were. The house stays open.
+    pub async fn drain(self) -> usize {
+        self.leave.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(self.grace, self.tasks.wait()).await.is_ok() {
+            return 0;
+        }
+        let left = self.tasks.len();
+        drop(self.cut);
+        self.tasks.wait().await;
+        left
+    }
+}
+
+struct ApiConnections {
+    router: Arc<ArcSwap<Router>>,
+    room: Arc<Semaphore>,
+    leave: CancellationToken,
+    cut: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl ApiConnections {
+    async fn accept(self, acceptor: Acceptor) {
+        let mut refused = RefusedConnections::default();
+        loop {
+            let (stream, peer) = tokio::select! {
+                accepted = acceptor.next() => accepted,
+                () = self.leave.cancelled() => return,
+                () = self.cut.cancelled() => return,
+            };
+            let Ok(place) = self.room.clone().try_acquire_owned() else {
+                refused.refuse(stream, FULL);
+                continue;
+            };
+            let (router, leave, cut) = (self.router.clone(), self.leave.clone(), self.cut.clone());
+            self.tasks.spawn(async move {
+                let activity = Arc::new(Activity::default());
+                tokio::select! {
+                    () = serve(stream, peer, router, activity, leave) => {}
+                    () = cut.cancelled() => {}
+                }
+                drop(place);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

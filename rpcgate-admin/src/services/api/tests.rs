@@ -1,0 +1,164 @@
+//! The API over real sockets.
+
+use super::*;
+use crate::app_state::tests::Site;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Empty};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+const SOON: Duration = Duration::from_secs(10);
+
+async fn started(text: &str) -> (Site, Api) {
+    let site = Site::of(text).await;
+    let api = Api::start(&site.app, ANY).unwrap();
+    (site, api)
+}
+
+/// What `text` is answered with, until the other side closes.
+async fn told(api: &Api, text: &str) -> String {
+    let mut stream = TcpStream::connect(api.addr()).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    rest(stream).await
+}
+
+async fn rest(mut stream: TcpStream) -> String {
+    let mut answer = Vec::new();
+    let read = stream.read_to_end(&mut answer);
+    tokio::time::timeout(SOON, read).await.unwrap().unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn both_versions_of_http_are_spoken_without_tls() {
+    let (_site, api) = started("").await;
+    let request = |path: &str| Request::get(path).header("host", "a").body(Empty::<Bytes>::new()).unwrap();
+    let stream = TokioIo::new(TcpStream::connect(api.addr()).await.unwrap());
+    let (mut one, connection) = http1::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let stream = TokioIo::new(TcpStream::connect(api.addr()).await.unwrap());
+    let (mut two, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    tokio::spawn(connection);
+    let answers =
+        [one.send_request(request("/healthz")).await, two.send_request(request("http://a/healthz")).await];
+    for answer in answers {
+        let body = answer.unwrap().into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), json!({"status": "ok"}));
+    }
+}
+
+#[tokio::test]
+async fn a_drain_finishes_what_was_asked_and_then_nobody_is_there() {
+    let (_site, api) = started("").await;
+    let addr = api.addr();
+    // A request whose body is on its way: it is answered although the drain has begun.
+    let mut asking = TcpStream::connect(addr).await.unwrap();
+    let head = "POST /api/v1/plans HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n";
+    asking.write_all(head.as_bytes()).await.unwrap();
+    let mut idle = TcpStream::connect(addr).await.unwrap();
+    idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    let mut first = [0; 15];
+    idle.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    let draining = tokio::spawn(api.drain());
+    assert!(rest(asking).await.starts_with("HTTP/1.1 405 "));
+    rest(idle).await;
+    assert_eq!(tokio::time::timeout(SOON, draining).await.unwrap().unwrap(), 0);
+    assert!(TcpStream::connect(addr).await.is_err(), "nobody listens any more");
+}
+
+#[tokio::test]
+async fn who_does_not_finish_within_the_grace_is_cut_off() {
+    let (_site, api) = started("[shutdown]\ngrace = \"50ms\"\n").await;
+    let mut stream = TcpStream::connect(api.addr()).await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost").await.unwrap();
+    told(&api, HEALTH).await;
+    let cut = tokio::time::timeout(SOON, api.drain()).await.unwrap();
+    assert_eq!(cut, 1);
+    assert_eq!(rest(stream).await, "");
+}
+
+#[tokio::test]
+async fn an_api_that_is_dropped_ends_with_its_connections() {
+    let (_site, api) = started("").await;
+    let stream = TcpStream::connect(api.addr()).await.unwrap();
+    told(&api, HEALTH).await;
+    let addr = api.addr();
+    drop(api);
+    assert_eq!(rest(stream).await, "");
+    let gone = async { while TcpStream::connect(addr).await.is_ok() {} };
+    tokio::time::timeout(SOON, gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_beyond_the_bound_is_told_to_come_back() {
+    let site = Site::new().await;
+    let api = Api::within(&site.app, ANY, 1).unwrap();
+    let mut first = TcpStream::connect(api.addr()).await.unwrap();
+    first.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
+    first.read_u8().await.unwrap();
+    let answer = told(&api, HEALTH).await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("retry-after: 1"), "{head}");
+    assert!(head.contains(&format!("content-length: {}", body.len())), "{answer}");
+    assert_eq!(
+        serde_json::from_str::<Value>(body).unwrap(),
+        json!({"error": "service temporarily unavailable"})
+    );
+    drop(first);
+    let served = async { while !told(&api, HEALTH).await.starts_with("HTTP/1.1 200 ") {} };
+    tokio::time::timeout(SOON, served).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_says_nothing_or_stops_halfway_is_left() {
+    let (_site, api) = started("").await;
+    let mut said = Vec::new();
+    for begin in ["", "P", "PRI * HTTP/2.0\r\n", "GET /healthz HT", "GET /healthz HTTP/1.1\r\nhost: a\r\nx"] {
+        let mut stream = TcpStream::connect(api.addr()).await.unwrap();
+        stream.write_all(begin.as_bytes()).await.unwrap();
+        said.push((begin, stream));
+    }
+    // All of them have arrived: later ones are answered.
+    told(&api, HEALTH).await;
+    tokio::time::pause();
+    for (begin, mut stream) in said {
+        let mut answer = Vec::new();
+        let ended = tokio::time::timeout(Duration::from_secs(40), stream.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok(), "{begin:?} is still connected");
+    }
+}
+
+#[tokio::test]
+async fn a_head_may_not_be_endless() {
+    let (_site, api) = started("").await;
+    let request = format!("GET /healthz HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "y".repeat(40 << 10));
+    assert!(told(&api, &request).await.starts_with("HTTP/1.1 431 "));
+}
+
+#[tokio::test]
+async fn new_settings_are_served_over_connections_that_are_open() {
+    let (site, api) = started("").await;
+    let stream = TokioIo::new(TcpStream::connect(api.addr()).await.unwrap());
+    let (mut client, connection) = http1::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    let mut server = async || {
+        let request = Request::get("/openapi.json").header("host", "a").body(Empty::<Bytes>::new()).unwrap();
+        let body =
+            client.send_request(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+        let document: Value = serde_json::from_slice(&body).unwrap();
+        document["servers"][0]["url"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(server().await, "http://127.0.0.1:8081");
+    let mut config = site.app.settings.config.clone();
+    config.admin.api_url = rpcgate_core::config::Url::parse("https://api.example.com/", &["https"]).ok();
+    api.serve(&Arc::new(site.app.reload(config).unwrap()));
+    assert_eq!(server().await, "https://api.example.com");
+}

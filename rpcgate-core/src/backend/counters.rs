@@ -1,0 +1,178 @@
+//! Counters: plan windows and requests per second by key and project, Compute Units by project.
+
+use super::Answer;
+use crate::caller::{Caller, KeyId, ProjectId};
+use crate::clock::Time;
+use crate::in_flight::InFlightCall;
+use crate::quota::{Grant, Mask, Rolling};
+use crate::refusal::Refusal;
+use crate::sharded::Sharded;
+use crate::window::{Fixed, KeyWindows, Windows};
+use std::fmt::Debug;
+
+/// What came of asking for room in the windows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Taken {
+    /// The windows as they stand now.
+    pub windows: Windows,
+    /// Why nothing was counted; `None` when it was.
+    pub refused: Option<Refusal>,
+}
+
+/// Counts requests and Compute Units. Shared by all gateways of a deployment, or local to one.
+pub trait Counters: Send + Sync + Debug {
+    /// Counts `weight` requests in the caller's three windows and, where the project has an `rps_limit`, in its
+    /// second; in all of them or in none. `now` is the request's arrival: where a span of it is over by what was counted
+    /// since, the request is counted in the newest one, see [`Fixed`].
+    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken>;
+
+    /// How the caller's windows stand. Never waits: it serves the headers of early refusals.
+    fn peek(&self, caller: &Caller, now: Time) -> Windows;
+
+    /// Reserves `costs` in order in the project's rolling 24 hours; see [`Rolling::reserve`].
+    fn reserve(&self, caller: &Caller, costs: &[u32], now: Time) -> Answer<(Mask, Grant)>;
+
+    /// Gives `units` back to `hour`.
+    fn refund(&self, project: ProjectId, hour: u64, units: u64);
+
+    /// Held by whoever counts something, from before it is counted until its record is in the sink, so that counters
+    /// can tell which of what they have counted must be recorded. `None`: these counters need not know.
+    fn in_flight(&self) -> Option<InFlightCall> {
+        None
+    }
+}
+
+/// What was counted before a restart and still matters.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Restored {
+    /// The moment it is told for.
+    pub now: Time,
+    /// By key: requests counted in the minute, the hour and the day of that moment.
+    pub windows: Vec<(KeyId, [u64; 3])>,
+    /// By project: number of a UTC hour, no more than 23 back, and the Compute Units charged in it.
+    pub units: Vec<(ProjectId, u64, u64)>,
+}
+
+/// Counters of one process.
+#[derive(Debug, Default)]
+pub struct MemoryCounters {
+    keys: Sharded<KeyId, KeyWindows>,
+    seconds: Sharded<ProjectId, Fixed<1>>,
+    units: Sharded<ProjectId, Rolling>,
+}
+
+impl MemoryCounters {
+    /// Forgets what no longer matters at `now`, which is the present. To be called now and then, so that keys long gone
+    /// take no memory, and when the clock was set back, so that nothing is counted in spans that are still to come.
+    pub fn sweep(&self, now: Time) {
+        self.keys.retain(|windows| {
+            windows.forget_ahead(now);
+            !windows.is_over(now)
+        });
+        self.seconds.retain(|second| !second.is_over(now));
+        self.units.retain(|units| !units.is_over(now));
+    }
+
+    /// Adds what was counted before a restart.
+    pub fn restore(&self, restored: &Restored) {
+        for (key, used) in &restored.windows {
+            self.keys.with(*key, |windows| windows.restore(*used, restored.now));
+        }
+        for (project, hour, units) in &restored.units {
+            let at = Time::from_secs(hour.saturating_mul(3_600));
+            self.units.with(*project, |rolling| rolling.add(*units, at));
+        }
+    }
+
+    /// Compute Units of a project in the 24 hours up to `now`.
+    pub fn used(&self, project: ProjectId, now: Time) -> u64 {
+        self.units.look(project, |units| units.map_or(0, |units| units.used(now)))
+    }
+}
+
+impl Counters for MemoryCounters {
+    fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
+        let weight = u64::from(weight);
+        let take = || {
+            let (windows, taken) =
+                self.keys.with(caller.key, |windows| windows.take(&caller.plan, weight, now));
+            Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
+        };
+        let Some(limit) = caller.quota.rps_limit else { return Answer::Now(take()) };
+        // The second is counted first and given back if the windows refuse, so that neither lock is held for the other.
+        let counted = self.seconds.with(caller.project, |second| {
+            let fits = second.used(now).saturating_add(weight) <= limit;
+            fits.then(|| second.add(weight, now))
+        });
+        let Some(number) = counted else {
+            let refused = Some(Refusal::Window { retry_after: 1 });
+            return Answer::Now(Taken { windows: self.peek(caller, now), refused });
+        };
+        let taken = take();
+        if taken.refused.is_some() {
+            self.seconds.with(caller.project, |second| second.give_back(weight, number));
+        }
+        Answer::Now(taken)
+    }
+
+    fn peek(&self, caller: &Caller, now: Time) -> Windows {
+        self.keys.look(caller.key, |windows| windows.copied().unwrap_or_default().peek(&caller.plan, now))
+    }
+
+    fn reserve(&self, caller: &Caller, costs: &[u32], now: Time) -> Answer<(Mask, Grant)> {
+        let ceiling = caller.quota.cu_per_day;
+        Answer::Now(self.units.with(caller.project, |units| units.reserve(costs, ceiling, now)))
+    }
+
+    fn refund(&self, project: ProjectId, hour: u64, units: u64) {
+        self.units.with(project, |rolling| rolling.refund(hour, units));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::suite;
+
+    #[test]
+    fn memory_keeps_the_counters_suite() {
+        suite::counters(|| std::sync::Arc::new(MemoryCounters::default()));
+    }
+
+    #[test]
+    fn what_was_counted_before_a_restart_is_counted_again() {
+        let caller = suite::caller(1);
+        let now = Time::from_secs(100 * 86_400 + 5 * 3_600 + 90);
+        let restored = Restored {
+            now,
+            windows: vec![(caller.key, [2, 30, 400])],
+            // The newest hour first: an hour's place in the ring does not depend on the order of telling.
+            units: vec![
+                (caller.project, now.hour(), 7),
+                (caller.project, now.hour() - 23, 5),
+                (caller.project, now.hour() - 24, 1_000),
+            ],
+        };
+        let counters = MemoryCounters::default();
+        counters.restore(&restored);
+        let windows = counters.peek(&caller, now);
+        let used = [windows.minute, windows.hour, windows.day].map(|w| w.limit - w.remaining);
+        assert_eq!(used, [2, 30, 400]);
+        assert_eq!(counters.used(caller.project, now), 12);
+        assert_eq!(counters.used(caller.project, Time::from_secs(now.secs() + 3_600)), 7);
+    }
+
+    #[test]
+    fn what_is_over_is_forgotten() {
+        let counters = MemoryCounters::default();
+        let caller = suite::caller(1);
+        let now = Time::from_secs(1_000_000);
+        let Answer::Now(_) = counters.take(&caller, 1, now) else { panic!("memory does not wait") };
+        let Answer::Now(_) = counters.reserve(&caller, &[5], now) else { panic!("memory does not wait") };
+        counters.sweep(now);
+        assert_eq!(counters.used(caller.project, now), 5);
+        let later = Time::from_secs(1_000_000 + 3 * 86_400);
+        counters.sweep(later);
+        assert!(counters.keys.is_empty() && counters.units.is_empty());
+    }
+}

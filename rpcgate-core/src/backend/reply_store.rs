@@ -1,0 +1,304 @@
+//! The reply store: where the cache keeps raw results.
+
+use crate::chain::ChainName;
+use bytes::Bytes;
+use equivalent::Equivalent;
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// What an answer is looked for under: chain, method as sent and the exact parameter bytes, compared in full. Never the
+/// id, never the caller. It is hashed once, when it is made, under a seed of this process's own; see [`ReplyHash`].
+#[derive(Clone, Copy, Debug)]
+pub struct ReplySought<'a> {
+    hash: u64,
+    chain: ChainName,
+    method: &'a [u8],
+    params: &'a [u8],
+}
+
+impl<'a> ReplySought<'a> {
+    /// What answers to such a call are found by.
+    pub fn new(chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
+        ReplySought::again(Self::hash(chain, method, params), chain, method, params)
+    }
+
+    /// The same as one that was made before and had this [hash](Self::hashed). With another's hash nothing is found.
+    pub fn again(hash: u64, chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
+        debug_assert_eq!(hash, Self::hash(chain, method, params), "it is another's");
+        ReplySought { hash, chain, method, params }
+    }
+
+    fn hash(chain: ChainName, method: &[u8], params: &[u8]) -> u64 {
+        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+        let mut hasher = SEED.build_hasher();
+        hasher.write(chain.as_str().as_bytes());
+        hasher.write_usize(method.len());
+        hasher.write(method);
+        hasher.write(params);
+        hasher.finish()
+    }
+
+    /// The chain.
+    pub const fn chain(&self) -> ChainName {
+        self.chain
+    }
+
+    /// The method as sent.
+    pub const fn method(&self) -> &'a [u8] {
+        self.method
+    }
+
+    /// The bytes of the parameters; of a JSON-RPC call without white space between tokens.
+    pub const fn params(&self) -> &'a [u8] {
+        self.params
+    }
+
+    /// Its hash, in all bits of which keys differ. It is another in every process.
+    #[inline]
+    pub const fn hashed(&self) -> u64 {
+        self.hash
+    }
+
+    /// Bytes that the key takes up; see [`ReplyKey::len`].
+    pub const fn key_len(&self) -> usize {
+        size_of::<ReplyKey>() + self.method.len() + self.params.len()
+    }
+
+    /// The key to keep an answer under.
+    pub fn to_key(&self) -> ReplyKey {
+        let ReplySought { hash, chain, method, params } = *self;
+        // Nearly all calls are put together without an allocation beside the one that is kept.
+        let mut call: SmallVec<[u8; 256]> = SmallVec::from_slice(method);
+        call.extend_from_slice(params);
+        ReplyKey { hash, chain, method: method.len(), call: Arc::from(call.as_slice()) }
+    }
+}
+
+impl Hash for ReplySought<'_> {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Equivalent<ReplyKey> for ReplySought<'_> {
+    #[inline]
+    fn equivalent(&self, key: &ReplyKey) -> bool {
+        self.hash == key.hash
+            && self.chain == key.chain
+            && key.call.split_at_checked(key.method) == Some((self.method, self.params))
+    }
+}
+
+/// What an answer is kept under: a [`ReplySought`] that owns what it holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplyKey {
+    /// First, so that keys that differ are told apart by it.
+    hash: u64,
+    /// The chain.
+    pub chain: ChainName,
+    /// Where in `call` the method ends.
+    method: usize,
+    /// Method and parameters. Clones share it.
+    call: Arc<[u8]>,
+}
+
+impl ReplyKey {
+    /// The key of a call.
+    pub fn new(chain: ChainName, method: &[u8], params: &[u8]) -> Self {
+        ReplySought::new(chain, method, params).to_key()
+    }
+
+    /// To look for what is kept under it.
+    pub fn sought(&self) -> ReplySought<'_> {
+        let (method, params) = self.call.split_at_checked(self.method).unwrap_or_default();
+        ReplySought { hash: self.hash, chain: self.chain, method, params }
+    }
+
+    /// Its hash, in all bits of which keys differ. It is another in every process.
+    #[inline]
+    pub const fn hashed(&self) -> u64 {
+        self.hash
+    }
+
+    /// Bytes it takes up.
+    pub fn len(&self) -> usize {
+        self.sought().key_len()
+    }
+
+    /// Whether neither method nor parameters are in it.
+    pub fn is_empty(&self) -> bool {
+        self.call.is_empty()
+    }
+}
+
+impl Hash for ReplyKey {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// Takes a [`ReplyKey`]'s own hash as it is, for maps of such keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReplyHash(u64);
+
+impl BuildHasher for ReplyHash {
+    type Hasher = ReplyHash;
+
+    #[inline]
+    fn build_hasher(&self) -> ReplyHash {
+        ReplyHash(0)
+    }
+}
+
+impl Hasher for ReplyHash {
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    fn write_u64(&mut self, hash: u64) {
+        self.0 ^= hash;
+    }
+
+    /// Not what a key calls, but right for any other value.
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+/// Keeps raw results, bounded in bytes.
+pub trait ReplyStore: Send + Sync + Debug {
+    /// The result kept under the key that is `sought`, unless its time is over at `now`. All moments are those of
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed), which no change of the time of day moves.
+    fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes>;
+
+    /// Keeps `result` for whoever looks for what is `sought`, until `expires_at`; `None`: until it is evicted. The result
+    /// is copied where it might otherwise hold a larger buffer in memory.
+    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>);
+}
+
+/// A small store that evicts the oldest entry first.
+#[derive(Debug)]
+pub struct MemoryReplyStore {
+    bound: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: HashMap<ReplyKey, (Bytes, Option<Duration>), ReplyHash>,
+    order: VecDeque<ReplyKey>,
+    bytes: usize,
+}
+
+impl MemoryReplyStore {
+    /// A store of at most `bound` bytes of keys and results.
+    pub fn bounded(bound: usize) -> Self {
+        MemoryReplyStore { bound, kept: Mutex::default() }
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, key: &ReplyKey) {
+        if let Some((result, _)) = self.entries.remove(key) {
+            self.bytes -= key.len() + result.len();
+        }
+    }
+}
+
+impl ReplyStore for MemoryReplyStore {
+    fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes> {
+        let kept = self.kept.lock();
+        let (result, expires_at) = kept.entries.get(&sought.to_key())?;
+        expires_at.is_none_or(|end| now < end).then(|| result.clone())
+    }
+
+    fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>) {
+        let key = sought.to_key();
+        let size = key.len() + result.len();
+        if size > self.bound {
+            return;
+        }
+        let mut kept = self.kept.lock();
+        kept.remove(&key);
+        kept.order.retain(|known| *known != key);
+        while kept.bytes + size > self.bound {
+            let Some(oldest) = kept.order.pop_front() else { break };
+            kept.remove(&oldest);
+        }
+        kept.bytes += size;
+        kept.order.push_back(key.clone());
+        kept.entries.insert(key, (Bytes::copy_from_slice(result), expires_at));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::suite;
+
+    #[test]
+    fn memory_keeps_the_reply_store_suite() {
+        suite::reply_store(|bound| std::sync::Arc::new(MemoryReplyStore::bounded(bound)));
+    }
+
+    #[test]
+    fn method_and_parameters_do_not_run_into_each_other() {
+        let chain = ChainName::new("toy");
+        assert_ne!(ReplyKey::new(chain, b"ab", b"c"), ReplyKey::new(chain, b"a", b"bc"));
+        assert_ne!(ReplyKey::new(chain, b"a", b"[1]"), ReplyKey::new(chain, b"a", b"[1 ]"));
+        assert_eq!(ReplyKey::new(chain, &[b'm'; 127], b"[1]"), ReplyKey::new(chain, &[b'm'; 127], b"[1]"));
+        assert_eq!(ReplyKey::new(chain, &[b'm'; 300], b"[1]"), ReplyKey::new(chain, &[b'm'; 300], b"[1]"));
+        let long = [b'm'; 300];
+        for split in [0, 1, 127, 128, 129, 256] {
+            assert_ne!(
+                ReplyKey::new(chain, &long[..split], &long[split..]),
+                ReplyKey::new(chain, &long[..299], &long[299..])
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_and_its_clone_have_one_hash_and_other_keys_have_others() {
+        let key = |chain, method: &str, params: &str| {
+            ReplyKey::new(ChainName::new(chain), method.as_bytes(), params.as_bytes())
+        };
+        let one = key("toy", "toy_read", "[1]");
+        assert_eq!(one.hashed(), key("toy", "toy_read", "[1]").hashed());
+        assert_eq!(one.hashed(), one.sought().hashed());
+        assert!(one.sought().equivalent(&one) && one.sought().to_key() == one);
+        assert_eq!(ReplyHash::default().hash_one(&one), one.clone().hashed());
+        for other in [
+            key("toz", "toy_read", "[1]"),
+            key("toy", "toy_read[", "1]"),
+            key("toy", "toy_read", "[2]"),
+            key("toy", "toy_read", ""),
+        ] {
+            assert_ne!(one.hashed(), other.hashed(), "{other:?}");
+            assert_ne!(one, other);
+            assert!(!one.sought().equivalent(&other));
+        }
+    }
+
+    #[test]
+    fn keys_whose_hashes_collide_are_still_two() {
+        let one = ReplyKey::new(ChainName::new("toy"), b"toy_read", b"[1]");
+        let other = ReplyKey { hash: one.hash, ..ReplyKey::new(ChainName::new("toy"), b"toy_read", b"[2]") };
+        assert_ne!(one, other);
+        assert!(!one.sought().equivalent(&other));
+        let store = MemoryReplyStore::bounded(1 << 10);
+        store.put(&one.sought(), &Bytes::from_static(b"1"), None);
+        assert_eq!(store.get(&other.sought(), Duration::ZERO), None);
+    }
+}

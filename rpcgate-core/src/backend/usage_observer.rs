@@ -1,0 +1,99 @@
+//! Looking at records on their way to a sink.
+
+use super::usage_sink::{Record, Ticket, UsageSink};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// Looks at records. Like a sink it does not wait.
+pub trait UsageObserver: Send + Sync + Debug {
+    /// Looks at a record that its sink has not taken yet.
+    fn see(&self, record: &Record<'_>);
+}
+
+/// A sink with an observer, which sees each record once. Everything else is the sink's own affair: what it holds, it
+/// holds still.
+#[derive(Debug)]
+pub struct ObservedSink<W> {
+    inner: Arc<dyn UsageSink>,
+    observer: Arc<W>,
+}
+
+impl<W: UsageObserver> ObservedSink<W> {
+    /// Has `observer` look at what goes to `inner`.
+    pub fn new(inner: Arc<dyn UsageSink>, observer: Arc<W>) -> Self {
+        ObservedSink { inner, observer }
+    }
+}
+
+impl<W: UsageObserver> UsageSink for ObservedSink<W> {
+    fn append(&self, record: &Record<'_>) {
+        self.observer.see(record);
+        self.inner.append(record);
+    }
+
+    fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
+        self.observer.see(record);
+        self.inner.hold(record)
+    }
+
+    fn write(&self, ticket: Ticket) {
+        self.inner.write(ticket);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.inner.is_ready()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::suite::record;
+    use crate::caller::RequestId;
+    use parking_lot::Mutex;
+
+    /// Holds all records, and notes what it is told.
+    #[derive(Debug, Default)]
+    struct Patient(Mutex<Vec<&'static str>>);
+
+    impl UsageSink for Patient {
+        fn append(&self, _: &Record<'_>) {
+            self.0.lock().push("append");
+        }
+
+        fn hold(&self, _: &Record<'_>) -> Option<Ticket> {
+            self.0.lock().push("hold");
+            Some(Ticket { place: 3, number: 7 })
+        }
+
+        fn write(&self, ticket: Ticket) {
+            assert_eq!(ticket, Ticket { place: 3, number: 7 });
+            self.0.lock().push("write");
+        }
+
+        fn is_ready(&self) -> bool {
+            false
+        }
+    }
+
+    #[derive(Debug, Default)]
+    struct Seen(Mutex<Vec<RequestId>>);
+
+    impl UsageObserver for Seen {
+        fn see(&self, record: &Record<'_>) {
+            self.0.lock().push(record.request);
+        }
+    }
+
+    #[test]
+    fn whatever_a_ledger_is_told_reaches_it_and_each_record_is_seen_once() {
+        let (patient, seen) = (Arc::<Patient>::default(), Arc::<Seen>::default());
+        let sink = ObservedSink::new(patient.clone(), seen.clone());
+        sink.append(&record(1, &[]));
+        let ticket = sink.hold(&record(2, &[])).unwrap();
+        sink.write(ticket);
+        assert!(!sink.is_ready());
+        assert_eq!(*patient.0.lock(), ["append", "hold", "write"]);
+        assert_eq!(*seen.0.lock(), [RequestId(1), RequestId(2)]);
+    }
+}

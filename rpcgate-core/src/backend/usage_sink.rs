@@ -1,0 +1,277 @@
+//! The sink: where the record of every set of calls goes before its answer leaves.
+
+use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
+use crate::chain::ChainName;
+use crate::clock::Time;
+use crate::plan::{Price, Tier};
+use crate::tally::Transport;
+use parking_lot::Mutex;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Takes records. It does not wait: whatever is slow happens elsewhere.
+pub trait UsageSink: Send + Sync + Debug {
+    /// Takes one record. It is written when this returns, or as safe as the sink's state allows.
+    fn append(&self, record: &Record<'_>);
+
+    /// Takes one record that may wait for others, so that they are written together. `None`: it is written already.
+    /// Else it is not safe until [`write`](UsageSink::write) has returned for the ticket, which must happen soon:
+    /// [`Receipt`] sees to it.
+    fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
+        self.append(record);
+        None
+    }
+
+    /// Writes the record of a ticket, and with it whatever else waits in its place.
+    fn write(&self, ticket: Ticket) {
+        let _ = ticket;
+    }
+
+    /// Whether it can take charged calls. Where it cannot, calls are refused before anything counts.
+    fn is_ready(&self) -> bool {
+        true
+    }
+}
+
+/// Where a record waits that is not written yet. It means something to the sink that gave it alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket {
+    /// The place.
+    pub place: usize,
+    /// Which of the records that have waited there.
+    pub number: u64,
+}
+
+/// A record that its sink holds and may not have written yet. Dropped, it has it written: no answer leaves before.
+#[derive(Debug)]
+#[must_use = "dropped at once, it waits for no other"]
+pub struct Receipt {
+    sink: Arc<dyn UsageSink>,
+    ticket: Ticket,
+}
+
+impl Receipt {
+    /// Hands a record to a sink that may hold it. `None` if it is written already.
+    pub fn hold(sink: &Arc<dyn UsageSink>, record: &Record<'_>) -> Option<Self> {
+        let ticket = sink.hold(record)?;
+        Some(Receipt { sink: sink.clone(), ticket })
+    }
+}
+
+impl Drop for Receipt {
+    fn drop(&mut self) {
+        self.sink.write(self.ticket);
+    }
+}
+
+/// One set of calls, or the begin or the end of a stream.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// What part of a life it records.
+    pub phase: Phase,
+    /// The request.
+    pub request: RequestId,
+    /// Whose key.
+    pub key: KeyId,
+    /// The key's project.
+    pub project: ProjectId,
+    /// The project's tenant.
+    pub tenant: TenantId,
+    /// The chain.
+    pub chain: ChainName,
+    /// How it came.
+    pub transport: Transport,
+    /// The tenant's tier at the time.
+    pub tier: Tier,
+    /// The price of a Compute Unit at the time.
+    pub price: Price,
+    /// When it came.
+    pub arrival: Time,
+    /// From its arrival to its answer.
+    pub latency: Duration,
+    /// As how many requests it was counted in the plan windows; windows are restored from it.
+    pub windowed: u32,
+    /// Its calls.
+    pub lines: &'a [Line<'a>],
+}
+
+/// What part of a life a record tells.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Phase {
+    /// All of it.
+    Whole,
+    /// A stream, or a long call, has begun.
+    Begin,
+    /// A stream has pushed something to its client.
+    Pushed,
+    /// It has ended; its line holds the totals.
+    End,
+}
+
+/// One call, or several of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// The metered method.
+    pub method: &'a [u8],
+    /// Compute Units charged.
+    pub cu: u32,
+    /// The HTTP status the call would have had alone.
+    pub status: u16,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Whether no node was asked for it.
+    pub cached: bool,
+    /// How many calls of this kind the line stands for; 1 unless refusals or stream messages are summed.
+    pub calls: u32,
+    /// Its part of the request's body, in bytes.
+    pub bytes_in: u32,
+    /// Its part of the answer's body, in bytes.
+    pub bytes_out: u32,
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Answered with a result.
+    Answered,
+    /// Answered with a node's own error.
+    NodeError,
+    /// Refused by the gateway.
+    Refused,
+    /// No node answered.
+    Failed,
+    /// The client left first.
+    Abandoned,
+}
+
+/// A record that owns what it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the fields are those of Record")]
+pub struct OwnedRecord {
+    pub phase: Phase,
+    pub request: RequestId,
+    pub key: KeyId,
+    pub project: ProjectId,
+    pub tenant: TenantId,
+    pub chain: ChainName,
+    pub transport: Transport,
+    pub tier: Tier,
+    pub price: Price,
+    pub arrival: Time,
+    pub latency: Duration,
+    pub windowed: u32,
+    pub lines: Vec<OwnedLine>,
+}
+
+/// A line that owns what it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the fields are those of Line")]
+pub struct OwnedLine {
+    pub method: String,
+    pub cu: u32,
+    pub status: u16,
+    pub outcome: Outcome,
+    pub cached: bool,
+    pub calls: u32,
+    pub bytes_in: u32,
+    pub bytes_out: u32,
+}
+
+impl From<&Record<'_>> for OwnedRecord {
+    fn from(record: &Record<'_>) -> Self {
+        OwnedRecord {
+            phase: record.phase,
+            request: record.request,
+            key: record.key,
+            project: record.project,
+            tenant: record.tenant,
+            chain: record.chain,
+            transport: record.transport,
+            tier: record.tier,
+            price: record.price,
+            arrival: record.arrival,
+            latency: record.latency,
+            windowed: record.windowed,
+            lines: record
+                .lines
+                .iter()
+                .map(|line| OwnedLine {
+                    method: String::from_utf8_lossy(line.method).into_owned(),
+                    cu: line.cu,
+                    status: line.status,
+                    outcome: line.outcome,
+                    cached: line.cached,
+                    calls: line.calls,
+                    bytes_in: line.bytes_in,
+                    bytes_out: line.bytes_out,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Keeps the newest records in memory, up to a bound.
+#[derive(Debug)]
+pub struct MemoryUsageSink {
+    records: Mutex<std::collections::VecDeque<OwnedRecord>>,
+    bound: usize,
+}
+
+impl MemoryUsageSink {
+    /// Keeps at most `bound` records, the newest.
+    pub fn bounded(bound: usize) -> Self {
+        MemoryUsageSink { records: Mutex::default(), bound }
+    }
+
+    /// What is kept, oldest first.
+    pub fn records(&self) -> Vec<OwnedRecord> {
+        self.records.lock().iter().cloned().collect()
+    }
+}
+
+impl Default for MemoryUsageSink {
+    /// Keeps 100,000 records.
+    fn default() -> Self {
+        Self::bounded(100_000)
+    }
+}
+
+impl UsageSink for MemoryUsageSink {
+    fn append(&self, record: &Record<'_>) {
+        if self.bound == 0 {
+            return;
+        }
+        let kept = OwnedRecord::from(record);
+        let mut records = self.records.lock();
+        if records.len() >= self.bound {
+            records.pop_front();
+        }
+        records.push_back(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::suite;
+
+    #[test]
+    fn memory_keeps_the_suite_of_usage_sinks() {
+        suite::sink(|| {
+            let sink = std::sync::Arc::new(MemoryUsageSink::default());
+            let reader = sink.clone();
+            (sink, Box::new(move || reader.records()))
+        });
+    }
+
+    #[test]
+    fn a_bounded_memory_forgets_the_oldest() {
+        let sink = MemoryUsageSink::bounded(2);
+        for n in 0..3 {
+            sink.append(&suite::record(n, &[]));
+        }
+        let kept: Vec<_> = sink.records().iter().map(|r| r.request.0).collect();
+        assert_eq!(kept, [1, 2]);
+    }
+}

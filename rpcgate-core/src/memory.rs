@@ -1,0 +1,185 @@
+//! A bound on memory: whoever holds a body says how large it is, and is refused when all bodies together are too large,
+//! or those of its project.
+
+use crate::caller::ProjectId;
+use crate::share::Shares;
+use std::sync::Arc;
+
+pub use crate::share::Full;
+
+/// Bytes of a body that is not worth to be counted in a share.
+const SMALL: usize = 16 << 10;
+
+/// So many bytes, shared by everything that holds bodies. A project may always hold an eighth of them, and more only as
+/// long as a quarter stays free.
+#[derive(Debug)]
+pub struct MemoryBudget(Shares);
+
+impl MemoryBudget {
+    /// Room for `limit` bytes.
+    pub fn new(limit: usize) -> Arc<Self> {
+        Arc::new(MemoryBudget(Shares::new(limit).with_share(limit / 8).with_reserve(limit / 4)))
+    }
+
+    /// Bytes held now.
+    pub fn held(&self) -> usize {
+        self.0.held()
+    }
+}
+
+/// A part of a [`MemoryBudget`], given back when dropped. The default holds nothing and asks nobody.
+#[derive(Debug, Default)]
+pub struct MemoryPermit {
+    room: Option<Arc<MemoryBudget>>,
+    project: Option<ProjectId>,
+    bytes: usize,
+    /// Those of them that count in the project's share.
+    shared: usize,
+}
+
+impl MemoryPermit {
+    /// An empty part of `room`, which is in no project's share.
+    pub fn of(room: Arc<MemoryBudget>) -> Self {
+        MemoryPermit { room: Some(room), project: None, bytes: 0, shared: 0 }
+    }
+
+    /// An empty part of `room` that is to be in this project's share.
+    pub fn of_project(room: Arc<MemoryBudget>, project: ProjectId) -> Self {
+        let mut held = MemoryPermit::of(room);
+        held.project = Some(project);
+        held
+    }
+
+    /// Another empty part of the same room, in the same share.
+    pub fn sibling(&self) -> Self {
+        MemoryPermit { room: self.room.clone(), project: self.project, bytes: 0, shared: 0 }
+    }
+
+    /// The project in whose share it is.
+    pub fn project(&self) -> Option<ProjectId> {
+        self.project
+    }
+
+    /// Takes over what its sibling `other` holds.
+    pub fn absorb(&mut self, mut other: MemoryPermit) {
+        self.bytes += std::mem::take(&mut other.bytes);
+        self.shared += std::mem::take(&mut other.shared);
+    }
+
+    /// Takes `bytes` more.
+    ///
+    /// # Errors
+    /// [`Full`] when that is more than the room has left, for this project; then nothing more is held.
+    pub fn take(&mut self, bytes: usize) -> Result<(), Full> {
+        let (Some(room), Some(project)) = (&self.room, self.project) else {
+            return self.take_unshared(bytes);
+        };
+        room.0.take_for(project, bytes)?;
+        self.bytes += bytes;
+        self.shared += bytes;
+        Ok(())
+    }
+
+    /// Takes `bytes` more for a body that came whole at once. A small one does not count in the project's share: there
+    /// are no more of those than connections, and it would cost more to account for than to hold.
+    ///
+    /// # Errors
+    /// As [`take`](MemoryPermit::take).
+    pub fn take_whole(&mut self, bytes: usize) -> Result<(), Full> {
+        if bytes <= SMALL { self.take_unshared(bytes) } else { self.take(bytes) }
+    }
+
+    fn take_unshared(&mut self, bytes: usize) -> Result<(), Full> {
+        if let Some(room) = &self.room {
+            room.0.take(bytes)?;
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Takes what is missing to `bytes` in all.
+    ///
+    /// # Errors
+    /// [`Full`] when that is more than the room has left, for this project; then nothing more is held.
+    pub fn take_up_to(&mut self, bytes: usize) -> Result<(), Full> {
+        self.take(bytes.saturating_sub(self.bytes))
+    }
+
+    /// Gives back what is held beyond `bytes`.
+    pub fn keep(&mut self, bytes: usize) {
+        let rest = self.bytes.saturating_sub(bytes);
+        let shared = rest.min(self.shared);
+        if let Some(room) = &self.room {
+            match self.project {
+                Some(project) if shared > 0 => {
+                    room.0.give_for(project, shared);
+                    room.0.give(rest - shared);
+                }
+                _ => room.0.give(rest),
+            }
+        }
+        self.bytes -= rest;
+        self.shared -= shared;
+    }
+}
+
+impl Drop for MemoryPermit {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.keep(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_refused_beyond_the_limit_and_given_back_at_its_end() {
+        let room = MemoryBudget::new(10);
+        let mut one = MemoryPermit::of(room.clone());
+        let mut two = MemoryPermit::of(room.clone());
+        assert_eq!((one.take(6), two.take(5), two.take(4)), (Ok(()), Err(Full), Ok(())));
+        assert_eq!(room.held(), 10);
+        drop(one);
+        assert_eq!(room.held(), 4);
+        let mut three = two.sibling();
+        assert_eq!(three.take(5), Ok(()));
+        two.absorb(three);
+        assert_eq!(room.held(), 9);
+        assert_eq!((two.take_up_to(8), room.held()), (Ok(()), 9), "it holds more already");
+        assert_eq!((two.take_up_to(11), room.held()), (Err(Full), 9));
+        assert_eq!((two.take_up_to(10), room.held()), (Ok(()), 10));
+        two.keep(11);
+        assert_eq!(room.held(), 10);
+        two.keep(3);
+        assert_eq!(room.held(), 3);
+        drop(two);
+        assert_eq!(room.held(), 0);
+    }
+
+    #[test]
+    fn what_a_project_holds_is_given_back_to_its_share() {
+        let room = MemoryBudget::new(1_000);
+        let held = || MemoryPermit::of_project(room.clone(), ProjectId(1));
+        let (mut one, mut two) = (held(), held());
+        assert_eq!((one.take(700), two.take(100)), (Ok(()), Err(Full)), "a quarter stays free");
+        assert_eq!((two.take_unshared(100), room.held()), (Ok(()), 800));
+        let mut other = MemoryPermit::of_project(room.clone(), ProjectId(2));
+        assert_eq!((other.take(125), other.take(1)), (Ok(()), Err(Full)));
+        one.keep(20);
+        assert_eq!((other.take(1), two.sibling().project()), (Ok(()), Some(ProjectId(1))));
+        two.absorb(one);
+        assert_eq!(room.held(), 246);
+        let mut more = two.sibling();
+        assert_eq!(more.take(504), Ok(()));
+        assert_eq!((two.take(1), two.take_unshared(1)), (Err(Full), Ok(())));
+        drop(more);
+        two.keep(10);
+        assert_eq!(room.held(), 136);
+        drop((two, other));
+        assert_eq!(room.held(), 0);
+        assert_eq!(held().take(750), Ok(()), "its share is empty again");
+    }
+}

@@ -1,0 +1,304 @@
+//! What each layer costs over an inner service that answers at once, what the whole stack costs, and what it costs
+//! to ask an ordinary service about every call instead of walking the set.
+#![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use criterion::{
+    BatchSize, BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime,
+};
+use futures_util::FutureExt;
+use http_body_util::Full;
+use rpcgate_core::backend::counters::MemoryCounters;
+use rpcgate_core::backend::directory::{Directory, MemoryDirectory};
+use rpcgate_core::backend::suite;
+use rpcgate_core::backend::usage_sink::MemoryUsageSink;
+use rpcgate_core::call::{
+    Before, Budgeted, Call, Calls, Entry, Listed, Opened, Paced, Parsed, Payload, Reserved,
+};
+use rpcgate_core::call::{CallState, Served, Settled, Windowed};
+use rpcgate_core::caller::{Caller, RequestId};
+use rpcgate_core::chain::Chain;
+use rpcgate_core::clock::{Clock, SystemClock, Time};
+use rpcgate_core::envelope::{self, Limits};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::{Form, Reply, Source};
+use rpcgate_core::secret::KeyHash;
+use rpcgate_core::tally::{Accounting, Tally, Transport};
+use rpcgate_core::toy::Toy;
+use rpcgate_layers::call::batch::BatchLayer;
+use rpcgate_layers::call::cache::{BoundedReplies, CacheLayer};
+use rpcgate_layers::call::closed::ClosedLayer;
+use rpcgate_layers::call::each::{EachLayer, One};
+use rpcgate_layers::call::heavy::HeavyLayer;
+use rpcgate_layers::call::lists::ListsLayer;
+use rpcgate_layers::call::pace::PaceLayer;
+use rpcgate_layers::call::quota::QuotaLayer;
+use rpcgate_layers::call::served::ServedLayer;
+use rpcgate_layers::call::window::WindowLayer;
+use rpcgate_layers::request::authenticate::AuthenticateLayer;
+use rpcgate_layers::request::message::{Authenticated, PendingResponse, Received, Routed, Target};
+use rpcgate_layers::request::route::RouteLayer;
+use rpcgate_layers::request::scope::ScopeLayer;
+use rpcgate_layers::request::suspend::SuspendLayer;
+use rpcgate_layers::respond::RespondLayer;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower::service_fn;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Answers every open call at once.
+#[derive(Clone)]
+struct Null;
+
+impl<A: Before<Settled>> Service<Calls<A>> for Null {
+    type Response = Calls<Settled>;
+    type Error = Infallible;
+    type Future = Ready<Result<Calls<Settled>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
+        for entry in &mut calls.tally_mut().entries {
+            if entry.is_open() {
+                let form = Form::Result(Bytes::from_static(b"\"0x10d4f\""));
+                entry.state = CallState::Answered(Reply { form, from: Source::Node });
+            }
+        }
+        ready(Ok(calls.at()))
+    }
+}
+
+/// Answers a request with an empty departure that holds its account.
+#[derive(Clone)]
+struct Gone;
+
+impl<B> Service<Authenticated<B>> for Gone {
+    type Response = PendingResponse;
+    type Error = Infallible;
+    type Future = Ready<Result<PendingResponse, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, known: Authenticated<B>) -> Self::Future {
+        let pending = PendingResponse::refused_unread(known.tally, Refusal::Closed);
+        ready(Ok(pending))
+    }
+}
+
+struct Fixture {
+    clock: Arc<SystemClock>,
+    counters: Arc<MemoryCounters>,
+    accounting: Arc<Accounting>,
+    chain: Arc<Chain>,
+    caller: Arc<Caller>,
+}
+
+impl Fixture {
+    /// A fixture whose caller is never refused, and whose sink keeps nothing.
+    fn new() -> Self {
+        let clock = Arc::new(SystemClock::new());
+        let counters = Arc::new(MemoryCounters::default());
+        let mut caller = suite::caller(1);
+        let plan = &mut caller.plan;
+        (plan.per_minute, plan.per_hour, plan.per_day) = (u64::MAX / 4, u64::MAX / 4, u64::MAX / 4);
+        (plan.heavy_per_minute, caller.quota.cu_per_day) = (u64::MAX / 4, u64::MAX / 4);
+        let sink = Arc::new(MemoryUsageSink::bounded(0));
+        Fixture {
+            accounting: Arc::new(Accounting { clock: clock.clone(), counters: counters.clone(), sink }),
+            chain: Arc::new(Chain::deployed(Arc::new(Toy))),
+            caller: Arc::new(caller),
+            clock,
+            counters,
+        }
+    }
+
+    fn tally(&self) -> Box<Tally> {
+        let now = (Time::from_secs(1_700_000_000), Duration::ZERO);
+        let (chain, caller) = (self.chain.clone(), self.caller.clone());
+        Box::new(Tally::new(RequestId(1), Transport::Http, chain, caller, now, self.accounting.clone()))
+    }
+
+    fn calls(&self, body: &Bytes) -> Calls<Parsed> {
+        let mut tally = self.tally();
+        tally.body = body.clone();
+        let items = match envelope::parse(body, &Limits::default()).unwrap() {
+            envelope::Parsed::Single(item) => vec![item],
+            envelope::Parsed::Batch(items) => {
+                tally.batch = true;
+                items
+            }
+        };
+        tally.entries.extend(items.into_iter().map(|item| match item {
+            Ok(envelope) => {
+                let found = self.chain.look_up(envelope.method.text(body));
+                Entry::open(Call::json_rpc(envelope, found))
+            }
+            Err(bad) => Entry::refused(Call::unread(Payload::Bad(bad)), Refusal::InvalidRequest),
+        }));
+        Calls::new(tally)
+    }
+
+    fn request(&self, body: &Bytes) -> http::Request<Full<Bytes>> {
+        http::Request::post("/toy").header("apikey", "key").body(Full::new(body.clone())).unwrap()
+    }
+
+    fn received(&self, body: &Bytes) -> Received<Full<Bytes>> {
+        Received {
+            request: Box::new(self.request(body)),
+            id: RequestId(1),
+            arrival: self.clock.now(),
+            started: self.clock.elapsed(),
+        }
+    }
+
+    fn directory(&self) -> Arc<dyn Directory> {
+        Arc::new(MemoryDirectory::new([(KeyHash::of("key"), self.caller.clone())]))
+    }
+}
+
+fn body(method: &str, calls: usize, batch: bool) -> Bytes {
+    let call = |n: usize| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{n},"method":"{method}","params":["0x52908400098527886e0f7030069857d2e4169ee7",{n}]}}"#
+        )
+    };
+    let calls: Vec<_> = (0..calls).map(call).collect();
+    if batch { format!("[{}]", calls.join(",")).into() } else { calls.join("").into() }
+}
+
+type Group<'a> = BenchmarkGroup<'a, WallTime>;
+
+/// Measures `service` from a request at hand to an answer whose account is closed. Take off what `null` needs, and the
+/// rest is the layer's. In small lots, so that requests that wait for their turn do not drive each other out of the
+/// processor's caches.
+fn measure<R, S>(group: &mut Group<'_>, name: &str, mut service: S, mut make: impl FnMut() -> R)
+where
+    S: Service<R, Error = Infallible>,
+{
+    group.bench_function(name, |bench| {
+        bench.iter_batched(
+            &mut make,
+            |request| drop(black_box(service.call(request).now_or_never())),
+            BatchSize::NumIterations(32),
+        );
+    });
+}
+
+fn layers_of_calls(criterion: &mut Criterion) {
+    let fixture = Fixture::new();
+    for (title, calls, batch) in [("a single call", 1, false), ("a set of 100", 100, true)] {
+        let mut group = criterion.benchmark_group(title);
+        let read = body("toy_read", calls, batch);
+        let make = || fixture.calls(&read);
+        measure(&mut group, "null", Null, make);
+        measure(&mut group, "lists", ListsLayer::new().layer(Null), make);
+        let window = WindowLayer::new(fixture.counters.clone()).layer(Null);
+        measure(&mut group, "window", window, || make().at::<Listed>());
+        measure(&mut group, "served", ServedLayer::new().layer(Null), || make().at::<Windowed>());
+        measure(&mut group, "pace", PaceLayer::new().layer(Null), || make().at::<Served>());
+        let scan = body("toy_scan", calls, batch);
+        let scans = || fixture.calls(&scan).at::<Paced>();
+        measure(&mut group, "heavy", HeavyLayer::new().layer(Null), scans);
+        measure(&mut group, "closed", ClosedLayer::new().layer(Null), || make().at::<Budgeted>());
+        let quota = QuotaLayer::new(fixture.counters.clone()).layer(Null);
+        measure(&mut group, "quota", quota, || make().at::<Opened>());
+        let store = Arc::new(BoundedReplies::new(1 << 24));
+        let mut cache = CacheLayer::new(store, fixture.clock.clone()).layer(Null);
+        let block = body("toy_block", calls, batch);
+        let blocks = || fixture.calls(&block).at::<Reserved>();
+        cache.call(blocks()).now_or_never().unwrap().unwrap();
+        measure(&mut group, "cache, hit", cache.clone(), blocks);
+        let mut turn = 0;
+        let fresh = || {
+            turn += 1;
+            let text = String::from_utf8(block.to_vec()).unwrap().replace("0x5290", &format!("0x{turn:08}"));
+            fixture.calls(&text.into()).at::<Reserved>()
+        };
+        measure(&mut group, "cache, miss", cache, fresh);
+        let ask = service_fn(async |one: One| {
+            black_box(&one.method);
+            Ok::<Option<Bytes>, Refusal>(None)
+        });
+        measure(&mut group, "each", EachLayer::new(ask).layer(Null), make);
+        let known = || Authenticated {
+            request: Box::new(fixture.request(&read)),
+            target: Target::JsonRpc,
+            tally: fixture.tally(),
+        };
+        measure(&mut group, "batch and join", BatchLayer::new().layer(Null), known);
+        group.finish();
+    }
+}
+
+fn layers_of_requests(criterion: &mut Criterion) {
+    let fixture = Fixture::new();
+    let read = body("toy_read", 1, false);
+    let mut group = criterion.benchmark_group("a request");
+    let known = || Authenticated {
+        request: Box::new(fixture.request(&read)),
+        target: Target::JsonRpc,
+        tally: fixture.tally(),
+    };
+    measure(&mut group, "null", Gone, known);
+    measure(&mut group, "suspend", SuspendLayer::new().layer(Gone), known);
+    measure(&mut group, "scope", ScopeLayer::new().layer(Gone), known);
+    let routed = || Routed {
+        received: fixture.received(&read),
+        chain: fixture.chain.clone(),
+        transport: Transport::Http,
+        target: Target::JsonRpc,
+    };
+    let authenticate = AuthenticateLayer::new(fixture.directory(), fixture.accounting.clone()).layer(Gone);
+    measure(&mut group, "authenticate", authenticate, routed);
+    group.finish();
+}
+
+/// The stack of `rpcgate_layers::stack`, with an end that answers at once instead of nodes.
+fn stack(criterion: &mut Criterion) {
+    let fixture = Fixture::new();
+    let chains = Arc::new(ArcSwap::from_pointee([fixture.chain.clone()].into_iter().collect()));
+    let layers = (
+        RespondLayer::new(fixture.clock.clone()),
+        RouteLayer::new(chains),
+        AuthenticateLayer::new(fixture.directory(), fixture.accounting.clone()),
+        SuspendLayer::new(),
+        ScopeLayer::new(),
+        BatchLayer::new(),
+        ListsLayer::new(),
+        WindowLayer::new(fixture.counters.clone()),
+        ServedLayer::new(),
+        PaceLayer::new(),
+        HeavyLayer::new(),
+        ClosedLayer::new(),
+        QuotaLayer::new(fixture.counters.clone()),
+        CacheLayer::new(Arc::new(BoundedReplies::new(1 << 24)), fixture.clock.clone()),
+    );
+    let stack = layers.layer(Null);
+    let mut group = criterion.benchmark_group("the whole stack");
+    for (name, method, calls, batch) in [
+        ("a single call", "toy_scan", 1, false),
+        ("a single call, cached", "toy_block", 1, false),
+        ("a batch of 100", "toy_scan", 100, true),
+        ("a batch of 100, cached", "toy_block", 100, true),
+    ] {
+        let body = body(method, calls, batch);
+        let mut stack = stack.clone();
+        let first = stack.call(fixture.request(&body)).now_or_never().unwrap().unwrap();
+        assert_eq!(first.status(), 200);
+        measure(&mut group, name, stack, || fixture.request(&body));
+    }
+    group.finish();
+}
+
+criterion_group!(benches, layers_of_calls, layers_of_requests, stack);
+criterion_main!(benches);

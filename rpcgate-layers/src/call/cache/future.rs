@@ -1,0 +1,190 @@
+//! A set on its way to the nodes while others may follow its calls, or it follows theirs.
+
+use super::singleflight::FlightOutcome;
+use super::{CacheState, Split};
+use parking_lot::Mutex;
+use rpcgate_core::adapter::Settled as Permanence;
+use rpcgate_core::backend::reply_store::ReplySought;
+use rpcgate_core::cache_rule::{CacheRule, Keep};
+use rpcgate_core::call::{Cached, CallState, Calls, Settled};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::reply::{Form, Reply, Source};
+use rpcgate_core::tally::Tally;
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower_service::Service;
+
+type Going = Pin<Box<dyn Future<Output = Result<Calls<Settled>, Infallible>> + Send>>;
+
+/// A set's way to its answers. Dropped half-way while others follow it, it goes on by itself.
+pub struct CacheFuture {
+    going: Option<Going>,
+    /// What the set leads at the moment: told by the traveller, read when the journey is dropped.
+    leading: Arc<Mutex<Split>>,
+    shared: Arc<CacheState>,
+}
+
+impl fmt::Debug for CacheFuture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CacheFuture").field("leading", &self.leading).finish_non_exhaustive()
+    }
+}
+
+impl CacheFuture {
+    pub(super) fn new<S>(task: CacheTask<S>) -> Self
+    where
+        S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible> + Send + 'static,
+        S::Future: Send,
+    {
+        let (leading, shared) = (Arc::<Mutex<Split>>::default(), task.shared.clone());
+        CacheFuture { going: Some(Box::pin(task.go(leading.clone()))), leading, shared }
+    }
+}
+
+impl Future for CacheFuture {
+    type Output = Result<Calls<Settled>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // Out of its place while it is polled, so that one that panics is not sent on by itself afterwards.
+        let Some(mut going) = self.going.take() else { return Poll::Pending };
+        let done = going.as_mut().poll(cx);
+        if done.is_pending() {
+            self.going = Some(going);
+        }
+        done
+    }
+}
+
+impl Drop for CacheFuture {
+    fn drop(&mut self) {
+        let Some(going) = self.going.take() else { return };
+        let followed = self.leading.lock().is_followed();
+        if followed {
+            self.shared.spawn.spawn(Box::pin(async {
+                let Ok(_) = going.await;
+            }));
+        }
+    }
+}
+
+/// All that a journey takes along.
+pub(super) struct CacheTask<S> {
+    pub(super) shared: Arc<CacheState>,
+    pub(super) inner: S,
+    pub(super) calls: Calls<Cached>,
+    pub(super) split: Split,
+}
+
+impl<S> CacheTask<S>
+where
+    S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible>,
+{
+    async fn go(self, leading: Arc<Mutex<Split>>) -> Result<Calls<Settled>, Infallible> {
+        let CacheTask { shared, mut inner, mut calls, mut split } = self;
+        let mut deadline = None;
+        loop {
+            let follows = std::mem::take(&mut split.follows);
+            if !follows.is_empty() && deadline.is_none() {
+                deadline = Some(shared.clock.elapsed() + calls.tally().chain.timeout());
+            }
+            *leading.lock() = split;
+            let mut settled = inner.call(calls).await?;
+            // Everybody else's calls are answered before this set waits for anybody.
+            let leads = std::mem::take(&mut leading.lock().leads);
+            let tally = settled.tally();
+            let mut now = None;
+            leads.land(
+                |place, hash| {
+                    if let Some(CallState::Answered(Reply { form, from })) = state(tally, place)
+                        && *from != Source::NodeForAll
+                    {
+                        keep(&shared, tally, place, hash, form, &mut now);
+                    }
+                },
+                |place| landing(tally, place),
+            );
+            let mut lost = false;
+            for (place, follow) in &follows {
+                let left = deadline.unwrap_or_default().saturating_sub(shared.clock.elapsed());
+                let landing = tokio::time::timeout(left, follow.landing()).await;
+                let state = match landing.unwrap_or(FlightOutcome::Failed(Fault::unsent(Cause::Timeout))) {
+                    FlightOutcome::Answered(form) => {
+                        CallState::Answered(Reply { form, from: Source::Shared })
+                    }
+                    // What was sent was the leader's.
+                    FlightOutcome::Failed(fault) => CallState::Failed(Fault { sent: false, ..fault }),
+                    FlightOutcome::Refused(refusal) => CallState::Refused(refusal),
+                    FlightOutcome::Lost => {
+                        lost = true;
+                        CallState::Open
+                    }
+                };
+                if let Some(entry) = settled.tally_mut().entries.get_mut(*place) {
+                    entry.state = state;
+                }
+            }
+            if !lost {
+                return Ok(settled);
+            }
+            // Those whose leader was lost look again: one of all that lost it will lead next.
+            let mut again = Calls::new(settled.into_tally());
+            again.tally_mut().deadline = deadline;
+            split = shared.split(again.tally_mut());
+            calls = again.at();
+        }
+    }
+}
+
+/// What followers get: what the leader got, failures too. Only where a node gave one answer to all calls of an array, or
+/// one that is too large for them together, which says nothing of any of them, each is on its own again.
+fn landing(tally: &Tally, place: usize) -> FlightOutcome {
+    match state(tally, place) {
+        Some(CallState::Answered(reply)) if reply.from == Source::NodeForAll => FlightOutcome::Lost,
+        Some(CallState::Failed(fault)) if fault.cause == Cause::Oversize && tally.entries.len() > 1 => {
+            FlightOutcome::Lost
+        }
+        Some(CallState::Answered(reply)) => FlightOutcome::Answered(reply.form.shared()),
+        Some(CallState::Failed(fault)) => FlightOutcome::Failed(*fault),
+        Some(CallState::Refused(refusal)) => FlightOutcome::Refused(*refusal),
+        _ => FlightOutcome::Lost,
+    }
+}
+
+fn state(tally: &Tally, place: usize) -> Option<&CallState> {
+    tally.entries.get(place).map(|entry| &entry.state)
+}
+
+/// Keeps what `form` holds as long as its adapter allows. `now` is asked for once for all of a set's results; `hash` is of
+/// what was sought.
+fn keep(
+    shared: &CacheState,
+    tally: &Tally,
+    place: usize,
+    hash: u64,
+    form: &Form,
+    now: &mut Option<Duration>,
+) {
+    let Some(entry) = tally.entries.get(place) else { return };
+    let Some(result) = form.content().filter(|_| !form.is_error()) else { return };
+    let rule: CacheRule = entry.call.rule.cache;
+    let view = entry.call.view(&tally.body, tally.chain.name());
+    let keep = match tally.chain.adapter().settled(view, result, &tally.chain) {
+        Permanence::Unknown => Keep::No,
+        Permanence::Yes => rule.keep(true),
+        Permanence::NotYet => rule.keep(false),
+    };
+    let expires_at = match keep {
+        Keep::No => return,
+        Keep::Forever => None,
+        Keep::For(time) => Some(*now.get_or_insert_with(|| shared.clock.elapsed()) + time),
+    };
+    if let Some(kept) = form.kept() {
+        let sought = ReplySought::again(hash, tally.chain.name(), view.sent, view.params);
+        shared.replies.put(&sought, &kept, expires_at);
+    }
+}

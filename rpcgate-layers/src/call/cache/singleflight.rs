@@ -1,0 +1,419 @@
+//! Calls under way: who leads, who follows, and what comes of it.
+//!
+//! Nearly all calls are led and not followed. So leading asks for no memory: what is led is known by the bytes of the
+//! request's own body, and where its outcome will be told is made by the first who follows.
+
+use bytes::Bytes;
+use hashbrown::HashTable;
+use parking_lot::Mutex;
+use rpcgate_core::backend::reply_store::ReplySought;
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::fault::Fault;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::Form;
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use tokio::sync::Notify;
+
+const SHARDS: usize = 64;
+
+/// All calls under way that somebody may follow.
+#[derive(Debug)]
+pub struct SingleFlight {
+    map: Arc<Map>,
+}
+
+#[derive(Debug)]
+struct Map {
+    shards: [Shard; SHARDS],
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    flying: Mutex<Flying>,
+    /// How many have landed here; changed only under the lock.
+    landed: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Flying {
+    table: HashTable<Flight>,
+    /// How many have begun here.
+    begun: u64,
+}
+
+impl Default for SingleFlight {
+    fn default() -> Self {
+        SingleFlight { map: Arc::new(Map { shards: std::array::from_fn(|_| Shard::default()) }) }
+    }
+}
+
+impl Map {
+    fn shard(&self, hash: u64) -> &Shard {
+        // The tables inside go by the lowest and the highest bits.
+        &self.shards[(hash >> 32) as usize % SHARDS]
+    }
+
+    /// How many follow a flight.
+    fn followers(&self, name: FlightName) -> usize {
+        let flying = self.shard(name.hash).flying.lock();
+        let flight = flying.table.find(name.hash, |flight| flight.name == name);
+        flight.and_then(|flight| flight.followers.as_ref()).map_or(0, |followers| followers.count())
+    }
+
+    /// Ends a flight; `landing` is asked only if somebody follows.
+    fn land(&self, name: FlightName, landing: impl FnOnce() -> FlightOutcome) {
+        let shard = self.shard(name.hash);
+        let mut flying = shard.flying.lock();
+        let landed = flying.table.find_entry(name.hash, |flight| flight.name == name);
+        let flight = landed.ok().map(|entry| entry.remove().0);
+        // Changed under the lock alone, so nothing is lost between the two.
+        shard.landed.store(shard.landed.load(Ordering::Relaxed) + 1, Ordering::Release);
+        drop(flying);
+        // Followers join under the lock, so those counted now are all that there will ever be.
+        if let Some(followers) = flight.and_then(|flight| flight.followers)
+            && followers.count() > 0
+        {
+            let _ = followers.landing.set(Box::new(landing()));
+            followers.landed.notify_waiters();
+        }
+    }
+}
+
+/// A call under way, found by what it asks for or by its name.
+#[derive(Debug)]
+struct Flight {
+    name: FlightName,
+    chain: ChainName,
+    /// Holds method and parameters, mostly the body they came in.
+    text: Bytes,
+    method: Range<usize>,
+    params: Range<usize>,
+    /// `None` as long as there were none.
+    followers: Option<Arc<Followers>>,
+}
+
+/// Hash and number in the shard that the hash leads to: no other flight's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct FlightName {
+    hash: u64,
+    number: u64,
+}
+
+impl Flight {
+    fn new(name: FlightName, sought: &ReplySought<'_>, body: &Bytes) -> Self {
+        let (method, params) = (sought.method(), sought.params());
+        let (text, method, params) = match (place(body, method), place(body, params)) {
+            (Some(method), Some(params)) => (body.clone(), method, params),
+            _ => {
+                ([method, params].concat().into(), 0..method.len(), method.len()..method.len() + params.len())
+            }
+        };
+        Flight { name, chain: sought.chain(), text, method, params, followers: None }
+    }
+
+    fn is(&self, sought: &ReplySought<'_>) -> bool {
+        self.name.hash == sought.hashed()
+            && self.chain == sought.chain()
+            && self.text.get(self.method.clone()) == Some(sought.method())
+            && self.text.get(self.params.clone()) == Some(sought.params())
+    }
+}
+
+/// Where `part` lies in `whole`, if it is a piece of it.
+fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
+    if part.is_empty() {
+        return Some(0..0);
+    }
+    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
+    let end = start.checked_add(part.len())?;
+    (end <= whole.len()).then_some(start..end)
+}
+
+/// Those who follow a flight, and what they are told.
+#[derive(Debug, Default)]
+struct Followers {
+    count: AtomicUsize,
+    landing: OnceLock<Box<FlightOutcome>>,
+    landed: Notify,
+}
+
+impl Followers {
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+/// What came of a call that others follow.
+#[derive(Clone, Debug)]
+pub(super) enum FlightOutcome {
+    /// A node answered, with a result or an error of its own.
+    Answered(Form),
+    /// No node answered.
+    Failed(Fault),
+    /// It was refused on its way.
+    Refused(Refusal),
+    /// Its leader went without an end: each follower is on its own again.
+    Lost,
+}
+
+/// What became of joining.
+#[derive(Debug)]
+pub(super) enum Joined {
+    /// Nobody is fetching this: the caller must.
+    Lead(Lead),
+    /// Somebody is.
+    Follow(Follow),
+}
+
+/// How many flights had landed when somebody looked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Landed(u64);
+
+impl SingleFlight {
+    /// How many flights have landed so far among those that what is `sought` may be one of. To be read before a look at the
+    /// store: whoever finds nothing there, and then leads without a landing in between, has missed nothing.
+    pub(super) fn landed(&self, sought: &ReplySought<'_>) -> Landed {
+        Landed(self.map.shard(sought.hashed()).landed.load(Ordering::Acquire))
+    }
+
+    /// Follows what is under way already, or leads. `body` is what the parts of `sought` most likely lie in.
+    pub(super) fn join(&self, sought: &ReplySought<'_>, body: &Bytes) -> Joined {
+        let hash = sought.hashed();
+        let shard = self.map.shard(hash);
+        let mut flying = shard.flying.lock();
+        if let Some(flight) = flying.table.find_mut(hash, |flight| flight.is(sought)) {
+            let followers = flight.followers.get_or_insert_default().clone();
+            followers.count.fetch_add(1, Ordering::Relaxed);
+            return Joined::Follow(Follow { name: flight.name, followers });
+        }
+        flying.begun += 1;
+        let name = FlightName { hash, number: flying.begun };
+        let flight = Flight::new(name, sought, body);
+        flying.table.insert_unique(hash, flight, |flight| flight.name.hash);
+        let since = Landed(shard.landed.load(Ordering::Relaxed));
+        drop(flying);
+        Joined::Lead(Lead { name, own: 0, since })
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.map.shards.iter().all(|shard| shard.flying.lock().table.is_empty())
+    }
+}
+
+/// The duty to fetch something and to tell the followers. It belongs to [`Leads`], which never forget it.
+#[must_use = "followers would wait for ever"]
+#[derive(Debug)]
+pub(super) struct Lead {
+    name: FlightName,
+    own: usize,
+    since: Landed,
+}
+
+impl Lead {
+    /// Whether a flight may have landed between a look that found this and the beginning of this one.
+    pub(super) fn is_later_than(&self, landed: Landed) -> bool {
+        self.since != landed
+    }
+}
+
+/// What a set leads, with the places of its entries. Followers of what has not landed when this is dropped hear that it
+/// is lost.
+#[derive(Debug, Default)]
+pub(super) struct Leads {
+    /// Once for all of them.
+    map: Option<Arc<Map>>,
+    list: SmallVec<[(usize, Lead); 1]>,
+    /// How many have landed.
+    over: usize,
+}
+
+impl Leads {
+    /// Takes one more; `more` may come after it.
+    pub(super) fn push(&mut self, flights: &SingleFlight, place: usize, lead: Lead, more: usize) {
+        self.map.get_or_insert_with(|| flights.map.clone());
+        if self.list.is_empty() && more > 0 {
+            self.list.reserve(1 + more);
+        }
+        self.list.push((place, lead));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Takes note of `follow` if it follows one of these: it goes when they go.
+    pub(super) fn own(&mut self, follow: &Follow) {
+        if let Some((_, lead)) = self.list.iter_mut().find(|(_, lead)| lead.name == follow.name) {
+            lead.own += 1;
+        }
+    }
+
+    /// Whether another set waits for one of them.
+    pub(super) fn is_followed(&self) -> bool {
+        let Some(map) = &self.map else { return false };
+        let left = self.list.get(self.over..).unwrap_or_default();
+        left.iter().any(|(_, lead)| map.followers(lead.name) > lead.own)
+    }
+
+    /// Tells what came of the one that was taken last.
+    pub(super) fn land_last(&mut self, landing: FlightOutcome) {
+        if let Some(map) = &self.map
+            && let Some((_, lead)) = self.list.pop()
+        {
+            map.land(lead.name, || landing);
+        }
+    }
+
+    /// Tells what came of each. First `keep` is given its place and the hash of what was sought; `landing` is asked only
+    /// if somebody follows.
+    pub(super) fn land(mut self, mut keep: impl FnMut(usize, u64), landing: impl Fn(usize) -> FlightOutcome) {
+        let Some(map) = self.map.clone() else { return };
+        while let Some((place, lead)) = self.list.get(self.over) {
+            keep(*place, lead.name.hash);
+            self.over += 1;
+            map.land(lead.name, || landing(*place));
+        }
+    }
+}
+
+impl Drop for Leads {
+    fn drop(&mut self) {
+        let Some(map) = &self.map else { return };
+        for (_, lead) in self.list.get(self.over..).unwrap_or_default() {
+            map.land(lead.name, || FlightOutcome::Lost);
+        }
+    }
+}
+
+/// The wish to hear what a leader gets.
+#[derive(Debug)]
+pub(super) struct Follow {
+    name: FlightName,
+    followers: Arc<Followers>,
+}
+
+impl Follow {
+    pub(super) async fn landing(&self) -> FlightOutcome {
+        loop {
+            let mut landed = std::pin::pin!(self.followers.landed.notified());
+            // Enlisted before the look, so that a landing in between wakes us.
+            landed.as_mut().enable();
+            if let Some(landing) = self.followers.landing.get() {
+                return (**landing).clone();
+            }
+            landed.await;
+        }
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        self.followers.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::chain::ChainName;
+
+    const BODY: Bytes = Bytes::from_static(br#"{"method":"toy_read","params":[1]}"#);
+
+    fn sought(params: &[u8]) -> ReplySought<'_> {
+        ReplySought::new(ChainName::new("toy"), b"toy_read", params)
+    }
+
+    /// What leads, and whether it may have missed a landing since `landed`.
+    fn lead(flights: &SingleFlight, landed: Landed) -> (Leads, bool) {
+        let Joined::Lead(lead) = flights.join(&sought(b"[1]"), &BODY) else { panic!("somebody else leads") };
+        let (mut leads, is_later) = (Leads::default(), lead.is_later_than(landed));
+        leads.push(flights, 0, lead, 0);
+        (leads, is_later)
+    }
+
+    fn follow(flights: &SingleFlight) -> Follow {
+        let Joined::Follow(follow) = flights.join(&sought(b"[1]"), &BODY) else {
+            panic!("it is led already")
+        };
+        follow
+    }
+
+    #[test]
+    fn who_leads_after_a_landing_that_his_look_at_the_store_missed_is_told_so() {
+        let flights = SingleFlight::default();
+        let before = flights.landed(&sought(b"[1]"));
+        let (mut first, is_later) = lead(&flights, before);
+        assert!(!is_later, "nobody has landed");
+        first.land_last(FlightOutcome::Lost);
+        let (second, is_later) = lead(&flights, before);
+        assert!(is_later);
+        drop(second);
+        let now = flights.landed(&sought(b"[1]"));
+        assert_ne!(now, before);
+        assert!(!lead(&flights, now).1);
+        assert!(flights.is_empty());
+    }
+
+    #[test]
+    fn nobody_asks_what_came_of_a_call_that_nobody_follows() {
+        let flights = SingleFlight::default();
+        let nothing = || flights.landed(&sought(b"[1]"));
+        lead(&flights, nothing()).0.land(|_, _| {}, |_| panic!("nobody follows"));
+        let (first, _) = lead(&flights, nothing());
+        drop(follow(&flights));
+        assert!(!first.is_followed());
+        first.land(|_, _| {}, |_| panic!("nobody follows any more"));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_told_before_a_set_is_dropped_is_lost() {
+        let flights = SingleFlight::default();
+        let (mut leads, _) = lead(&flights, flights.landed(&sought(b"[1]")));
+        let Joined::Lead(other) = flights.join(&sought(b"[2]"), &BODY) else { panic!("nobody leads it") };
+        leads.push(&flights, 1, other, 0);
+        let followers = [follow(&flights), follow(&flights)];
+        assert!(leads.is_followed());
+        leads.own(&followers[0]);
+        assert!(leads.is_followed(), "the other one is somebody else's");
+        leads.own(&followers[1]);
+        assert!(!leads.is_followed());
+        let failing =
+            std::panic::AssertUnwindSafe(|| leads.land(|_, _| panic!("no room"), |_| FlightOutcome::Lost));
+        assert!(std::panic::catch_unwind(failing).is_err());
+        for follow in followers {
+            assert!(matches!(follow.landing().await, FlightOutcome::Lost));
+        }
+        assert!(flights.is_empty());
+    }
+
+    #[test]
+    fn a_call_is_found_by_all_of_its_bytes_wherever_they_lie() {
+        let flights = SingleFlight::default();
+        let chain = ChainName::new("toy");
+        let method = BODY.slice(11..19);
+        let params = BODY.slice(30..33);
+        let within = ReplySought::new(chain, &method, &params);
+        assert_eq!((within.method(), within.params()), (&b"toy_read"[..], &b"[1]"[..]));
+        let mut leads = Leads::default();
+        for (place, sought) in
+            [within, ReplySought::new(chain, b"toy_read", b""), sought(b"[1 ]")].iter().enumerate()
+        {
+            let Joined::Lead(lead) = flights.join(sought, &BODY) else {
+                panic!("{sought:?} is another call")
+            };
+            leads.push(&flights, place, lead, 0);
+        }
+        for sought in [sought(b"[1]"), sought(b""), sought(b"[1 ]")] {
+            assert!(matches!(flights.join(&sought, &BODY), Joined::Follow(_)), "{sought:?}");
+        }
+        let elsewhere = ReplySought::new(ChainName::new("toz"), b"toy_read", b"[1]");
+        let Joined::Lead(lead) = flights.join(&elsewhere, &BODY) else { panic!("another chain's") };
+        leads.push(&flights, 3, lead, 0);
+        drop(leads);
+        assert!(flights.is_empty());
+    }
+}

@@ -1,0 +1,260 @@
+//! Coalesced resumption: futures that become ready within a few polls of the runtime resume together, so that their bytes
+//! are written in a row and the reader is woken once (`docs/decisions/0012-turns.md`).
+//!
+//! Calls to a node and responses to a client wait in one queue per thread. The first future in the queue is the leader: it
+//! yields to the runtime once, and again as long as a yield brought others, and then all resume. No follower depends on the
+//! leader, whose owner may not poll it for a while: a follower yields too, and resumes after [`YIELDS`] in any case.
+
+use parking_lot::{Mutex, MutexGuard};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// The most yields that a future waits.
+const YIELDS: u8 = 3;
+/// The most followers. The next one makes all resume.
+const FOLLOWERS: usize = 128;
+
+thread_local! {
+    static HERE: Arc<Mutex<Queue>> = Arc::default();
+}
+
+/// The futures that wait on one thread.
+#[derive(Debug, Default)]
+struct Queue {
+    /// How many groups have resumed. A waiting future resumes when this number has changed.
+    resumed: u64,
+    is_led: bool,
+    followers: Vec<Waker>,
+    /// An empty list that has its memory already.
+    spare: Vec<Waker>,
+}
+
+/// Resumes all futures that wait in `queue`. The wakers run without the lock, because they are foreign code.
+fn resume_all(queue: &Mutex<Queue>, mut here: MutexGuard<'_, Queue>) {
+    here.resumed += 1;
+    here.is_led = false;
+    let spare = std::mem::take(&mut here.spare);
+    let mut woken = std::mem::replace(&mut here.followers, spare);
+    drop(here);
+    woken.drain(..).for_each(Waker::wake);
+    queue.lock().spare = woken;
+}
+
+/// Waits for one yield to the runtime, or for up to [`YIELDS`] while other futures join. On a runtime other than tokio's, a
+/// yield lasts until the next poll.
+#[derive(Debug, Default)]
+pub(crate) struct Coalesce {
+    waiting: Option<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    queue: Arc<Mutex<Queue>>,
+    /// The queue's `resumed` when this one came.
+    group: u64,
+    yields: u8,
+    leads: bool,
+    /// The number of followers at the last poll.
+    seen: usize,
+}
+
+impl Waiting {
+    fn take(waker: &Waker) -> Self {
+        let queue = HERE.with(Arc::clone);
+        let mut here = queue.lock();
+        let (group, leads) = (here.resumed, !here.is_led);
+        here.is_led = true;
+        if !leads {
+            here.followers.push(waker.clone());
+        }
+        if here.followers.len() > FOLLOWERS {
+            resume_all(&queue, here);
+        } else {
+            drop(here);
+        }
+        Waiting { queue, group, yields: 0, leads, seen: 0 }
+    }
+
+    /// Whether it may resume; asked once per yield.
+    fn may_resume(&mut self) -> bool {
+        self.yields += 1;
+        let here = self.queue.lock();
+        if here.resumed != self.group {
+            return true;
+        }
+        let came = here.followers.len() - self.seen;
+        if self.yields >= YIELDS || (self.leads && came == 0) {
+            resume_all(&self.queue, here);
+            return true;
+        }
+        self.seen += came;
+        false
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.leads {
+            let here = self.queue.lock();
+            if here.resumed == self.group {
+                resume_all(&self.queue, here);
+            }
+        }
+    }
+}
+
+impl Future for Coalesce {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.waiting {
+            None => self.waiting = Some(Waiting::take(cx.waker())),
+            Some(waiting) => {
+                if waiting.may_resume() {
+                    self.waiting = None;
+                    return Poll::Ready(());
+                }
+            }
+        }
+        pin!(tokio::task::yield_now()).poll(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Wake;
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct WakeCount(AtomicUsize);
+
+    impl Wake for WakeCount {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Somebody who waits, polled by hand: without a runtime giving way rings at once.
+    #[derive(Default)]
+    struct Waits {
+        turn: Coalesce,
+        bell: Arc<WakeCount>,
+    }
+
+    impl Waits {
+        fn came() -> Self {
+            let mut waits = Waits::default();
+            assert!(!waits.goes(), "everybody gives way once");
+            waits
+        }
+
+        fn goes(&mut self) -> bool {
+            let waker = Waker::from(self.bell.clone());
+            let goes = Pin::new(&mut self.turn).poll(&mut Context::from_waker(&waker)).is_ready();
+            self.bell.0.store(0, Relaxed);
+            goes
+        }
+
+        fn was_woken(&self) -> bool {
+            self.bell.0.load(Relaxed) > 0
+        }
+    }
+
+    #[test]
+    fn who_is_alone_goes_after_one_turn() {
+        for _ in 0..3 {
+            assert!(Waits::came().goes());
+        }
+    }
+
+    #[test]
+    fn all_go_in_the_first_turn_that_brings_nobody() {
+        let mut first = Waits::came();
+        let mut second = Waits::came();
+        assert!(!first.goes());
+        assert!(!second.was_woken() && !second.goes());
+        assert!(first.goes());
+        assert!(second.was_woken() && second.goes());
+    }
+
+    #[test]
+    fn who_came_last_goes_in_the_same_turn_as_the_first() {
+        let mut first = Waits::came();
+        let others: Vec<_> = (1..YIELDS)
+            .map(|_| {
+                let other = Waits::came();
+                assert!(!first.goes());
+                other
+            })
+            .collect();
+        let mut last = Waits::came();
+        assert!(!last.was_woken());
+        assert!(first.goes(), "however many come, nobody waits longer");
+        assert!(others.iter().all(Waits::was_woken) && last.was_woken());
+        assert!(last.goes());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_leader_that_is_not_polled() {
+        let mut first = Waits::came();
+        let mut second = Waits::came();
+        let mut third = Waits::came();
+        for _ in 1..YIELDS {
+            assert!(!second.goes());
+        }
+        assert!(second.goes());
+        assert!(third.was_woken() && third.goes());
+        assert!(Waits::came().goes(), "the next one leads");
+        assert!(first.goes());
+    }
+
+    #[test]
+    fn a_leader_that_is_given_up_lets_the_others_go() {
+        let first = Waits::came();
+        let mut second = Waits::came();
+        drop(first);
+        assert!(second.was_woken() && second.goes());
+    }
+
+    #[test]
+    fn a_leader_whose_group_has_gone_takes_none_of_the_next_with_it() {
+        let first = Waits::came();
+        let mut second = Waits::came();
+        for _ in 0..YIELDS {
+            second.goes();
+        }
+        let (mut third, fourth) = (Waits::came(), Waits::came());
+        drop(first);
+        assert!(!fourth.was_woken());
+        assert!(!third.goes() && third.goes() && fourth.was_woken());
+    }
+
+    #[test]
+    fn when_very_many_wait_they_go_at_once() {
+        let first = Waits::came();
+        let mut others: Vec<_> = (0..FOLLOWERS).map(|_| Waits::came()).collect();
+        assert!(!others.iter().any(Waits::was_woken));
+        let mut last = Waits::came();
+        assert!(others.iter().all(Waits::was_woken) && others.iter_mut().all(Waits::goes) && last.goes());
+        drop(first);
+    }
+
+    #[test]
+    fn a_leader_that_moves_to_another_thread_lets_those_go_who_came_with_it() {
+        let mut first = Waits::came();
+        let mut second = Waits::came();
+        let mut first = std::thread::spawn(move || {
+            let mut other = Waits::came();
+            assert!(!first.goes() && first.goes());
+            assert!(!other.was_woken() && other.goes(), "it leads a group of its own");
+            first
+        })
+        .join()
+        .unwrap();
+        assert!(second.was_woken() && second.goes());
+        assert!(!first.goes(), "a turn that is over begins anew");
+    }
+}

@@ -1,0 +1,331 @@
+//! All segments of a journal, and what stands of each.
+
+use super::medium::{Medium, MediumFile};
+use super::{Segment, recover};
+use parking_lot::Mutex;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::journal::{GatewayId, HEAD, SegmentHeader, SegmentId};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const SUFFIX: &str = ".segment";
+
+/// The name of a segment's file.
+pub(super) fn file_name(id: SegmentId) -> String {
+    format!("{id}{SUFFIX}")
+}
+
+/// The segment that a file name stands for.
+pub(super) fn segment_of(name: &str) -> Option<SegmentId> {
+    name.strip_suffix(SUFFIX)?.parse().ok()
+}
+
+/// A segment's file, as far as it counts. One thread at a time appends to it.
+#[derive(Debug)]
+pub(super) struct SegmentFile {
+    pub(super) id: SegmentId,
+    path: PathBuf,
+    /// Whole records only, head included.
+    len: AtomicU64,
+    /// Nothing is appended any more: `len` stays.
+    sealed: AtomicBool,
+    /// How much of it would outlast a power failure.
+    synced: AtomicU64,
+    /// While it is written to. Sealed ones are opened when they are read, so that a long time without a database does
+    /// not use up the process's files.
+    file: Mutex<Option<Arc<dyn MediumFile>>>,
+}
+
+impl SegmentFile {
+    pub(super) fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    fn view(&self) -> Segment {
+        // In this order: what was sealed before has its last length by now.
+        let sealed = self.sealed.load(Ordering::Acquire);
+        Segment { id: self.id, len: self.len(), sealed }
+    }
+
+    /// Nothing is appended to it from now on.
+    pub(super) fn seal(&self) {
+        self.sealed.store(true, Ordering::Release);
+        *self.file.lock() = None;
+    }
+
+    fn file(&self, medium: &dyn Medium) -> io::Result<Arc<dyn MediumFile>> {
+        let open = self.file.lock().clone();
+        open.map_or_else(|| medium.open_append(&self.path), Ok)
+    }
+}
+
+/// Bytes in a file that do not count and could not be taken away at once.
+#[derive(Debug)]
+struct Waste {
+    path: PathBuf,
+    /// What of the file stays; 0 if nothing does.
+    keep: u64,
+}
+
+/// The segments.
+#[derive(Debug)]
+pub(super) struct Segments {
+    dir: PathBuf,
+    gateway: GatewayId,
+    medium: Arc<dyn Medium>,
+    clock: Arc<dyn Clock>,
+    volumes: Mutex<Volumes>,
+    waste: Mutex<Vec<Waste>>,
+    /// Files were made that a power failure could take back.
+    has_new: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Volumes {
+    by_id: BTreeMap<SegmentId, Arc<SegmentFile>>,
+    /// Files that are left as they are.
+    unread: Vec<SegmentId>,
+    newest: SegmentId,
+}
+
+impl Segments {
+    /// With the segments that are there already, all of them sealed.
+    pub(super) fn open(
+        dir: &Path,
+        gateway: GatewayId,
+        medium: Arc<dyn Medium>,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<Self> {
+        let recover::Left { segments, unread } = recover::left(dir, gateway, &*medium)?;
+        let newest = segments.iter().map(|(id, _)| id).chain(&unread).max().copied().unwrap_or_default();
+        let mut volumes = Volumes { by_id: BTreeMap::new(), unread, newest };
+        for (id, len) in segments {
+            let path = dir.join(file_name(id));
+            let (len, synced) = (AtomicU64::new(len), AtomicU64::new(len));
+            let segment_file =
+                SegmentFile { id, path, len, sealed: AtomicBool::new(true), synced, file: Mutex::default() };
+            volumes.by_id.insert(id, Arc::new(segment_file));
+        }
+        Ok(Segments {
+            dir: dir.to_owned(),
+            gateway,
+            medium,
+            clock,
+            volumes: Mutex::new(volumes),
+            waste: Mutex::default(),
+            has_new: AtomicBool::new(true),
+        })
+    }
+
+    pub(super) fn gateway(&self) -> GatewayId {
+        self.gateway
+    }
+
+    /// The head of a segment that comes after all others, also when the clock stepped back.
+    pub(super) fn next(&self) -> SegmentHeader {
+        let opened = self.clock.now();
+        let mut volumes = self.volumes.lock();
+        let id = SegmentId::new(opened).max(SegmentId(volumes.newest.0.wrapping_add(1)));
+        volumes.newest = id;
+        SegmentHeader { segment: id, gateway: self.gateway, opened }
+    }
+
+    /// Makes the file of a segment with `bytes` in it, head and whole frames. Nothing stays of it when that fails.
+    pub(super) fn create(
+        &self,
+        id: SegmentId,
+        bytes: &[u8],
+    ) -> io::Result<(Arc<SegmentFile>, Arc<dyn MediumFile>)> {
+        let path = self.dir.join(file_name(id));
+        let file = self.medium.create(&path)?;
+        if let Err(error) = write_all(&*file, bytes) {
+            drop(file);
+            self.discard(Waste { path, keep: 0 });
+            return Err(error);
+        }
+        self.has_new.store(true, Ordering::Release);
+        let segment_file = Arc::new(SegmentFile {
+            id,
+            path,
+            len: AtomicU64::new(bytes.len() as u64),
+            sealed: AtomicBool::new(false),
+            synced: AtomicU64::new(0),
+            file: Mutex::new(Some(file.clone())),
+        });
+        self.volumes.lock().by_id.insert(id, segment_file.clone());
+        Ok((segment_file, file))
+    }
+
+    /// Appends whole frames to the segment. Nothing of them counts, and the segment is sealed, when that fails.
+    pub(super) fn append(
+        &self,
+        segment_file: &SegmentFile,
+        file: &dyn MediumFile,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let start = segment_file.len.load(Ordering::Relaxed);
+        let written = write_all(file, bytes);
+        if written.is_err() {
+            segment_file.seal();
+            if file.truncate(start).is_err() {
+                self.waste.lock().push(Waste { path: segment_file.path.clone(), keep: start });
+            }
+            return written;
+        }
+        segment_file.len.store(start + bytes.len() as u64, Ordering::Release);
+        Ok(())
+    }
+
+    /// Stores a whole segment, sealed. The first [`HEAD`] bytes of `image` are for its head.
+    pub(super) fn store(&self, image: &mut [u8]) -> io::Result<()> {
+        let head = self.next();
+        if let Some(room) = image.first_chunk_mut::<HEAD>() {
+            *room = head.to_bytes();
+        }
+        let (segment_file, _) = self.create(head.segment, image)?;
+        segment_file.seal();
+        Ok(())
+    }
+
+    /// Whether the medium takes a file of `bytes`, which does not stay.
+    pub(super) fn probe(&self, bytes: &[u8]) -> io::Result<()> {
+        let path = self.dir.join(recover::PROBE);
+        let absent = |result: io::Result<()>| match result {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        absent(self.medium.remove(&path))?;
+        let written = self.medium.create(&path).and_then(|file| write_all(&*file, bytes));
+        absent(self.medium.remove(&path))?;
+        written
+    }
+
+    /// All segments, oldest first.
+    pub(super) fn segments(&self) -> Vec<Segment> {
+        self.volumes.lock().by_id.values().map(|segment_file| segment_file.view()).collect()
+    }
+
+    fn segment_file(&self, id: SegmentId) -> Option<Arc<SegmentFile>> {
+        self.volumes.lock().by_id.get(&id).cloned()
+    }
+
+    pub(super) fn read(&self, id: SegmentId, from: u64, to: u64, into: &mut Vec<u8>) -> io::Result<()> {
+        let segment_file =
+            self.segment_file(id).ok_or_else(|| unusable(io::ErrorKind::NotFound, id, "there is no such"))?;
+        if from > to || to > segment_file.len() {
+            return Err(unusable(io::ErrorKind::InvalidInput, id, "not so long is the"));
+        }
+        let file = segment_file.file(&*self.medium)?;
+        let start = into.len();
+        into.resize(start + (to - from) as usize, 0);
+        let read = read_all(&*file, &mut into[start..], from);
+        if read.is_err() {
+            into.truncate(start);
+        }
+        read
+    }
+
+    pub(super) fn forget(&self, id: SegmentId) -> io::Result<()> {
+        if self.volumes.lock().unread.contains(&id) {
+            return Err(unusable(io::ErrorKind::InvalidData, id, "unread, and left as it is, is the"));
+        }
+        if let Some(segment_file) = self.segment_file(id) {
+            if !segment_file.sealed.load(Ordering::Acquire) {
+                return Err(unusable(io::ErrorKind::InvalidInput, id, "still written to is the"));
+            }
+            match self.medium.remove(&segment_file.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => self.volumes.lock().by_id.remove(&id),
+            };
+        }
+        // A power failure must not bring back what nobody remembers to have shipped.
+        self.medium.sync_dir(&self.dir)
+    }
+
+    /// Makes everything that counts outlast a power failure. The first error, when all else was done.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        let volumes: Vec<_> = self.volumes.lock().by_id.values().cloned().collect();
+        let mut outcome = Ok(());
+        for segment_file in volumes {
+            let len = segment_file.len();
+            if segment_file.synced.load(Ordering::Relaxed) >= len {
+                continue;
+            }
+            match segment_file.file(&*self.medium).and_then(|file| file.sync()) {
+                Ok(()) => segment_file.synced.store(len, Ordering::Relaxed),
+                // Shipped and forgotten in the meantime.
+                Err(error)
+                    if error.kind() == io::ErrorKind::NotFound
+                        && self.segment_file(segment_file.id).is_none() => {}
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        if self.has_new.swap(false, Ordering::AcqRel)
+            && let Err(error) = self.medium.sync_dir(&self.dir)
+        {
+            self.has_new.store(true, Ordering::Release);
+            outcome = outcome.and(Err(error));
+        }
+        outcome
+    }
+
+    fn discard(&self, waste: Waste) {
+        if self.take_away(&waste).is_err() {
+            self.waste.lock().push(waste);
+        }
+    }
+
+    /// Takes away what could not be taken away before: whole frames in it would count after a restart, and they are
+    /// stored elsewhere by now.
+    pub(super) fn clean(&self) {
+        let waste = std::mem::take(&mut *self.waste.lock());
+        for waste in waste {
+            self.discard(waste);
+        }
+    }
+
+    fn take_away(&self, waste: &Waste) -> io::Result<()> {
+        let done = match waste.keep {
+            0 => self.medium.remove(&waste.path),
+            keep => self.medium.open_append(&waste.path).and_then(|file| file.truncate(keep)),
+        };
+        match done {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
+    }
+}
+
+fn unusable(kind: io::ErrorKind, id: SegmentId, what: &str) -> io::Error {
+    io::Error::new(kind, format!("{what} journal segment {id}"))
+}
+
+fn write_all(file: &dyn MediumFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.append(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(taken) => bytes = bytes.get(taken..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn read_all(file: &dyn MediumFile, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
+    while !into.is_empty() {
+        match file.read_at(into, at) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                into = into.get_mut(read..).unwrap_or_default();
+                at += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! A thread's place to write: one open segment, and the refusals that wait for it.
+
+use super::medium::MediumFile;
+use super::records::Records;
+use super::refusals::Refusals;
+use super::running;
+use super::segments::{SegmentFile, Segments};
+use super::waiting::Waiting;
+use parking_lot::Mutex;
+use rpcgate_core::journal::Writer;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A segment that has grown to this many bytes is sealed.
+pub(super) const SEGMENT: u64 = 16 << 20;
+/// More scratch space than this is given back after its use.
+const SCRATCH: usize = 256 * 1024;
+
+thread_local! {
+    /// Threads are numbered as they first append, so that the workers of a runtime get neighbouring numbers.
+    static NUMBER: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    };
+}
+
+/// The calling thread's number.
+pub(crate) fn number() -> usize {
+    // A thread may append while it ends, when its own values are gone.
+    NUMBER.try_with(|number| *number).unwrap_or_default()
+}
+
+/// Apart from its neighbours, so that one thread's writes do not slow another's.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Shard {
+    /// Held only to encode and write.
+    pub(super) segment_writer: Mutex<SegmentWriter>,
+    pub(super) refusals: Mutex<Refusals>,
+    pub(super) waiting: Waiting,
+    /// When the write that is under way began; 0 when none is.
+    began: AtomicU64,
+    /// Which thread writes.
+    writer: AtomicU32,
+}
+
+impl Shard {
+    /// Says that the calling thread begins to write at `now` of the clock's
+    /// [`elapsed`](rpcgate_core::clock::Clock::elapsed).
+    pub(super) fn begin(&self, now: Duration) {
+        self.writer.store(running::this_thread(), Ordering::Relaxed);
+        self.began.store(micros(now) + 1, Ordering::Release);
+    }
+
+    /// Says that it is done.
+    pub(super) fn end(&self) {
+        self.began.store(0, Ordering::Release);
+    }
+
+    /// Whether a write has been under way for longer than `limit`, and not for want of a processor: then the disk
+    /// holds it.
+    pub(super) fn is_held(&self, now: Duration, limit: Duration) -> bool {
+        let began = self.began.load(Ordering::Acquire);
+        began != 0
+            && micros(now).saturating_sub(began - 1) > micros(limit)
+            && !running::is_runnable(self.writer.load(Ordering::Relaxed))
+            && self.began.load(Ordering::Acquire) == began
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX - 1)
+}
+
+/// Where a slot writes.
+#[derive(Debug, Default)]
+pub(super) struct SegmentWriter {
+    open: Option<Open>,
+    scratch: Vec<u8>,
+    /// Nothing is written any more.
+    pub(super) is_closed: bool,
+}
+
+#[derive(Debug)]
+struct Open {
+    writer: Writer,
+    segment_file: Arc<SegmentFile>,
+    file: Arc<dyn MediumFile>,
+    /// After how many times that records went to memory.
+    turn: u64,
+}
+
+impl SegmentWriter {
+    /// Writes records at the end of the slot's segment, with one write, or as the first of a new one. When that fails,
+    /// none of them counts. `turn` is how often records have gone to memory by now: what comes after such a time goes
+    /// into a later segment than what waited there.
+    pub(super) fn write(
+        &mut self,
+        segment_files: &Segments,
+        turn: u64,
+        records: &(impl Records + ?Sized),
+    ) -> io::Result<()> {
+        if self.open.as_ref().is_some_and(|open| open.turn != turn) {
+            self.seal();
+        }
+        self.scratch.clear();
+        let len = if let Some(open) = &mut self.open {
+            records.each(|record, _| open.writer.frame(record, &mut self.scratch));
+            // The writer counts on what it wrote, so after a failure it writes no more.
+            if let Err(error) = segment_files.append(&open.segment_file, &*open.file, &self.scratch) {
+                self.open = None;
+                return Err(error);
+            }
+            open.segment_file.len()
+        } else {
+            let mut writer = Writer::new();
+            let head = segment_files.next();
+            self.scratch.extend_from_slice(&head.to_bytes());
+            records.each(|record, _| writer.frame(record, &mut self.scratch));
+            let (segment_file, file) = segment_files.create(head.segment, &self.scratch)?;
+            let len = segment_file.len();
+            self.open = Some(Open { writer, segment_file, file, turn });
+            len
+        };
+        if len >= SEGMENT {
+            self.seal();
+        }
+        if self.scratch.capacity() > SCRATCH {
+            self.scratch = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Ends the segment, if one is open. An open one is never empty.
+    pub(super) fn seal(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.segment_file.seal();
+        }
+    }
+}

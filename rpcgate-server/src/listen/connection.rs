@@ -1,0 +1,297 @@
+//! A connection from its first byte to its last: hyper's own future, held against the clock.
+
+use super::connections::ConnectionHandle;
+use super::guard::Phase;
+use super::reader::{ReadPace, Stall};
+use hyper::body::{Body, Incoming};
+use hyper::rt::bounds::Http2ServerConnExec;
+use hyper::rt::{Read, Write};
+use hyper::server::conn::{http1, http2};
+use hyper::service::HttpService;
+use pin_project_lite::pin_project;
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::task::coop::has_budget_remaining;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How long a client may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Timeouts {
+    /// For a head, from its first byte.
+    pub(super) head: Duration,
+    /// For nothing at all: no request, and no byte of the last answer taken.
+    pub(super) idle: Duration,
+    /// For an answer that it has been given.
+    pub(super) reading: ReadPace,
+}
+
+/// How long a connection may be idle after its client did not take an answer, and that stream was reset.
+const AFTER_RESET: Duration = Duration::from_secs(1);
+
+/// How long a client that was refused half-way may go on sending before its connection is closed for good.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// The same while the gateway leaves: a client that keeps a connection open which was closed on this side must not hold
+/// it up.
+const LAST_LINGER: Duration = Duration::from_secs(1);
+
+/// How long an HTTP/1 connection may be idle while the gateway leaves: closed at once, it would be closed under a
+/// request that is on its way.
+const LAST_IDLE: Duration = Duration::from_secs(1);
+
+/// A connection that can be asked to end.
+pub(super) trait Serve: Future<Output = hyper::Result<()>> {
+    /// Whether the client is told on the connection itself that it ends, and which requests are still answered.
+    const SAYS_GOODBYE: bool;
+
+    /// Ends it once what is under way is done.
+    fn leave(self: Pin<&mut Self>);
+}
+
+impl<I, B, S> Serve for http1::Connection<I, S>
+where
+    S: HttpService<Incoming, ResBody = B>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    I: Read + Write + Unpin,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    const SAYS_GOODBYE: bool = false;
+
+    fn leave(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<I, B, S, E> Serve for http2::Connection<I, S, E>
+where
+    S: HttpService<Incoming, ResBody = B>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    I: Read + Write + Unpin,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+    E: Http2ServerConnExec<S::Future, B>,
+{
+    const SAYS_GOODBYE: bool = true;
+
+    fn leave(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// Hyper is done with it, well or not.
+    Done(hyper::Result<()>),
+    /// Nothing was asked for too long.
+    Idle,
+    /// A head did not come to its end.
+    SlowHead,
+    /// An answer was not taken, or too slowly.
+    SlowReader,
+    /// The gateway could not wait any longer.
+    Cut,
+}
+
+pin_project! {
+    /// A connection on its way.
+    ///
+    /// There is one timer, and a request does not touch it: it is set anew only when it fires, or when a head is left
+    /// incomplete, which must end sooner than an idle connection would. Nor is whoever may wake the connection told of it
+    /// again each time that it is polled, which is several times a request, as long as it is one task that polls it.
+    pub(super) struct Connection<C> {
+        #[pin]
+        connection: C,
+        handle: ConnectionHandle,
+        timeouts: Timeouts,
+        phase: Phase,
+        since: Instant,
+        stall: Stall,
+        #[pin]
+        alarm: Sleep,
+        // Who is woken by the alarm, and by the hall unless that was told to close.
+        woken: Option<Waker>,
+        leaving: bool,
+    }
+}
+
+impl<C: Serve> Connection<C> {
+    pub(super) fn new(connection: C, handle: ConnectionHandle, timeouts: Timeouts) -> Self {
+        let first = timeouts.idle;
+        Connection {
+            connection,
+            handle,
+            timeouts,
+            phase: Phase::Idle,
+            since: Instant::now(),
+            stall: Stall::default(),
+            alarm: sleep(first),
+            woken: None,
+            leaving: false,
+        }
+    }
+}
+
+impl<C: Serve> Future for Connection<C> {
+    type Output = End;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
+        let mut this = self.project();
+        let state = &this.handle.state;
+        let is_known = this.woken.as_ref().is_some_and(|woken| woken.will_wake(cx.waker()));
+        if !is_known {
+            *this.woken = Some(cx.waker().clone());
+        }
+        // Registered before the flags are looked at: whoever sets them afterwards wakes us. He does so once, so from the
+        // first time on it is done each time.
+        if !is_known || *this.leaving {
+            state.register(cx.waker());
+        }
+        if !*this.leaving && this.handle.connections.is_closing() {
+            *this.leaving = true;
+            *this.since = Instant::now();
+            state.register(cx.waker());
+            state.leave();
+            if C::SAYS_GOODBYE {
+                this.connection.as_mut().leave();
+            }
+        }
+        if this.handle.connections.is_cutting() {
+            return Poll::Ready(End::Cut);
+        }
+        if let Poll::Ready(result) = this.connection.as_mut().poll(cx) {
+            return Poll::Ready(End::Done(result));
+        }
+        let phase = state.phase();
+        let wrote = state.take_wrote();
+        if phase != *this.phase || wrote && phase == Phase::Idle {
+            *this.phase = phase;
+            if phase != Phase::Busy {
+                *this.since = Instant::now();
+            }
+        }
+        let (is_blocked, taken) = state.taken();
+        this.stall.note(is_blocked, taken);
+        let slow_reader = this.stall.deadline(&this.timeouts.reading);
+        if slow_reader.is_none() && phase != Phase::Busy {
+            this.stall.clear(taken);
+        }
+        let deadline = match phase {
+            Phase::Busy => None,
+            Phase::Idle if *this.leaving && !C::SAYS_GOODBYE => Some(*this.since + LAST_IDLE),
+            Phase::Idle if state.was_reset() => Some(*this.since + AFTER_RESET),
+            Phase::Idle => Some(*this.since + this.timeouts.idle),
+            Phase::Head => Some(*this.since + this.timeouts.head),
+            Phase::Lingering if *this.leaving => Some(*this.since + LAST_LINGER),
+            Phase::Lingering => Some(*this.since + LINGER),
+        };
+        // Whoever takes its answer is not idle.
+        let deadline =
+            if phase == Phase::Idle { slow_reader.or(deadline) } else { earliest(deadline, slow_reader) };
+        let is_sooner = deadline.filter(|deadline| *deadline < this.alarm.deadline());
+        if let Some(deadline) = is_sooner {
+            this.alarm.as_mut().reset(deadline);
+        }
+        if is_known && is_sooner.is_none() && !this.alarm.is_elapsed() {
+            return Poll::Pending;
+        }
+        loop {
+            let has_turn = has_budget_remaining();
+            if this.alarm.as_mut().poll(cx).is_pending() {
+                if !has_turn {
+                    // It did not listen. The task is polled again soon.
+                    *this.woken = None;
+                }
+                return Poll::Pending;
+            }
+            let now = Instant::now();
+            if slow_reader.is_some_and(|deadline| deadline <= now) {
+                return Poll::Ready(End::SlowReader);
+            }
+            match (deadline, phase) {
+                (None, _) => this.alarm.as_mut().reset(now + this.timeouts.idle),
+                (Some(deadline), _) if now < deadline => this.alarm.as_mut().reset(deadline),
+                (Some(_), Phase::Head) => return Poll::Ready(End::SlowHead),
+                (Some(_), Phase::Lingering) => return Poll::Ready(End::Done(Ok(()))),
+                (Some(_), _) => {
+                    // Over HTTP/2 this says goodbye; whether the client hears it is its own affair.
+                    this.connection.as_mut().leave();
+                    return Poll::Ready(match this.connection.as_mut().poll(cx) {
+                        Poll::Ready(result) => End::Done(result),
+                        Poll::Pending => End::Idle,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn earliest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connections::Connections;
+    use super::*;
+    use rpcgate_core::backend::usage_sink::MemoryUsageSink;
+    use std::pin::pin;
+    use std::sync::Arc;
+
+    const PATIENCE: Timeouts = Timeouts {
+        head: Duration::from_secs(10),
+        idle: Duration::from_secs(60),
+        reading: ReadPace { timeout: Duration::from_secs(30), grace: Duration::from_secs(10), rate: 1_024 },
+    };
+
+    /// A connection on which nothing ever comes, and which uses up its task's turn at first where it is `greedy`.
+    struct Silent {
+        greedy: bool,
+    }
+
+    impl Future for Silent {
+        type Output = hyper::Result<()>;
+
+        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+            if std::mem::take(&mut self.greedy) {
+                while pin!(tokio::task::coop::consume_budget()).poll(cx).is_ready() {}
+            }
+            Poll::Pending
+        }
+    }
+
+    impl Serve for Silent {
+        const SAYS_GOODBYE: bool = false;
+
+        fn leave(self: Pin<&mut Self>) {}
+    }
+
+    fn connection(greedy: bool) -> Connection<Silent> {
+        let connections = Connections::new(Arc::new(MemoryUsageSink::default()));
+        Connection::new(Silent { greedy }, connections.enter(), PATIENCE)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_ends_although_its_task_had_used_up_its_turn() {
+        for greedy in [false, true] {
+            let connection = tokio::spawn(connection(greedy));
+            let end = tokio::time::timeout(2 * PATIENCE.idle, connection).await;
+            assert!(matches!(end, Ok(Ok(End::Idle))), "{greedy}: {end:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_wakes_the_task_that_polled_it_last() {
+        let mut connection = Box::pin(connection(false));
+        assert!(futures_util::poll!(&mut connection).is_pending());
+        let end = tokio::time::timeout(2 * PATIENCE.idle, tokio::spawn(connection)).await;
+        assert!(matches!(end, Ok(Ok(End::Idle))), "{end:?}");
+    }
+}

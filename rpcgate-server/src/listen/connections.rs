@@ -1,0 +1,187 @@
+//! Everybody who is connected, and the word that it is time to go.
+
+use super::guard::ConnectionState;
+use crate::state::State;
+use parking_lot::Mutex;
+use rpcgate_core::backend::usage_sink::UsageSink;
+use rpcgate_layers::spawn::{Spawn, Work};
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The connections of one gateway.
+pub(crate) struct Connections {
+    sink: Arc<dyn UsageSink>,
+    state: Option<Arc<State>>,
+    closing: AtomicBool,
+    cutting: AtomicBool,
+    closed: CancellationToken,
+    cut: CancellationToken,
+    open: Mutex<Open>,
+    tasks: TaskTracker,
+}
+
+#[derive(Default)]
+struct Open {
+    present: HashMap<u64, Arc<ConnectionState>>,
+    next: u64,
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connections({} open)", self.open())
+    }
+}
+
+impl Spawn for Connections {
+    /// A drain waits for the work, for as long as it does for connections; then it is dropped.
+    fn spawn(&self, work: Work) {
+        let cut = self.cut.clone();
+        if let Ok(runtime) = Handle::try_current() {
+            let done = async move { cut.run_until_cancelled(work).await.unwrap_or_default() };
+            self.tasks.spawn_on(done, &runtime);
+        }
+    }
+}
+
+impl Connections {
+    #[cfg(test)]
+    pub(crate) fn new(sink: Arc<dyn UsageSink>) -> Arc<Self> {
+        Connections::behind(sink, None)
+    }
+
+    /// A hall that wants nobody before `state` is ready.
+    pub(crate) fn behind(sink: Arc<dyn UsageSink>, state: Option<Arc<State>>) -> Arc<Self> {
+        Arc::new(Connections {
+            sink,
+            state,
+            closing: AtomicBool::new(false),
+            cutting: AtomicBool::new(false),
+            closed: CancellationToken::new(),
+            cut: CancellationToken::new(),
+            open: Mutex::default(),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    /// Why no requests are wanted; `None` while they are.
+    pub(crate) fn unready(&self) -> Option<&'static str> {
+        if self.is_closing() {
+            Some("draining")
+        } else if self.state.as_ref().is_some_and(|state| !state.is_ready()) {
+            Some("waiting for the database")
+        } else if !self.sink.is_ready() {
+            Some("usage cannot be recorded")
+        } else {
+            None
+        }
+    }
+
+    /// Connections that are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open.lock().present.len()
+    }
+
+    /// A new connection. It counts until the guest is dropped.
+    pub(super) fn enter(self: &Arc<Self>) -> ConnectionHandle {
+        let state = Arc::<ConnectionState>::default();
+        let mut open = self.open.lock();
+        let number = open.next;
+        open.next += 1;
+        open.present.insert(number, state.clone());
+        ConnectionHandle { connections: self.clone(), number, state }
+    }
+
+    /// Runs a connection; a drain waits for it.
+    pub(super) fn run(&self, connection: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(connection);
+    }
+
+    /// Whether connections should end as soon as they can.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(SeqCst)
+    }
+
+    /// Whether connections must end now.
+    pub(super) fn is_cutting(&self) -> bool {
+        self.cutting.load(Relaxed)
+    }
+
+    /// Waits for [`close`](Hall::close).
+    pub(super) async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// Asks everybody to go once they are done.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, SeqCst);
+        self.closed.cancel();
+        self.tasks.close();
+        self.wake();
+    }
+
+    /// Throws out whoever is left.
+    pub(crate) fn cut(&self) {
+        self.cutting.store(true, SeqCst);
+        self.cut.cancel();
+        self.wake();
+    }
+
+    /// After [`close`](Hall::close): waits until everybody is gone, at most for `grace`; then throws out the rest, and
+    /// tells how many those were.
+    pub(crate) async fn wait(&self, grace: Duration) -> usize {
+        if tokio::time::timeout(grace, self.tasks.wait()).await.is_ok() {
+            return 0;
+        }
+        let left = self.open();
+        self.cut();
+        self.tasks.wait().await;
+        left
+    }
+
+    fn wake(&self) {
+        self.open.lock().present.values().for_each(|state| state.wake());
+    }
+}
+
+/// One connection's place.
+#[derive(Debug)]
+pub(super) struct ConnectionHandle {
+    pub(super) connections: Arc<Connections>,
+    number: u64,
+    pub(super) state: Arc<ConnectionState>,
+}
+
+impl Drop for ConnectionHandle {
+    fn drop(&mut self) {
+        self.connections.open.lock().present.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::backend::usage_sink::MemoryUsageSink;
+    use tokio::sync::oneshot;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_waits_for_what_goes_on_without_its_client_and_ends_it_after_the_grace() {
+        for (takes, ended) in [(10, true), (40, false)] {
+            let connections = Connections::new(Arc::new(MemoryUsageSink::default()));
+            let (done, told) = oneshot::channel();
+            connections.spawn(Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(takes)).await;
+                done.send(()).unwrap();
+            }));
+            connections.close();
+            assert_eq!(connections.wait(Duration::from_secs(30)).await, 0, "it is no connection");
+            assert_eq!(told.await.is_ok(), ended, "{takes} s");
+        }
+    }
+}

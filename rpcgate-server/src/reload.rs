@@ -1,0 +1,255 @@
+//! What may change while the gateway runs: chains, their nodes and weights, plans, keys, the certificate.
+
+use crate::assemble::{self, PoolMap};
+use crate::gateway::StartError;
+use crate::listen::tls::{self, Certificate};
+use crate::nodes;
+use crate::state::{Keys, Standing, State};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use rpcgate_admin::store::NodeState;
+use rpcgate_core::chain::Chains;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::{Config, Overlay, Tls};
+use rpcgate_layers::request::safeguard::Safeguard;
+use rpcgate_layers::upstream::{Pools, watch_head};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+
+/// What is in force, and how to put something else in its place.
+pub(crate) struct Reloadable {
+    clock: Arc<dyn Clock>,
+    pub(crate) chains: Arc<ArcSwap<Chains>>,
+    pub(crate) pools: Arc<ArcSwap<Pools>>,
+    keys: Option<Arc<Keys>>,
+    state: Option<Arc<State>>,
+    pub(crate) certificate: Option<Arc<Certificate>>,
+    pub(crate) safeguard: Arc<Safeguard>,
+    in_force: Mutex<InForce>,
+}
+
+struct InForce {
+    /// The configuration with what operators set.
+    config: Config,
+    /// The configuration without it.
+    base: Config,
+    overlay: Overlay,
+    /// The tables that are not live are still those of the start.
+    started: Config,
+    pools: PoolMap,
+    watches: HashMap<&'static str, Watch>,
+    /// Nothing is put in force any more.
+    stopped: bool,
+}
+
+/// The task that follows a chain's head; ends with its owner.
+struct Watch {
+    every: Duration,
+    task: AbortHandle,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Reloadable {
+    /// Puts `config` in force. Runs inside a tokio runtime.
+    pub(crate) fn new(
+        config: Config,
+        clock: Arc<dyn Clock>,
+        keys: Option<Arc<Keys>>,
+        state: Option<Arc<State>>,
+    ) -> Result<Self, StartError> {
+        let certificate =
+            config.gateway.tls.pair().map(|pair| Certificate::load(pair).map(Arc::new)).transpose()?;
+        let live = Reloadable {
+            clock,
+            chains: Arc::default(),
+            pools: Arc::new(ArcSwap::from_pointee(Pools::from_iter([]))),
+            keys,
+            state,
+            certificate,
+            safeguard: Arc::default(),
+            in_force: Mutex::new(InForce {
+                config: Config::default(),
+                base: config.clone(),
+                overlay: Overlay::default(),
+                started: config.clone(),
+                pools: PoolMap::new(),
+                watches: HashMap::new(),
+                stopped: false,
+            }),
+        };
+        live.put(&mut live.in_force.lock(), config)?;
+        Ok(live)
+    }
+
+    /// How long a drain may take.
+    pub(crate) fn grace(&self) -> Duration {
+        self.in_force.lock().config.shutdown.grace
+    }
+
+    /// Puts `config` in the place of the former one, below what operators set; what that needs a restart for, by table,
+    /// stays as it was and is given back. On an error nothing has changed.
+    pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
+        let mut in_force = self.in_force.lock();
+        let renewed = match (&self.certificate, config.gateway.tls.pair()) {
+            (Some(current), Some(pair)) => Some((current, tls::config(pair)?)),
+            _ => None,
+        };
+        let whole = in_force.overlay.over(&config);
+        self.put(&mut in_force, whole)?;
+        if let Some((certificate, config)) = renewed {
+            certificate.replace(config);
+        }
+        let asleep = needs_restart(&in_force.started, &config);
+        in_force.base = config;
+        Ok(asleep)
+    }
+
+    /// Puts what operators set over the configuration, in the place of what they had set before. On an error nothing
+    /// has changed.
+    pub(crate) fn overlay(&self, overlay: &Overlay) -> Result<(), StartError> {
+        let mut in_force = self.in_force.lock();
+        let whole = overlay.over(&in_force.base);
+        self.put(&mut in_force, whole)?;
+        in_force.overlay = overlay.clone();
+        Ok(())
+    }
+
+    fn put(&self, in_force: &mut InForce, config: Config) -> Result<(), StartError> {
+        if in_force.stopped {
+            return Ok(());
+        }
+        self.replace_chains(in_force, &config)?;
+        if let Some(keys) = &self.keys {
+            keys.replace(&config);
+        }
+        if let Some(state) = &self.state {
+            state.keep_for(&config.retention);
+        }
+        self.safeguard.replace(config.safeguard.rule());
+        in_force.config = config;
+        Ok(())
+    }
+
+    fn replace_chains(&self, in_force: &mut InForce, config: &Config) -> Result<(), StartError> {
+        let before = self.chains.load_full();
+        let mut pools = PoolMap::new();
+        for adapter in rpcgate_chains::catalog() {
+            let name = adapter.facts().name;
+            let Some(chain) = config.chains.get(name.as_str()) else { continue };
+            let kept =
+                in_force.config.chains.get(name.as_str()).is_some_and(|old| nodes::is_same_pool(old, chain));
+            let pool = match in_force.pools.get(name.as_str()).filter(|_| kept) {
+                Some(pool) => Some(pool.clone()),
+                None => nodes::pool(adapter.facts(), chain, &self.clock)
+                    .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
+            };
+            pools.extend(pool.map(|pool| (name.as_str(), pool)));
+        }
+        let chains = assemble::chains(config, &pools, &before);
+        // Between the first and the last of these lines whoever finds a chain served also finds its pool.
+        let union: HashMap<_, _> = in_force.pools.iter().chain(&pools).collect();
+        self.pools.store(Arc::new(union.into_values().cloned().collect()));
+        self.chains.store(Arc::new(chains));
+        self.pools.store(Arc::new(pools.values().cloned().collect()));
+        let mut watches = HashMap::new();
+        for (name, pool) in &pools {
+            let (Some(chain), Some(settings)) =
+                (self.chains.load().get(name).cloned(), config.chains.get(*name))
+            else {
+                continue;
+            };
+            let every = settings.probe_interval;
+            let same = in_force.pools.get(name).is_some_and(|old| Arc::ptr_eq(old, pool));
+            let watch = match in_force.watches.remove(name).filter(|watch| same && watch.every == every) {
+                Some(watch) => watch,
+                None => {
+                    Watch { every, task: tokio::spawn(watch_head(pool.clone(), chain, every)).abort_handle() }
+                }
+            };
+            watches.insert(*name, watch);
+        }
+        in_force.watches = watches;
+        in_force.pools = pools;
+        Ok(())
+    }
+
+    /// How the nodes stand.
+    pub(crate) fn nodes(&self) -> Vec<NodeState> {
+        let (chains, pools) = (self.chains.load(), self.pools.load());
+        let mut states: Vec<_> = pools
+            .iter()
+            .flat_map(|pool| nodes::states(pool, chains.get(pool.chain().as_str()).map(Arc::as_ref)))
+            .collect();
+        // Pools stand in no order, and nodes of one in that of the configuration.
+        states.sort_by(|a, b| a.chain.cmp(&b.chain));
+        states
+    }
+
+    /// What the management side is told.
+    pub(crate) fn standing(&self) -> Standing {
+        Standing { nodes: self.nodes(), cooled: self.safeguard.cooled_keys(self.clock.now()) }
+    }
+
+    /// Ends what runs beside the calls.
+    pub(crate) fn stop(&self) {
+        let mut in_force = self.in_force.lock();
+        in_force.stopped = true;
+        in_force.watches.clear();
+    }
+}
+
+/// The tables that differ in something that is not live.
+fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
+    let fixed = |config: &Config| {
+        let mut gateway = config.gateway.clone();
+        if gateway.tls.pair().is_some() {
+            // Which files they are is live; whether there are any is not.
+            gateway.tls = Tls { cert: Some("given".into()), key: Some("given".into()) };
+        }
+        gateway
+    };
+    let changes = [
+        ("gateway", fixed(old) != fixed(new)),
+        ("plans.batch_counts", old.plans.batch_counts != new.plans.batch_counts),
+        ("cache", old.cache != new.cache),
+        ("telemetry", old.telemetry != new.telemetry),
+        ("database", old.database != new.database),
+        ("redis", old.redis != new.redis),
+        ("journal", old.journal != new.journal),
+    ];
+    changes.into_iter().filter(|(_, differs)| *differs).map(|(table, _)| table).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::config::suite::{ReloadTable, changes};
+
+    #[test]
+    fn what_needs_a_restart_is_what_the_document_says() {
+        let table = ReloadTable::read(include_str!("../../docs/operations.md"));
+        for (key, before, after) in changes() {
+            let tables = needs_restart(&before, &after);
+            assert_eq!(!tables.is_empty(), table.needs_restart(&key, 0), "{key}: {tables:?}");
+            assert!(needs_restart(&after, &after).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_first_certificate_and_the_last_one_need_a_restart() {
+        let none = Config::default();
+        let mut some = Config::default();
+        some.gateway.tls = Tls { cert: Some("a".into()), key: Some("b".into()) };
+        assert_eq!(
+            (needs_restart(&none, &some), needs_restart(&some, &none)),
+            (vec!["gateway"], vec!["gateway"])
+        );
+    }
+}

@@ -1,0 +1,257 @@
+//! From the journal's segments to a shipment.
+
+use crate::journal::{Journal, Segment};
+use rpcgate_admin::usage::{Blocks, Fold, Mark, Shipment};
+use rpcgate_core::journal::{Event, HEAD, MAX_PAYLOAD, Reader, SegmentId, Torn};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// How much of a segment is read at a time, and where a frame is longer.
+const CHUNK: u64 = 256 << 10;
+const LONG_CHUNK: u64 = MAX_PAYLOAD as u64 + CHUNK;
+/// Events of one shipment: what is folded is held in memory until it is shipped. It is as many as four blocks hold.
+const MOST_EVENTS: u32 = 16_384;
+/// How long a segment stays after it was shipped to its end. The database may hold a transaction for some time in
+/// memory alone (SQLite flushes its log when it folds it into the file); a power failure takes that back, and then the
+/// segment is shipped again.
+pub(super) const REST: Duration = Duration::from_secs(60);
+
+/// What has been read of a journal since its marks were. It is in step with the database as long as everything that
+/// [`fill`](Pack::fill) gave was shipped; when it is not known whether it was, go on with a new one.
+#[derive(Debug)]
+pub(super) struct SegmentBatcher {
+    places: HashMap<SegmentId, Place>,
+    fold: Fold,
+    blocks: Blocks,
+    bytes: Vec<u8>,
+}
+
+/// Up to where a segment has been read.
+#[derive(Debug, Default)]
+struct Place {
+    at: u64,
+    /// What the frames up to there have defined; `None` if only the mark is known.
+    reader: Option<Reader>,
+    /// When it was found that nothing will follow.
+    done: Option<Duration>,
+    /// It cannot be read beyond `at`.
+    damaged: bool,
+    /// The log was told of its trouble.
+    told: bool,
+}
+
+/// What keeps a segment from being read.
+#[derive(Debug, thiserror::Error)]
+enum Trouble {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("{0}")]
+    Torn(#[from] Torn),
+    #[error("a frame is cut short")]
+    Cut,
+}
+
+/// What was read, and whether there was more than its bounds allowed.
+#[derive(Debug)]
+pub(super) struct Filled {
+    pub(super) shipment: Shipment,
+    pub(super) more: bool,
+}
+
+impl Filled {
+    /// Whether there is nothing to tell the database.
+    pub(super) fn is_empty(&self) -> bool {
+        self.shipment.marks.is_empty()
+    }
+}
+
+impl SegmentBatcher {
+    /// Begins where `marks` stand.
+    pub(super) fn new(marks: impl IntoIterator<Item = (SegmentId, u64)>) -> Self {
+        let place = |(segment, at)| (segment, Place { at, ..Place::default() });
+        SegmentBatcher {
+            places: marks.into_iter().map(place).collect(),
+            fold: Fold::new(),
+            blocks: Blocks::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Whether neither [`tidy`](Pack::tidy) nor [`fill`](Pack::fill) would find anything to do.
+    pub(super) fn is_idle(&self, segments: &[Segment], now: Duration) -> bool {
+        let nothing = |segment: &Segment| {
+            self.places.get(&segment.id).is_some_and(|place| match place.done {
+                Some(done) => now.saturating_sub(done) < REST,
+                None => place.damaged || (place.at >= segment.len && !segment.sealed),
+            })
+        };
+        self.places.len() == segments.len() && segments.iter().all(nothing)
+    }
+
+    /// Up to where a segment was read.
+    pub(super) fn at(&self, segment: &Segment) -> u64 {
+        self.places.get(&segment.id).map_or(0, |place| place.at.min(segment.len))
+    }
+
+    /// Removes segments that were shipped to their end long enough ago. Should one come back, from a backup or after a
+    /// power failure, its mark still stands at its end, and it is removed again.
+    pub(super) fn tidy(&mut self, journal: &Journal, now: Duration) {
+        let present: HashSet<SegmentId> = journal.segments().iter().map(|segment| segment.id).collect();
+        self.places.retain(|id, place| {
+            let is_over = place.done.is_some_and(|done| now.saturating_sub(done) >= REST);
+            if !is_over || !present.contains(id) {
+                return present.contains(id);
+            }
+            match journal.forget(*id) {
+                Ok(()) => false,
+                Err(error) => {
+                    if !std::mem::replace(&mut place.told, true) {
+                        tracing::error!(segment = %id, "a shipped journal segment cannot be removed: {error}");
+                    }
+                    place.done = Some(now);
+                    true
+                }
+            }
+        });
+    }
+
+    /// Reads what is new, the oldest segments first, at most about `most` bytes.
+    pub(super) fn fill(&mut self, journal: &Journal, most: u64, now: Duration) -> Filled {
+        let SegmentBatcher { places, fold, blocks, bytes } = self;
+        let mut bounds = Bounds { bytes: most, events: MOST_EVENTS };
+        let (mut marks, mut more) = (Vec::new(), false);
+        for segment in journal.segments() {
+            let place = places.entry(segment.id).or_default();
+            if place.damaged {
+                continue;
+            }
+            if place.at >= segment.len {
+                // All of it was in an earlier shipment than the one that is being filled.
+                if segment.sealed && place.done.is_none() {
+                    place.done = Some(now);
+                    place.reader = None;
+                }
+                continue;
+            }
+            if bounds.are_reached() || fold.is_full() {
+                more = true;
+                break;
+            }
+            let from = place.at;
+            let read = place.read(journal, segment, bytes, |reader, event, length| {
+                fold.add(reader, event);
+                blocks.add(reader, event);
+                bounds.count(length);
+                if bounds.are_reached() || fold.is_full() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+            if place.at > from {
+                marks.push(Mark { segment: segment.id, from, to: place.at });
+            }
+            match read {
+                Ok(()) => more |= place.at < segment.len,
+                Err(trouble) => place.tell(segment.id, &trouble),
+            }
+        }
+        let shipment =
+            Shipment { gateway: journal.gateway(), marks, folded: fold.take(), blocks: blocks.take() };
+        Filled { shipment, more }
+    }
+}
+
+/// What is left of a shipment's room.
+struct Bounds {
+    bytes: u64,
+    events: u32,
+}
+
+impl Bounds {
+    const fn are_reached(&self) -> bool {
+        self.bytes == 0 || self.events == 0
+    }
+
+    const fn count(&mut self, length: usize) {
+        self.bytes = self.bytes.saturating_sub(length as u64);
+        self.events = self.events.saturating_sub(1);
+    }
+}
+
+impl Place {
+    /// Reads on, until `each` has had enough or the segment ends.
+    fn read(
+        &mut self,
+        journal: &Journal,
+        segment: Segment,
+        bytes: &mut Vec<u8>,
+        each: impl FnMut(&Reader, &Event, usize) -> ControlFlow<()>,
+    ) -> Result<(), Trouble> {
+        let mut reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => {
+                // Frames go by what those before them have defined, so these are read once more, for that alone.
+                let (mut reader, mut at) = (Reader::new(), HEAD as u64);
+                walk(journal, segment.id, &mut reader, &mut at, self.at, bytes, |_, _, _| {
+                    ControlFlow::Continue(())
+                })?;
+                self.at = at;
+                reader
+            }
+        };
+        let read = walk(journal, segment.id, &mut reader, &mut self.at, segment.len, bytes, each);
+        self.reader = Some(reader);
+        read
+    }
+
+    fn tell(&mut self, id: SegmentId, trouble: &Trouble) {
+        self.damaged |= matches!(trouble, Trouble::Torn(_) | Trouble::Cut);
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
+        let at = self.at;
+        if self.damaged {
+            tracing::error!(segment = %id, at, "a journal segment is damaged, and left where it is: {trouble}");
+        } else {
+            tracing::error!(segment = %id, at, "a journal segment cannot be read now: {trouble}");
+        }
+    }
+}
+
+/// Reads the frames between `at` and `to`, and moves `at` behind each before it is handed on.
+fn walk(
+    journal: &Journal,
+    id: SegmentId,
+    reader: &mut Reader,
+    at: &mut u64,
+    to: u64,
+    bytes: &mut Vec<u8>,
+    mut each: impl FnMut(&Reader, &Event, usize) -> ControlFlow<()>,
+) -> Result<(), Trouble> {
+    let mut chunk = CHUNK;
+    while *at < to {
+        let start = *at;
+        bytes.clear();
+        bytes.shrink_to(CHUNK as usize);
+        journal.read(id, start, to.min(start.saturating_add(chunk)), bytes)?;
+        let mut rest = bytes.as_slice();
+        while let Some((length, event)) = reader.frame(rest)? {
+            rest = rest.get(length..).unwrap_or_default();
+            *at += length as u64;
+            if each(reader, &event, length).is_break() {
+                return Ok(());
+            }
+        }
+        if *at > start {
+            chunk = CHUNK;
+        } else if chunk < LONG_CHUNK && (bytes.len() as u64) < to - start {
+            chunk = LONG_CHUNK;
+        } else {
+            return Err(Trouble::Cut);
+        }
+    }
+    Ok(())
+}

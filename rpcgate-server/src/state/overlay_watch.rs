@@ -1,0 +1,71 @@
+//! What operators have set, on its way to where it is put in force.
+
+use parking_lot::Mutex;
+use rpcgate_core::config::Overlay;
+use std::fmt;
+
+type Sink = Box<dyn Fn(&Overlay) + Send + Sync>;
+
+/// The newest overlay, and who wants it. Either may come first.
+#[derive(Default)]
+pub(super) struct OverlayWatch {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    overlay: Overlay,
+    sink: Option<Sink>,
+}
+
+impl fmt::Debug for OverlayWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OverlayWatch").field("overlay", &self.inner.lock().overlay).finish_non_exhaustive()
+    }
+}
+
+impl OverlayWatch {
+    /// Hands every overlay to `sink`, the newest at once, unless nothing was set yet.
+    pub(super) fn attach(&self, sink: Sink) {
+        let mut inner = self.inner.lock();
+        if inner.overlay != Overlay::default() {
+            sink(&inner.overlay);
+        }
+        inner.sink = Some(sink);
+    }
+
+    /// Puts `overlay` in force; when this returns, it is, if anybody wants it.
+    pub(super) fn put(&self, overlay: Overlay) {
+        let mut inner = self.inner.lock();
+        if inner.overlay == overlay {
+            return;
+        }
+        if let Some(sink) = &inner.sink {
+            sink(&overlay);
+        }
+        inner.overlay = overlay;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn overlay(on: bool) -> Overlay {
+        Overlay { chains: [("eth".to_owned(), on)].into(), ..Overlay::default() }
+    }
+
+    #[test]
+    fn whoever_comes_first_nothing_is_missed_and_nothing_is_told_twice() {
+        let overlay_watch = OverlayWatch::default();
+        overlay_watch.put(overlay(false));
+        let told: Arc<Mutex<Vec<Overlay>>> = Arc::default();
+        let ear = told.clone();
+        overlay_watch.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
+        assert_eq!(*told.lock(), [overlay(false)]);
+        overlay_watch.put(overlay(false));
+        overlay_watch.put(overlay(true));
+        assert_eq!(*told.lock(), [overlay(false), overlay(true)]);
+    }
+}
