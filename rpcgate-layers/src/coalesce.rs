@@ -4,41 +4,80 @@
 //! Calls to a node and responses to a client wait in one queue per thread. The first future in the queue is the leader: it
 //! yields to the runtime once, and again as long as a yield brought others, and then all resume. No follower depends on the
 //! leader, whose owner may not poll it for a while: a follower yields too, and resumes after [`YIELDS`] in any case.
+//!
+//! A future that yields is woken by the thread on which it yielded. Whoever finds that threads of the runtime are blocked,
+//! by a disk for instance, calls [`resume_everywhere`], so that other threads go on with the futures that wait there.
+//! tokio moves neither these nor the wait for its sockets from a blocked thread to another.
 
 use parking_lot::{Mutex, MutexGuard};
+use std::mem;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
+use tokio::runtime::Handle;
 
 /// The most yields that a future waits.
 const YIELDS: u8 = 3;
 /// The most followers. The next one makes all resume.
 const FOLLOWERS: usize = 128;
 
+/// The queues of all threads that have one.
+static EVERYWHERE: Mutex<Vec<Weak<Mutex<Queue>>>> = Mutex::new(Vec::new());
+
 thread_local! {
-    static HERE: Arc<Mutex<Queue>> = Arc::default();
+    static HERE: Arc<Mutex<Queue>> = {
+        let here = Arc::new(Mutex::new(Queue { runtime: Handle::try_current().ok(), ..Queue::default() }));
+        let mut everywhere = EVERYWHERE.lock();
+        everywhere.retain(|queue| queue.strong_count() > 0);
+        everywhere.push(Arc::downgrade(&here));
+        here
+    };
+}
+
+/// Resumes the futures that wait on any thread, also on one that is blocked and would not resume them itself, and has
+/// another thread of its runtime wait for the sockets, where there is one.
+pub fn resume_everywhere() {
+    let queues: Vec<_> = EVERYWHERE.lock().iter().filter_map(Weak::upgrade).collect();
+    queues.iter().for_each(|queue| resume_with_leader(queue));
+}
+
+fn resume_with_leader(queue: &Mutex<Queue>) {
+    // The blocked thread may have been the one that waited for the sockets: any task at all wakes another, which waits for
+    // them when it has done the task.
+    let runtime = queue.lock().runtime.clone();
+    if let Some(runtime) = runtime {
+        runtime.spawn(std::future::ready(()));
+    }
+    if let Some(leader) = resume_all(queue, queue.lock()) {
+        leader.wake();
+    }
 }
 
 /// The futures that wait on one thread.
 #[derive(Debug, Default)]
 struct Queue {
+    /// The runtime whose thread this is.
+    runtime: Option<Handle>,
     /// How many groups have resumed. A waiting future resumes when this number has changed.
     resumed: u64,
-    is_led: bool,
+    /// Of the first future of the group. Its own yield wakes it; this is for [`resume_everywhere`].
+    leader: Option<Waker>,
     followers: Vec<Waker>,
     /// An empty list that has its memory already.
     spare: Vec<Waker>,
 }
 
-/// Resumes all futures that wait in `queue`. The wakers run without the lock, because they are foreign code.
-fn resume_all(queue: &Mutex<Queue>, mut here: MutexGuard<'_, Queue>) {
+/// Resumes all futures that wait in `queue`, but for the leader, which is returned: its own yield wakes it. The wakers run
+/// without the lock, because they are foreign code.
+fn resume_all(queue: &Mutex<Queue>, mut here: MutexGuard<'_, Queue>) -> Option<Waker> {
     here.resumed += 1;
-    here.is_led = false;
-    let spare = std::mem::take(&mut here.spare);
-    let mut woken = std::mem::replace(&mut here.followers, spare);
+    let leader = here.leader.take();
+    let spare = mem::take(&mut here.spare);
+    let mut woken = mem::replace(&mut here.followers, spare);
     drop(here);
     woken.drain(..).for_each(Waker::wake);
     queue.lock().spare = woken;
+    leader
 }
 
 /// Waits for one yield to the runtime, or for up to [`YIELDS`] while other futures join. On a runtime other than tokio's, a
@@ -63,9 +102,10 @@ impl Waiting {
     fn take(waker: &Waker) -> Self {
         let queue = HERE.with(Arc::clone);
         let mut here = queue.lock();
-        let (group, leads) = (here.resumed, !here.is_led);
-        here.is_led = true;
-        if !leads {
+        let (group, leads) = (here.resumed, here.leader.is_none());
+        if leads {
+            here.leader = Some(waker.clone());
+        } else {
             here.followers.push(waker.clone());
         }
         if here.followers.len() > FOLLOWERS {
@@ -230,6 +270,25 @@ mod tests {
         drop(first);
         assert!(!fourth.was_woken());
         assert!(!third.goes() && third.goes() && fourth.was_woken());
+    }
+
+    #[test]
+    fn whoever_waits_on_a_thread_that_is_blocked_is_resumed_by_another() {
+        let (came, has_come) = std::sync::mpsc::channel();
+        let (unblock, blocked) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            came.send(([Waits::came(), Waits::came()], HERE.with(Arc::clone))).unwrap();
+            blocked.recv().unwrap();
+        });
+        let ([mut first, mut second], queue) = has_come.recv().unwrap();
+        assert!(!first.was_woken() && !second.was_woken());
+        assert!(EVERYWHERE.lock().iter().any(|known| known.as_ptr() == Arc::as_ptr(&queue)));
+        // Of that thread alone: other tests wait on theirs.
+        resume_with_leader(&queue);
+        assert!(first.was_woken() && first.goes());
+        assert!(second.was_woken() && second.goes());
+        unblock.send(()).unwrap();
+        thread.join().unwrap();
     }
 
     #[test]

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod call;
-mod coalesce;
+pub mod coalesce;
 pub mod coalesced_writes;
 pub mod foreign;
 pub mod gate;

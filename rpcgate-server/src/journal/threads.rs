@@ -6,6 +6,7 @@ use super::log_throttle::LogThrottle;
 use super::shared::{Drained, Shared, Trouble};
 use super::{CLOSE_WITHIN, STALL};
 use parking_lot::{Condvar, Mutex};
+use rpcgate_layers::coalesce::resume_everywhere;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -225,6 +226,10 @@ fn watch(shared: &Shared, bell: &Bell) {
             if shared.is_held(STALL) {
                 shared.divert(&Trouble::Stalled);
             }
+        }
+        // A thread that the disk holds does not come round to the answers that wait on it.
+        if shared.queue.is_diverted() && shared.is_held(STALL) {
+            resume_everywhere();
         }
         let sum = shared.losses.sum();
         let is_last = matches!(woken, Woken::Ordered(_));
