@@ -5,9 +5,9 @@
 use crate::PATIENCE;
 use crate::client::{Client, Reply};
 use crate::gateway::Setup;
-use rpcgate_admin::app_state::AppState;
-use rpcgate_admin::identity::challenge::solve;
-use rpcgate_admin::identity::password::Password;
+use rpcgate_admin::management::app_state::AppState;
+use rpcgate_admin::management::identity::challenge::solve;
+use rpcgate_admin::management::identity::password::Password;
 use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::janitor::Janitor;
 use rpcgate_admin::store::{Role, User, UserId, fresh_id, url_of};

@@ -5,8 +5,8 @@ pub mod migrate;
 pub mod operator;
 pub mod run;
 
-use crate::app_state::AppStateError;
 use crate::cli::{AdminCli, AdminCommand, OperatorCommand};
+use crate::management::app_state::AppStateError;
 use crate::process::{self, Failure};
 use crate::store::StoreError;
 use rpcgate_core::config::{Config, LoadError};

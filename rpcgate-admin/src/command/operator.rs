@@ -1,8 +1,8 @@
 //! `rpcgate-admin operator create`: an account for somebody who runs the service.
 
 use super::configuration;
-use crate::identity::password::{Password, Passwords};
-use crate::mail::address;
+use crate::management::identity::password::{Password, Passwords};
+use crate::management::mail::address;
 use crate::process::Failure;
 use crate::store::{Audit, Role, Store, User, UserId, fresh_id};
 use rpcgate_core::clock::{Clock, SystemClock};

@@ -1,8 +1,8 @@
 //! `rpcgate-admin run`: serve until told to stop.
 
 use super::{configuration, placed};
-use crate::app_state::AppState;
 use crate::cli::Service;
+use crate::management::app_state::AppState;
 use crate::process::reload::{log_drain, log_reload};
 use crate::process::{Failure, ProcessSignal, Signals, log};
 use crate::services::api::Api;
@@ -126,7 +126,7 @@ fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app_state::tests::Site;
+    use crate::management::app_state::tests::Site;
     use rpcgate_core::config::suite::{ReloadTable, changes};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;

@@ -1,10 +1,10 @@
 //! The role that listens: the management API.
 
 use super::connection::{Activity, serve};
-use crate::app_state::AppState;
-use crate::metrics;
+use crate::management::app_state::AppState;
+use crate::management::metrics;
+use crate::management::router::router;
 use crate::process::accept::{Acceptor, RefusedConnections};
-use crate::router::router;
 use arc_swap::ArcSwap;
 use axum::Router;
 use std::io;

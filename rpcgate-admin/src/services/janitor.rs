@@ -1,6 +1,6 @@
 //! The role that tidies up: what has expired is removed from the management database.
 
-use crate::app_state::AppState;
+use crate::management::app_state::AppState;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -51,7 +51,7 @@ async fn work(pace: Duration, app: Arc<AppState>, leave: CancellationToken) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app_state::tests::{NOON, Site};
+    use crate::management::app_state::tests::{NOON, Site};
     use crate::store::Role;
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use super::account::{EMAIL, Enrolment, own_address};
 use super::state::{Login, State};
 use super::{DemoError, NAME};
 use ring::digest::{SHA256, digest};
-use rpcgate_admin::identity::password::{Password, PasswordError, Passwords};
+use rpcgate_admin::management::identity::password::{Password, PasswordError, Passwords};
 use rpcgate_admin::store::{Audit, Role, Store, User};
 use rpcgate_core::caller::TenantId;
 use std::fmt;

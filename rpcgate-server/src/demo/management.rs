@@ -3,7 +3,7 @@
 use super::DemoError;
 use super::account::{PAUSE, Patience};
 use super::sheet::reachable;
-use rpcgate_admin::app_state::AppState;
+use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::janitor::Janitor;
 use rpcgate_core::clock::Clock;

@@ -283,10 +283,20 @@ mod tests {
     fn a_stray_library_is_found() {
         let orm = |source: &Source| stray_library(source, &["sea_orm"], "store");
         let redis = |source: &Source| stray_library(source, &["redis"], "redis");
-        assert_eq!(found(orm, "rpcgate-admin/src/action/keys.rs", "use sea_orm::{Set, Value};"), 2);
-        assert_eq!(found(orm, "rpcgate-admin/src/action/keys.rs", "fn f(x: sea_orm::Value) {}"), 1);
         assert_eq!(
-            found(orm, "rpcgate-admin/src/action/keys.rs", "// sea_orm::Set\nfn f() { \"sea_orm::Set\"; }"),
+            found(orm, "rpcgate-admin/src/management/action/keys.rs", "use sea_orm::{Set, Value};"),
+            2
+        );
+        assert_eq!(
+            found(orm, "rpcgate-admin/src/management/action/keys.rs", "fn f(x: sea_orm::Value) {}"),
+            1
+        );
+        assert_eq!(
+            found(
+                orm,
+                "rpcgate-admin/src/management/action/keys.rs",
+                "// sea_orm::Set\nfn f() { \"sea_orm::Set\"; }"
+            ),
             0
         );
         assert_eq!(found(orm, "rpcgate-admin/src/store/keys.rs", "use sea_orm::Set;"), 0);

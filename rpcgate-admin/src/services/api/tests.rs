@@ -1,7 +1,7 @@
 //! The API over real sockets.
 
 use super::*;
-use crate::app_state::tests::Site;
+use crate::management::app_state::tests::Site;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};

@@ -3,7 +3,7 @@
 use super::account::{remembered, store};
 use super::*;
 use crate::captured_log::CapturedLog;
-use rpcgate_admin::identity::password::{Password, Passwords};
+use rpcgate_admin::management::identity::password::{Password, Passwords};
 use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 use rpcgate_core::caller::Scope;
 use rpcgate_core::config::LogFormat;

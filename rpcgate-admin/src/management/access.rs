@@ -1,0 +1,501 @@
+//! Who may call what. The router says of each route whom it is for, and of that one word are made the check before the
+//! handler and what the OpenAPI document says of it, so that they cannot differ.
+
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use crate::management::identity::role::{Permission, Role};
+use crate::management::identity::token::{Claims, Tokens};
+use crate::store::{SessionId, User};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderMap, Method};
+use rpcgate_core::caller::TenantId;
+use std::fmt;
+use std::sync::Arc;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
+use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
+
+/// The name in the OpenAPI document of the least role that an operation is for: that of a member of a tenant, or `none`
+/// without a token, `user` for whoever is logged in, `operator`.
+pub const LEAST_ROLE: &str = "x-least-role";
+
+/// The name there of all roles that it is for. Roles have no order: whoever has one that may do more in one thing may do
+/// less in another.
+pub const ROLES: &str = "x-roles";
+
+/// What `routes!` makes.
+pub type Routes = UtoipaMethodRouter<Arc<AppState>>;
+
+const MISSING: &str = "a bearer token is needed";
+const INVALID: &str = "the token is not valid or has expired";
+const NO_MEMBER: &str = "this is for members of a tenant";
+
+/// Whom a route is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Anybody, without a token.
+    Anyone,
+    /// Whoever is logged in, operators too.
+    User,
+    /// A member of a tenant whose role has this permission.
+    Member(Permission),
+    /// An operator.
+    Operator,
+}
+
+impl Access {
+    /// The names of the roles it is for, the least first.
+    pub fn roles(self) -> Vec<&'static str> {
+        match self {
+            Access::Anyone => vec!["none"],
+            Access::User => vec!["user"],
+            Access::Member(permission) => permission.roles().map(Role::as_str).collect(),
+            Access::Operator => vec!["operator"],
+        }
+    }
+
+    /// Whether `user` may call it.
+    ///
+    /// # Errors
+    /// [`ActionError::Forbidden`].
+    pub fn admit(self, user: &User) -> Result<(), ActionError> {
+        let is_operator = user.is_operator();
+        match self {
+            Access::Anyone | Access::User => Ok(()),
+            Access::Operator if is_operator => Ok(()),
+            Access::Operator => Err(ActionError::Forbidden("this is for operators")),
+            Access::Member(_) if is_operator => Err(ActionError::Forbidden(NO_MEMBER)),
+            Access::Member(permission) if user.role.allows(permission) => Ok(()),
+            Access::Member(_) => Err(ActionError::Forbidden("your role does not permit this")),
+        }
+    }
+}
+
+/// Who is logged in: the user as it is now, not as it was when the token was issued.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AuthSession {
+    /// The session that the token belongs to.
+    pub id: SessionId,
+    /// Whose it is.
+    pub user: Arc<User>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for AuthSession {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
+        let session = parts.extensions.get::<AuthSession>().cloned();
+        session.ok_or_else(|| ActionError::Broken("a route for anyone asks for a session".into()))
+    }
+}
+
+/// Who is logged in and belongs to a tenant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The session.
+    pub session: AuthSession,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Member {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
+        let session = AuthSession::from_request_parts(parts, state).await?;
+        let tenant = session.user.tenant;
+        let tenant = tenant.ok_or(ActionError::Forbidden(NO_MEMBER))?;
+        Ok(Member { tenant, session })
+    }
+}
+
+/// Puts a door before routes.
+pub struct RouteGuard(Arc<AppState>);
+
+impl fmt::Debug for RouteGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RouteGuard")
+    }
+}
+
+impl RouteGuard {
+    /// A door that knows the sessions of `app`.
+    pub fn new(app: &Arc<AppState>) -> Self {
+        RouteGuard(app.clone())
+    }
+
+    /// `routes`, open to anybody: so often from one address.
+    pub fn anyone(&self, routes: Routes) -> Routes {
+        let limit = from_fn_with_state(self.0.clone(), admit_anyone);
+        let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
+        marked(routes, Access::Anyone).map(|routes| routes.route_layer(known).route_layer(limit))
+    }
+
+    /// `routes` for whoever is logged in.
+    pub fn user(&self, routes: Routes) -> Routes {
+        self.guarded(routes, Access::User)
+    }
+
+    /// `routes` for members of a tenant whose role has `permission`.
+    pub fn member(&self, permission: Permission, routes: Routes) -> Routes {
+        self.guarded(routes, Access::Member(permission))
+    }
+
+    /// `routes` for operators.
+    pub fn operator(&self, routes: Routes) -> Routes {
+        self.guarded(routes, Access::Operator)
+    }
+
+    fn guarded(&self, routes: Routes, access: Access) -> Routes {
+        let guard = from_fn_with_state((self.0.clone(), access), admit);
+        let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
+        marked(routes, access).map(|routes| routes.route_layer(known).route_layer(guard))
+    }
+}
+
+/// The parameters that the queries of some routes may have: those that the OpenAPI document lists, so that neither knows
+/// one that the other does not.
+#[derive(Clone, Debug)]
+struct QueryParameters(Arc<[(Method, Vec<String>)]>);
+
+impl QueryParameters {
+    fn of(routes: &Routes) -> Self {
+        let mut known = Vec::new();
+        for PathItem { get, put, post, delete, .. } in routes.1.paths.values() {
+            let operations =
+                [(Method::GET, get), (Method::PUT, put), (Method::POST, post), (Method::DELETE, delete)];
+            for (method, operation) in operations {
+                let Some(operation) = operation else { continue };
+                let names = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
+                    RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => {
+                        Some(parameter.name.clone())
+                    }
+                    _ => None,
+                });
+                known.push((method, names.collect()));
+            }
+        }
+        QueryParameters(known.into())
+    }
+
+    /// Checks the names in a query: whoever misspells one would be answered something else than was asked.
+    fn check(&self, method: &Method, query: &str) -> Result<(), ActionError> {
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let Some((_, known)) = self.0.iter().find(|(its, _)| its == method) else { return Ok(()) };
+        let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+        let Some(unknown) = names.find(|name| !known.iter().any(|known| known == name)) else {
+            return Ok(());
+        };
+        let shown: String = unknown.chars().filter(|c| !c.is_control()).take(100).collect();
+        let expected: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
+        let expected = if expected.is_empty() { "none".to_owned() } else { expected.join(", ") };
+        Err(ActionError::Invalid(format!("unknown parameter `{shown}`: expected {expected}")))
+    }
+}
+
+async fn expect_known(State(known): State<QueryParameters>, request: Request, next: Next) -> Response {
+    match known.check(request.method(), request.uri().query().unwrap_or_default()) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+fn marked(mut routes: Routes, access: Access) -> Routes {
+    for operation in routes.1.paths.values_mut().flat_map(operations) {
+        let extensions = operation.extensions.get_or_insert_default();
+        let roles = access.roles();
+        extensions.insert(LEAST_ROLE.to_owned(), roles.first().copied().into());
+        extensions.insert(ROLES.to_owned(), roles.into());
+    }
+    routes
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    let PathItem { get, put, post, delete, options, head, patch, trace, .. } = item;
+    [get, put, post, delete, options, head, patch, trace].into_iter().flatten()
+}
+
+async fn admit(
+    State((app, access)): State<(Arc<AppState>, Access)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let session = match session(&app, request.headers()).await {
+        Ok(session) => session,
+        Err(error @ ActionError::Unauthenticated(_)) => {
+            let (mut parts, _) = request.into_parts();
+            return match expect_few(&app, &mut parts).await {
+                Ok(()) => error.into_response(),
+                Err(often) => often.into_response(),
+            };
+        }
+        Err(error) => return error.into_response(),
+    };
+    if let Err(error) = access.admit(&session.user) {
+        return error.into_response();
+    }
+    request.extensions_mut().insert(session);
+    next.run(request).await
+}
+
+async fn admit_anyone(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match expect_few(&app, &mut parts).await {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(often) => often.into_response(),
+    }
+}
+
+/// Counts a request of a client that is not logged in.
+async fn expect_few(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ActionError> {
+    let client = Client::from_request_parts(parts, app).await?;
+    Ok(app.limits.anonymous.admit(client.address)?)
+}
+
+/// Who is logged in by the bearer token of a request.
+///
+/// # Errors
+/// [`ActionError::Unauthenticated`] without a good one, [`ActionError::TooMany`], [`ActionError::Unavailable`].
+pub(crate) async fn session(app: &AppState, headers: &HeaderMap) -> Result<AuthSession, ActionError> {
+    session_of(app, &app.tokens, bearer(headers)?).await.map(|(_, session)| session)
+}
+
+/// What one of `tokens` says, and whose session it belongs to. The session is looked up, so that one which was ended is
+/// refused at once, and a role that was changed holds at once. It is a request of that user.
+pub(crate) async fn session_of(
+    app: &AppState,
+    tokens: &Tokens,
+    token: &str,
+) -> Result<(Claims, AuthSession), ActionError> {
+    let invalid = || ActionError::Unauthenticated(INVALID);
+    let now = app.now();
+    let claims = tokens.check(token, now).map_err(|_| invalid())?;
+    app.limits.users.admit(claims.sub)?;
+    let (session, user) = app.store.session(SessionId(claims.sid), now).await?.ok_or_else(invalid)?;
+    if user.id != claims.sub {
+        return Err(invalid());
+    }
+    Ok((claims, AuthSession { id: session.id, user: Arc::new(user) }))
+}
+
+/// The token of a request: RFC 6750, section 2.1.
+fn bearer(headers: &HeaderMap) -> Result<&str, ActionError> {
+    let mut given = headers.get_all(AUTHORIZATION).into_iter();
+    let header = given.next().ok_or(ActionError::Unauthenticated(MISSING))?;
+    let (scheme, token) = header.to_str().unwrap_or_default().split_once(' ').unwrap_or_default();
+    if given.next().is_some() || !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+        return Err(ActionError::Unauthenticated(MISSING));
+    }
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::app_state::tests::{Answer, NOON, Site, Visitor};
+    use axum::body::Body;
+    use axum::extract::ConnectInfo;
+    use axum::routing::get;
+    use http::{HeaderValue, StatusCode};
+    use std::time::Duration;
+    use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathsBuilder};
+
+    const PATH: &str = "/api/v1/plans";
+
+    async fn plans(site: &Site, visitor: &Visitor) -> StatusCode {
+        site.ask(Some(visitor), Method::GET, PATH, Body::empty()).await.status
+    }
+
+    async fn with(site: &Site, headers: &[&str]) -> Answer {
+        let mut request = http::Request::get(PATH);
+        for header in headers {
+            request = request.header(AUTHORIZATION, HeaderValue::from_str(header).unwrap());
+        }
+        site.send(request.body(Body::empty()).unwrap()).await
+    }
+
+    #[tokio::test]
+    async fn a_token_opens_the_door_and_everything_else_does_not() {
+        let site = Site::new().await;
+        let token = site.member(Role::Viewer).await.token;
+        for good in [format!("Bearer {token}"), format!("bearer {token}")] {
+            assert_eq!(with(&site, &[&good]).await.status, StatusCode::OK, "{good}");
+        }
+        let good = format!("Bearer {token}");
+        let (basic, alone) = (format!("Basic {token}"), token.as_str());
+        let longer = format!("{good}x");
+        for (headers, text) in [
+            (&[][..], MISSING),
+            (&[""], MISSING),
+            (&["Bearer"], MISSING),
+            (&["Bearer "], MISSING),
+            (&[&basic], MISSING),
+            (&[alone], MISSING),
+            (&[&good, &good], MISSING),
+            (&["Bearer x"], INVALID),
+            (&[&longer], INVALID),
+        ] {
+            let answer = with(&site, headers).await;
+            assert_eq!(
+                (answer.status, answer.body["error"].as_str()),
+                (StatusCode::UNAUTHORIZED, Some(text))
+            );
+            assert_eq!(answer.headers[http::header::WWW_AUTHENTICATE], "Bearer realm=\"rpcgate\"");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_user_makes_600_requests_a_minute_and_others_go_on() {
+        let site = Site::new().await;
+        let (busy, other) = (site.member(Role::Viewer).await, site.member(Role::Viewer).await);
+        for _ in 0..600 {
+            assert_eq!(plans(&site, &busy).await, StatusCode::OK);
+        }
+        let refused = with(&site, &[&format!("Bearer {}", busy.token)]).await;
+        assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
+        assert!(refused.headers.contains_key(http::header::RETRY_AFTER));
+        assert_eq!(plans(&site, &other).await, StatusCode::OK);
+        site.clock.advance(Duration::from_secs(60));
+        assert_eq!(plans(&site, &busy).await, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn an_address_asks_60_times_a_minute_without_being_logged_in() {
+        let site = Site::new().await;
+        let invented = async |number: usize| {
+            let body = serde_json::json!({"refresh_token": format!("invented {number}")}).to_string();
+            site.ask(None, Method::POST, "/api/v1/auth/refresh", body).await.status
+        };
+        for number in 0..30 {
+            assert_eq!(with(&site, &["Bearer x"]).await.status, StatusCode::UNAUTHORIZED);
+            assert_eq!(invented(number).await, StatusCode::UNAUTHORIZED);
+        }
+        assert_eq!(invented(60).await, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(with(&site, &[]).await.status, StatusCode::TOO_MANY_REQUESTS);
+        let member = site.member(Role::Viewer).await;
+        assert_eq!(plans(&site, &member).await, StatusCode::OK, "whoever is logged in there is served");
+    }
+
+    #[tokio::test]
+    async fn a_token_ends_with_its_time() {
+        let site = Site::new().await;
+        let visitor = site.member(Role::Viewer).await;
+        site.clock.advance(site.app.settings.access_ttl);
+        assert_eq!(plans(&site, &visitor).await, StatusCode::OK, "clocks may differ a little");
+        site.clock.advance(Duration::from_secs(6));
+        assert_eq!(plans(&site, &visitor).await, StatusCode::UNAUTHORIZED);
+    }
+
+    #[tokio::test]
+    async fn a_session_that_was_ended_is_refused_at_once_and_others_are_not() {
+        let site = Site::new().await;
+        let (one, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+        site.app.store.end_session(one.user.id, one.session).await.unwrap();
+        assert_eq!(plans(&site, &one).await, StatusCode::UNAUTHORIZED);
+        assert_eq!(plans(&site, &other).await, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_token_with_somebody_elses_session_is_refused() {
+        let site = Site::new().await;
+        let (one, other) = (site.member(Role::Owner).await, site.operator().await);
+        let claims = crate::management::identity::token::Claims {
+            sub: one.user.id,
+            sid: other.session.0,
+            tenant: TenantId::default(),
+            role: Role::Owner,
+            operator: true,
+        };
+        let token = site.app.tokens.issue(&claims, NOON).unwrap();
+        assert_eq!(plans(&site, &Visitor { token, ..one }).await, StatusCode::UNAUTHORIZED);
+    }
+
+    #[tokio::test]
+    async fn a_database_that_is_away_is_no_refusal() {
+        let site = Site::new().await;
+        let visitor = site.member(Role::Viewer).await;
+        site.app.close().await;
+        assert_eq!(plans(&site, &visitor).await, StatusCode::SERVICE_UNAVAILABLE);
+    }
+
+    /// A request of nobody.
+    fn unknown() -> Request {
+        let peer = ConnectInfo(std::net::SocketAddr::from(([192, 0, 2, 1], 7)));
+        http::Request::get("/x").extension(peer).body(Body::empty()).unwrap()
+    }
+
+    /// Routes at `/x` that tell whom they found.
+    fn routes() -> Routes {
+        let item = PathItem::new(HttpMethod::Get, OperationBuilder::new().build());
+        let paths = PathsBuilder::new().path("/x", item).build();
+        (Vec::new(), paths, get(async |session: AuthSession| session.user.id.to_string()))
+    }
+
+    #[tokio::test]
+    async fn what_is_checked_is_what_is_told() {
+        let site = Site::new().await;
+        let guard = RouteGuard::new(&site.app);
+        let mut visitors = vec![("operator", site.operator().await)];
+        for role in [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner] {
+            visitors.push((role.as_str(), site.member(role).await));
+        }
+        let mut doors = vec![guard.user(routes()), guard.operator(routes())];
+        doors.extend(Permission::ALL.map(|permission| guard.member(permission, routes())));
+        for guarded in doors {
+            let operation = guarded.1.paths["/x"].get.clone().unwrap().extensions.unwrap();
+            let told: Vec<_> =
+                operation[ROLES].as_array().unwrap().iter().filter_map(|r| r.as_str()).collect();
+            assert_eq!(operation[LEAST_ROLE], told[0]);
+            let router = axum::Router::new().route("/x", guarded.2).with_state(site.app.clone());
+            for (name, visitor) in &visitors {
+                let request =
+                    http::Request::get("/x").header(AUTHORIZATION, format!("Bearer {}", visitor.token));
+                let request = request.body(Body::empty()).unwrap();
+                let answer = tower::ServiceExt::oneshot(router.clone(), request).await.unwrap();
+                let expected = if told == ["user"] || told.contains(name) { 200 } else { 403 };
+                assert_eq!(answer.status().as_u16(), expected, "{name} at a guard for {told:?}");
+            }
+            let answer = tower::ServiceExt::oneshot(router, unknown()).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_parameter_that_the_document_does_not_list_is_refused() {
+        let site = Site::new().await;
+        let owner = site.member(Role::Owner).await;
+        let ask = async |visitor: Option<&Visitor>, path: &str| {
+            let answer = site.ask(visitor, Method::GET, path, Body::empty()).await;
+            (answer.status.as_u16(), answer.body["error"].as_str().unwrap_or_default().to_owned())
+        };
+        let audit = "/api/v1/auth/audit";
+        assert_eq!(ask(Some(&owner), &format!("{audit}?limit=3")).await.0, 200);
+        let (status, error) = ask(Some(&owner), &format!("{audit}?limt=3")).await;
+        assert_eq!(status, 400);
+        assert!(error.starts_with("unknown parameter `limt`: expected `limit`"), "{error}");
+        let none = (400, "unknown parameter `x`: expected none".to_owned());
+        assert_eq!(ask(Some(&owner), "/api/v1/plans?x").await, none);
+        assert_eq!(ask(None, "/api/v1/auth/challenge?x=").await, none);
+        assert_eq!(ask(None, "/api/v1/plans?x").await.0, 401, "who asks comes first");
+    }
+
+    #[tokio::test]
+    async fn a_door_for_anyone_knows_nobody() {
+        let site = Site::new().await;
+        let open = RouteGuard::new(&site.app).anyone(routes());
+        let access = open.1.paths["/x"].get.clone().unwrap().extensions.unwrap()[LEAST_ROLE].clone();
+        assert_eq!(access, "none");
+        let router = axum::Router::new().route("/x", open.2).with_state(site.app.clone());
+        let answer = tower::ServiceExt::oneshot(router, unknown()).await.unwrap();
+        assert_eq!(
+            answer.status(),
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "a fault of the router's, not of the client"
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! The audit: who did what, and when.
+
+use crate::management::access::AuthSession;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use crate::management::identity::role::Permission;
+use crate::store::{Audit, AuditSubject};
+use rpcgate_core::clock::Time;
+
+/// The entry of `action`, done to `subject` by whoever is logged in as `session`, in its own tenant.
+pub fn entry(session: &AuthSession, client: &Client, action: &str, subject: String, at: Time) -> Audit {
+    Audit {
+        tenant: session.user.tenant,
+        user: Some(session.user.id),
+        action: action.to_owned(),
+        subject,
+        address: client.address.to_string(),
+        at,
+        detail: String::new(),
+    }
+}
+
+/// The newest entries first, with their numbers, those that come behind `before` in this order: at most `limit`. Whoever may read the tenant's audit reads that of the whole tenant, others what they did
+/// themselves.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(
+    app: &AppState,
+    session: &AuthSession,
+    before: Option<(Time, i64)>,
+    limit: u64,
+) -> Result<Vec<(i64, Audit)>, ActionError> {
+    let user = &session.user;
+    let whose = match user.tenant {
+        Some(tenant) if user.role.allows(Permission::ReadAudit) => AuditSubject::Tenant(tenant),
+        _ => AuditSubject::User(user.id),
+    };
+    Ok(app.store.audit_before(whose, before, limit).await?)
+}

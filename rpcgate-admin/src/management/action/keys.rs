@@ -1,0 +1,100 @@
+//! API keys of the caller's tenant.
+
+use super::actor::Actor;
+use super::{projects, text};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{Key, fresh_id};
+use rpcgate_core::caller::{KeyId, ProjectId, Scope};
+use rpcgate_core::clock::Time;
+use rpcgate_core::secret::{KeyHash, shown};
+
+/// What a new key is to be.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NewKey {
+    /// What it is for, for people.
+    pub description: String,
+    /// The chains it may use, by name or alias: all if absent.
+    pub chains: Option<Vec<String>>,
+    /// When it ends, if it ends.
+    pub expires_at: Option<Time>,
+}
+
+/// Makes a key: what is stored of it, and its text, which nobody can tell again.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] before the caller's e-mail address is confirmed, [`ActionError::NotFound`] for a project
+/// that is not the tenant's, [`ActionError::Invalid`] for an unknown chain or an end that has passed,
+/// [`ActionError::Full`] if the project has as many keys that can be used as the plan allows.
+pub async fn create(
+    app: &AppState,
+    actor: &Actor,
+    project: ProjectId,
+    new: NewKey,
+) -> Result<(Key, String), ActionError> {
+    if actor.user.confirmed_at.is_none() {
+        return Err(ActionError::Forbidden("confirm your e-mail address before you create an API key"));
+    }
+    let project = projects::get(app, actor, project).await?;
+    let now = app.now();
+    if new.expires_at.is_some_and(|end| end <= now) {
+        return Err(ActionError::Invalid("`expires_at` must lie in the future".into()));
+    }
+    let (description, scope) = (text::line("description", &new.description)?, scope(new.chains)?);
+    let text = app.forge.make()?;
+    let key = Key {
+        id: KeyId(fresh_id(now)),
+        project: project.id,
+        description,
+        prefix: shown(&text).to_owned(),
+        hash: KeyHash::of(&text),
+        scope,
+        expires_at: new.expires_at,
+        revoked_at: None,
+        created_at: now,
+    };
+    let told = ("key.created", key.id, &key.prefix);
+    actor.noting(&app.store, Some(project.tenant), told, now).create_key(&key, now).await?;
+    Ok((key, text))
+}
+
+/// The canonical names of `chains`.
+fn scope(chains: Option<Vec<String>>) -> Result<Scope, ActionError> {
+    let Some(chains) = chains else { return Ok(Scope::All) };
+    if chains.is_empty() {
+        let text = "`chains` must name a chain: leave it out for a key that may use all";
+        return Err(ActionError::Invalid(text.into()));
+    }
+    let canonical = |(n, name): (usize, String)| {
+        let found = rpcgate_chains::scoped(&name).map(|name| name.as_str().into());
+        found.ok_or_else(|| {
+            ActionError::Invalid(format!("`chains` holds an unknown chain at place {}", n + 1))
+        })
+    };
+    chains.into_iter().enumerate().map(canonical).collect::<Result<_, _>>().map(Scope::Only)
+}
+
+/// The keys of a project, revoked ones too, oldest first.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a project that is not the tenant's.
+pub async fn list(app: &AppState, actor: &Actor, project: ProjectId) -> Result<Vec<Key>, ActionError> {
+    let project = projects::get(app, actor, project).await?;
+    Ok(app.store.keys(project.tenant, project.id).await?)
+}
+
+/// Withdraws a key for ever. Nothing happens to one that was withdrawn before.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a key that is not the tenant's, or whose project was deleted.
+pub async fn revoke(app: &AppState, actor: &Actor, id: KeyId) -> Result<(), ActionError> {
+    const UNKNOWN: ActionError = ActionError::NotFound("key");
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let key = app.store.key(tenant, id).await?.ok_or(UNKNOWN)?;
+    app.store.project(tenant, key.project).await?.ok_or(UNKNOWN)?;
+    if key.revoked_at.is_some() {
+        return Ok(());
+    }
+    let noting = actor.noting(&app.store, Some(tenant), ("key.revoked", id, &key.prefix), now);
+    Ok(noting.revoke_key(tenant, id, now).await?)
+}

@@ -1,0 +1,49 @@
+//! Requests for another plan.
+
+use super::actor::Actor;
+use super::text;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, fresh_id};
+use rpcgate_core::plan::Tier;
+
+/// Asks for another plan.
+///
+/// # Errors
+/// [`ActionError::Conflict`] while another request of the tenant's is pending, [`ActionError::Invalid`] for a reason that
+/// is none.
+pub async fn create(
+    app: &AppState,
+    actor: &Actor,
+    requested_tier: Tier,
+    reason: &str,
+) -> Result<LimitRequest, ActionError> {
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let request = LimitRequest {
+        id: LimitRequestId(fresh_id(now)),
+        tenant,
+        user: actor.user.id,
+        requested_tier,
+        reason: text::prose("reason", reason)?,
+        status: RequestStatus::Pending,
+        note: None,
+        created_at: now,
+        reviewed_at: None,
+        reviewer: None,
+    };
+    let noting =
+        actor.noting(&app.store, Some(tenant), ("limit_request.created", request.id, requested_tier), now);
+    match noting.create_limit_request(&request).await {
+        Ok(()) => Ok(request),
+        Err(StoreError::Taken { .. }) => Err(ActionError::Conflict("a limit request is pending already")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The tenant's requests, the newest first.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(app: &AppState, actor: &Actor) -> Result<Vec<LimitRequest>, ActionError> {
+    Ok(app.store.limit_requests(actor.tenant()?).await?)
+}

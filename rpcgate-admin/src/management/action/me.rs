@@ -1,0 +1,84 @@
+//! What somebody may change about the own account.
+
+use super::sessions::{attempt, expect_few, verify};
+use super::{audit, text};
+use crate::management::access::AuthSession;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use crate::management::identity::password::Typed;
+use crate::store::{Counted, User};
+use rpcgate_core::clock::Time;
+
+/// Gives whoever asks another name, a few times in a quarter of an hour: each is an entry of the audit. The name that
+/// there is already is no change.
+///
+/// # Errors
+/// [`ActionError::Invalid`], [`ActionError::TooMany`], [`ActionError::Unavailable`].
+pub async fn rename(
+    app: &AppState,
+    session: &AuthSession,
+    name: &str,
+    client: &Client,
+) -> Result<User, ActionError> {
+    let name = text::line("name", name)?;
+    let user = &session.user;
+    if name == user.name {
+        return Ok(User::clone(user));
+    }
+    expect_few(app, Counted::Names(&user.email), app.now()).await?;
+    let entry = audit::entry(session, client, "account.renamed", user.id.to_string(), app.now());
+    app.store.noting(entry).rename_user(user.id, &name).await?;
+    Ok(User { name, ..User::clone(user) })
+}
+
+/// Checks the password of whoever is logged in: the hash that it fits. A wrong one counts as one does at the log-in: a
+/// stolen token must not do for guessing.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] if it is wrong, or after too many wrong ones; [`ActionError::TooMany`] while too many
+/// passwords are checked; [`ActionError::Unavailable`].
+pub(super) async fn expect_password<'s>(
+    app: &AppState,
+    session: &'s AuthSession,
+    typed: Typed,
+    client: &Client,
+    now: Time,
+) -> Result<&'s str, ActionError> {
+    let user = &session.user;
+    let ticket = attempt(app, Counted::Checks(&user.email), now).await?;
+    let stored = user.password.as_deref();
+    let is_right = verify(app, &ticket, typed, stored).await?;
+    if let Some(verified) = stored.filter(|_| is_right) {
+        return Ok(verified);
+    }
+    let entry = audit::entry(session, client, "password.wrong", user.id.to_string(), now);
+    app.store.note(&entry).await?;
+    Err(ActionError::Forbidden("the current password is wrong"))
+}
+
+/// Gives whoever asks another password, and ends all other sessions at once.
+///
+/// # Errors
+/// [`ActionError::Invalid`] says what is wrong with the new password; [`ActionError::Forbidden`] if the current one is
+/// wrong, or after too many wrong ones; [`ActionError::Conflict`] if somebody else was quicker;
+/// [`ActionError::TooMany`] while too many passwords are hashed; [`ActionError::Unavailable`].
+pub async fn change_password(
+    app: &AppState,
+    session: &AuthSession,
+    current: Typed,
+    new: Typed,
+    client: &Client,
+) -> Result<(), ActionError> {
+    let new = new.choose().map_err(|error| ActionError::Invalid(error.to_string()))?;
+    let now = app.now();
+    let user = &session.user;
+    let verified = expect_password(app, session, current, client, now).await?;
+    let new = app.passwords.hash(new).await?;
+    let entry = audit::entry(session, client, "password.changed", user.id.to_string(), now);
+    if app.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {
+        Ok(())
+    } else {
+        Err(ActionError::Conflict("the password has been changed meanwhile"))
+    }
+}

@@ -1,0 +1,46 @@
+//! Requests of all tenants for another plan.
+
+use crate::management::action::actor::Actor;
+use crate::management::action::text;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Verdict};
+use rpcgate_core::clock::Time;
+
+/// Requests that stand so, or all, the newest first, those that come behind `before` in this order: at most `limit`.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(
+    app: &AppState,
+    status: Option<RequestStatus>,
+    before: Option<(Time, LimitRequestId)>,
+    limit: u64,
+) -> Result<Vec<LimitRequest>, ActionError> {
+    Ok(app.store.all_limit_requests(status, before, limit).await?)
+}
+
+/// Decides a request. Approved, it moves the tenant to the plan, which gateways hear of.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] for one that was decided before, [`ActionError::Invalid`] for a
+/// note that is none.
+pub async fn review(
+    app: &AppState,
+    actor: &Actor,
+    id: LimitRequestId,
+    verdict: Verdict,
+    note: Option<&str>,
+) -> Result<LimitRequest, ActionError> {
+    let note = note.map(|note| text::prose("note", note)).transpose()?;
+    let now = app.now();
+    let request = app.store.limit_request(id).await?;
+    let tier = request.as_ref().map_or("", |request| request.requested_tier.name());
+    let action = match verdict {
+        Verdict::Approved => "limit_request.approved",
+        Verdict::Rejected => "limit_request.rejected",
+    };
+    let tenant = request.map(|request| request.tenant);
+    let noting = actor.noting(&app.store, tenant, (action, id, tier), now);
+    Ok(noting.review_limit_request(id, verdict, note.as_deref(), actor.user.id, now).await?)
+}

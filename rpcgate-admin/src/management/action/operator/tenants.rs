@@ -1,0 +1,38 @@
+//! Every tenant.
+
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{Tenant, TenantChange};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::plan::Tier;
+
+/// Tenants by identifier, those that follow `after` if it is given; at most `limit`.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(app: &AppState, after: Option<TenantId>, limit: u64) -> Result<Vec<Tenant>, ActionError> {
+    Ok(app.store.tenants(after, limit).await?)
+}
+
+/// Moves a tenant to another plan, suspends it or ends that: the tenant as it is then. Gateways hear of it.
+///
+/// # Errors
+/// [`ActionError::NotFound`].
+pub async fn update(
+    app: &AppState,
+    actor: &Actor,
+    id: TenantId,
+    suspended: Option<bool>,
+    tier: Option<Tier>,
+) -> Result<Tenant, ActionError> {
+    let change = TenantChange { name: None, tier, suspended };
+    if change == TenantChange::default() {
+        return app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"));
+    }
+    let now = app.now();
+    let status = suspended.map(|suspended| if suspended { "suspended" } else { "active" });
+    let told: Vec<_> = status.into_iter().chain(tier.map(Tier::name)).collect();
+    let noting = actor.noting(&app.store, Some(id), ("tenant.changed", id, told.join(", ")), now);
+    Ok(noting.update_tenant(id, &change, now).await?)
+}

@@ -1,0 +1,69 @@
+//! The users of all tenants, and operators.
+
+use crate::management::action::actor::Actor;
+use crate::management::action::mails::send;
+use crate::management::action::resets::{RESET_LIFE, reset_mail};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::identity::refresh::{Opaque, OpaqueKind};
+use crate::management::mail;
+use crate::store::{Account, AccountFilter, Digest, UserId};
+use std::sync::Arc;
+
+/// Accounts by identifier, those that follow `after` if it is given; at most `limit`.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(
+    app: &AppState,
+    filter: &AccountFilter,
+    after: Option<UserId>,
+    limit: u64,
+) -> Result<Vec<Account>, ActionError> {
+    Ok(app.store.accounts(filter, after, limit, app.now()).await?)
+}
+
+/// Ends the lock of an account that wrong passwords have locked.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Unavailable`].
+pub async fn unlock(app: &AppState, actor: &Actor, id: UserId) -> Result<Account, ActionError> {
+    let entry = actor.entry(None, ("user.unlocked", id, ""), app.now());
+    Ok(app.store.unlock_account(id, &entry).await?)
+}
+
+/// Makes the password of an account worthless, ends its sessions, and mails a link to it that sets another password.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] if it is disabled, [`ActionError::Unavailable`].
+pub async fn reset(app: &Arc<AppState>, actor: &Actor, id: UserId) -> Result<Account, ActionError> {
+    let now = app.now();
+    let token = Opaque::make(OpaqueKind::Reset)?;
+    let (hash, expires_at) = (Digest(token.hash().0), now.plus(RESET_LIFE));
+    let entry = actor.entry(None, ("user.reset", id, ""), now);
+    let account = app.store.reset_account(id, &hash, expires_at, &entry).await?;
+    let account = account.ok_or(ActionError::Conflict("the user is disabled"))?;
+    let email = mail::address(&account.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
+    send(app, &reset_mail(app, email, &token), now).await?;
+    Ok(account)
+}
+
+/// Disables an account, which ends its sessions and lets nobody log in to it, or enables it again. The keys of its tenant
+/// work on: they belong to the tenant.
+///
+/// # Errors
+/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for the own account, so that somebody is left who can enable it;
+/// [`ActionError::Unavailable`].
+pub async fn disable(
+    app: &AppState,
+    actor: &Actor,
+    id: UserId,
+    is_disabled: bool,
+) -> Result<Account, ActionError> {
+    if actor.user.id == id {
+        return Err(ActionError::Conflict("the own account cannot be disabled"));
+    }
+    let action = if is_disabled { "user.disabled" } else { "user.enabled" };
+    let entry = actor.entry(None, (action, id, ""), app.now());
+    Ok(app.store.disable_account(id, is_disabled, &entry).await?)
+}

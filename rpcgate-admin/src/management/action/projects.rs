@@ -1,0 +1,93 @@
+//! Projects of the caller's tenant.
+
+use super::actor::Actor;
+use super::tenants::own;
+use super::text;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{Project, ProjectChange, fresh_id};
+use rpcgate_core::caller::{ProjectId, TenantId};
+
+const UNKNOWN: ActionError = ActionError::NotFound("project");
+
+/// Makes a project.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for a name that is none,
+/// [`ActionError::Full`] if there are as many as the plan allows.
+pub async fn create(
+    app: &AppState,
+    actor: &Actor,
+    tenant: TenantId,
+    name: &str,
+) -> Result<Project, ActionError> {
+    let tenant = own(actor, tenant)?;
+    let now = app.now();
+    let project = Project {
+        id: ProjectId(fresh_id(now)),
+        tenant,
+        name: text::name("name", name)?,
+        allowed_methods: Vec::new(),
+        blocked_methods: Vec::new(),
+        created_at: now,
+    };
+    let told = ("project.created", project.id, &project.name);
+    actor.noting(&app.store, Some(tenant), told, now).create_project(&project).await?;
+    Ok(project)
+}
+
+/// The tenant's projects, oldest first.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant.
+pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec<Project>, ActionError> {
+    Ok(app.store.projects(own(actor, tenant)?).await?)
+}
+
+/// A project of the caller's.
+///
+/// # Errors
+/// [`ActionError::NotFound`].
+pub async fn get(app: &AppState, actor: &Actor, id: ProjectId) -> Result<Project, ActionError> {
+    app.store.project(actor.tenant()?, id).await?.ok_or(UNKNOWN)
+}
+
+/// Changes what `change` gives: the project as it is then. Gateways hear of its lists.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Invalid`] for a name or a list that is none.
+pub async fn update(
+    app: &AppState,
+    actor: &Actor,
+    id: ProjectId,
+    change: ProjectChange,
+) -> Result<Project, ActionError> {
+    let ProjectChange { name, allowed_methods, blocked_methods } = change;
+    let change = ProjectChange {
+        name: name.map(|name| text::name("name", &name)).transpose()?,
+        allowed_methods: allowed_methods.map(|names| text::methods("allowed_methods", names)).transpose()?,
+        blocked_methods: blocked_methods.map(|names| text::methods("blocked_methods", names)).transpose()?,
+    };
+    if change == ProjectChange::default() {
+        return get(app, actor, id).await;
+    }
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let changed = [
+        ("name", change.name.is_some()),
+        ("allowed_methods", change.allowed_methods.is_some()),
+        ("blocked_methods", change.blocked_methods.is_some()),
+    ];
+    let changed: Vec<_> = changed.into_iter().filter(|(_, given)| *given).map(|(field, _)| field).collect();
+    let noting = actor.noting(&app.store, Some(tenant), ("project.changed", id, changed.join(", ")), now);
+    Ok(noting.update_project(tenant, id, &change, now).await?)
+}
+
+/// Deletes a project and withdraws its keys. Its usage stays.
+///
+/// # Errors
+/// [`ActionError::NotFound`].
+pub async fn delete(app: &AppState, actor: &Actor, id: ProjectId) -> Result<(), ActionError> {
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let noting = actor.noting(&app.store, Some(tenant), ("project.deleted", id, ""), now);
+    Ok(noting.delete_project(tenant, id, now).await?)
+}

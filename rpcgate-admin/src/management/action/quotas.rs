@@ -1,0 +1,14 @@
+//! Quotas of the caller's projects, as operators granted them.
+
+use super::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use rpcgate_core::caller::{ProjectId, ProjectQuota};
+
+/// The quota of a project of the caller's.
+///
+/// # Errors
+/// [`ActionError::NotFound`].
+pub async fn get(app: &AppState, actor: &Actor, project: ProjectId) -> Result<ProjectQuota, ActionError> {
+    app.store.quota(actor.tenant()?, project).await?.ok_or(ActionError::NotFound("project"))
+}

@@ -1,0 +1,103 @@
+//! Passwords that were forgotten: whoever reads the mails of an address sets the password of its account.
+//!
+//! Whoever asks learns nothing of who has an account: the answer is the same, and does not wait for the mail.
+
+use super::mails::send;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use crate::management::identity::password::Typed;
+use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
+use crate::management::mail::{self, Address, Mail};
+use crate::store::{Attempt, Audit, Counted, Digest, Purpose};
+use rpcgate_core::clock::Time;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::Instrument;
+
+/// How long a link that sets a password is good.
+pub const RESET_LIFE: Duration = Duration::from_secs(3_600);
+
+/// The page below the dashboard that the mail's link leads to; `?token=…` follows.
+pub const RESET_PATH: &str = "/reset";
+
+const BAD_TOKEN: &str = "the token is not valid, was used, or has expired";
+
+fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
+    ActionError::Invalid(why.to_string())
+}
+
+fn entry(action: &str, client: &Client, at: Time) -> Audit {
+    Audit {
+        tenant: None,
+        user: None,
+        action: action.to_owned(),
+        subject: String::new(),
+        address: client.address.to_string(),
+        at,
+        detail: String::new(),
+    }
+}
+
+/// Sends the mail that sets a password to this address, if somebody has it: a few in a quarter of an hour.
+///
+/// # Errors
+/// [`ActionError::TooMany`] after too many attempts from one client, [`ActionError::Unavailable`].
+pub async fn forgot(app: &Arc<AppState>, email: &str, client: &Client) -> Result<(), ActionError> {
+    app.limits.attempts.admit(client.address)?;
+    let Ok(email) = mail::address(email) else { return Ok(()) };
+    let now = app.now();
+    if let Attempt::Locked(_) = app.store.begin_attempt(Counted::Resets(email.as_str()), now).await? {
+        return Ok(());
+    }
+    let (app, entry) = (app.clone(), entry("password.reset_asked", client, now));
+    let work = async move {
+        if let Err(error) = mail_reset(&app, email, &entry, now).await {
+            tracing::warn!(%error, "a mail that sets a password was not sent");
+        }
+    };
+    drop(tokio::spawn(work.in_current_span()));
+    Ok(())
+}
+
+async fn mail_reset(
+    app: &Arc<AppState>,
+    email: Address,
+    entry: &Audit,
+    now: Time,
+) -> Result<(), ActionError> {
+    let token = Opaque::make(OpaqueKind::Reset)?;
+    let expires_at = now.plus(RESET_LIFE);
+    if !app.store.put_reset(email.as_str(), &Digest(token.hash().0), expires_at, entry).await? {
+        return Ok(());
+    }
+    send(app, &reset_mail(app, email, &token), now).await
+}
+
+/// The mail with a token that sets a password.
+pub(in crate::management::action) fn reset_mail(app: &AppState, email: Address, token: &Opaque) -> Mail {
+    let link = format!("{}{RESET_PATH}?token={}", app.settings.dash_url, token.expose());
+    Mail::password_reset(email, &link, RESET_LIFE)
+}
+
+/// Sets the password of the account that `token` was mailed for. Its address is confirmed by that, a lock of it ends, and
+/// so do all its sessions.
+///
+/// # Errors
+/// [`ActionError::Invalid`] for a token that is none, or not any more, or for a password that is too weak;
+/// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are hashed;
+/// [`ActionError::Unavailable`].
+pub async fn reset(app: &AppState, token: &str, password: Typed, client: &Client) -> Result<(), ActionError> {
+    app.limits.attempts.admit(client.address)?;
+    let hash = OpaqueHash::of(OpaqueKind::Reset, token).ok_or_else(|| invalid(BAD_TOKEN))?;
+    let password = password.choose().map_err(|error| invalid(&error))?;
+    let (hash, now) = (Digest(hash.0), app.now());
+    // A hash is expensive, so it is computed only for who has a token.
+    if !app.store.is_mailed(Purpose::Reset, &hash, now).await? {
+        return Err(invalid(BAD_TOKEN));
+    }
+    let password = app.passwords.hash(password).await?;
+    let entry = entry("password.reset", client, now);
+    let done = app.store.reset_password(&hash, &password, &entry, now).await?;
+    done.map(drop).ok_or_else(|| invalid(BAD_TOKEN))
+}

@@ -1,0 +1,189 @@
+//! Usage, and what it is measured against.
+
+pub mod cooled;
+pub mod current;
+pub mod project;
+
+use crate::management::access::Access;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::identity::role::Permission;
+use crate::store::{Project, Tenant, User};
+use crate::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, UsageWindow};
+use cooled::CooledKey;
+use current::{Budget, Current, Used};
+use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
+use rpcgate_core::plan::Plan;
+
+/// What `GET /usage` shows (specification, "Usage view").
+#[derive(Clone, PartialEq, Debug)]
+pub struct Usage {
+    /// What was asked for.
+    pub view: UsageView,
+    /// How many projects are in scope.
+    pub projects: u64,
+    /// The project, where it is only one.
+    pub project: Option<ProjectId>,
+    /// What was used of the windows that run now, whatever the question was.
+    pub current: Current,
+    /// Each project's quota, and what was used of it.
+    pub quotas: Vec<UsedQuota>,
+    /// What bounds the projects.
+    pub limits: ProjectLimits,
+}
+
+/// A project's quota in the last 24 hours.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct UsedQuota {
+    /// The project.
+    pub project: ProjectId,
+    /// Its quota.
+    pub quota: ProjectQuota,
+    /// Compute Units charged in the hour that runs and the 23 before.
+    pub used: u64,
+    /// What that leaves of [`ProjectQuota::cu_per_day`].
+    pub budget: Budget,
+}
+
+/// What bounds the projects in scope.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ProjectLimits {
+    /// The plan with the figures in force.
+    pub plan: Plan,
+    /// Requests in a second, where it is only one project and it has such a bound.
+    pub rps_limit: Option<u64>,
+    /// Compute Units in 24 hours, of all projects together.
+    pub cu_per_day: u64,
+    /// Compute Units in a month, of all projects together; none if one of them has no such figure.
+    pub cu_per_month: Option<u64>,
+    /// How many projects have a quota that an operator set.
+    pub projects_with_quota: u64,
+    /// The methods that never pass, where it is only one project.
+    pub blocked_methods: Option<Vec<String>>,
+    /// The keys of which less is left for a while.
+    pub cooled: Vec<CooledKey>,
+}
+
+impl From<AskError> for ActionError {
+    fn from(error: AskError) -> Self {
+        ActionError::Invalid(error.to_string())
+    }
+}
+
+/// The projects that a question is about.
+struct Scope {
+    tenant: Tenant,
+    /// The project that was asked for, if one was.
+    asked: Option<ProjectId>,
+    /// The project, where it is only one.
+    only: Option<Project>,
+    /// Every project that was not deleted, with its quota.
+    quotas: Vec<(ProjectId, ProjectQuota)>,
+}
+
+impl Scope {
+    async fn of(app: &AppState, tenant: TenantId, project: Option<ProjectId>) -> Result<Self, ActionError> {
+        let found = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
+        let quotas = match project {
+            None => app.store.quotas(tenant).await?,
+            Some(id) => {
+                let quota = app.store.quota(tenant, id).await?;
+                vec![(id, quota.ok_or(ActionError::NotFound("project"))?)]
+            }
+        };
+        let only = match quotas[..] {
+            [(id, _)] => app.store.project(tenant, id).await?,
+            _ => None,
+        };
+        Ok(Scope { tenant: found, asked: project, only, quotas })
+    }
+
+    fn limits(&self, plan: Plan, cooled: Vec<CooledKey>) -> ProjectLimits {
+        let single = match self.quotas[..] {
+            [(_, quota)] => Some(quota),
+            _ => None,
+        };
+        ProjectLimits {
+            plan,
+            rps_limit: single.and_then(|quota| quota.rps_limit),
+            cu_per_day: self.cu_per_day(),
+            cu_per_month: self.cu_per_month(),
+            projects_with_quota: self.quotas.iter().filter(|(_, quota)| quota.has_row).count() as u64,
+            blocked_methods: self.only.as_ref().map(|project| project.blocked_methods.clone()),
+            cooled,
+        }
+    }
+
+    /// The ceilings of all projects added up (contract, "Usage").
+    fn cu_per_day(&self) -> u64 {
+        self.quotas.iter().fold(0, |sum, (_, quota)| quota.cu_per_day.saturating_add(sum))
+    }
+
+    fn cu_per_month(&self) -> Option<u64> {
+        let months = self.quotas.iter().map(|(_, quota)| quota.cu_per_month);
+        months.reduce(|sum, month| Some(sum?.saturating_add(month?))).flatten()
+    }
+}
+
+/// The usage of `tenant` that `params` ask for.
+///
+/// # Errors
+/// [`ActionError::Invalid`] names the parameter; [`ActionError::NotFound`] for a tenant that there is not, and for a
+/// project or key that is not this tenant's; [`ActionError::Unavailable`].
+pub async fn usage(app: &AppState, tenant: TenantId, params: &Params<'_>) -> Result<Usage, ActionError> {
+    let now = app.now();
+    let ask = UsageAsk::parse(tenant, params, now)?;
+    let project = ask.part().project;
+    let scope = Scope::of(app, tenant, project).await?;
+    expect_key(app, &ask).await?;
+    let plan = plan(app, &scope.tenant).await?;
+    let view = app.usage.usage(&ask).await?;
+    let rolling = Used::of(app, &scope, Period::Day, now).await?;
+    let cooled = cooled::cooled(app, &scope, &plan, now).await?;
+    let quotas = scope.quotas.iter().map(|(id, quota)| {
+        let used = rolling.by(*id).billable_units;
+        UsedQuota { project: *id, quota: *quota, used, budget: Budget::of(used, Some(quota.cu_per_day)) }
+    });
+    Ok(Usage {
+        view,
+        projects: scope.quotas.len() as u64,
+        project: project.or(scope.only.as_ref().map(|project| project.id)),
+        current: current::current(app, &scope, &plan, &rolling, now).await?,
+        quotas: quotas.collect(),
+        limits: scope.limits(plan, cooled),
+    })
+}
+
+/// The usage of the tenant `of` that `params` ask for, for `user`: a member of it, or an operator.
+///
+/// # Errors
+/// As [`usage`]; a tenant that `user` is no member of is not found.
+pub async fn usage_of(
+    app: &AppState,
+    user: &User,
+    of: TenantId,
+    params: &Params<'_>,
+) -> Result<Usage, ActionError> {
+    if !user.is_operator() {
+        Access::Member(Permission::Read).admit(user)?;
+        if user.tenant != Some(of) {
+            return Err(ActionError::NotFound("tenant"));
+        }
+    }
+    usage(app, of, params).await
+}
+
+async fn expect_key(app: &AppState, ask: &UsageAsk) -> Result<(), ActionError> {
+    let Some(key) = ask.part().key else { return Ok(()) };
+    app.store.key(ask.tenant(), key).await?.map(drop).ok_or(ActionError::NotFound("key"))
+}
+
+async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> {
+    let config = app.settings.under(&app.store.overlay().await?);
+    Ok(config.plans.of(tenant.tier))
+}
+
+/// All usage of a tenant, or of one project of it, in `window`.
+fn all(tenant: TenantId, project: Option<ProjectId>, window: UsageWindow) -> UsageAsk {
+    UsageAsk::new(tenant, window).only(Only { project, ..Only::default() })
+}

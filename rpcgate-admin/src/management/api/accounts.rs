@@ -1,0 +1,132 @@
+//! Registering, and confirming the address.
+
+use crate::management::access::AuthSession;
+use crate::management::action::accounts::{self, Applicant, Application};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Client};
+use crate::management::identity::challenge;
+use crate::management::identity::password::Typed;
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// What somebody registers with.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    /// The address to log in with.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// At least 10 characters.
+    #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
+    pub password: Typed,
+    /// A name, for people.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    pub name: Option<String>,
+    /// The solution of a challenge, as the ALTCHA widget gives it.
+    pub challenge: String,
+}
+
+/// Whoever has registered.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Registered)]
+pub struct RegisteredJson {
+    /// The address that a mail went to.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// The name.
+    pub name: String,
+    /// Whether the address is confirmed, which it is not yet.
+    pub confirmed: bool,
+}
+
+impl From<Applicant> for RegisteredJson {
+    fn from(Applicant { email, name }: Applicant) -> Self {
+        RegisteredJson { email: email.to_string(), name, confirmed: false }
+    }
+}
+
+/// What came by mail.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Confirm {
+    /// The token in the link.
+    pub token: String,
+    /// A password that takes the place of the one that somebody registered with.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = Password)]
+    pub password: Option<Typed>,
+}
+
+impl fmt::Debug for Confirm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Confirm")
+    }
+}
+
+/// Get a challenge
+///
+/// Its solution, a proof of work in ALTCHA's format, is needed to register. It is good for 10 minutes and for one
+/// registration.
+#[utoipa::path(get, path = "/auth/challenge", operation_id = "get_challenge", tag = "account",
+    responses((status = 200, description = "A challenge.", body = challenge::Challenge)))]
+pub async fn challenge(State(app): State<Arc<AppState>>) -> Result<Json<challenge::Challenge>, ActionError> {
+    accounts::challenge(&app).map(Json)
+}
+
+/// Register
+///
+/// Makes an organisation and its owner. A mail with a link that confirms the address is sent. Whether somebody has the
+/// address already is told to its owner alone, by mail; an account that was never confirmed makes room.
+#[utoipa::path(post, path = "/auth/register", operation_id = "register", tag = "account",
+    request_body = Register,
+    responses((status = 201, description = "A mail is on its way.", body = RegisteredJson)))]
+pub async fn register(
+    State(app): State<Arc<AppState>>,
+    client: Client,
+    Body(Register { email, password, name, challenge }): Body<Register>,
+) -> Result<(StatusCode, Json<RegisteredJson>), ActionError> {
+    let application = Application { email, password, name: name.unwrap_or_default(), challenge };
+    let applicant = accounts::register(&app, application, &client).await?;
+    Ok((StatusCode::CREATED, Json(applicant.into())))
+}
+
+/// Confirm an e-mail address
+///
+/// With the token that came by mail. It is good for a day, and once. With a password, that is the account's from then on
+/// and all its sessions end: whoever does not know who registered the address is safe so.
+#[utoipa::path(post, path = "/auth/confirm", operation_id = "confirm", tag = "account", request_body = Confirm,
+    responses((status = 204, description = "The address is confirmed.")))]
+pub async fn confirm(
+    State(app): State<Arc<AppState>>,
+    client: Client,
+    Body(Confirm { token, password }): Body<Confirm>,
+) -> Result<StatusCode, ActionError> {
+    accounts::confirm(&app, &token, password, &client).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Send the confirmation mail again
+///
+/// The link of the mail before is good for nothing any more.
+#[utoipa::path(post, path = "/auth/me/confirmation", operation_id = "confirm_again", tag = "account",
+    responses(
+        (status = 204, description = "A mail is on its way."),
+        (status = 409, description = "The address is confirmed already.")))]
+pub async fn confirm_again(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
+) -> Result<StatusCode, ActionError> {
+    accounts::confirm_again(&app, &session, &client).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,57 @@
+//! The catalog of chains.
+
+use crate::management::action;
+use crate::management::action::chains::CatalogEntry;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// A chain of the catalog.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Chain)]
+pub struct ChainJson {
+    /// Its path at the gateway, without the slash.
+    #[schema(example = "eth")]
+    pub name: &'static str,
+    /// Its name in prose.
+    #[schema(example = "Ethereum")]
+    pub title: &'static str,
+    /// Other names that the scope of a key may use.
+    pub aliases: &'static [&'static str],
+    /// Ways to call it: http, ws, grpc.
+    pub transports: Vec<&'static str>,
+    /// Whether several calls may be sent as one JSON array.
+    pub batch: bool,
+    /// Whether it is switched on.
+    pub enabled: bool,
+    /// Whether it is switched on and has a node: it can be called.
+    pub served: bool,
+}
+
+impl From<CatalogEntry> for ChainJson {
+    fn from(CatalogEntry { facts, enabled, served }: CatalogEntry) -> Self {
+        let transports = [("http", true), ("ws", facts.ws), ("grpc", facts.grpc)];
+        ChainJson {
+            name: facts.name.as_str(),
+            title: facts.title,
+            aliases: facts.aliases,
+            transports: transports.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect(),
+            batch: facts.batch,
+            enabled,
+            served,
+        }
+    }
+}
+
+/// List the chains
+///
+/// The catalog, and which chains of it are served here.
+#[utoipa::path(get, path = "/chains", operation_id = "list_chains", tag = "catalog",
+    responses((status = 200, description = "All chains.", body = [ChainJson])))]
+pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<ChainJson>>, ActionError> {
+    Ok(Json(action::chains::chains(&app).await?.into_iter().map(ChainJson::from).collect()))
+}

@@ -1,0 +1,43 @@
+//! Whether this process lives, and whether it can be given work: for whoever supervises it, without a token.
+
+use crate::management::app_state::AppState;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use http::StatusCode;
+use serde::Serialize;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+/// `GET /healthz`: the process lives.
+pub(crate) async fn live() -> Response {
+    Json(Health { status: "ok", reason: None }).into_response()
+}
+
+/// `GET /readyz`: it is not about to end, and the database answers.
+pub(crate) async fn ready(
+    State(app): State<Arc<AppState>>,
+    Extension(leaving): Extension<CancellationToken>,
+) -> Response {
+    let reason = if leaving.is_cancelled() {
+        Some("draining")
+    } else {
+        app.store.newest_change().await.err().map(|error| {
+            tracing::warn!(%error, "not ready");
+            "the database does not answer"
+        })
+    };
+    match reason {
+        None => live().await,
+        reason => {
+            (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "unready", reason })).into_response()
+        }
+    }
+}

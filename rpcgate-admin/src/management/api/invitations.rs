@@ -1,0 +1,173 @@
+//! Invitations to join a tenant.
+
+use super::list::{ListPage, Page, Part};
+use super::moment::Moment;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Client, Id, Ids};
+use crate::management::identity::password::Typed;
+use crate::store::{self, InvitationId, Role};
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use rpcgate_core::caller::TenantId;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// An invitation that is open. Its token is in the mail alone.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Invitation)]
+pub struct InvitationJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The address that is invited.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// What whoever accepts it will be.
+    pub role: Role,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+    /// When it ends.
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Moment,
+}
+
+impl From<store::Invitation> for InvitationJson {
+    fn from(invitation: store::Invitation) -> Self {
+        InvitationJson {
+            id: invitation.id.to_string(),
+            email: invitation.email,
+            role: invitation.role,
+            created_at: invitation.created_at.into(),
+            expires_at: invitation.expires_at.into(),
+        }
+    }
+}
+
+/// A new invitation.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewInvitation {
+    /// The address to invite.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// What whoever accepts it will be.
+    pub role: Role,
+}
+
+/// What an invitation is accepted with.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Accept {
+    /// The token in the link.
+    pub token: String,
+    /// A name, for people.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    pub name: Option<String>,
+    /// At least 10 characters.
+    #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
+    pub password: Typed,
+}
+
+impl fmt::Debug for Accept {
+    /// Without the token.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accept").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Whoever has joined.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct Joined {
+    /// The address to log in with.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// The name.
+    pub name: String,
+    /// Whether the address is confirmed, which it is: the invitation came to it.
+    pub confirmed: bool,
+}
+
+/// List the open invitations of a tenant
+///
+/// The oldest first.
+#[utoipa::path(get, path = "/tenants/{id}/invitations", operation_id = "list_invitations", tag = "members",
+    params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    responses((status = 200, description = "All that are open, at most 100.", body = [InvitationJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    part: Part,
+    actor: Actor,
+    Id(tenant): Id<TenantId>,
+) -> Result<ListPage<InvitationJson>, ActionError> {
+    let invitations = action::invitations::list(&app, &actor, tenant).await?;
+    part.of(invitations.into_iter().map(InvitationJson::from).collect(), false, |one| &one.id)
+}
+
+/// Invite somebody
+///
+/// A mail with a link is sent, which is good for 7 days and once; an invitation of the same address before is replaced.
+/// Whether somebody has an account elsewhere is told to the address's owner alone, by mail. Only an owner may invite
+/// owners. A tenant may have 100 open invitations; one with as many members as its
+/// plan allows invites nobody.
+#[utoipa::path(post, path = "/tenants/{id}/invitations", operation_id = "create_invitation", tag = "members",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    request_body = NewInvitation,
+    responses((status = 201, description = "The invitation; a mail is on its way.", body = InvitationJson),
+        (status = 403, description = "The role does not permit this, or the caller's e-mail address is not confirmed."),
+        (status = 409, description = "The address is a member's, or there are too many invitations or members."),
+        (status = 429, description = "Too many attempts: `Retry-After` tells when to come back.")))]
+pub async fn create(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(tenant): Id<TenantId>,
+    Body(NewInvitation { email, role }): Body<NewInvitation>,
+) -> Result<(StatusCode, Json<InvitationJson>), ActionError> {
+    let invitation = action::invitations::invite(&app, &actor, tenant, &email, role).await?;
+    Ok((StatusCode::CREATED, Json(invitation.into())))
+}
+
+/// Withdraw an invitation
+///
+/// Its link is good for nothing any more.
+#[utoipa::path(delete, path = "/tenants/{id}/invitations/{invitation_id}", operation_id = "withdraw_invitation",
+    tag = "members",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
+        ("invitation_id" = String, Path, format = "uuid", description = "The invitation.")),
+    responses((status = 204, description = "It is gone.")))]
+pub async fn withdraw(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Ids(tenant, id): Ids<TenantId, InvitationId>,
+) -> Result<StatusCode, ActionError> {
+    action::invitations::withdraw(&app, &actor, tenant, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Accept an invitation
+///
+/// With the token that came by mail. It makes an account in the tenant that invites, whose address is confirmed.
+#[utoipa::path(post, path = "/auth/invitation", operation_id = "accept_invitation", tag = "account",
+    request_body = Accept,
+    responses((status = 201, description = "The account.", body = Joined),
+        (status = 409, description = "The address has an account by now.")))]
+pub async fn accept(
+    State(app): State<Arc<AppState>>,
+    client: Client,
+    Body(Accept { token, name, password }): Body<Accept>,
+) -> Result<(StatusCode, Json<Joined>), ActionError> {
+    let name = name.unwrap_or_default();
+    let joined = action::invitations::accept(&app, &token, name, password, &client).await?;
+    let joined = Joined { email: joined.email.to_string(), name: joined.name, confirmed: true };
+    Ok((StatusCode::CREATED, Json(joined)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! Invitations as those who make them and those who get them meet them.
+
+use crate::management::action::invitations::LIFE;
+use crate::management::api::accounts::tests::{
+    PASSWORD, ask, login, post, register, register_confirmed, site, tokens,
+};
+use crate::management::app_state::tests::{Answer, NOON, Site, Visitor};
+use crate::store::{AuditSubject, LOCK, Role, User};
+use http::header::RETRY_AFTER;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const GUEST: &str = "guest@example.com";
+
+fn told(answer: &Answer) -> (StatusCode, &str) {
+    (answer.status, answer.body["error"].as_str().unwrap_or_default())
+}
+
+fn path(host: &Visitor) -> String {
+    format!("/tenants/{}/invitations", host.user.tenant.unwrap())
+}
+
+/// Invites as `host`. A moment passes, so that mails and entries have an order.
+async fn invite(site: &Site, host: &Visitor, email: &str, role: &str) -> Answer {
+    let body = json!({"email": email, "role": role});
+    let answer = ask(site, Some(&host.token), Method::POST, &path(host), Some(body)).await;
+    site.clock.advance(Duration::from_millis(1));
+    answer
+}
+
+async fn open(site: &Site, host: &Visitor) -> Value {
+    ask(site, Some(&host.token), Method::GET, &path(host), None).await.body
+}
+
+async fn accept(site: &Site, token: &str) -> Answer {
+    post(site, "/auth/invitation", json!({"token": token, "name": " Ada ", "password": PASSWORD})).await
+}
+
+/// The mails that were sent, the oldest first.
+fn mails(site: &Site) -> Vec<String> {
+    let folder = &site.app.settings.config.admin.mail.outbox;
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+}
+
+/// The token in the newest mail that has one: mails of one millisecond have no order.
+fn token(site: &Site) -> String {
+    const LINK: &str = "http://127.0.0.1:8081/invitation?token=";
+    let mails = mails(site);
+    let (_, rest) = mails.iter().rev().find_map(|mail| mail.split_once(LINK)).unwrap();
+    rest.lines().next().unwrap().to_owned()
+}
+
+async fn user(site: &Site, email: &str) -> Option<User> {
+    site.app.store.user_by_email(email).await.unwrap()
+}
+
+#[tokio::test]
+async fn whoever_is_invited_joins_with_the_link_in_the_mail() {
+    let site = site().await;
+    let host = site.member(Role::Admin).await;
+    let tenant = host.user.tenant.unwrap();
+    let answer = invite(&site, &host, "Guest@Example.com", "developer").await;
+    let id = answer.body["id"].as_str().unwrap().to_owned();
+    let expected = json!({"id": id, "email": GUEST, "role": "developer", "created_at": "2026-12-31T12:00:00Z",
+        "expires_at": "2027-01-07T12:00:00Z"});
+    assert_eq!((answer.status, &answer.body), (StatusCode::CREATED, &expected));
+    assert_eq!(open(&site, &host).await, json!([expected]));
+    let [mail] = &mails(&site)[..] else { panic!("there must be one mail") };
+    assert!(mail.contains("To: guest@example.com\r\n") && mail.contains(&host.user.email), "{mail}");
+    assert!(!answer.body.to_string().contains(&token(&site)), "the token is in the mail alone");
+
+    site.clock.set(NOON.plus(LIFE - Duration::from_secs(1)));
+    let answer = accept(&site, &token(&site)).await;
+    let joined = json!({"email": GUEST, "name": "Ada", "confirmed": true});
+    assert_eq!((answer.status, answer.body), (StatusCode::CREATED, joined));
+    let made = user(&site, GUEST).await.unwrap();
+    assert_eq!((made.tenant, made.role, made.name.as_str()), (Some(tenant), Role::Developer, "Ada"));
+    site.clock.advance(Duration::from_secs(1));
+    let (access, _) = tokens(&site, GUEST).await;
+    let me = ask(&site, Some(&access), Method::GET, "/auth/me", None).await.body;
+    assert_eq!((&me["role"], &me["confirmed"]), (&json!("developer"), &json!(true)));
+    assert_eq!(me["tenant_id"], tenant.to_string());
+    let again = accept(&site, &token(&site)).await;
+    assert_eq!(told(&again), (StatusCode::BAD_REQUEST, "the token is not valid, was used, or has expired"));
+    let entries = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
+    let entries: Vec<_> = entries.iter().rev().filter(|entry| entry.action.starts_with("member.")).collect();
+    let [invited, joined] = entries[..] else { panic!("{entries:?}") };
+    assert_eq!(
+        (invited.action.as_str(), invited.user, invited.subject.as_str(), invited.detail.as_str()),
+        ("member.invited", Some(host.user.id), id.as_str(), "guest@example.com, developer")
+    );
+    assert_eq!(
+        (joined.action.as_str(), joined.user, joined.subject.as_str()),
+        ("member.joined", Some(made.id), made.id.to_string().as_str())
+    );
+}
+
+#[tokio::test]
+async fn an_address_with_an_account_is_answered_like_one_without() {
+    let site = site().await;
+    register_confirmed(&site, GUEST).await;
+    site.clock.advance(Duration::from_millis(1));
+    let host = site.member(Role::Owner).await;
+    let known = invite(&site, &host, GUEST, "viewer").await;
+    let sent = mails(&site).pop().unwrap();
+    assert!(sent.contains("To: guest@example.com\r\n") && sent.contains("belongs to an account"), "{sent}");
+    assert!(!sent.contains("token="), "{sent}");
+    let free = invite(&site, &host, "other@example.com", "viewer").await;
+    assert_eq!((known.status, free.status), (StatusCode::CREATED, StatusCode::CREATED));
+    let names = |answer: &Answer| {
+        let members = answer.body.as_object().unwrap().keys();
+        let headers = answer.headers.keys().map(ToString::to_string);
+        members.cloned().chain(headers).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&known), names(&free));
+    assert_eq!(open(&site, &host).await, json!([known.body, free.body]));
+    for answer in [known, free] {
+        let it = format!("{}/{}", path(&host), answer.body["id"].as_str().unwrap());
+        let gone = ask(&site, Some(&host.token), Method::DELETE, &it, None).await;
+        assert_eq!(gone.status, StatusCode::NO_CONTENT);
+    }
+    assert_ne!(user(&site, GUEST).await.unwrap().tenant, host.user.tenant);
+}
+
+#[tokio::test]
+async fn a_member_is_not_invited() {
+    let site = site().await;
+    let host = site.member(Role::Owner).await;
+    let answer = invite(&site, &host, &host.user.email.to_uppercase(), "viewer").await;
+    assert_eq!(told(&answer), (StatusCode::CONFLICT, "there is already a member with this e-mail address"));
+    assert_eq!((open(&site, &host).await, mails(&site).len()), (json!([]), 0));
+}
+
+#[tokio::test]
+async fn only_the_newest_link_of_an_address_is_good_and_none_that_was_withdrawn() {
+    let site = site().await;
+    let host = site.member(Role::Owner).await;
+    let first = invite(&site, &host, GUEST, "owner").await;
+    let old = token(&site);
+    let second = invite(&site, &host, "GUEST@example.com", "viewer").await;
+    let new = token(&site);
+    assert_ne!(first.body["id"], second.body["id"]);
+    assert_eq!(open(&site, &host).await, json!([second.body]));
+    assert_eq!(accept(&site, &old).await.status, StatusCode::BAD_REQUEST);
+    let withdraw = async |host: &Visitor, id: &Value| {
+        let it = format!("{}/{}", path(host), id.as_str().unwrap());
+        let answer = ask(&site, Some(&host.token), Method::DELETE, &it, None).await;
+        site.clock.advance(Duration::from_millis(1));
+        answer
+    };
+    let stranger = site.member(Role::Owner).await;
+    for (by, id) in [(&host, &first.body["id"]), (&stranger, &second.body["id"])] {
+        assert_eq!(told(&withdraw(by, id).await), (StatusCode::NOT_FOUND, "invitation not found"));
+    }
+    assert_eq!(withdraw(&host, &second.body["id"]).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(withdraw(&host, &second.body["id"]).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(accept(&site, &new).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(user(&site, GUEST).await, None);
+    let tenant = host.user.tenant.unwrap();
+    let [newest, ..] = &site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap()[..] else {
+        panic!()
+    };
+    assert_eq!((newest.action.as_str(), newest.detail.as_str()), ("invitation.withdrawn", GUEST));
+}
+
+#[tokio::test]
+async fn a_link_is_good_for_a_week_and_of_no_other_kind() {
+    let site = site().await;
+    let host = site.member(Role::Owner).await;
+    invite(&site, &host, GUEST, "viewer").await;
+    let good = token(&site);
+    for strange in ["", "rpcgi_", &good[..48], &good.replace("rpcgi_", "rpcgc_")] {
+        assert_eq!(accept(&site, strange).await.status, StatusCode::BAD_REQUEST, "{strange}");
+    }
+    assert_eq!(post(&site, "/auth/confirm", json!({"token": good})).await.status, StatusCode::BAD_REQUEST);
+    let computed = site.app.passwords.computed();
+    site.clock.set(NOON.plus(LIFE));
+    assert_eq!(accept(&site, &good).await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(site.app.passwords.computed(), computed, "no password is hashed for who was not invited");
+    assert_eq!(user(&site, GUEST).await, None);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_an_acceptance_is_told_and_does_not_use_it_up() {
+    let site = site().await;
+    let host = site.member(Role::Owner).await;
+    invite(&site, &host, GUEST, "viewer").await;
+    let good = json!({"token": token(&site), "password": PASSWORD});
+    for (field, value, text) in [
+        ("password", json!("short"), "the password must have at least 10 characters"),
+        ("name", json!("a\nb"), "`name` must not hold control characters"),
+        ("role", json!("owner"), "unknown field `role`: expected one of `token`, `name`, `password`"),
+        (
+            "email",
+            json!("x@example.com"),
+            "unknown field `email`: expected one of `token`, `name`, `password`",
+        ),
+    ] {
+        let mut form = good.clone();
+        form[field] = value;
+        assert_eq!(told(&post(&site, "/auth/invitation", form).await), (StatusCode::BAD_REQUEST, text));
+    }
+    site.clock.advance(Duration::from_millis(1));
+    register_confirmed(&site, GUEST).await;
+    let taken = post(&site, "/auth/invitation", good.clone()).await;
+    assert_eq!(told(&taken), (StatusCode::CONFLICT, "there is already a user with this e-mail address"));
+    assert_ne!(user(&site, GUEST).await.unwrap().tenant, host.user.tenant);
+    invite(&site, &host, "b@example.com", "viewer").await;
+    let answer = post(&site, "/auth/invitation", json!({"token": token(&site), "password": PASSWORD})).await;
+    assert_eq!((answer.status, &answer.body["name"]), (StatusCode::CREATED, &json!("")));
+    assert_eq!(login(&site, "b@example.com", PASSWORD).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn who_may_not_invite_sends_no_mail() {
+    let site = site().await;
+    let admin = site.member(Role::Admin).await;
+    let refused = (StatusCode::FORBIDDEN, "your role does not permit this");
+    assert_eq!(told(&invite(&site, &admin, GUEST, "owner").await), refused);
+    let developer = site.visitor(admin.user.tenant, Role::Developer).await;
+    assert_eq!(told(&invite(&site, &developer, GUEST, "viewer").await), refused);
+    for email in ["guest", "a@b.example\r\nBcc: c@d.example", ""] {
+        assert_eq!(invite(&site, &admin, email, "viewer").await.status, StatusCode::BAD_REQUEST);
+    }
+    assert_eq!(invite(&site, &admin, GUEST, "king").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!((open(&site, &admin).await, mails(&site).len()), (json!([]), 0));
+    assert_eq!(invite(&site, &admin, GUEST, "admin").await.status, StatusCode::CREATED);
+
+    register(&site, "new@example.com").await;
+    let (access, _) = tokens(&site, "new@example.com").await;
+    let tenant = user(&site, "new@example.com").await.unwrap().tenant.unwrap();
+    let body = json!({"email": "b@example.com", "role": "viewer"});
+    let path = format!("/tenants/{tenant}/invitations");
+    let answer = ask(&site, Some(&access), Method::POST, &path, Some(body)).await;
+    let text = "confirm your e-mail address before you invite somebody";
+    assert_eq!(told(&answer), (StatusCode::FORBIDDEN, text));
+}
+
+#[tokio::test]
+async fn a_hundred_may_be_open_and_one_more_when_one_is_withdrawn() {
+    let site = site().await;
+    let host = site.member(Role::Owner).await;
+    let mut first = Value::Null;
+    for number in 0..100 {
+        let answer = invite(&site, &host, &format!("{number}@example.com"), "viewer").await;
+        assert_eq!(answer.status, StatusCode::CREATED);
+        first = answer.body["id"].clone();
+    }
+    let answer = invite(&site, &host, GUEST, "viewer").await;
+    let text = "a tenant may have 100 open invitations: withdraw one, or wait until one expires";
+    assert_eq!(told(&answer), (StatusCode::CONFLICT, text));
+    assert_eq!(mails(&site).len(), 100);
+    let it = format!("{}/{}", path(&host), first.as_str().unwrap());
+    let gone = ask(&site, Some(&host.token), Method::DELETE, &it, None).await;
+    assert_eq!(gone.status, StatusCode::NO_CONTENT);
+    assert_eq!(invite(&site, &host, GUEST, "viewer").await.status, StatusCode::CREATED);
+    assert_eq!(open(&site, &host).await.as_array().unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn nobody_is_pestered_with_invitations() {
+    let site = site().await;
+    let host = site.member(Role::Owner).await;
+    for _ in 0..5 {
+        assert_eq!(invite(&site, &host, GUEST, "viewer").await.status, StatusCode::CREATED);
+    }
+    let answer = invite(&site, &host, GUEST, "viewer").await;
+    assert_eq!(told(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
+    let wait: u64 = answer.headers[RETRY_AFTER].to_str().unwrap().parse().unwrap();
+    assert!(wait.abs_diff(LOCK.as_secs()) <= 1, "{wait}");
+    assert_eq!(mails(&site).len(), 5);
+    assert_eq!(invite(&site, &host, "b@example.com", "viewer").await.status, StatusCode::CREATED);
+    assert_eq!(accept(&site, &token(&site)).await.status, StatusCode::CREATED);
+    // Another organisation is not held up by this one.
+    let other = site.member(Role::Owner).await;
+    assert_eq!(invite(&site, &other, GUEST, "viewer").await.status, StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn inviting_and_accepting_count_with_the_attempts_of_a_client() {
+    let site = Site::of("[admin]\nauth_per_minute = 3\n").await;
+    let host = site.member(Role::Owner).await;
+    assert_eq!(invite(&site, &host, GUEST, "viewer").await.status, StatusCode::CREATED);
+    let good = token(&site);
+    assert_eq!(accept(&site, "rpcgi_").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(login(&site, GUEST, PASSWORD).await.status, StatusCode::UNAUTHORIZED);
+    for answer in [invite(&site, &host, "b@example.com", "viewer").await, accept(&site, &good).await] {
+        assert_eq!(told(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
+        assert!(answer.headers.contains_key(RETRY_AFTER));
+    }
+    assert_eq!(mails(&site).len(), 1);
+    site.clock.advance(Duration::from_secs(60));
+    assert_eq!(accept(&site, &good).await.status, StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn a_mailer_that_is_away_fails_nobody_and_is_asked_again() {
+    let site = site().await;
+    let host = site.member(Role::Owner).await;
+    let other = site.member(Role::Owner).await;
+    std::fs::remove_dir_all(&site.app.settings.config.admin.mail.outbox).unwrap();
+    for email in [GUEST, &other.user.email] {
+        let answer = invite(&site, &host, email, "viewer").await;
+        assert_eq!(answer.status, StatusCode::CREATED);
+    }
+    std::fs::create_dir(&site.app.settings.config.admin.mail.outbox).unwrap();
+    tokio::time::pause();
+    for _ in 0..2_000 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if mails(&site).len() == 2 {
+            return;
+        }
+    }
+    panic!("{:?}", mails(&site));
+}

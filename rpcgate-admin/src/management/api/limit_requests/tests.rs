@@ -1,0 +1,120 @@
+//! Requests for another plan, as a client and an operator meet them.
+
+use crate::management::app_state::tests::{Site, Visitor};
+use crate::store::{AuditSubject, Role};
+use http::Method;
+use rpcgate_core::plan::Tier;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = site.ask(Some(visitor), method, &format!("/api/v1{path}"), body).await;
+    // Entries and rows of one moment have no order.
+    site.clock.advance(Duration::from_millis(1));
+    (answer.status.as_u16(), answer.body)
+}
+
+fn wish() -> Value {
+    json!({"requested_tier": "premium", "reason": "More calls"})
+}
+
+#[tokio::test]
+async fn one_request_is_pending_and_approval_moves_the_tier() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let (tenant, operator) = (owner.user.tenant.unwrap(), site.operator().await);
+    let (status, first) = ask(&site, &owner, Method::POST, "/limit-requests", wish()).await;
+    assert_eq!(status, 201, "{first}");
+    let id = first["id"].as_str().unwrap().to_owned();
+    let expected = json!({"id": id, "tenant_id": tenant.to_string(), "user_id": owner.user.id.to_string(),
+        "requested_tier": "premium", "reason": "More calls", "status": "pending", "note": null,
+        "created_at": "2026-12-31T12:00:00Z", "reviewed_at": null});
+    assert_eq!(first, expected);
+    let refused = (409, json!({"error": "a limit request is pending already"}));
+    assert_eq!(ask(&site, &owner, Method::POST, "/limit-requests", wish()).await, refused);
+    let colleague = site.visitor(Some(tenant), Role::Billing).await;
+    assert_eq!(ask(&site, &colleague, Method::POST, "/limit-requests", wish()).await, refused);
+    let list = ask(&site, &owner, Method::GET, "/limit-requests", Value::Null).await;
+    assert_eq!(list, (200, json!([expected])));
+
+    let path = format!("/operator/limit-requests/{id}");
+    let before = site.app.store.newest_change().await.unwrap();
+    let review = json!({"status": "approved", "note": "Have fun"});
+    let (status, done) = ask(&site, &operator, Method::PUT, &path, review.clone()).await;
+    assert_eq!((status, &done["status"], &done["note"]), (200, &json!("approved"), &json!("Have fun")));
+    assert!(done["reviewed_at"].as_str().unwrap() > "2026-12-31T12:00:00.001Z", "{done}");
+    assert_eq!(site.app.store.tenant(tenant).await.unwrap().unwrap().tier, Tier::Premium);
+    assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
+    let again = (409, json!({"error": "this has been decided already"}));
+    assert_eq!(ask(&site, &operator, Method::PUT, &path, json!({"status": "rejected"})).await, again);
+
+    let (status, second) = ask(&site, &owner, Method::POST, "/limit-requests", wish()).await;
+    assert_eq!(status, 201, "nothing is pending any more");
+    let path = format!("/operator/limit-requests/{}", second["id"].as_str().unwrap());
+    let (status, done) = ask(&site, &operator, Method::PUT, &path, json!({"status": "rejected"})).await;
+    assert_eq!((status, &done["status"]), (200, &json!("rejected")));
+    let actions: Vec<_> = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
+    let actions: Vec<_> = actions.iter().rev().map(|entry| entry.action.as_str()).collect();
+    let told: Vec<_> = actions.into_iter().filter(|action| action.starts_with("limit_request")).collect();
+    let (created, approved) = ("limit_request.created", "limit_request.approved");
+    assert_eq!(told, [created, approved, created, "limit_request.rejected"]);
+}
+
+#[tokio::test]
+async fn of_requests_made_at_once_one_is_taken() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let made =
+        std::array::from_fn::<_, 5, _>(|_| ask(&site, &owner, Method::POST, "/limit-requests", wish()));
+    let [a, b, c, d, e] = made;
+    let (a, b, c, d, e) = tokio::join!(a, b, c, d, e);
+    let mut statuses = [a.0, b.0, c.0, d.0, e.0];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 409, 409, 409, 409]);
+}
+
+#[tokio::test]
+async fn requests_have_a_plan_and_a_reason_and_stay_in_their_tenant() {
+    let site = Site::new().await;
+    let (owner, stranger) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    for (body, text) in [
+        (json!({"reason": "x"}), "`requested_tier` is missing"),
+        (
+            json!({"requested_tier": "gold", "reason": "x"}),
+            "`requested_tier` must be one of `free`, `standard`, `premium`, `enterprise`",
+        ),
+        (json!({"requested_tier": "premium", "reason": " "}), "`reason` must not be empty"),
+        (json!({"requested_tier": "premium"}), "`reason` is missing"),
+        (
+            json!({"requested_tier": "premium", "reason": "x", "status": "approved"}),
+            "unknown field `status`: expected `requested_tier` or `reason`",
+        ),
+    ] {
+        let (status, answer) = ask(&site, &owner, Method::POST, "/limit-requests", body.clone()).await;
+        assert_eq!((status, answer), (400, json!({ "error": text })), "{body}");
+    }
+    let (_, mine) = ask(&site, &owner, Method::POST, "/limit-requests", wish()).await;
+    assert_eq!(ask(&site, &stranger, Method::GET, "/limit-requests", Value::Null).await, (200, json!([])));
+    let viewer = site.visitor(owner.user.tenant, Role::Viewer).await;
+    assert_eq!(ask(&site, &viewer, Method::POST, "/limit-requests", wish()).await.0, 403);
+    let operator = site.operator().await;
+    assert_eq!(ask(&site, &operator, Method::POST, "/limit-requests", wish()).await.0, 403);
+
+    let all = |query: &str| format!("/operator/limit-requests{query}");
+    let (_, theirs) = ask(&site, &stranger, Method::POST, "/limit-requests", wish()).await;
+    let list = async |query| ask(&site, &operator, Method::GET, &all(query), Value::Null).await;
+    let (_, found) = list("").await;
+    assert_eq!(found, json!([theirs, mine]));
+    assert_eq!(list("?status=approved").await, (200, json!([])));
+    assert_eq!(list("?status=pending&limit=1").await, (200, json!([theirs])));
+    for wrong in ["?status=open", "?limit=0", "?limit=1001", "?limit=x"] {
+        assert_eq!(list(wrong).await.0, 400, "{wrong}");
+    }
+    let path = format!("/operator/limit-requests/{}", mine["id"].as_str().unwrap());
+    for body in [json!({}), json!({"status": "pending"}), json!({"status": "approved", "note": " "})] {
+        assert_eq!(ask(&site, &operator, Method::PUT, &path, body.clone()).await.0, 400, "{body}");
+    }
+    let unknown = "/operator/limit-requests/00000000-0000-7000-8000-000000000000";
+    assert_eq!(ask(&site, &operator, Method::PUT, unknown, json!({"status": "approved"})).await.0, 404);
+}

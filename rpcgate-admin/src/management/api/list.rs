@@ -1,0 +1,251 @@
+//! Lists, told in parts: `limit` says how many entries, `cursor` where to go on. The answer is an array, and where there is
+//! more, its `Link` header says what to ask for next (RFC 8288).
+
+use crate::management::error::ActionError;
+use crate::management::strict_json;
+use axum::Json;
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Response};
+use http::header::{HeaderValue, LINK};
+use http::request::Parts;
+use serde::{Deserialize, Serialize};
+use utoipa::IntoParams;
+
+/// Entries that are told if nobody says how many.
+const USUAL: u64 = 100;
+
+/// The most entries that are told at once.
+pub const MOST: u64 = 1_000;
+
+/// What a list is asked with.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct Page {
+    /// How many entries, 100 if nothing is said.
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u64>,
+    /// Where to go on: what the `Link` header of the part before says.
+    pub cursor: Option<String>,
+}
+
+/// Which part of a list is wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// How many entries.
+    pub limit: u64,
+    /// Behind which entry to go on, as its list names it.
+    pub cursor: Option<String>,
+    /// Whatever else was asked, for the question that follows.
+    rest: Vec<(String, String)>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Part {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
+        let query = parts.uri.query().unwrap_or_default();
+        let Page { limit, cursor } = strict_json::of_query(query).map_err(ActionError::Invalid)?;
+        let limit = limit.unwrap_or(USUAL);
+        if !(1..=MOST).contains(&limit) {
+            return Err(ActionError::Invalid(format!("`limit` must be a whole number from 1 to {MOST}")));
+        }
+        let rest = form_urlencoded::parse(query.as_bytes()).into_owned();
+        let rest = rest.filter(|(name, _)| !matches!(name.as_str(), "limit" | "cursor")).collect();
+        Ok(Part { limit, cursor, rest })
+    }
+}
+
+impl Part {
+    /// That the cursor is none of this list's.
+    pub fn bad_cursor() -> ActionError {
+        ActionError::Invalid("`cursor` must be one that this list has told".into())
+    }
+
+    /// The cursor, read.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] for one that this list has not told.
+    pub fn read<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ActionError> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        read(cursor).map(Some).ok_or_else(Part::bad_cursor)
+    }
+
+    /// The part of `all` that is wanted. `id` is what an entry is found again by; in order of time, `newest_first` or
+    /// not, so that one that is gone by now has its place all the same.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] for a cursor that is no identifier.
+    pub fn of<T>(
+        self,
+        mut all: Vec<T>,
+        newest_first: bool,
+        id: impl Fn(&T) -> &str,
+    ) -> Result<ListPage<T>, ActionError> {
+        if let Some(cursor) = self.read(|cursor| cursor.parse::<uuid::Uuid>().ok())? {
+            let cursor = cursor.to_string();
+            let behind =
+                |one: &T| if newest_first { id(one) < cursor.as_str() } else { id(one) > cursor.as_str() };
+            let there = all.iter().position(|one| id(one) == cursor).map(|at| at + 1);
+            let begin = there.or_else(|| all.iter().position(behind)).unwrap_or(all.len());
+            all.drain(..begin);
+        }
+        let more = all.len() as u64 > self.limit;
+        all.truncate(self.limit as usize);
+        let next = all.last().filter(|_| more).map(|last| id(last).to_owned());
+        Ok(self.told(all, next))
+    }
+
+    /// What a list tells that was cut to the part by the database: `next` is the cursor of what follows.
+    pub fn told<T>(self, entries: Vec<T>, next: Option<String>) -> ListPage<T> {
+        let next = next.map(|cursor| {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.extend_pairs(&self.rest);
+            query.append_pair("limit", &self.limit.to_string()).append_pair("cursor", &cursor);
+            format!("<?{}>; rel=\"next\"", query.finish())
+        });
+        ListPage { entries, next }
+    }
+}
+
+/// A part of a list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListPage<T> {
+    entries: Vec<T>,
+    /// The `Link` header.
+    next: Option<String>,
+}
+
+impl<T> ListPage<T> {
+    /// The same part of other entries.
+    pub fn map<U>(self, entry: impl FnMut(T) -> U) -> ListPage<U> {
+        ListPage { entries: self.entries.into_iter().map(entry).collect(), next: self.next }
+    }
+}
+
+impl<T: Serialize> IntoResponse for ListPage<T> {
+    fn into_response(self) -> Response {
+        let mut answer = Json(self.entries).into_response();
+        if let Some(next) = self.next.and_then(|next| HeaderValue::try_from(next).ok()) {
+            answer.headers_mut().insert(LINK, next);
+        }
+        answer
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::management::app_state::tests::{Answer, Site, Visitor};
+    use crate::store::Role;
+    use axum::body::Body;
+    use http::{Method, StatusCode};
+    use serde_json::{Value, json};
+    use std::time::Duration;
+
+    /// What a list's answer says to ask for next: the query.
+    fn next(answer: &Answer) -> Option<String> {
+        let link = answer.headers.get(LINK)?.to_str().unwrap();
+        Some(link.strip_prefix("<?").unwrap().strip_suffix(">; rel=\"next\"").unwrap().to_owned())
+    }
+
+    /// All entries of the list at `path`, which are told `limit` at a time.
+    pub(crate) async fn followed(site: &Site, visitor: &Visitor, path: &str, limit: usize) -> Vec<Value> {
+        let mut all = Vec::new();
+        let mut query = format!("limit={limit}");
+        loop {
+            let answer =
+                site.ask(Some(visitor), Method::GET, &format!("{path}?{query}"), Body::empty()).await;
+            assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+            let part = answer.body.as_array().unwrap();
+            assert!(part.len() <= limit && all.len() <= 10_000);
+            all.extend(part.iter().cloned());
+            match next(&answer) {
+                Some(next) => query = next,
+                None => return all,
+            }
+            assert_eq!(part.len(), limit, "a part that is followed by another is full");
+        }
+    }
+
+    fn part(limit: u64, cursor: Option<&str>) -> Part {
+        Part { limit, cursor: cursor.map(str::to_owned), rest: vec![("status".into(), "a b".into())] }
+    }
+
+    fn ids(numbers: impl IntoIterator<Item = u128>) -> Vec<String> {
+        numbers.into_iter().map(|number| uuid::Uuid::from_u128(number).to_string()).collect()
+    }
+
+    #[tokio::test]
+    async fn every_list_is_told_in_parts_that_join_to_the_whole() {
+        let site = Site::of("[plans.free]\nprojects = 20\nmembers = 20\n").await;
+        let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+        let tenant = owner.user.tenant.unwrap();
+        let base = "/api/v1";
+        let post = async |path: String, body: Value| {
+            site.clock.advance(Duration::from_millis(300));
+            let answer = site.ask(Some(&owner), Method::POST, &path, body.to_string()).await;
+            assert_eq!(answer.status, StatusCode::CREATED, "{path} {}", answer.body);
+            answer.body["id"].as_str().unwrap_or_default().to_owned()
+        };
+        let projects = format!("{base}/tenants/{tenant}/projects");
+        let mut project = String::new();
+        for _ in 0..7 {
+            project = post(projects.clone(), json!({"name": "one"})).await;
+        }
+        let keys = format!("{base}/projects/{project}/keys");
+        for _ in 0..7 {
+            post(keys.clone(), json!({"description": "one"})).await;
+        }
+        for _ in 0..4 {
+            site.visitor(Some(tenant), Role::Viewer).await;
+            let other = site.member(Role::Owner).await;
+            let ask = json!({"requested_tier": "premium", "reason": "x"}).to_string();
+            let path = format!("{base}/limit-requests");
+            assert_eq!(site.ask(Some(&other), Method::POST, &path, ask).await.status, StatusCode::CREATED);
+        }
+        for (visitor, path, least) in [
+            (&owner, projects, 7),
+            (&owner, keys, 7),
+            (&owner, format!("{base}/tenants/{tenant}/members"), 5),
+            (&owner, format!("{base}/auth/audit"), 14),
+            (&owner, format!("{base}/auth/sessions"), 1),
+            (&owner, format!("{base}/tenants"), 1),
+            (&owner, format!("{base}/tenants/{tenant}/invitations"), 0),
+            (&owner, format!("{base}/limit-requests"), 0),
+            (&owner, format!("{base}/notifications"), 0),
+            (&operator, format!("{base}/operator/tenants"), 5),
+            (&operator, format!("{base}/operator/limit-requests"), 4),
+        ] {
+            let whole = followed(&site, visitor, &path, 1_000).await;
+            assert!(whole.len() >= least, "{path} {whole:?}");
+            for limit in [1, 3, 7] {
+                assert_eq!(followed(&site, visitor, &path, limit).await, whole, "{path} {limit}");
+            }
+            for wrong in ["limit=0", "limit=1001", "limit=x", "cursor=x"] {
+                let path = format!("{path}?{wrong}");
+                let answer = site.ask(Some(visitor), Method::GET, &path, Body::empty()).await;
+                assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_begins_behind_its_cursor_though_that_entry_is_gone() {
+        let of = |part: Part, all: Vec<String>, newest_first| part.of(all, newest_first, |id| id).unwrap();
+        let told = of(part(2, None), ids(1..=5), false);
+        assert_eq!(told.entries, ids(1..=2));
+        let link = "<?status=a+b&limit=2&cursor=00000000-0000-0000-0000-000000000002>; rel=\"next\"";
+        assert_eq!(told.next.as_deref(), Some(link));
+        let third = ids([3]).remove(0);
+        for all in [ids(1..=5), ids([1, 2, 4, 5])] {
+            let told = of(part(2, Some(&third)), all, false);
+            assert_eq!((told.entries, told.next), (ids([4, 5]), None));
+        }
+        for all in [ids((1..=5).rev()), ids([5, 4, 2, 1])] {
+            assert_eq!(of(part(9, Some(&third)), all, true).entries, ids([2, 1]));
+        }
+        assert!(of(part(2, Some(&ids([9]).remove(0))), ids(1..=5), false).entries.is_empty());
+        let error = part(2, Some("x")).of(ids(1..=5), false, |id| id).unwrap_err();
+        assert_eq!(error.to_string(), "`cursor` must be one that this list has told");
+    }
+}

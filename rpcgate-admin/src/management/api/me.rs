@@ -1,0 +1,116 @@
+//! The own account.
+
+use crate::management::access::AuthSession;
+use crate::management::action;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Client};
+use crate::management::identity::password::Typed;
+use crate::store::User;
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Whoever asks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct Me {
+    /// The user's identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The tenant that the user belongs to; operators belong to none.
+    #[schema(format = "uuid")]
+    pub tenant_id: Option<String>,
+    /// The address to log in with.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// A name, for people.
+    pub name: String,
+    /// What the user may do in the tenant, or `operator`.
+    #[schema(example = "owner")]
+    pub role: &'static str,
+    /// Whether the user runs the service.
+    pub operator: bool,
+    /// Whether the address is confirmed. Until then no API key can be created.
+    pub confirmed: bool,
+}
+
+impl From<&User> for Me {
+    fn from(user: &User) -> Self {
+        let operator = user.is_operator();
+        Me {
+            id: user.id.to_string(),
+            tenant_id: user.tenant.map(|id| id.to_string()),
+            email: user.email.clone(),
+            name: user.name.clone(),
+            role: user.role_name(),
+            operator,
+            confirmed: user.confirmed_at.is_some(),
+        }
+    }
+}
+
+/// What can be changed about oneself.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rename {
+    /// A name, for people.
+    #[schema(max_length = 200)]
+    pub name: String,
+}
+
+/// What changes a password.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangePassword {
+    /// The password until now.
+    #[schema(value_type = String, format = Password)]
+    pub current_password: Typed,
+    /// The password from now on, at least 10 characters.
+    #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
+    pub new_password: Typed,
+}
+
+/// Get the own account
+#[utoipa::path(get, path = "/auth/me", operation_id = "get_me", tag = "account",
+    responses((status = 200, description = "Whoever asks.", body = Me)))]
+pub async fn get(session: AuthSession) -> Json<Me> {
+    Json(Me::from(session.user.as_ref()))
+}
+
+/// Change the own account
+#[utoipa::path(put, path = "/auth/me", operation_id = "put_me", tag = "account", request_body = Rename,
+    responses((status = 200, description = "As it is now.", body = Me)))]
+pub async fn put(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
+    Body(Rename { name }): Body<Rename>,
+) -> Result<Json<Me>, ActionError> {
+    let user = action::me::rename(&app, &session, &name, &client).await?;
+    Ok(Json(Me::from(&user)))
+}
+
+/// Change the password
+///
+/// All other sessions end at once. A wrong current password counts as one does at the log-in.
+#[utoipa::path(post, path = "/auth/me/password", operation_id = "change_password", tag = "account",
+    request_body = ChangePassword,
+    responses(
+        (status = 204, description = "Changed."),
+        (status = 403, description = "The current password is wrong, or the account is temporarily locked."),
+        (status = 409, description = "The password has been changed meanwhile.")))]
+pub async fn change_password(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
+    Body(ChangePassword { current_password, new_password }): Body<ChangePassword>,
+) -> Result<StatusCode, ActionError> {
+    action::me::change_password(&app, &session, current_password, new_password, &client).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Members of the caller's tenant.
+
+use super::list::{ListPage, Page, Part};
+use super::moment::Moment;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id, Ids};
+use crate::store::{Role, User, UserId};
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use rpcgate_core::caller::TenantId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Somebody who belongs to a tenant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Member)]
+pub struct MemberJson {
+    /// The user's identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The address to log in with.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// A name, for people.
+    pub name: String,
+    /// What the member may do.
+    pub role: Role,
+    /// Whether the address is confirmed.
+    pub confirmed: bool,
+    /// When the account was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<User> for MemberJson {
+    fn from(user: User) -> Self {
+        MemberJson {
+            id: user.id.to_string(),
+            email: user.email,
+            name: user.name,
+            role: user.role,
+            confirmed: user.confirmed_at.is_some(),
+            created_at: user.created_at.into(),
+        }
+    }
+}
+
+/// What a member is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewRole {
+    /// The role from now on.
+    pub role: Role,
+}
+
+/// List the members of a tenant
+///
+/// The oldest first.
+#[utoipa::path(get, path = "/tenants/{id}/members", operation_id = "list_members", tag = "members",
+    params(Page, ("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    responses((status = 200, description = "All members.", body = [MemberJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    part: Part,
+    actor: Actor,
+    Id(tenant): Id<TenantId>,
+) -> Result<ListPage<MemberJson>, ActionError> {
+    let members = action::members::list(&app, &actor, tenant).await?;
+    part.of(members.into_iter().map(MemberJson::from).collect(), false, |one| &one.id)
+}
+
+/// Give a member another role
+///
+/// It holds at once. Only an owner may make or unmake owners. Open invitations that the member made, and with the new
+/// role could not make, are withdrawn.
+#[utoipa::path(put, path = "/tenants/{id}/members/{user_id}", operation_id = "update_member", tag = "members",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
+        ("user_id" = String, Path, format = "uuid", description = "The member.")),
+    request_body = NewRole,
+    responses((status = 200, description = "The member as it is now.", body = MemberJson),
+        (status = 409, description = "It is the last owner.")))]
+pub async fn update(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Ids(tenant, id): Ids<TenantId, UserId>,
+    Body(NewRole { role }): Body<NewRole>,
+) -> Result<Json<MemberJson>, ActionError> {
+    Ok(Json(action::members::set_role(&app, &actor, tenant, id, role).await?.into()))
+}
+
+/// Remove a member
+///
+/// The account is gone, with its sessions and the open invitations that it made; keys stay. Everybody may leave; who
+/// removes others needs the role for it, and only an owner may remove owners.
+#[utoipa::path(delete, path = "/tenants/{id}/members/{user_id}", operation_id = "remove_member", tag = "members",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
+        ("user_id" = String, Path, format = "uuid", description = "The member.")),
+    responses((status = 204, description = "It is gone."),
+        (status = 409, description = "It is the last owner.")))]
+pub async fn remove(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Ids(tenant, id): Ids<TenantId, UserId>,
+) -> Result<StatusCode, ActionError> {
+    action::members::remove(&app, &actor, tenant, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests;

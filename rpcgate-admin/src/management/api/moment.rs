@@ -1,0 +1,113 @@
+//! Moments on the wire: RFC 3339, in UTC.
+
+use rpcgate_core::clock::Time;
+use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, UtcOffset};
+
+/// A moment between the years 1970 and 9999. It is told in UTC and taken with any offset.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Moment(pub Time);
+
+impl Moment {
+    /// Reads RFC 3339 text; digits beyond the microsecond are cut.
+    pub fn parse(text: &str) -> Option<Self> {
+        let moment = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+        let micros = u64::try_from(moment.unix_timestamp_nanos() / 1_000).ok();
+        let moment = Moment(Time::from_micros(micros.filter(|_| moment.unix_timestamp() >= 0)?));
+        moment.text().map(|_| moment)
+    }
+
+    fn text(self) -> Option<String> {
+        let nanos = i128::from(self.0.micros()) * 1_000;
+        let moment = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
+        moment.to_offset(UtcOffset::UTC).format(&Rfc3339).ok()
+    }
+}
+
+impl From<Time> for Moment {
+    fn from(time: Time) -> Self {
+        Moment(time)
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Beyond the year 9999 there is no RFC 3339 text.
+        f.write_str(self.text().as_deref().unwrap_or("9999-12-31T23:59:59Z"))
+    }
+}
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Moment;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Moment, E> {
+                Moment::parse(text).ok_or_else(|| E::invalid_value(Unexpected::Other("text"), &self))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::strict_json;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Form {
+        at: Option<Moment>,
+    }
+
+    fn read(at: &str) -> Result<Form, String> {
+        strict_json::of_object(format!("{{\"at\":{at}}}").as_bytes())
+    }
+
+    #[test]
+    fn moments_are_taken_with_any_offset_and_told_in_utc() {
+        for (given, told) in [
+            ("2027-01-31T12:00:00Z", "2027-01-31T12:00:00Z"),
+            ("2027-01-31T14:00:00.5+02:00", "2027-01-31T12:00:00.5Z"),
+            ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
+            ("9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.999999Z"),
+        ] {
+            let form = read(&format!("\"{given}\"")).unwrap();
+            assert_eq!(serde_json::to_string(&form).unwrap(), format!("{{\"at\":\"{told}\"}}"));
+        }
+        assert_eq!(read("null").unwrap(), Form { at: None });
+        let end = serde_json::to_string(&Moment(Time::from_micros(u64::MAX))).unwrap();
+        assert_eq!(end, "\"9999-12-31T23:59:59Z\"");
+    }
+
+    #[test]
+    fn what_is_no_moment_is_told_so() {
+        for wrong in [
+            "\"\"",
+            "\"tomorrow\"",
+            "\"2027-02-29T00:00:00Z\"",
+            "\"2027-01-31\"",
+            "\"2027-01-31T12:00:00\"",
+            "\"1969-12-31T23:59:59.5Z\"",
+            "\"9999-12-31T23:59:59-01:00\"",
+            "5",
+        ] {
+            let told = "`at` must be an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z";
+            assert_eq!(read(wrong), Err(told.to_owned()), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Notifications.
+
+use super::list::{ListPage, Page, Part};
+use super::moment::Moment;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::action::notifications::Seen;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::store::NotificationId;
+use crate::usage::Notice;
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// What a notification is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub enum NotificationKind {
+    /// 80 percent of the day's requests are made.
+    #[serde(rename = "usage.daily_requests_80")]
+    DailyRequests80,
+    /// 95 percent of them.
+    #[serde(rename = "usage.daily_requests_95")]
+    DailyRequests95,
+    /// All of them.
+    #[serde(rename = "usage.daily_requests_100")]
+    DailyRequests100,
+    /// Many calls were refused with 429 within a minute.
+    #[serde(rename = "usage.rate_limited_spike")]
+    RateLimitedSpike,
+}
+
+impl From<Notice> for NotificationKind {
+    fn from(notice: Notice) -> Self {
+        match notice {
+            Notice::DailyRequests80 => NotificationKind::DailyRequests80,
+            Notice::DailyRequests95 => NotificationKind::DailyRequests95,
+            Notice::DailyRequests100 => NotificationKind::DailyRequests100,
+            Notice::RateLimitedSpike => NotificationKind::RateLimitedSpike,
+        }
+    }
+}
+
+/// A notification.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Notification)]
+pub struct NotificationJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The tenant.
+    #[schema(format = "uuid")]
+    pub tenant_id: String,
+    /// What it is of.
+    pub kind: NotificationKind,
+    /// What it says, for people.
+    pub message: String,
+    /// When the UTC day or minute began that it is about.
+    #[schema(value_type = String, format = DateTime)]
+    pub since: Moment,
+    /// Requests of that day, or calls refused in that minute, when it was raised.
+    pub requests: u64,
+    /// Requests that the plan lets all keys of the tenant make in that day, or null.
+    pub requests_limit: Option<u64>,
+    /// When it was raised.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+    /// When the user who asks has read it, or null.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub read_at: Option<Moment>,
+}
+
+impl From<Seen> for NotificationJson {
+    fn from(Seen { notification, read_at }: Seen) -> Self {
+        NotificationJson {
+            id: notification.id.to_string(),
+            tenant_id: notification.tenant.to_string(),
+            kind: notification.notice.into(),
+            message: notification.text(),
+            since: notification.since.into(),
+            requests: notification.counted,
+            requests_limit: notification.allowed,
+            created_at: notification.at.into(),
+            read_at: read_at.map(Moment),
+        }
+    }
+}
+
+/// List notifications
+///
+/// The newest first, at most 1,000. The tenant is told once in a UTC day when 80, 95 and 100 percent of the requests
+/// are made that its plan lets all its keys make in the day; and at most hourly of 50 calls refused with 429 within a
+/// minute.
+#[utoipa::path(get, path = "/notifications", operation_id = "list_notifications", tag = "notifications",
+    params(Page),
+    responses((status = 200, description = "What the tenant was notified of.", body = [NotificationJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    part: Part,
+    actor: Actor,
+) -> Result<ListPage<NotificationJson>, ActionError> {
+    let all = action::notifications::list(&app, &actor).await?;
+    part.of(all.into_iter().map(NotificationJson::from).collect(), true, |one| &one.id)
+}
+
+/// Mark a notification as read
+///
+/// By the user who asks; it stays unread for others. Done again, it changes nothing.
+#[utoipa::path(post, path = "/notifications/{id}/read", operation_id = "read_notification", tag = "notifications",
+    params(("id" = String, Path, format = "uuid", description = "The notification.")),
+    responses((status = 200, description = "The notification.", body = NotificationJson)))]
+pub async fn read(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<NotificationId>,
+) -> Result<Json<NotificationJson>, ActionError> {
+    Ok(Json(action::notifications::read(&app, &actor, id).await?.into()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,81 @@
+//! Notifications, as a client meets them.
+
+use crate::management::app_state::tests::{NOON, Site, Visitor};
+use crate::store::Role;
+use crate::usage::sample::{Deed, Item, Sender, deed, item};
+use axum::body::Body;
+use http::Method;
+use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str) -> (u16, Value) {
+    let answer = site.ask(Some(visitor), method, &format!("/api/v1{path}"), Body::empty()).await;
+    (answer.status.as_u16(), answer.body)
+}
+
+/// A tenant makes 90 of the 100 requests of its day, and then 60 calls more are refused.
+pub(crate) async fn use_up(site: &Site, tenant: TenantId) {
+    let later = Time::from_secs(NOON.secs() + 5);
+    let refused = Item { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60, ..item("eth_call") };
+    let mut sender = Sender::new(tenant.0);
+    for deed in [
+        Deed { tenant, windowed: 90, ..deed(1, NOON, vec![item("eth_call")]) },
+        Deed { tenant, windowed: 0, ..deed(1, later, vec![refused]) },
+    ] {
+        site.app.usage.ship_noting(&sender.pack(&[deed]), &[(tenant, 100)].into()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn notifications_are_told_newest_first_and_read_by_each_user() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    assert_eq!(ask(&site, &owner, Method::GET, "/notifications").await, (200, json!([])));
+    use_up(&site, tenant).await;
+    let (status, told) = ask(&site, &owner, Method::GET, "/notifications").await;
+    let id = |n: usize| told[n]["id"].as_str().unwrap().to_owned();
+    assert_eq!(status, 200, "{told}");
+    let spike = json!({"id": id(0), "tenant_id": tenant.to_string(), "kind": "usage.rate_limited_spike",
+        "message": "60 calls were refused with 429 within a minute", "since": "2026-12-31T12:00:00Z",
+        "requests": 60, "requests_limit": null, "created_at": "2026-12-31T12:00:05Z", "read_at": null});
+    let used = json!({"id": id(1), "tenant_id": tenant.to_string(), "kind": "usage.daily_requests_80",
+        "message": "80 percent of the day's requests are used: 90 of 100", "since": "2026-12-31T00:00:00Z",
+        "requests": 90, "requests_limit": 100, "created_at": "2026-12-31T12:00:00Z", "read_at": null});
+    assert_eq!(told, json!([spike, used]));
+
+    let path = format!("/notifications/{}/read", id(1));
+    let mut read = used;
+    read["read_at"] = json!("2026-12-31T12:00:00Z");
+    assert_eq!(ask(&site, &owner, Method::POST, &path).await, (200, read.clone()));
+    site.clock.advance(Duration::from_secs(60));
+    assert_eq!(ask(&site, &owner, Method::POST, &path).await, (200, read.clone()));
+    assert_eq!(ask(&site, &owner, Method::GET, "/notifications").await, (200, json!([spike, read])));
+    let viewer = site.visitor(Some(tenant), Role::Viewer).await;
+    assert_eq!(ask(&site, &viewer, Method::GET, "/notifications").await, (200, told.clone()));
+    read["read_at"] = json!("2026-12-31T12:01:00Z");
+    assert_eq!(ask(&site, &viewer, Method::POST, &path).await, (200, read));
+}
+
+#[tokio::test]
+async fn notifications_are_their_tenants_alone() {
+    let site = Site::new().await;
+    let (owner, stranger) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    use_up(&site, owner.user.tenant.unwrap()).await;
+    let (_, told) = ask(&site, &owner, Method::GET, "/notifications").await;
+    let path = format!("/notifications/{}/read", told[0]["id"].as_str().unwrap());
+    assert_eq!(ask(&site, &stranger, Method::GET, "/notifications").await, (200, json!([])));
+    let none = (404, json!({"error": "notification not found"}));
+    assert_eq!(ask(&site, &stranger, Method::POST, &path).await, none);
+    let unknown = "/notifications/00000000-0000-7000-8000-000000000000/read";
+    assert_eq!(ask(&site, &owner, Method::POST, unknown).await, none);
+    let operator = site.operator().await;
+    for (method, path) in [(Method::GET, "/notifications"), (Method::POST, &*path)] {
+        assert_eq!(ask(&site, &operator, method, path).await.0, 403);
+        assert_eq!(site.ask(None, Method::GET, "/api/v1/notifications", Body::empty()).await.status, 401);
+    }
+    assert_eq!(ask(&site, &owner, Method::GET, "/notifications").await, (200, told));
+}

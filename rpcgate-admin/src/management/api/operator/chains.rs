@@ -1,0 +1,37 @@
+//! Chains, switched on and off.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::api::chains::ChainJson;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, PathParams};
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Whether a chain is to be served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChainSwitch {
+    /// Whether it is on.
+    pub enabled: bool,
+}
+
+/// Switch a chain on or off
+///
+/// One that the configuration switches off stays off. Gateways go by it within a second.
+#[utoipa::path(put, path = "/operator/chains/{chain}", operation_id = "operator_switch_chain", tag = "operator",
+    params(("chain" = String, Path, description = "The chain's path.")),
+    request_body = ChainSwitch,
+    responses((status = 200, description = "The chain as it stands now.", body = ChainJson)))]
+pub async fn switch(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    PathParams(chain): PathParams<String>,
+    Body(ChainSwitch { enabled }): Body<ChainSwitch>,
+) -> Result<Json<ChainJson>, ActionError> {
+    Ok(Json(action::operator::chains::switch(&app, &actor, &chain, enabled).await?.into()))
+}

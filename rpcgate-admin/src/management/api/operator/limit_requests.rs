@@ -1,0 +1,91 @@
+//! Requests of all tenants for another plan.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::api::limit_requests::{LimitRequestJson, RequestStatusJson};
+use crate::management::api::list::{ListPage, Page, Part};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id, Query};
+use crate::store::{self, LimitRequestId};
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::clock::Time;
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Which requests are wanted.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct LimitRequestQuery {
+    /// Those that stand so.
+    pub status: Option<RequestStatusJson>,
+}
+
+/// How a request may be decided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Verdict)]
+pub enum VerdictJson {
+    /// The tenant gets the plan.
+    Approved,
+    /// It does not.
+    Rejected,
+}
+
+/// What an operator decides.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Review {
+    /// Approved or rejected.
+    pub status: VerdictJson,
+    /// What the tenant is told, at most 2,000 characters.
+    #[schema(min_length = 1, max_length = 2000)]
+    pub note: Option<String>,
+}
+
+/// List the requests for another plan of all tenants
+///
+/// The newest first.
+#[utoipa::path(get, path = "/operator/limit-requests", operation_id = "operator_list_limit_requests",
+    tag = "operator",
+    params(("status" = Option<RequestStatusJson>, Query, description = "Tell those that stand so."), Page),
+    responses((status = 200, description = "The requests.", body = [LimitRequestJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    part: Part,
+    Query(wanted): Query<LimitRequestQuery>,
+) -> Result<ListPage<LimitRequestJson>, ActionError> {
+    let before = part.read(|cursor| {
+        let (at, id) = cursor.split_once('-')?;
+        Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?))
+    })?;
+    let status = wanted.status.map(Into::into);
+    let requests = action::operator::limit_requests::list(&app, status, before, part.limit).await?;
+    let last = requests.last().filter(|_| requests.len() as u64 == part.limit);
+    let next = last.map(|last| format!("{}-{}", last.created_at.micros(), last.id));
+    Ok(part.told(requests, next).map(LimitRequestJson::from))
+}
+
+/// Decide a request for another plan
+///
+/// Approval moves the tenant to the plan.
+#[utoipa::path(put, path = "/operator/limit-requests/{id}", operation_id = "operator_review_limit_request",
+    tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The request.")),
+    request_body = Review,
+    responses((status = 200, description = "The request as it is now.", body = LimitRequestJson),
+        (status = 409, description = "It has been decided already.")))]
+pub async fn review(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<LimitRequestId>,
+    Body(Review { status, note }): Body<Review>,
+) -> Result<Json<LimitRequestJson>, ActionError> {
+    let verdict = match status {
+        VerdictJson::Approved => store::Verdict::Approved,
+        VerdictJson::Rejected => store::Verdict::Rejected,
+    };
+    let done = action::operator::limit_requests::review(&app, &actor, id, verdict, note.as_deref());
+    Ok(Json(done.await?.into()))
+}

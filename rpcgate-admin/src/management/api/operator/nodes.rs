@@ -1,0 +1,79 @@
+//! Nodes, as each gateway sees them.
+
+use crate::management::action;
+use crate::management::api::moment::Moment;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{GatewayReport, NodeState};
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::caller::RequestId;
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// How a gateway sees a node.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+#[schema(as = Node)]
+pub struct NodeJson {
+    /// The gateway.
+    #[schema(format = "uuid")]
+    pub gateway: String,
+    /// The chain's path.
+    #[schema(example = "eth")]
+    pub chain: String,
+    /// The node's URL, secrets masked.
+    #[schema(example = "https://node.example:8545/")]
+    pub node: String,
+    /// Its tier: nodes of a lower number are asked first, others as a fallback.
+    pub priority: u32,
+    /// How it stands: `well`, or else it is asked only when no other is left.
+    #[schema(example = "behind", pattern = "^(well|syncing|behind|silent|ejected|unreachable)$")]
+    pub health: String,
+    /// Why, for people.
+    #[schema(example = "7 blocks behind; 3 are allowed")]
+    pub reason: String,
+    /// The newest height it has shown.
+    pub height: Option<u64>,
+    /// Blocks that it is behind the height that the gateway goes by.
+    pub lag: Option<u64>,
+    /// How long it takes to answer, newer answers counting more, in milliseconds.
+    pub latency_ms: Option<f64>,
+    /// Calls under way to it.
+    pub in_flight: u64,
+    /// When the gateway told it.
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Moment,
+}
+
+fn nodes(report: GatewayReport) -> impl Iterator<Item = NodeJson> {
+    let GatewayReport { id, at, nodes } = report;
+    nodes.into_iter().map(move |state| {
+        let NodeState { chain, node, priority, standing, reason, height, lag, latency_micros, in_flight } =
+            state;
+        let latency_ms = (latency_micros > 0).then(|| latency_micros as f64 / 1_000.0);
+        let (gateway, at) = (RequestId(id).to_string(), at.into());
+        NodeJson {
+            gateway,
+            chain,
+            node,
+            priority,
+            health: standing,
+            reason,
+            height,
+            lag,
+            latency_ms,
+            in_flight,
+            at,
+        }
+    })
+}
+
+/// List nodes
+///
+/// As the gateways that are at work see them. They tell it every 5 seconds.
+#[utoipa::path(get, path = "/operator/nodes", operation_id = "operator_list_nodes", tag = "operator",
+    responses((status = 200, description = "The nodes, by gateway.", body = [NodeJson])))]
+pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<NodeJson>>, ActionError> {
+    Ok(Json(action::operator::nodes::list(&app).await?.into_iter().flat_map(nodes).collect()))
+}

@@ -1,0 +1,141 @@
+//! The figures of plans.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, PathParams};
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::{config, plan};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// All figures of a plan.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct PlanFigures {
+    /// Its name: free, standard, premium or enterprise.
+    #[schema(example = "standard")]
+    pub tier: &'static str,
+    /// Requests a key may make in a UTC minute.
+    pub per_minute: u64,
+    /// Requests a key may make in a UTC hour.
+    pub per_hour: u64,
+    /// Requests a key may make in a UTC day.
+    pub per_day: u64,
+    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    pub heavy_per_minute: u64,
+    /// Price of a Compute Unit in US dollars.
+    #[schema(example = 0.001)]
+    pub price_per_cu: f64,
+    /// Projects of a tenant, at most.
+    pub projects: u32,
+    /// Keys of a project that can be used, at most.
+    pub keys_per_project: u32,
+    /// Members of a tenant, at most.
+    pub members: u32,
+    /// Webhooks of a project, at most.
+    pub webhooks_per_project: u32,
+    /// Subscriptions of a webhook, at most.
+    pub subscriptions_per_webhook: u32,
+    /// WebSocket streams of a project, at most.
+    pub streams_per_project: u32,
+}
+
+impl From<plan::Plan> for PlanFigures {
+    fn from(plan: plan::Plan) -> Self {
+        PlanFigures {
+            tier: plan.tier.name(),
+            per_minute: plan.per_minute,
+            per_hour: plan.per_hour,
+            per_day: plan.per_day,
+            heavy_per_minute: plan.heavy_per_minute,
+            price_per_cu: plan.price.usd(),
+            projects: plan.counts.projects,
+            keys_per_project: plan.counts.keys_per_project,
+            members: plan.counts.members,
+            webhooks_per_project: plan.counts.webhooks_per_project,
+            subscriptions_per_webhook: plan.counts.subscriptions_per_webhook,
+            streams_per_project: plan.counts.streams_per_project,
+        }
+    }
+}
+
+/// What changes about a plan. What is left out stays.
+#[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = PlanChange)]
+pub struct PlanChangeJson {
+    /// Requests a key may make in a UTC minute.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
+    pub per_minute: Option<u64>,
+    /// Requests a key may make in a UTC hour.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
+    pub per_hour: Option<u64>,
+    /// Requests a key may make in a UTC day.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
+    pub per_day: Option<u64>,
+    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    #[schema(maximum = 1_000_000_000_000_u64)]
+    pub heavy_per_minute: Option<u64>,
+    /// Price of a Compute Unit in US dollars.
+    #[schema(minimum = 0, maximum = 1000)]
+    pub price_per_cu: Option<f64>,
+    /// Projects of a tenant, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub projects: Option<u32>,
+    /// Keys of a project that can be used, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub keys_per_project: Option<u32>,
+    /// Members of a tenant, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub members: Option<u32>,
+    /// Webhooks of a project, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub webhooks_per_project: Option<u32>,
+    /// Subscriptions of a webhook, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub subscriptions_per_webhook: Option<u32>,
+    /// WebSocket streams of a project, at most. What there is beyond stays.
+    #[schema(maximum = 1_000_000)]
+    pub streams_per_project: Option<u32>,
+}
+
+/// Read the figures of a plan
+#[utoipa::path(get, path = "/operator/plans/{tier}", operation_id = "operator_get_plan", tag = "operator",
+    params(("tier" = String, Path, description = "The plan's name.")),
+    responses((status = 200, description = "The plan as it is in force.", body = PlanFigures)))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    PathParams(tier): PathParams<String>,
+) -> Result<Json<PlanFigures>, ActionError> {
+    Ok(Json(action::operator::plans::get(&app, &tier).await?.into()))
+}
+
+/// Change figures of a plan
+///
+/// Those that are sent. Gateways go by them within a second.
+#[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
+    params(("tier" = String, Path, description = "The plan's name.")),
+    request_body = PlanChangeJson,
+    responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures)))]
+pub async fn update(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    PathParams(tier): PathParams<String>,
+    Body(change): Body<PlanChangeJson>,
+) -> Result<Json<PlanFigures>, ActionError> {
+    let price = change.price_per_cu.map(action::operator::plans::price).transpose()?;
+    let counts = config::CountsChange {
+        projects: change.projects,
+        keys_per_project: change.keys_per_project,
+        members: change.members,
+        webhooks_per_project: change.webhooks_per_project,
+        subscriptions_per_webhook: change.subscriptions_per_webhook,
+        streams_per_project: change.streams_per_project,
+    };
+    let PlanChangeJson { per_minute, per_hour, per_day, heavy_per_minute, .. } = change;
+    let change = config::PlanChange { per_minute, per_hour, per_day, heavy_per_minute, price, counts };
+    Ok(Json(action::operator::plans::update(&app, &actor, &tier, change).await?.into()))
+}

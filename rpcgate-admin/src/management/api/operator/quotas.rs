@@ -1,0 +1,88 @@
+//! Quotas of projects.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id};
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use rpcgate_core::caller::{self, ProjectId};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The quota of a project.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = ProjectQuota)]
+pub struct QuotaJson {
+    /// The project.
+    #[schema(format = "uuid")]
+    pub project_id: String,
+    /// Compute Units in any rolling 24 hours; 0 refuses every call that costs something.
+    pub cu_per_day: u64,
+    /// Recorded, not enforced; or null.
+    pub cu_per_month: Option<u64>,
+    /// Requests in a second over all keys of the project, or null.
+    pub rps_limit: Option<u64>,
+    /// Whether an operator set it.
+    pub has_quota_row: bool,
+}
+
+impl QuotaJson {
+    /// That of `project`.
+    pub fn of(project: ProjectId, quota: &caller::ProjectQuota) -> Self {
+        let caller::ProjectQuota { cu_per_day, cu_per_month, rps_limit, has_row } = *quota;
+        let project_id = project.to_string();
+        QuotaJson { project_id, cu_per_day, cu_per_month, rps_limit, has_quota_row: has_row }
+    }
+}
+
+/// A project's new quota. What is left out has its default.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewQuota {
+    /// Compute Units in any rolling 24 hours: 100,000 if left out.
+    pub cu_per_day: Option<u64>,
+    /// Recorded, not enforced.
+    pub cu_per_month: Option<u64>,
+    /// Requests in a second over all keys of the project: as many as the plan permits if left out.
+    pub rps_limit: Option<u64>,
+}
+
+/// Set the quota of a project
+///
+/// All of it: what is left out has its default. Gateways go by it within a second.
+#[utoipa::path(put, path = "/operator/projects/{id}/quota", operation_id = "operator_put_quota", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The project.")),
+    request_body = NewQuota,
+    responses((status = 200, description = "The quota.", body = QuotaJson)))]
+pub async fn put(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<ProjectId>,
+    Body(new): Body<NewQuota>,
+) -> Result<Json<QuotaJson>, ActionError> {
+    let NewQuota { cu_per_day, cu_per_month, rps_limit } = new;
+    let default = caller::ProjectQuota::default();
+    let cu_per_day = cu_per_day.unwrap_or(default.cu_per_day);
+    let quota = caller::ProjectQuota { cu_per_day, cu_per_month, rps_limit, ..default };
+    Ok(Json(QuotaJson::of(id, &action::operator::quotas::put(&app, &actor, id, quota).await?)))
+}
+
+/// Take the quota of a project away
+///
+/// The default holds again.
+#[utoipa::path(delete, path = "/operator/projects/{id}/quota", operation_id = "operator_delete_quota",
+    tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The project.")),
+    responses((status = 204, description = "It has the default.")))]
+pub async fn delete(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<ProjectId>,
+) -> Result<StatusCode, ActionError> {
+    action::operator::quotas::delete(&app, &actor, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,73 @@
+//! Every tenant.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::api::list::{ListPage, Page, Part};
+use crate::management::api::tenants::{TenantJson, TenantStatus, TierJson};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id, Query};
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::caller::TenantId;
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Which tenants are wanted.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct TenantQuery {
+    /// Those that follow this one.
+    pub after: Option<String>,
+}
+
+/// What changes about a tenant. What is left out stays.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = TenantChange)]
+pub struct TenantChangeJson {
+    /// Whether its calls are served.
+    pub status: Option<TenantStatus>,
+    /// Its plan.
+    pub tier: Option<TierJson>,
+}
+
+/// List all tenants
+///
+/// In the order of their identifiers, which is about the order they were made in. `after` is an identifier to
+/// begin behind, as a `cursor` is.
+#[utoipa::path(get, path = "/operator/tenants", operation_id = "operator_list_tenants", tag = "operator",
+    params(("after" = Option<String>, Query, format = "uuid", description = "Tell those that follow this one."),
+        Page),
+    responses((status = 200, description = "The tenants.", body = [TenantJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    part: Part,
+    Query(wanted): Query<TenantQuery>,
+) -> Result<ListPage<TenantJson>, ActionError> {
+    let after = wanted.after.map(|after| after.parse());
+    let after = after.transpose().map_err(|_| ActionError::Invalid("`after` must be a UUID".into()))?;
+    let after = part.read(|cursor| cursor.parse().ok())?.or(after);
+    let tenants = action::operator::tenants::list(&app, after, part.limit).await?;
+    let last = tenants.last().filter(|_| tenants.len() as u64 == part.limit);
+    let next = last.map(|last| last.id.to_string());
+    Ok(part.told(tenants, next).map(TenantJson::from))
+}
+
+/// Suspend a tenant or move it to another plan
+///
+/// Gateways go by it within a second.
+#[utoipa::path(put, path = "/operator/tenants/{id}", operation_id = "operator_update_tenant", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
+    request_body = TenantChangeJson,
+    responses((status = 200, description = "The tenant as it is now.", body = TenantJson)))]
+pub async fn update(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TenantId>,
+    Body(change): Body<TenantChangeJson>,
+) -> Result<Json<TenantJson>, ActionError> {
+    let suspended = change.status.map(|status| status == TenantStatus::Suspended);
+    let tier = change.tier.map(Into::into);
+    Ok(Json(action::operator::tenants::update(&app, &actor, id, suspended, tier).await?.into()))
+}

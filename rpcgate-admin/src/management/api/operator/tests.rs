@@ -1,0 +1,316 @@
+//! What operators do, as they meet it.
+
+use crate::management::app_state::tests::{Site, Visitor};
+use crate::store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_id};
+use http::Method;
+use rpcgate_core::caller::ProjectId;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = site.ask(Some(visitor), method, &format!("/api/v1/operator{path}"), body).await;
+    // Entries and rows of one moment have no order.
+    site.clock.advance(Duration::from_millis(1));
+    (answer.status.as_u16(), answer.body)
+}
+
+const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
+
+#[tokio::test]
+async fn these_routes_are_for_operators() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    for (method, path, body) in [
+        (Method::GET, "/tenants".to_owned(), Value::Null),
+        (Method::PUT, format!("/tenants/{tenant}"), json!({"tier": "enterprise"})),
+        (Method::GET, "/users".into(), Value::Null),
+        (Method::POST, format!("/users/{NOBODY}/disable"), Value::Null),
+        (Method::PUT, format!("/projects/{NOBODY}/quota"), json!({})),
+        (Method::DELETE, format!("/projects/{NOBODY}/quota"), Value::Null),
+        (Method::GET, "/limit-requests".into(), Value::Null),
+        (Method::PUT, format!("/limit-requests/{NOBODY}"), json!({"status": "approved"})),
+        (Method::GET, "/cu-weights/eth/eth_call".into(), Value::Null),
+        (Method::PUT, "/cu-weights/eth/eth_call".into(), json!({"cu": 0})),
+        (Method::DELETE, "/cu-weights/eth/eth_call".into(), Value::Null),
+        (Method::PUT, "/chains/eth".into(), json!({"enabled": false})),
+        (Method::GET, "/nodes".into(), Value::Null),
+        (Method::GET, "/plans/free".into(), Value::Null),
+        (Method::PUT, "/plans/free".into(), json!({"per_minute": 1})),
+    ] {
+        let (status, answer) = ask(&site, &owner, method.clone(), &path, body.clone()).await;
+        assert_eq!((status, answer), (403, json!({"error": "this is for operators"})), "{method} {path}");
+        let path = format!("/api/v1/operator{path}");
+        let answer = site.ask(None, method, &path, body.to_string()).await;
+        assert_eq!(answer.status.as_u16(), 401, "{path}");
+    }
+    assert_eq!(site.app.store.overlay().await.unwrap(), rpcgate_core::config::Overlay::default());
+}
+
+#[tokio::test]
+async fn a_tenant_is_suspended_and_moved_to_another_plan() {
+    let site = Site::new().await;
+    let operator = site.operator().await;
+    let (first, second) = (site.tenant().await, site.tenant().await);
+    let path = format!("/tenants/{first}");
+    let before = site.app.store.newest_change().await.unwrap();
+    let (status, told) = ask(&site, &operator, Method::PUT, &path, json!({"status": "suspended"})).await;
+    assert_eq!((status, &told["status"], &told["tier"]), (200, &json!("suspended"), &json!("free")));
+    let heard = site.app.store.newest_change().await.unwrap();
+    assert!(heard > before, "gateways hear of it");
+    let (_, told) = ask(&site, &operator, Method::PUT, &path, json!({"tier": "standard"})).await;
+    assert_eq!((&told["status"], &told["tier"]), (&json!("suspended"), &json!("standard")));
+    let both = json!({"status": "active", "tier": "premium"});
+    let (_, told) = ask(&site, &operator, Method::PUT, &path, both).await;
+    assert_eq!((&told["status"], &told["tier"]), (&json!("active"), &json!("premium")));
+    let (status, same) = ask(&site, &operator, Method::PUT, &path, json!({})).await;
+    assert_eq!((status, same), (200, told));
+    let audit = site.app.store.audit(AuditSubject::Tenant(first), 100).await.unwrap();
+    let told: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.detail.as_str())).collect();
+    let changed = ["active, premium", "standard", "suspended"].map(|detail| ("tenant.changed", detail));
+    assert_eq!(told, changed);
+    for body in [json!({"status": "gone"}), json!({"tier": "gold"}), json!({"name": "x"})] {
+        assert_eq!(ask(&site, &operator, Method::PUT, &path, body.clone()).await.0, 400, "{body}");
+    }
+    for id in [NOBODY, "x"] {
+        let unknown = format!("/tenants/{id}");
+        let gone = (404, json!({"error": "tenant not found"}));
+        for body in [json!({"status": "active"}), json!({})] {
+            assert_eq!(ask(&site, &operator, Method::PUT, &unknown, body).await, gone);
+        }
+    }
+
+    let list = async |query: &str| {
+        ask(&site, &operator, Method::GET, &format!("/tenants{query}"), Value::Null).await
+    };
+    let mut ids = [first.to_string(), second.to_string()];
+    ids.sort();
+    let (_, all) = list("").await;
+    let told: Vec<_> = all.as_array().unwrap().iter().map(|tenant| tenant["id"].clone()).collect();
+    assert_eq!(told, ids.clone());
+    let (_, page) = list("?limit=1").await;
+    assert_eq!(page, json!([all[0]]));
+    let (_, page) = list(&format!("?after={}&limit=5", ids[0])).await;
+    assert_eq!(page, json!([all[1]]));
+    for wrong in ["?after=x", "?limit=0", "?limit=1001"] {
+        assert_eq!(list(wrong).await.0, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
+    let site = Site::new().await;
+    let operator = site.operator().await;
+    let (tenant, now) = (site.tenant().await, site.app.now());
+    let id = ProjectId(fresh_id(now));
+    let lists = (Vec::new(), Vec::new());
+    let project = Project {
+        id,
+        tenant,
+        name: "P".into(),
+        allowed_methods: lists.0,
+        blocked_methods: lists.1,
+        created_at: now,
+    };
+    site.app.store.create_project(&project).await.unwrap();
+    let path = format!("/projects/{id}/quota");
+    let quota = |day: u64, month: Option<u64>, rps: Option<u64>| {
+        json!({"project_id": id.to_string(), "cu_per_day": day, "cu_per_month": month, "rps_limit": rps,
+            "has_quota_row": true})
+    };
+    for (body, expected) in [
+        (json!({"cu_per_day": 5, "cu_per_month": 6, "rps_limit": 7}), quota(5, Some(6), Some(7))),
+        (json!({"cu_per_day": 0}), quota(0, None, None)),
+        (json!({"rps_limit": 3}), quota(100_000, None, Some(3))),
+        (json!({}), quota(100_000, None, None)),
+    ] {
+        let before = site.app.store.newest_change().await.unwrap();
+        let told = ask(&site, &operator, Method::PUT, &path, body.clone()).await;
+        assert_eq!(told, (200, expected), "{body}");
+        assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
+    }
+    assert!(site.app.store.quota(tenant, id).await.unwrap().unwrap().has_row);
+    for body in [json!({"cu_per_day": -1}), json!({"cu_per_day": u64::MAX}), json!({"rps": 1})] {
+        assert_eq!(ask(&site, &operator, Method::PUT, &path, body.clone()).await.0, 400, "{body}");
+    }
+    assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await, (204, Value::Null));
+    assert!(!site.app.store.quota(tenant, id).await.unwrap().unwrap().has_row);
+    assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await.0, 404);
+    let unknown = format!("/projects/{NOBODY}/quota");
+    assert_eq!(ask(&site, &operator, Method::PUT, &unknown, json!({})).await.0, 404);
+    assert_eq!(ask(&site, &operator, Method::DELETE, &unknown, Value::Null).await.0, 404);
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
+    assert_eq!(audit.len(), 5);
+    assert_eq!((audit[0].action.as_str(), audit[0].user), ("quota.deleted", Some(operator.user.id)));
+    assert_eq!(audit[4].detail, "cu_per_day 5, cu_per_month 6, rps_limit 7");
+}
+
+#[tokio::test]
+async fn a_weight_is_what_operators_set_or_else_the_file_or_else_the_table() {
+    let site = Site::of("[chains.btc]\ncu = { getblock = 33 }\n").await;
+    let operator = site.operator().await;
+    let get = async |path: &str| {
+        let (status, weight) =
+            ask(&site, &operator, Method::GET, &format!("/cu-weights/{path}"), Value::Null).await;
+        assert_eq!(status, 200, "{path} {weight}");
+        (weight["cu"].as_u64().unwrap(), weight["is_set"].as_bool().unwrap())
+    };
+    assert_eq!(get("eth/eth_call").await, (15, false));
+    assert_eq!(get("btc/getblock").await, (33, false));
+    assert_eq!(get("btc/unheard-of").await, (1, false));
+    for (path, method) in [("eth/eth_call", "eth_call"), ("eth/queryNetwork%2Ftip", "queryNetwork/tip")] {
+        let full = format!("/cu-weights/{path}");
+        let before = site.app.store.newest_change().await.unwrap();
+        let told = ask(&site, &operator, Method::PUT, &full, json!({"cu": 0})).await;
+        assert_eq!(told, (200, json!({"chain": "eth", "method": method, "cu": 0, "is_set": true})));
+        assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
+        assert_eq!(site.app.store.weight("eth", method).await.unwrap(), Some(0));
+        assert_eq!(get(path).await, (0, true));
+        assert_eq!(ask(&site, &operator, Method::DELETE, &full, Value::Null).await, (204, Value::Null));
+        assert_eq!(ask(&site, &operator, Method::DELETE, &full, Value::Null).await.0, 404);
+    }
+    assert_eq!(get("eth/eth_call").await, (15, false));
+    for (path, status) in [
+        ("/cu-weights/moon/eth_call", 404),
+        ("/cu-weights/ethereum/eth_call", 404),
+        ("/cu-weights/eth/a%20b", 400),
+        ("/cu-weights/eth/a*", 400),
+        ("/cu-weights/eth/a/b", 404),
+    ] {
+        for (method, body) in
+            [(Method::GET, Value::Null), (Method::PUT, json!({"cu": 1})), (Method::DELETE, Value::Null)]
+        {
+            assert_eq!(ask(&site, &operator, method.clone(), path, body).await.0, status, "{method} {path}");
+        }
+    }
+    for body in [json!({}), json!({"cu": -1}), json!({"cu": 4_294_967_296_u64}), json!({"cu": 1, "x": 1})] {
+        let (status, _) = ask(&site, &operator, Method::PUT, "/cu-weights/eth/eth_call", body.clone()).await;
+        assert_eq!(status, 400, "{body}");
+    }
+    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 4).await.unwrap();
+    let told: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.subject.as_str())).collect();
+    let (tip, call) = ("eth/queryNetwork/tip", "eth/eth_call");
+    assert_eq!(
+        told,
+        [("weight.deleted", tip), ("weight.set", tip), ("weight.deleted", call), ("weight.set", call)]
+    );
+}
+
+#[tokio::test]
+async fn a_chain_is_switched_but_not_against_the_file() {
+    let node = "nodes = [\"http://127.0.0.1:1/\"]\n";
+    let site = Site::of(&format!("[chains.eth]\n{node}[chains.btc]\nenabled = false\n{node}")).await;
+    let operator = site.operator().await;
+    for (chain, on, expected) in [("eth", false, false), ("eth", true, true), ("btc", true, false)] {
+        let before = site.app.store.newest_change().await.unwrap();
+        let path = format!("/chains/{chain}");
+        let (status, told) = ask(&site, &operator, Method::PUT, &path, json!({"enabled": on})).await;
+        assert_eq!((status, &told["name"]), (200, &json!(chain)));
+        assert_eq!((&told["enabled"], &told["served"]), (&json!(expected), &json!(expected)), "{chain} {on}");
+        assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
+    }
+    for (path, body, status) in [
+        ("/chains/moon", json!({"enabled": true}), 404),
+        ("/chains/bitcoin", json!({"enabled": true}), 404),
+        ("/chains/eth", json!({}), 400),
+        ("/chains/eth", json!({"enabled": "yes"}), 400),
+    ] {
+        assert_eq!(ask(&site, &operator, Method::PUT, path, body).await.0, status, "{path}");
+    }
+    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 1).await.unwrap();
+    assert_eq!((audit[0].action.as_str(), audit[0].detail.as_str()), ("chain.switched", "on"));
+}
+
+#[tokio::test]
+async fn of_a_plan_only_what_is_sent_changes() {
+    let site = Site::of("[plans.free]\nper_hour = 600\n").await;
+    let operator = site.operator().await;
+    let get = async || ask(&site, &operator, Method::GET, "/plans/free", Value::Null).await;
+    let plan = |minute: u64, price: f64| {
+        json!({"tier": "free", "per_minute": minute, "per_hour": 600, "per_day": 10_000, "heavy_per_minute": 6,
+            "price_per_cu": price, "projects": 3, "keys_per_project": 10, "members": 3,
+            "webhooks_per_project": 2, "subscriptions_per_webhook": 20, "streams_per_project": 5})
+    };
+    assert_eq!(get().await, (200, plan(10, 0.0)));
+    let put = async |body| ask(&site, &operator, Method::PUT, "/plans/free", body).await;
+    let before = site.app.store.newest_change().await.unwrap();
+    assert_eq!(put(json!({"per_minute": 20})).await, (200, plan(20, 0.0)));
+    assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
+    assert_eq!(put(json!({"price_per_cu": 0.002})).await, (200, plan(20, 0.002)));
+    assert_eq!(put(json!({})).await, (200, plan(20, 0.002)));
+    let mut counted = plan(20, 0.002);
+    for (field, count) in
+        [("projects", 7), ("keys_per_project", 8), ("members", 9), ("webhooks_per_project", 0)]
+    {
+        counted[field] = count.into();
+        assert_eq!(put(json!({field: count})).await, (200, counted.clone()));
+    }
+    for body in [
+        json!({"per_minute": 0}),
+        json!({"per_day": 1_000_000_000_001_u64}),
+        json!({"price_per_cu": -1}),
+        json!({"price_per_cu": 1001}),
+        json!({"tier": "premium"}),
+        json!({"per_minute": "20"}),
+        json!({"projects": -1}),
+        json!({"keys_per_project": 1_000_001}),
+    ] {
+        assert_eq!(put(body.clone()).await.0, 400, "{body}");
+    }
+    assert_eq!(get().await, (200, counted));
+    for path in ["/plans/gold", "/plans/Free"] {
+        assert_eq!(ask(&site, &operator, Method::GET, path, Value::Null).await.0, 404);
+        assert_eq!(ask(&site, &operator, Method::PUT, path, json!({"per_day": 1})).await.0, 404);
+    }
+    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 6).await.unwrap();
+    let details: Vec<_> = audit.iter().map(|entry| entry.detail.as_str()).collect();
+    assert_eq!(details[..2], ["webhooks_per_project 0", "members 9"]);
+    assert_eq!(details[4..], ["price_per_cu 0.002", "per_minute 20"]);
+}
+
+#[tokio::test]
+async fn nodes_are_listed_as_the_gateways_at_work_see_them() {
+    let site = Site::new().await;
+    let operator = site.operator().await;
+    let (status, none) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
+    assert_eq!((status, none), (200, json!([])));
+    let node = NodeState {
+        chain: "eth".into(),
+        node: "https://h/".into(),
+        priority: 1,
+        standing: "behind".into(),
+        reason: "7 blocks behind; 3 are allowed".into(),
+        height: Some(93),
+        lag: Some(7),
+        latency_micros: 1_500,
+        in_flight: 2,
+    };
+    let report = |id, nodes| GatewayReport { id, at: site.app.now(), nodes };
+    site.app.store.put_report(&report(1, vec![node]), &[]).await.unwrap();
+    site.clock.advance(Duration::from_secs(30));
+    let silent = NodeState { chain: "btc".into(), standing: "silent".into(), ..NodeState::default() };
+    site.app.store.put_report(&report(2, vec![silent]), &[]).await.unwrap();
+    let (_, nodes) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
+    assert_eq!(nodes[0]["gateway"], "00000000-0000-0000-0000-000000000001");
+    for (field, value) in [
+        ("chain", json!("eth")),
+        ("node", json!("https://h/")),
+        ("priority", json!(1)),
+        ("health", json!("behind")),
+        ("reason", json!("7 blocks behind; 3 are allowed")),
+        ("height", json!(93)),
+        ("lag", json!(7)),
+        ("latency_ms", json!(1.5)),
+        ("in_flight", json!(2)),
+    ] {
+        assert_eq!(nodes[0][field], value, "{field}");
+    }
+    assert_eq!(
+        (&nodes[1]["health"], &nodes[1]["height"], &nodes[1]["latency_ms"]),
+        (&json!("silent"), &Value::Null, &Value::Null)
+    );
+    site.clock.advance(Duration::from_secs(40));
+    let (_, nodes) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
+    assert_eq!(nodes.as_array().map(Vec::len), Some(1), "one gateway has said nothing for a minute");
+}

@@ -1,0 +1,157 @@
+//! The users of all tenants, and operators.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::api::list::{ListPage, Page, Part};
+use crate::management::api::moment::Moment;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Id, Query};
+use crate::store::{self, AccountFilter, UserId};
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Which users are wanted.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct UserQuery {
+    /// The one with this address.
+    pub email: Option<String>,
+    /// Members of this tenant.
+    pub tenant_id: Option<String>,
+}
+
+/// A user, as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Account)]
+pub struct AccountJson {
+    /// The user's identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The tenant that the user belongs to; operators belong to none.
+    #[schema(format = "uuid")]
+    pub tenant_id: Option<String>,
+    /// The address to log in with.
+    #[schema(example = "ada@example.com")]
+    pub email: String,
+    /// A name, for people.
+    pub name: String,
+    /// What the user may do in the tenant, or `operator`.
+    #[schema(example = "owner")]
+    pub role: &'static str,
+    /// Whether the address is confirmed.
+    pub confirmed: bool,
+    /// Until when wrong passwords have locked the account, if they have.
+    #[schema(value_type = Option<String>, format = "date-time")]
+    pub locked_until: Option<Moment>,
+    /// When operators disabled the account, if they did.
+    #[schema(value_type = Option<String>, format = "date-time")]
+    pub disabled_at: Option<Moment>,
+    /// When the account was made.
+    #[schema(value_type = String, format = "date-time")]
+    pub created_at: Moment,
+}
+
+impl From<store::Account> for AccountJson {
+    fn from(account: store::Account) -> Self {
+        let store::Account { user, disabled_at, locked_until } = account;
+        AccountJson {
+            id: user.id.to_string(),
+            tenant_id: user.tenant.map(|id| id.to_string()),
+            role: user.role_name(),
+            email: user.email,
+            name: user.name,
+            confirmed: user.confirmed_at.is_some(),
+            locked_until: locked_until.map(Moment),
+            disabled_at: disabled_at.map(Moment),
+            created_at: user.created_at.into(),
+        }
+    }
+}
+
+/// List the users of all tenants, and operators
+///
+/// In the order of their identifiers, which is about the order they were made in.
+#[utoipa::path(get, path = "/operator/users", operation_id = "operator_list_users", tag = "operator",
+    params(("email" = Option<String>, Query, description = "Tell the one with this address."),
+        ("tenant_id" = Option<String>, Query, format = "uuid", description = "Tell the members of this tenant."),
+        Page),
+    responses((status = 200, description = "The users.", body = [AccountJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    part: Part,
+    Query(wanted): Query<UserQuery>,
+) -> Result<ListPage<AccountJson>, ActionError> {
+    let tenant = wanted.tenant_id.map(|id| id.parse()).transpose();
+    let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
+    let filter = AccountFilter { email: wanted.email, tenant };
+    let after = part.read(|cursor| cursor.parse().ok())?;
+    let accounts = action::operator::users::list(&app, &filter, after, part.limit).await?;
+    let last = accounts.last().filter(|_| accounts.len() as u64 == part.limit);
+    let next = last.map(|last| last.user.id.to_string());
+    Ok(part.told(accounts, next).map(AccountJson::from))
+}
+
+/// Unlock a user
+///
+/// Ends the lock that follows five wrong passwords.
+#[utoipa::path(post, path = "/operator/users/{id}/unlock", operation_id = "operator_unlock_user", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The user.")),
+    responses((status = 200, description = "The user as it is now.", body = AccountJson)))]
+pub async fn unlock(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<UserId>,
+) -> Result<Json<AccountJson>, ActionError> {
+    Ok(Json(action::operator::users::unlock(&app, &actor, id).await?.into()))
+}
+
+/// Reset the password of a user
+///
+/// The password is worthless at once, all sessions end, and a mail with a link goes to the user, which sets another one
+/// within an hour. After that the user asks for another link, as who has forgotten a password does.
+#[utoipa::path(post, path = "/operator/users/{id}/reset", operation_id = "operator_reset_user", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The user.")),
+    responses((status = 200, description = "The user as it is now.", body = AccountJson),
+        (status = 409, description = "The user is disabled.")))]
+pub async fn reset(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<UserId>,
+) -> Result<Json<AccountJson>, ActionError> {
+    Ok(Json(action::operator::users::reset(&app, &actor, id).await?.into()))
+}
+
+/// Disable a user
+///
+/// Ends all sessions; nobody can log in to the account, or set its password. The keys of the tenant work on: to stop
+/// those, suspend the tenant.
+#[utoipa::path(post, path = "/operator/users/{id}/disable", operation_id = "operator_disable_user", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The user.")),
+    responses((status = 200, description = "The user as it is now.", body = AccountJson),
+        (status = 409, description = "It is the own account.")))]
+pub async fn disable(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<UserId>,
+) -> Result<Json<AccountJson>, ActionError> {
+    Ok(Json(action::operator::users::disable(&app, &actor, id, true).await?.into()))
+}
+
+/// Enable a user that was disabled
+#[utoipa::path(post, path = "/operator/users/{id}/enable", operation_id = "operator_enable_user", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The user.")),
+    responses((status = 200, description = "The user as it is now.", body = AccountJson),
+        (status = 409, description = "It is the own account.")))]
+pub async fn enable(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<UserId>,
+) -> Result<Json<AccountJson>, ActionError> {
+    Ok(Json(action::operator::users::disable(&app, &actor, id, false).await?.into()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+use crate::management::api::accounts::tests::{
+    EMAIL, PASSWORD, ask, login, mailed, mails, pair, post, register_confirmed, site,
+};
+use crate::management::app_state::tests::{Answer, Site, Visitor};
+use crate::store::{AuditSubject, Role};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What an operator is answered.
+async fn operate(site: &Site, operator: &Visitor, method: Method, path: &str) -> Answer {
+    let answer = ask(site, Some(&operator.token), method, &format!("/operator/users{path}"), None).await;
+    // Entries and mails of one moment have no order.
+    site.clock.advance(Duration::from_secs(1));
+    answer
+}
+
+/// The account with the address, as operators see it.
+async fn told(site: &Site, operator: &Visitor) -> Value {
+    let mut answer = operate(site, operator, Method::GET, &format!("?email={EMAIL}")).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    answer.body[0].take()
+}
+
+fn id(account: &Value) -> &str {
+    account["id"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn operators_find_the_users_of_all_tenants_in_parts() {
+    let site = site().await;
+    let operator = site.operator().await;
+    let (one, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    register_confirmed(&site, EMAIL).await;
+    let list = async |query: &str| operate(&site, &operator, Method::GET, query).await;
+    let all = list("").await.body;
+    assert_eq!(all.as_array().unwrap().len(), 4);
+    let account = told(&site, &operator).await;
+    assert_eq!(account["role"], "owner");
+    assert_eq!(account["confirmed"], true);
+    assert_eq!((&account["locked_until"], &account["disabled_at"]), (&Value::Null, &Value::Null));
+    assert!(account.get("password").is_none());
+    let first = list("?limit=3").await;
+    let next = first.headers["link"].to_str().unwrap();
+    let next = next.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"next\"")).unwrap();
+    let second = list(next).await.body;
+    let parts: Vec<_> =
+        [first.body, second].iter().flat_map(|part| part.as_array().unwrap().clone()).collect();
+    assert_eq!(Value::from(parts), all);
+    let of_tenant = list(&format!("?tenant_id={}", one.user.tenant.unwrap())).await.body;
+    assert_eq!(of_tenant.as_array().unwrap().len(), 1);
+    assert_eq!(of_tenant[0]["id"], one.user.id.to_string());
+    let both = format!("?tenant_id={}&email={}", one.user.tenant.unwrap(), other.user.email);
+    assert_eq!(list(&both).await.body, json!([]));
+    for wrong in ["?tenant_id=x", "?cursor=x", "?role=owner"] {
+        assert_eq!(list(wrong).await.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+    let answer = ask(&site, Some(&one.token), Method::GET, "/operator/users", None).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn an_account_that_wrong_passwords_have_locked_is_unlocked() {
+    let site = site().await;
+    let operator = site.operator().await;
+    register_confirmed(&site, EMAIL).await;
+    for _ in 0..5 {
+        assert_eq!(login(&site, EMAIL, "wrong horse, wrong staple").await.status, StatusCode::UNAUTHORIZED);
+    }
+    assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::FORBIDDEN);
+    let account = told(&site, &operator).await;
+    assert_ne!(account["locked_until"], Value::Null);
+    let unlocked = operate(&site, &operator, Method::POST, &format!("/{}/unlock", id(&account))).await;
+    assert_eq!((unlocked.status, &unlocked.body["locked_until"]), (StatusCode::OK, &Value::Null));
+    assert_eq!(told(&site, &operator).await["locked_until"], Value::Null);
+    assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_password_that_is_reset_is_worthless_at_once_and_another_one_is_set_by_mail() {
+    let site = site().await;
+    let operator = site.operator().await;
+    register_confirmed(&site, EMAIL).await;
+    let access = pair(&login(&site, EMAIL, PASSWORD).await).0;
+    let account = told(&site, &operator).await;
+    let reset = operate(&site, &operator, Method::POST, &format!("/{}/reset", id(&account))).await;
+    assert_eq!(reset.status, StatusCode::OK);
+    let me = ask(&site, Some(&access), Method::GET, "/auth/me", None).await;
+    assert_eq!(me.status, StatusCode::UNAUTHORIZED, "its sessions have ended");
+    assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::UNAUTHORIZED);
+    let token = mailed(&site, 2, "/reset?token=").await.pop().unwrap();
+    let form = json!({"token": token, "password": "another horse, another staple"});
+    assert_eq!(post(&site, "/auth/password/reset", form).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(login(&site, EMAIL, "another horse, another staple").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn who_is_disabled_is_out_at_once_and_for_as_long_as_operators_want() {
+    let site = site().await;
+    let operator = site.operator().await;
+    register_confirmed(&site, EMAIL).await;
+    let (access, refresh) = pair(&login(&site, EMAIL, PASSWORD).await);
+    post(&site, "/auth/password/forgot", json!({"email": EMAIL})).await;
+    let token = mailed(&site, 2, "/reset?token=").await.pop().unwrap();
+    let account = told(&site, &operator).await;
+    let disable = format!("/{}/disable", id(&account));
+    let disabled = operate(&site, &operator, Method::POST, &disable).await;
+    assert_ne!(disabled.body["disabled_at"], Value::Null);
+    assert_eq!(told(&site, &operator).await, disabled.body);
+    assert_eq!(
+        operate(&site, &operator, Method::POST, &disable).await.body,
+        disabled.body,
+        "it is so already"
+    );
+
+    let me = async |access: &str| ask(&site, Some(access), Method::GET, "/auth/me", None).await.status;
+    assert_eq!(me(&access).await, StatusCode::UNAUTHORIZED);
+    let refreshed = post(&site, "/auth/refresh", json!({"refresh_token": refresh})).await;
+    assert_eq!(refreshed.status, StatusCode::UNAUTHORIZED);
+    let refused = login(&site, EMAIL, PASSWORD).await;
+    assert_eq!(
+        (refused.status, &refused.body["error"]),
+        (StatusCode::FORBIDDEN, &json!("this account is disabled"))
+    );
+    let wrong = login(&site, EMAIL, "wrong horse, wrong staple").await;
+    assert_eq!(wrong.status, StatusCode::UNAUTHORIZED, "only who has the password learns of it");
+    let form = json!({"token": token, "password": "another horse, another staple"});
+    assert_eq!(post(&site, "/auth/password/reset", form).await.status, StatusCode::BAD_REQUEST);
+    let sent = mails(&site).len();
+    let reset = operate(&site, &operator, Method::POST, &format!("/{}/reset", id(&account))).await;
+    assert_eq!((reset.status, mails(&site).len()), (StatusCode::CONFLICT, sent));
+
+    let enabled = operate(&site, &operator, Method::POST, &format!("/{}/enable", id(&account))).await;
+    assert_eq!(enabled.body["disabled_at"], Value::Null);
+    let access = pair(&login(&site, EMAIL, PASSWORD).await).0;
+    assert_eq!(me(&access).await, StatusCode::OK);
+    let tenant = account["tenant_id"].as_str().unwrap().parse().unwrap();
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
+    let done: Vec<_> = audit.iter().filter(|entry| entry.user == Some(operator.user.id)).collect();
+    let told: Vec<_> = done.iter().map(|entry| (entry.action.as_str(), entry.subject.as_str())).collect();
+    assert_eq!(told, [("user.enabled", id(&account)), ("user.disabled", id(&account))]);
+}
+
+#[tokio::test]
+async fn operators_disable_neither_themselves_nor_whom_nobody_knows() {
+    let site = site().await;
+    let operator = site.operator().await;
+    let own = format!("/{}/disable", operator.user.id);
+    assert_eq!(operate(&site, &operator, Method::POST, &own).await.status, StatusCode::CONFLICT);
+    for action in ["unlock", "reset", "disable", "enable"] {
+        let path = format!("/00000000-0000-7000-8000-000000000000/{action}");
+        let answer = operate(&site, &operator, Method::POST, &path).await;
+        assert_eq!((answer.status, &answer.body["error"]), (StatusCode::NOT_FOUND, &json!("user not found")));
+    }
+}

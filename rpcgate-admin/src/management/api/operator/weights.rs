@@ -1,0 +1,95 @@
+//! What methods cost.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, PathParams};
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// What a method of a chain costs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Weight)]
+pub struct WeightJson {
+    /// The chain.
+    #[schema(example = "btc")]
+    pub chain: String,
+    /// The method.
+    pub method: String,
+    /// Compute Units of a call, in force now.
+    pub cu: u32,
+    /// Whether an operator set it.
+    pub is_set: bool,
+}
+
+impl From<action::operator::weights::Weight> for WeightJson {
+    fn from(weight: action::operator::weights::Weight) -> Self {
+        let action::operator::weights::Weight { chain, method, cu, is_set } = weight;
+        WeightJson { chain: chain.to_owned(), method, cu, is_set }
+    }
+}
+
+/// A new weight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewWeight {
+    /// Compute Units of a call.
+    pub cu: u32,
+}
+
+/// Read what a method costs
+///
+/// What operators set, or else what is deployed.
+#[utoipa::path(get, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_get_weight",
+    tag = "operator",
+    params(("chain" = String, Path, description = "The chain's path."),
+        ("method" = String, Path, description = "The method, percent-encoded.")),
+    responses((status = 200, description = "The weight.", body = WeightJson),
+        (status = 400, description = "No method can have this name.")))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    PathParams((chain, method)): PathParams<(String, String)>,
+) -> Result<Json<WeightJson>, ActionError> {
+    Ok(Json(action::operator::weights::get(&app, &chain, &method).await?.into()))
+}
+
+/// Set what a method costs
+///
+/// Gateways go by it within a second.
+#[utoipa::path(put, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_put_weight",
+    tag = "operator",
+    params(("chain" = String, Path, description = "The chain's path."),
+        ("method" = String, Path, description = "The method, percent-encoded.")),
+    request_body = NewWeight,
+    responses((status = 200, description = "The weight.", body = WeightJson)))]
+pub async fn put(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    PathParams((chain, method)): PathParams<(String, String)>,
+    Body(NewWeight { cu }): Body<NewWeight>,
+) -> Result<Json<WeightJson>, ActionError> {
+    Ok(Json(action::operator::weights::put(&app, &actor, &chain, &method, cu).await?.into()))
+}
+
+/// Take away what was set for a method
+///
+/// It costs what is deployed again.
+#[utoipa::path(delete, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_delete_weight",
+    tag = "operator",
+    params(("chain" = String, Path, description = "The chain's path."),
+        ("method" = String, Path, description = "The method, percent-encoded.")),
+    responses((status = 204, description = "It costs what is deployed."),
+        (status = 400, description = "No method can have this name.")))]
+pub async fn delete(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    PathParams((chain, method)): PathParams<(String, String)>,
+) -> Result<StatusCode, ActionError> {
+    action::operator::weights::delete(&app, &actor, &chain, &method).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

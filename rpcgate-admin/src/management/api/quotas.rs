@@ -1,0 +1,70 @@
+//! Quotas of projects, as their members see them.
+
+use super::operator::quotas::QuotaJson;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::caller::ProjectId;
+use std::sync::Arc;
+
+/// Read the quota of a project
+///
+/// What an operator granted, or the default.
+#[utoipa::path(get, path = "/projects/{id}/quota", operation_id = "get_quota", tag = "projects",
+    params(("id" = String, Path, format = "uuid", description = "The project.")),
+    responses((status = 200, description = "The quota.", body = QuotaJson)))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<ProjectId>,
+) -> Result<Json<QuotaJson>, ActionError> {
+    Ok(Json(QuotaJson::of(id, &action::quotas::get(&app, &actor, id).await?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::management::app_state::tests::Site;
+    use crate::store::{Project, Role, fresh_id};
+    use axum::body::Body;
+    use http::Method;
+    use rpcgate_core::caller::{ProjectId, ProjectQuota};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_project_has_the_default_until_an_operator_grants_something() {
+        let site = Site::new().await;
+        let (store, now) = (&site.app.store, site.app.now());
+        let viewer = site.member(Role::Viewer).await;
+        let stranger = site.member(Role::Owner).await;
+        let project = Project {
+            id: ProjectId(fresh_id(now)),
+            tenant: viewer.user.tenant.unwrap(),
+            name: "One".into(),
+            allowed_methods: Vec::new(),
+            blocked_methods: Vec::new(),
+            created_at: now,
+        };
+        store.create_project(&project).await.unwrap();
+        let path = format!("/api/v1/projects/{}/quota", project.id);
+        let get = async |visitor| {
+            let answer = site.ask(Some(visitor), Method::GET, &path, Body::empty()).await;
+            (answer.status.as_u16(), answer.body)
+        };
+        let quota = |day: u64, month: Option<u64>, rps: Option<u64>, has_row: bool| {
+            json!({"project_id": project.id.to_string(), "cu_per_day": day, "cu_per_month": month,
+                "rps_limit": rps, "has_quota_row": has_row})
+        };
+        assert_eq!(get(&viewer).await, (200, quota(100_000, None, None, false)));
+        let granted =
+            ProjectQuota { cu_per_day: 0, cu_per_month: Some(9), rps_limit: Some(3), has_row: true };
+        store.put_quota(project.id, &granted, now).await.unwrap();
+        assert_eq!(get(&viewer).await, (200, quota(0, Some(9), Some(3), true)));
+        assert_eq!(get(&stranger).await, (404, json!({"error": "project not found"})));
+        store.delete_project(project.tenant, project.id, now).await.unwrap();
+        assert_eq!(get(&viewer).await.0, 404);
+    }
+}

@@ -1,0 +1,38 @@
+//! The roles that a member of a tenant may have.
+
+use crate::management::identity::role::{Permission, Role};
+use axum::Json;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What a user may be in a tenant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Role)]
+pub struct RoleJson {
+    /// Its name.
+    #[schema(example = "developer")]
+    pub name: &'static str,
+    /// What it is, for people.
+    pub description: &'static str,
+    /// What it permits.
+    pub permissions: Vec<&'static str>,
+}
+
+impl From<Role> for RoleJson {
+    fn from(role: Role) -> Self {
+        RoleJson {
+            name: role.as_str(),
+            description: role.description(),
+            permissions: role.permissions().map(Permission::as_str).collect(),
+        }
+    }
+}
+
+/// List the roles
+///
+/// What a user may be in a tenant, and what each role permits.
+#[utoipa::path(get, path = "/roles", operation_id = "list_roles", tag = "catalog",
+    responses((status = 200, description = "All roles.", body = [RoleJson])))]
+pub async fn list() -> Json<Vec<RoleJson>> {
+    Json(Role::ALL.map(RoleJson::from).into())
+}

@@ -1,0 +1,147 @@
+//! The caller's tenant.
+
+use super::list::{ListPage, Page, Part};
+use super::moment::Moment;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id};
+use crate::store;
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::plan;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The name of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Tier)]
+pub enum TierJson {
+    /// Metered, bills nothing.
+    Free,
+    /// The smallest paid plan.
+    Standard,
+    /// Larger.
+    Premium,
+    /// The largest.
+    Enterprise,
+}
+
+impl From<plan::Tier> for TierJson {
+    fn from(tier: plan::Tier) -> Self {
+        match tier {
+            plan::Tier::Free => TierJson::Free,
+            plan::Tier::Standard => TierJson::Standard,
+            plan::Tier::Premium => TierJson::Premium,
+            plan::Tier::Enterprise => TierJson::Enterprise,
+        }
+    }
+}
+
+impl From<TierJson> for plan::Tier {
+    fn from(tier: TierJson) -> Self {
+        match tier {
+            TierJson::Free => plan::Tier::Free,
+            TierJson::Standard => plan::Tier::Standard,
+            TierJson::Premium => plan::Tier::Premium,
+            TierJson::Enterprise => plan::Tier::Enterprise,
+        }
+    }
+}
+
+/// Whether the calls of a tenant are served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TenantStatus {
+    /// They are.
+    Active,
+    /// They are refused with 402. Its keys are kept.
+    Suspended,
+}
+
+/// An organisation: who pays.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Tenant)]
+pub struct TenantJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its plan.
+    pub tier: TierJson,
+    /// Whether its calls are served.
+    pub status: TenantStatus,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<store::Tenant> for TenantJson {
+    fn from(tenant: store::Tenant) -> Self {
+        TenantJson {
+            id: tenant.id.to_string(),
+            name: tenant.name,
+            tier: tenant.tier.into(),
+            status: if tenant.suspended { TenantStatus::Suspended } else { TenantStatus::Active },
+            created_at: tenant.created_at.into(),
+        }
+    }
+}
+
+/// What a tenant may change about itself.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantName {
+    /// Its name, at most 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
+    pub name: String,
+}
+
+/// List the tenants of the caller
+///
+/// There is one.
+#[utoipa::path(get, path = "/tenants", operation_id = "list_tenants", tag = "tenants",
+    params(Page),
+    responses((status = 200, description = "The caller's tenant.", body = [TenantJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    part: Part,
+    actor: Actor,
+) -> Result<ListPage<TenantJson>, ActionError> {
+    let tenants = action::tenants::list(&app, &actor).await?;
+    part.of(tenants.into_iter().map(TenantJson::from).collect(), false, |one| &one.id)
+}
+
+/// Read a tenant
+#[utoipa::path(get, path = "/tenants/{id}", operation_id = "get_tenant", tag = "tenants",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    responses((status = 200, description = "The tenant.", body = TenantJson)))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TenantId>,
+) -> Result<Json<TenantJson>, ActionError> {
+    Ok(Json(action::tenants::get(&app, &actor, id).await?.into()))
+}
+
+/// Rename a tenant
+#[utoipa::path(put, path = "/tenants/{id}", operation_id = "update_tenant", tag = "tenants",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    request_body = TenantName,
+    responses((status = 200, description = "The tenant as it is now.", body = TenantJson)))]
+pub async fn update(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TenantId>,
+    Body(new): Body<TenantName>,
+) -> Result<Json<TenantJson>, ActionError> {
+    Ok(Json(action::tenants::rename(&app, &actor, id, &new.name).await?.into()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+//! Usage.
+
+mod csv;
+mod project;
+mod shape;
+
+pub use project::{
+    CallMetrics, ChainUsage, ChartPoint, MethodMetrics, ProjectMetrics, ProjectUsage, UsageChart,
+};
+pub use shape::{
+    CooledLimits, CurrentPeriod, QuotaProject, Row, RunningWindow, Sums, UsageLimits, UsageSource, View,
+};
+
+use crate::management::access::{AuthSession, Member};
+use crate::management::action;
+use crate::management::action::usage::Usage;
+use crate::management::api::moment::Moment;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Id, Query};
+use crate::usage::Params;
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::{ACCEPT, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, VARY};
+use http::{HeaderMap, HeaderValue};
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::clock::Time;
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::IntoParams;
+
+/// Tells of an answer in CSV what `truncated` tells in JSON.
+const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
+
+/// What is asked about usage.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct UsageQuery {
+    /// One project; all of them if it is left out.
+    #[param(format = "uuid")]
+    pub project_id: Option<String>,
+    /// 24h (the default), 7d, 30d, today or month.
+    #[param(example = "24h")]
+    pub period: Option<String>,
+    /// Begin of a window that replaces the period.
+    #[param(format = "date-time")]
+    pub from: Option<String>,
+    /// Its end, at most 92 days later; now if it is left out.
+    #[param(format = "date-time")]
+    pub to: Option<String>,
+    /// At most four of hour, day, chain, method, key, project, transport, status, with commas between; not both hour and
+    /// day.
+    #[param(example = "day,chain")]
+    pub group_by: Option<String>,
+    /// Only this chain.
+    pub chain: Option<String>,
+    /// Only this method.
+    pub method: Option<String>,
+    /// Only the API key with this id.
+    #[param(format = "uuid")]
+    pub key: Option<String>,
+    /// Only this transport: http, ws or grpc.
+    pub transport: Option<String>,
+    /// The most rows: 500 if it is left out, at most 5000.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 5000)]
+    pub limit: Option<String>,
+}
+
+impl UsageQuery {
+    fn params(&self) -> Params<'_> {
+        Params {
+            project_id: self.project_id.as_deref(),
+            period: self.period.as_deref(),
+            from: self.from.as_deref(),
+            to: self.to.as_deref(),
+            group_by: self.group_by.as_deref(),
+            chain: self.chain.as_deref(),
+            method: self.method.as_deref(),
+            key: self.key.as_deref(),
+            transport: self.transport.as_deref(),
+            limit: self.limit.as_deref(),
+        }
+    }
+}
+
+/// What is asked about the sums of a project.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SummaryQuery {
+    /// day (24 hours, the default) or month (30 days).
+    #[param(example = "day")]
+    pub period: Option<String>,
+}
+
+/// What is asked about a project's usage over time.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ChartQuery {
+    /// 24h (the default), 7d, 30d, today or month.
+    pub period: Option<String>,
+    /// Begin of a window that replaces the period.
+    #[param(format = "date-time")]
+    pub from: Option<String>,
+    /// Its end, at most 92 days later; now if it is left out.
+    #[param(format = "date-time")]
+    pub to: Option<String>,
+    /// hour or day; if it is left out, hour for windows of up to seven days.
+    pub interval: Option<String>,
+    /// Only this chain.
+    pub chain: Option<String>,
+    /// Only this method.
+    pub method: Option<String>,
+    /// Only the API key with this id.
+    #[param(format = "uuid")]
+    pub key: Option<String>,
+    /// Only this transport: http, ws or grpc.
+    pub transport: Option<String>,
+}
+
+impl ChartQuery {
+    fn params(&self) -> Params<'_> {
+        Params {
+            period: self.period.as_deref(),
+            from: self.from.as_deref(),
+            to: self.to.as_deref(),
+            chain: self.chain.as_deref(),
+            method: self.method.as_deref(),
+            key: self.key.as_deref(),
+            transport: self.transport.as_deref(),
+            ..Params::default()
+        }
+    }
+}
+
+/// What is asked about how a project's calls went.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct MetricsQuery {
+    /// 24h (the default), 7d, 30d, today or month.
+    pub period: Option<String>,
+    /// Begin of a window that replaces the period.
+    #[param(format = "date-time")]
+    pub from: Option<String>,
+    /// Its end, at most 92 days later; now if it is left out.
+    #[param(format = "date-time")]
+    pub to: Option<String>,
+    /// Only this chain.
+    pub chain: Option<String>,
+    /// Only this method.
+    pub method: Option<String>,
+    /// Only the API key with this id.
+    #[param(format = "uuid")]
+    pub key: Option<String>,
+    /// Only this transport: http, ws or grpc.
+    pub transport: Option<String>,
+    /// The most methods: 500 if it is left out, at most 5000.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 5000)]
+    pub limit: Option<String>,
+}
+
+impl MetricsQuery {
+    fn params(&self) -> Params<'_> {
+        Params {
+            period: self.period.as_deref(),
+            from: self.from.as_deref(),
+            to: self.to.as_deref(),
+            chain: self.chain.as_deref(),
+            method: self.method.as_deref(),
+            key: self.key.as_deref(),
+            transport: self.transport.as_deref(),
+            limit: self.limit.as_deref(),
+            ..Params::default()
+        }
+    }
+}
+
+/// Show usage
+///
+/// Of all projects of the caller's tenant, or of one. `Accept: text/csv` gets the rows alone as CSV.
+#[utoipa::path(get, path = "/usage", operation_id = "show_usage", tag = "usage", params(UsageQuery),
+    responses((status = 200, description = "What was used.", content((View = "application/json"), (String = "text/csv"))),
+        (status = 404, description = "The project or the key is not the caller's.")))]
+pub async fn view(
+    State(app): State<Arc<AppState>>,
+    member: Member,
+    Query(query): Query<UsageQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ActionError> {
+    let usage = action::usage::usage(&app, member.tenant, &query.params()).await?;
+    Ok(shown(usage, &headers))
+}
+
+/// Show a tenant's usage
+///
+/// The same view by the tenant's id, for its members and for operators.
+#[utoipa::path(get, path = "/tenants/{id}/usage", operation_id = "show_tenant_usage", tag = "usage",
+    params(("id" = String, Path, description = "The tenant.", format = "uuid"), UsageQuery),
+    responses((status = 200, description = "What was used.", content((View = "application/json"), (String = "text/csv")))))]
+pub async fn of_tenant(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    Id(tenant): Id<TenantId>,
+    Query(query): Query<UsageQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ActionError> {
+    let usage = action::usage::usage_of(&app, &session.user, tenant, &query.params()).await?;
+    Ok(shown(usage, &headers))
+}
+
+/// Show what a project used
+///
+/// In the last 24 hours or 30 days, in all and by chain.
+#[utoipa::path(get, path = "/projects/{id}/usage", operation_id = "show_project_usage", tag = "usage",
+    params(("id" = String, Path, description = "The project.", format = "uuid"), SummaryQuery),
+    responses((status = 200, description = "What was used.", body = ProjectUsage)))]
+pub async fn of_project(
+    State(app): State<Arc<AppState>>,
+    member: Member,
+    Id(project): Id<ProjectId>,
+    Query(query): Query<SummaryQuery>,
+) -> Result<Json<ProjectUsage>, ActionError> {
+    let period = query.period.as_deref();
+    let summary = action::usage::project::summary(&app, member.tenant, project, period).await?;
+    Ok(Json(ProjectUsage::of(project, summary)))
+}
+
+/// Show a project's usage over time
+///
+/// A point for every hour or UTC day.
+#[utoipa::path(get, path = "/projects/{id}/usage-chart", operation_id = "show_project_usage_chart", tag = "usage",
+    params(("id" = String, Path, description = "The project.", format = "uuid"), ChartQuery),
+    responses((status = 200, description = "The points.", body = UsageChart)))]
+pub async fn chart(
+    State(app): State<Arc<AppState>>,
+    member: Member,
+    Id(project): Id<ProjectId>,
+    Query(query): Query<ChartQuery>,
+) -> Result<Json<UsageChart>, ActionError> {
+    let interval = query.interval.as_deref();
+    let chart =
+        action::usage::project::chart(&app, member.tenant, project, &query.params(), interval).await?;
+    Ok(Json(UsageChart::of(project, chart)))
+}
+
+/// Show how a project's calls went
+///
+/// Errors, refusals, cache hits and latency by chain and method.
+#[utoipa::path(get, path = "/projects/{id}/metrics", operation_id = "show_project_metrics", tag = "usage",
+    params(("id" = String, Path, description = "The project.", format = "uuid"), MetricsQuery),
+    responses((status = 200, description = "How they went.", body = ProjectMetrics)))]
+pub async fn metrics(
+    State(app): State<Arc<AppState>>,
+    member: Member,
+    Id(project): Id<ProjectId>,
+    Query(query): Query<MetricsQuery>,
+) -> Result<Json<ProjectMetrics>, ActionError> {
+    let health = action::usage::project::health(&app, member.tenant, project, &query.params()).await?;
+    Ok(Json(ProjectMetrics::of(project, health)))
+}
+
+fn shown(usage: Usage, headers: &HeaderMap) -> Response {
+    let mut answer =
+        if csv::is_wanted(headers) { table(&usage) } else { Json(View::from(usage)).into_response() };
+    answer.headers_mut().append(VARY, HeaderValue::from(ACCEPT));
+    answer
+}
+
+/// The rows as a file, named after its window.
+fn table(usage: &Usage) -> Response {
+    let view = &usage.view;
+    let hour = |time| moment(time).get(..13).unwrap_or_default().to_owned();
+    let name = format!("attachment; filename=\"usage-{}-{}.csv\"", hour(view.from), hour(view.to));
+    let headers = [
+        (CONTENT_TYPE, "text/csv; charset=utf-8; header=present"),
+        (CONTENT_DISPOSITION, name.as_str()),
+        (TRUNCATED, if view.truncated { "true" } else { "false" }),
+    ];
+    (headers, csv::rows(view)).into_response()
+}
+
+/// A moment as it is shown.
+fn moment(time: Time) -> String {
+    Moment(time).to_string()
+}
+
+#[cfg(test)]
+mod tests;

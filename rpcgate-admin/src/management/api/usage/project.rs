@@ -1,0 +1,194 @@
+//! A project's usage as JSON: in short, as a chart, and by chain and method.
+
+use super::moment;
+use super::shape::{Row, Sums};
+use crate::management::action::usage::project::{Chart, Health, Summary};
+use crate::usage::{Cell, Group, Metrics, Period};
+use rpcgate_core::caller::ProjectId;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// What a project used.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct ProjectUsage {
+    /// The project.
+    #[schema(format = "uuid")]
+    pub project_id: String,
+    /// Compute Units charged.
+    pub total_cu: u64,
+    /// Calls.
+    pub request_count: u64,
+    /// The window: 24h for a day, 30d for a month.
+    #[schema(example = "24h")]
+    pub period: &'static str,
+    /// The same by chain.
+    pub by_chain: BTreeMap<String, ChainUsage>,
+}
+
+/// What was used of a chain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct ChainUsage {
+    /// Compute Units charged.
+    pub cu: u64,
+    /// Calls.
+    pub request_count: u64,
+}
+
+/// A project's usage over time.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct UsageChart {
+    /// The project.
+    #[schema(format = "uuid")]
+    pub project_id: String,
+    /// The first moment of the window.
+    #[schema(format = "date-time")]
+    pub from: String,
+    /// The first moment after it.
+    #[schema(format = "date-time")]
+    pub to: String,
+    /// The period, or null if the window was given by its ends.
+    pub period: Option<&'static str>,
+    /// What a point stands for: hour or day.
+    pub interval: &'static str,
+    /// The points in their order, those without usage too.
+    pub points: Vec<ChartPoint>,
+}
+
+/// A point of a chart.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct ChartPoint {
+    /// When its hour or UTC day begins.
+    #[schema(format = "date-time")]
+    pub at: String,
+    /// The sums.
+    #[serde(flatten)]
+    pub sums: Sums,
+}
+
+/// How a project's calls went.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct ProjectMetrics {
+    /// The project.
+    #[schema(format = "uuid")]
+    pub project_id: String,
+    /// The first moment of the window.
+    #[schema(format = "date-time")]
+    pub from: String,
+    /// The first moment after it.
+    #[schema(format = "date-time")]
+    pub to: String,
+    /// The period, or null if the window was given by its ends.
+    pub period: Option<&'static str>,
+    /// All calls.
+    pub totals: CallMetrics,
+    /// The calls of each chain.
+    pub by_chain: BTreeMap<String, CallMetrics>,
+    /// The calls of each chain and method.
+    pub by_method: Vec<MethodMetrics>,
+    /// Whether there are more methods than the limit.
+    pub truncated: bool,
+}
+
+/// How calls went.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, ToSchema)]
+pub struct CallMetrics {
+    /// Calls.
+    pub requests: u64,
+    /// Calls not answered with success.
+    pub errors: u64,
+    /// Calls that the gateway refused or could not serve.
+    pub rejected: u64,
+    /// Calls answered without asking a node.
+    pub cache_hits: u64,
+    /// Mean latency of answered calls, in milliseconds.
+    pub avg_latency_ms: f64,
+}
+
+/// How the calls of a method went.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct MethodMetrics {
+    /// The chain.
+    pub chain: String,
+    /// The method.
+    pub method: String,
+    /// How they went.
+    #[serde(flatten)]
+    pub calls: CallMetrics,
+}
+
+impl ProjectUsage {
+    /// What `project` used.
+    pub fn of(project: ProjectId, summary: Summary) -> Self {
+        let chain = |(name, metrics): (String, Metrics)| {
+            (name, ChainUsage { cu: metrics.billable_units, request_count: metrics.requests })
+        };
+        ProjectUsage {
+            project_id: project.to_string(),
+            total_cu: summary.totals.billable_units,
+            request_count: summary.totals.requests,
+            period: summary.period.name(),
+            by_chain: summary.by_chain.into_iter().map(chain).collect(),
+        }
+    }
+}
+
+impl UsageChart {
+    /// The chart of `project`.
+    pub fn of(project: ProjectId, chart: Chart) -> Self {
+        let point = |(at, metrics): (_, Metrics)| ChartPoint { at: moment(at), sums: (&metrics).into() };
+        UsageChart {
+            project_id: project.to_string(),
+            from: moment(chart.from),
+            to: moment(chart.to),
+            period: chart.period.map(Period::name),
+            interval: Group::name(chart.interval),
+            points: chart.points.into_iter().map(point).collect(),
+        }
+    }
+}
+
+impl ProjectMetrics {
+    /// How the calls of `project` went.
+    pub fn of(project: ProjectId, health: Health) -> Self {
+        let Health { chains, methods } = health;
+        let mut by_chain = BTreeMap::new();
+        for row in chains.rows {
+            if let Some(Cell::Chain(chain)) = row.cells.into_iter().next() {
+                by_chain.insert(chain, (&row.metrics).into());
+            }
+        }
+        let mut by_method = Vec::with_capacity(methods.rows.len());
+        for row in methods.rows {
+            let row = Row::of(row.cells, &row.metrics);
+            by_method.push(MethodMetrics {
+                chain: row.chain.unwrap_or_default(),
+                method: row.method.unwrap_or_default(),
+                calls: row.sums.into(),
+            });
+        }
+        ProjectMetrics {
+            project_id: project.to_string(),
+            from: moment(chains.from),
+            to: moment(chains.to),
+            period: chains.period.map(Period::name),
+            totals: (&chains.totals).into(),
+            by_chain,
+            by_method,
+            truncated: methods.truncated,
+        }
+    }
+}
+
+impl From<&Metrics> for CallMetrics {
+    fn from(metrics: &Metrics) -> Self {
+        Sums::from(metrics).into()
+    }
+}
+
+impl From<Sums> for CallMetrics {
+    fn from(sums: Sums) -> Self {
+        let Sums { requests, errors, rejected, cache_hits, avg_latency_ms, .. } = sums;
+        CallMetrics { requests, errors, rejected, cache_hits, avg_latency_ms }
+    }
+}

@@ -1,0 +1,419 @@
+//! Usage as JSON (specification, "Usage view", and "Resources").
+
+use super::moment;
+use crate::management::action::usage::cooled::CooledKey;
+use crate::management::action::usage::current::{Budget, Current, ENFORCED_BY, Running};
+use crate::management::action::usage::{ProjectLimits, Usage, UsedQuota};
+use crate::usage::{Cell, Metrics, Period};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Where rows and running windows come from: the sums that are made of the recorded calls hour by hour.
+const ROLLUPS: &str = "hourly_rollups";
+
+/// Usage of a tenant, or of one of its projects.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+#[schema(as = Usage)]
+pub struct View {
+    /// The tenant.
+    #[schema(format = "uuid")]
+    pub tenant_id: String,
+    /// The project, where it is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "uuid", nullable = false)]
+    pub project_id: Option<String>,
+    /// How many projects are in scope.
+    pub projects: u64,
+    /// The first moment of the window: the begin of an hour.
+    #[schema(format = "date-time")]
+    pub from: String,
+    /// The first moment after the window: the end of an hour.
+    #[schema(format = "date-time")]
+    pub to: String,
+    /// The period, or null if the window was given by its ends.
+    #[schema(example = "24h")]
+    pub period: Option<&'static str>,
+    /// What rows are grouped by.
+    pub group_by: Vec<&'static str>,
+    /// The sums of all that was asked for; they are never cut.
+    pub totals: Sums,
+    /// The sums by group.
+    pub rows: Vec<Row>,
+    /// Whether there are more rows than the limit: of rows by hour or day, the newest are told.
+    pub truncated: bool,
+    /// When the oldest single event came that is kept.
+    #[schema(format = "date-time")]
+    pub history_from: Option<String>,
+    /// What was used of the windows that run now, whatever was asked for.
+    pub current_period: CurrentPeriod,
+    /// The quota of each project, and what was used of it.
+    pub quota_projects: Vec<QuotaProject>,
+    /// What bounds the projects.
+    pub limits: UsageLimits,
+    /// Where the figures come from.
+    pub source: UsageSource,
+}
+
+/// Sums of usage.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, ToSchema)]
+#[schema(as = UsageMetrics)]
+pub struct Sums {
+    /// Calls.
+    pub requests: u64,
+    /// Calls that were charged.
+    pub billed_requests: u64,
+    /// Compute Units charged.
+    pub billable_units: u64,
+    /// Calls not answered with success.
+    pub errors: u64,
+    /// Calls that the gateway refused or could not serve.
+    pub rejected: u64,
+    /// Calls answered without asking a node.
+    pub cache_hits: u64,
+    /// Bytes of request bodies.
+    pub request_bytes: u64,
+    /// Bytes of answer bodies.
+    pub response_bytes: u64,
+    /// WebSocket streams opened.
+    pub ws_connections: u64,
+    /// Handshakes of streams refused.
+    pub ws_refused: u64,
+    /// Messages pushed on streams.
+    pub ws_messages: u64,
+    /// Mean latency of answered calls, in milliseconds.
+    pub avg_latency_ms: f64,
+}
+
+/// The sums of one group: beside them stands what the rows were grouped by.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, ToSchema)]
+#[schema(as = UsageRow)]
+pub struct Row {
+    /// The UTC hour that begins then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time", nullable = false)]
+    pub hour: Option<String>,
+    /// The UTC day that begins then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time", nullable = false)]
+    pub day: Option<String>,
+    /// The chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub chain: Option<String>,
+    /// The method; bookkeeping of streams is called WS:connect, WS:message, WS:disconnect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub method: Option<String>,
+    /// The API key's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "uuid", nullable = false)]
+    pub key: Option<String>,
+    /// The project's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "uuid", nullable = false)]
+    pub project: Option<String>,
+    /// The transport: http, ws or grpc.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub transport: Option<&'static str>,
+    /// The HTTP status that each call would have had alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub status: Option<u16>,
+    /// The sums.
+    #[serde(flatten)]
+    pub sums: Sums,
+}
+
+/// The windows that run now.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct CurrentPeriod {
+    /// The hour that runs and the 23 before.
+    pub rolling_24h: RunningWindow,
+    /// Since the last UTC midnight.
+    pub today: RunningWindow,
+    /// Since the UTC month began.
+    pub month: RunningWindow,
+}
+
+/// A window that runs now. The ceilings of several projects are added up, and each is held to its own. A deleted project
+/// has no ceiling, and what it used is in rows and totals but not in here.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct RunningWindow {
+    /// Its first moment.
+    #[schema(format = "date-time")]
+    pub from: String,
+    /// The end of the hour that runs.
+    #[schema(format = "date-time")]
+    pub to: String,
+    /// Compute Units charged, without those of deleted projects.
+    pub billable_units: u64,
+    /// Calls, without those of deleted projects; today those that were counted in the plan's windows, where a batch is
+    /// one.
+    pub requests: u64,
+    /// The ceiling in Compute Units, where there is one.
+    pub cu_limit: Option<u64>,
+    /// What is left below it.
+    pub cu_remaining: Option<u64>,
+    /// What was used, in hundredths of it.
+    pub cu_percent: Option<f64>,
+    /// Whether it is reached.
+    pub over: bool,
+    /// Whether calls are refused because of it.
+    pub enforced: bool,
+    /// The figure of the quota because of which calls are refused; rolling_24h only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub enforced_by: Option<&'static str>,
+    /// Requests that the plan lets all active keys in scope make in a day, together; today only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub requests_limit: Option<u64>,
+}
+
+/// A project's quota, and what was used of it in the last 24 hours.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct QuotaProject {
+    /// The project.
+    #[schema(format = "uuid")]
+    pub project_id: String,
+    /// The ceiling in any 24 hours, in Compute Units.
+    pub cu_per_day: u64,
+    /// The figure for a month, in Compute Units; it is recorded and not enforced.
+    pub cu_per_month: Option<u64>,
+    /// Requests in a second.
+    pub rps_limit: Option<u64>,
+    /// Whether an operator set it. A project without has the default ceiling.
+    pub has_quota_row: bool,
+    /// Compute Units charged in the hour that runs and the 23 before.
+    pub cu_used_24h: u64,
+    /// What is left below the ceiling.
+    pub cu_remaining: u64,
+    /// What was used, in hundredths of the ceiling.
+    pub cu_percent: f64,
+    /// Whether it is reached: calls that cost something are refused.
+    pub over: bool,
+}
+
+/// What bounds the projects in scope.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct UsageLimits {
+    /// The plan.
+    pub tier: &'static str,
+    /// Always null: no plan bounds the requests of a second. A project's own bound is rps_limit.
+    pub requests_per_second: Option<u64>,
+    /// Requests a key may make in a UTC minute.
+    pub requests_per_minute: u64,
+    /// Requests a key may make in a UTC hour.
+    pub requests_per_hour: u64,
+    /// Requests a key may make in a UTC day.
+    pub requests_per_day: u64,
+    /// Heavy calls a project may make in a UTC minute.
+    pub heavy_per_minute: u64,
+    /// Requests in a second, where it is only one project and it has such a bound.
+    pub rps_limit: Option<u64>,
+    /// Compute Units in any 24 hours, of all projects together.
+    pub cu_per_day: u64,
+    /// Compute Units in a month, of all projects together; null if one of them has no such figure.
+    pub cu_per_month: Option<u64>,
+    /// How many projects have a quota that an operator set.
+    pub projects_with_quota: u64,
+    /// The methods that never pass, where it is only one project.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub blocked_methods: Option<Vec<String>>,
+    /// The keys whose limits gateways have scaled down for a while after a storm of refusals with 429; left out where
+    /// there are none. Gateways tell it every 5 seconds, and one that has ended is left out after a minute.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub cooled_keys: Vec<CooledLimits>,
+}
+
+/// What is left of the limits of a key that was refused too often. Each gateway counts for itself: where several have
+/// scaled the key's limits down, these are the smallest, and others may let it make as many requests as before.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = UsageCooledKey)]
+pub struct CooledLimits {
+    /// The API key's id.
+    #[schema(format = "uuid")]
+    pub key: String,
+    /// Its project.
+    #[schema(format = "uuid")]
+    pub project_id: String,
+    /// When all limits are back.
+    #[schema(format = "date-time")]
+    pub until: String,
+    /// Requests it may make in a UTC minute.
+    pub requests_per_minute: u64,
+    /// Requests it may make in a UTC hour.
+    pub requests_per_hour: u64,
+    /// Requests it may make in a UTC day.
+    pub requests_per_day: u64,
+    /// Requests it may make in a second, where its project has such a bound.
+    pub rps_limit: Option<u64>,
+}
+
+/// Where figures come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct UsageSource {
+    /// Where the rows come from.
+    pub rows: &'static str,
+    /// Where the running windows come from.
+    pub current_period: &'static str,
+}
+
+impl From<Usage> for View {
+    fn from(usage: Usage) -> Self {
+        let Usage { view, projects, project, current, quotas, limits } = usage;
+        View {
+            tenant_id: view.tenant.to_string(),
+            project_id: project.map(|id| id.to_string()),
+            projects,
+            from: moment(view.from),
+            to: moment(view.to),
+            period: view.period.map(Period::name),
+            group_by: view.group_by.iter().map(|group| group.name()).collect(),
+            totals: (&view.totals).into(),
+            rows: view.rows.into_iter().map(|row| Row::of(row.cells, &row.metrics)).collect(),
+            truncated: view.truncated,
+            history_from: view.history_from.map(moment),
+            current_period: current.into(),
+            quota_projects: quotas.iter().map(QuotaProject::from).collect(),
+            limits: limits.into(),
+            source: UsageSource { rows: ROLLUPS, current_period: ROLLUPS },
+        }
+    }
+}
+
+impl From<&Metrics> for Sums {
+    fn from(metrics: &Metrics) -> Self {
+        Sums {
+            requests: metrics.requests,
+            billed_requests: metrics.billed_requests,
+            billable_units: metrics.billable_units,
+            errors: metrics.errors,
+            rejected: metrics.rejected,
+            cache_hits: metrics.cache_hits,
+            request_bytes: metrics.request_bytes,
+            response_bytes: metrics.response_bytes,
+            ws_connections: metrics.ws_connections,
+            ws_refused: metrics.ws_refused,
+            ws_messages: metrics.ws_messages,
+            avg_latency_ms: metrics.avg_latency_ms(),
+        }
+    }
+}
+
+impl Default for Sums {
+    fn default() -> Self {
+        (&Metrics::default()).into()
+    }
+}
+
+impl Row {
+    pub(super) fn of(cells: Vec<Cell>, metrics: &Metrics) -> Self {
+        let mut row = Row { sums: metrics.into(), ..Row::default() };
+        for cell in cells {
+            match cell {
+                Cell::Hour(begin) => row.hour = Some(moment(begin)),
+                Cell::Day(begin) => row.day = Some(moment(begin)),
+                Cell::Chain(chain) => row.chain = Some(chain),
+                Cell::Method(method, _) => row.method = Some(method),
+                Cell::Key(key) => row.key = Some(key.to_string()),
+                Cell::Project(project) => row.project = Some(project.to_string()),
+                Cell::Transport(transport) => row.transport = Some(transport.name()),
+                Cell::Status(status) => row.status = Some(status),
+            }
+        }
+        row
+    }
+}
+
+impl From<Current> for CurrentPeriod {
+    fn from(current: Current) -> Self {
+        let Current { rolling, today, requests_limit, month } = current;
+        CurrentPeriod {
+            rolling_24h: RunningWindow { enforced_by: Some(ENFORCED_BY), ..rolling.into() },
+            today: RunningWindow { requests_limit: Some(requests_limit), ..today.into() },
+            month: month.into(),
+        }
+    }
+}
+
+impl From<Running> for RunningWindow {
+    fn from(running: Running) -> Self {
+        let Running { from, to, billable_units, requests, budget, enforced } = running;
+        let Budget { limit, remaining, percent, over } = budget;
+        RunningWindow {
+            from: moment(from),
+            to: moment(to),
+            billable_units,
+            requests,
+            cu_limit: limit,
+            cu_remaining: remaining,
+            cu_percent: percent,
+            over,
+            enforced,
+            enforced_by: None,
+            requests_limit: None,
+        }
+    }
+}
+
+impl From<&UsedQuota> for QuotaProject {
+    fn from(UsedQuota { project, quota, used, budget }: &UsedQuota) -> Self {
+        QuotaProject {
+            project_id: project.to_string(),
+            cu_per_day: quota.cu_per_day,
+            cu_per_month: quota.cu_per_month,
+            rps_limit: quota.rps_limit,
+            has_quota_row: quota.has_row,
+            cu_used_24h: *used,
+            cu_remaining: budget.remaining.unwrap_or_default(),
+            cu_percent: budget.percent.unwrap_or_default(),
+            over: budget.over,
+        }
+    }
+}
+
+impl From<ProjectLimits> for UsageLimits {
+    fn from(limits: ProjectLimits) -> Self {
+        let ProjectLimits {
+            plan,
+            rps_limit,
+            cu_per_day,
+            cu_per_month,
+            projects_with_quota,
+            blocked_methods,
+            cooled,
+        } = limits;
+        UsageLimits {
+            tier: plan.tier.name(),
+            requests_per_second: None,
+            requests_per_minute: plan.per_minute,
+            requests_per_hour: plan.per_hour,
+            requests_per_day: plan.per_day,
+            heavy_per_minute: plan.heavy_per_minute,
+            rps_limit,
+            cu_per_day,
+            cu_per_month,
+            projects_with_quota,
+            blocked_methods,
+            cooled_keys: cooled.iter().map(CooledLimits::from).collect(),
+        }
+    }
+}
+
+impl From<&CooledKey> for CooledLimits {
+    fn from(cooled: &CooledKey) -> Self {
+        CooledLimits {
+            key: cooled.key.to_string(),
+            project_id: cooled.project.to_string(),
+            until: moment(cooled.until),
+            requests_per_minute: cooled.per_minute,
+            requests_per_hour: cooled.per_hour,
+            requests_per_day: cooled.per_day,
+            rps_limit: cooled.rps_limit,
+        }
+    }
+}

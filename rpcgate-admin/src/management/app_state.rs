@@ -1,0 +1,274 @@
+//! What every action works with.
+
+use crate::management::action::WAITING;
+use crate::management::error::ActionError;
+use crate::management::identity::address::AddressGroup;
+use crate::management::identity::challenge::Challenges;
+use crate::management::identity::limit::RequestLimits;
+use crate::management::identity::password::{Passwords, QUEUE};
+use crate::management::identity::token::{TokenError, TokenKind, Tokens};
+use crate::management::mail::{MailError, Mailer};
+use crate::management::metrics::Requests;
+use crate::store::{Counted, Store, StoreError, UsageStore};
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::config::{ChallengeKind, Config, Overlay, PREFIX, Secret, Url};
+use rpcgate_core::secret::KeyForge;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Everything that the management side has, shared by all of its roles.
+#[derive(Debug)]
+pub struct AppState {
+    /// What the management side decides.
+    pub store: Store,
+    /// What was used.
+    pub usage: UsageStore,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// What the configuration says.
+    pub settings: Settings,
+    /// Hashes passwords.
+    pub passwords: Passwords,
+    /// Issues and checks access tokens.
+    pub tokens: Tokens,
+    /// The same for the tokens of pages.
+    pub page_tokens: Tokens,
+    /// What a new account must solve.
+    pub challenges: Challenges,
+    /// How often somebody may ask.
+    pub limits: Arc<RequestLimits>,
+    /// Sends mails.
+    pub mailer: Mailer,
+    /// Mails that may wait for another try.
+    pub mails: Arc<Semaphore>,
+    /// Makes API keys.
+    pub forge: KeyForge,
+    /// What was asked.
+    pub requests: Requests,
+}
+
+/// Passwords that are hashed at once: what comes in a flood may take no more than one core.
+const HASHING: usize = 1;
+
+/// Why there is no house.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppStateError {
+    /// A value of the configuration is missing, or cannot be used here.
+    #[error("{key}: {why}")]
+    Configuration {
+        /// The value's key.
+        key: &'static str,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// A database cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Mails cannot be sent as the configuration says.
+    #[error(transparent)]
+    Mail(#[from] MailError),
+    /// Tokens cannot be signed here.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+}
+
+impl AppStateError {
+    /// Whether the configuration is what has to be mended.
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            AppStateError::Configuration { .. } | AppStateError::Mail(_) => true,
+            AppStateError::Store(error) => matches!(error, StoreError::Url(_)),
+            AppStateError::Token(error) => matches!(error, TokenError::ShortSecret),
+        }
+    }
+}
+
+impl AppState {
+    /// Opens what `config` names.
+    ///
+    /// # Errors
+    /// [`AppStateError`]: a secret that the management side cannot do without is missing, or a database or the way mails
+    /// go cannot be used.
+    pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, AppStateError> {
+        let configured = Configured::of(&config)?;
+        let (url, migrate) = (config.database.url(), config.database.migrate);
+        let store = Store::open(url, migrate).await?.with_plans(config.plans.clone());
+        let usage = UsageStore::open(url, migrate).await?;
+        let limits = Arc::new(RequestLimits::new(config.admin.auth_per_minute, &clock));
+        let passwords = Passwords::new(HASHING, QUEUE);
+        Ok(configured.into_app_state(store, usage, clock, config, passwords, limits))
+    }
+
+    /// This house as `config` wants it: what it names is used from now on, but for the databases, which stay as they
+    /// are until a restart.
+    ///
+    /// # Errors
+    /// As [`AppState::open`].
+    pub fn reload(&self, config: Config) -> Result<Self, AppStateError> {
+        let configured = Configured::of(&config)?;
+        let (usage, clock) = (self.usage.clone(), self.clock.clone());
+        let store = self.store.clone().with_plans(config.plans.clone());
+        let per_minute = config.admin.auth_per_minute;
+        let limits = if per_minute == self.settings.auth_per_minute {
+            self.limits.clone()
+        } else {
+            Arc::new(RequestLimits::new(per_minute, &clock))
+        };
+        let app = configured.into_app_state(store, usage, clock, config, self.passwords.clone(), limits);
+        Ok(AppState { requests: self.requests.clone(), ..app })
+    }
+
+    /// Counts a log-in, a registration or the like of a client: first here, which costs nothing, then with all hosts of the
+    /// same database.
+    ///
+    /// # Errors
+    /// [`ActionError::TooMany`] beyond `admin.auth_per_minute`, [`ActionError::Unavailable`].
+    pub async fn admit_attempt(&self, address: IpAddr) -> Result<(), ActionError> {
+        self.limits.attempts.admit(address)?;
+        let network = AddressGroup::of(address).to_string();
+        let most = self.settings.auth_per_minute;
+        let wait = self.store.admit_within_minute(Counted::Clients(&network), most, self.now()).await?;
+        let Some(wait) = wait else { return Ok(()) };
+        let retry_after = u32::try_from(wait.as_micros().div_ceil(1_000_000)).unwrap_or(u32::MAX).max(1);
+        Err(ActionError::TooMany { retry_after })
+    }
+
+    /// The moment that an action decides by.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Ends all connections to the databases.
+    pub async fn close(&self) {
+        self.store.close().await;
+        self.usage.close().await;
+    }
+}
+
+/// What is made of the configuration alone.
+struct Configured {
+    tokens: Tokens,
+    page_tokens: Tokens,
+    challenges: Challenges,
+    mailer: Mailer,
+    forge: KeyForge,
+}
+
+impl Configured {
+    fn of(config: &Config) -> Result<Self, AppStateError> {
+        let Config { gateway, admin, .. } = config;
+        let key_secret = needed(gateway.key_secret.as_ref(), "gateway.key_secret", 16)?;
+        let jwt_secret = needed(admin.jwt.secret.as_ref(), "admin.jwt.secret", 32)?;
+        if admin.challenge.kind != ChallengeKind::Altcha {
+            let why = "hosted verifiers are not built yet: leave it out, or set \"altcha\"".into();
+            return Err(AppStateError::Configuration { key: "admin.challenge.kind", why });
+        }
+        let secret = admin.challenge.secret.as_ref().unwrap_or(jwt_secret).expose().as_bytes();
+        Ok(Configured {
+            tokens: Tokens::new(TokenKind::Access, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
+            page_tokens: Tokens::new(TokenKind::Page, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
+            challenges: Challenges::new(secret, admin.challenge.difficulty),
+            mailer: match &admin.mail.smtp {
+                Some(url) => Mailer::smtp(url.expose(), &admin.mail.from)?,
+                None => Mailer::outbox(&admin.mail.outbox, &admin.mail.from)?,
+            },
+            forge: KeyForge::new(key_secret.expose().as_bytes()),
+        })
+    }
+
+    fn into_app_state(
+        self,
+        store: Store,
+        usage: UsageStore,
+        clock: Arc<dyn Clock>,
+        config: Config,
+        passwords: Passwords,
+        limits: Arc<RequestLimits>,
+    ) -> AppState {
+        let Configured { tokens, page_tokens, challenges, mailer, forge } = self;
+        let settings = Settings::new(config);
+        let requests = Requests::default();
+        AppState {
+            store,
+            usage,
+            clock,
+            settings,
+            passwords,
+            tokens,
+            page_tokens,
+            challenges,
+            limits,
+            mailer,
+            mails: Arc::new(Semaphore::new(WAITING)),
+            forge,
+            requests,
+        }
+    }
+}
+
+/// A secret that the management side cannot do without.
+fn needed<'c>(
+    secret: Option<&'c Secret>,
+    key: &'static str,
+    least: u32,
+) -> Result<&'c Secret, AppStateError> {
+    secret.ok_or_else(|| {
+        let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+        let variable = key.to_uppercase().replace('.', "__");
+        let why = format!(
+            "is needed here and is not set: write {name} = {{ file = \"…\" }} below [{table}], a file with at least \
+             {least} random bytes that is the same for every host, or set {PREFIX}{variable}"
+        );
+        AppStateError::Configuration { key, why }
+    })
+}
+
+/// What the configuration says, as actions ask for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The dashboard as users see it, without a slash at its end: mails link below it.
+    pub dash_url: String,
+    /// The management host as users see it, without a slash at its end.
+    pub api_url: String,
+    /// Life of an access token.
+    pub access_ttl: Duration,
+    /// Life of a refresh token that is not used.
+    pub refresh_ttl: Duration,
+    /// Life of a session, however often it is renewed.
+    pub session_ttl: Duration,
+    /// Log-ins and registrations together that one client address may try in a minute.
+    pub auth_per_minute: u32,
+    /// The whole configuration, below what operators set.
+    pub config: Config,
+}
+
+impl Settings {
+    /// Those of `config`.
+    pub fn new(config: Config) -> Self {
+        let admin = &config.admin;
+        let own = format!("http://{}", admin.listen);
+        let url = |given: Option<&Url>| {
+            given.map_or(own.as_str(), |url| url.expose()).trim_end_matches('/').to_owned()
+        };
+        Settings {
+            dash_url: url(admin.dash_url.as_ref()),
+            api_url: url(admin.api_url.as_ref()),
+            access_ttl: admin.jwt.access_ttl,
+            refresh_ttl: admin.jwt.refresh_ttl,
+            session_ttl: admin.jwt.session_ttl,
+            auth_per_minute: admin.auth_per_minute,
+            config,
+        }
+    }
+
+    /// The configuration with what operators set over it.
+    pub fn under(&self, overlay: &Overlay) -> Config {
+        overlay.over(&self.config)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

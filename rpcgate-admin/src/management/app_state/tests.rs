@@ -1,0 +1,276 @@
+//! A house on databases of its own, for tests of whatever works in one.
+
+use super::*;
+use crate::management::identity::token::Claims;
+use crate::management::router::router;
+use crate::store::{Audit, Digest, Role, Session, SessionId, Tenant, User, UserId, fresh_id, site, url_of};
+use axum::body::{Body, Bytes};
+use axum::extract::ConnectInfo;
+use http::header::AUTHORIZATION;
+use http::response::Parts;
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::BodyExt;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::ManualClock;
+use rpcgate_core::config::{Input, Setting, Sources};
+use rpcgate_core::plan::Tier;
+use serde_json::Value;
+use std::net::SocketAddr;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+/// The moment at which houses of tests are opened.
+pub(crate) const NOON: Time = Time::from_secs(1_798_718_400);
+
+/// What stands in the database for the password of the users made here, which nobody knows.
+const LOCKED: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
+    AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// A house on databases of its own, whose clock stands at [`NOON`].
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) app: Arc<AppState>,
+    pub(crate) clock: Arc<ManualClock>,
+    /// Kept until the house is gone.
+    _dir: TempDir,
+}
+
+/// Somebody who is logged in.
+#[derive(Clone, Debug)]
+pub(crate) struct Visitor {
+    pub(crate) user: User,
+    pub(crate) session: SessionId,
+    pub(crate) token: String,
+}
+
+/// An answer of the whole router, its body read as JSON, or null if there is none.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Site {
+    /// One that is configured by `text`, with the secrets that are needed.
+    pub(crate) async fn of(text: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::at(NOON));
+        let app = AppState::open(configured(&dir, text), clock.clone()).await.unwrap();
+        Site { app: Arc::new(app), clock, _dir: dir }
+    }
+
+    pub(crate) async fn new() -> Self {
+        Site::of("").await
+    }
+
+    /// A tenant on the free plan.
+    pub(crate) async fn tenant(&self) -> TenantId {
+        let (id, created_at) = (TenantId(fresh_id(NOON)), NOON);
+        let tenant = Tenant { id, name: "Site".into(), tier: Tier::Free, suspended: false, created_at };
+        self.app.store.create_tenant(&tenant).await.unwrap();
+        id
+    }
+
+    /// A confirmed user, logged in, of a tenant of its own.
+    pub(crate) async fn member(&self, role: Role) -> Visitor {
+        let tenant = self.tenant().await;
+        self.visitor(Some(tenant), role).await
+    }
+
+    /// An operator, logged in.
+    pub(crate) async fn operator(&self) -> Visitor {
+        self.visitor(None, Role::Viewer).await
+    }
+
+    /// A confirmed user, logged in.
+    pub(crate) async fn visitor(&self, tenant: Option<TenantId>, role: Role) -> Visitor {
+        let now = self.app.now();
+        let id = UserId(fresh_id(now));
+        let user = User {
+            id,
+            tenant,
+            email: format!("{id}@example.com"),
+            name: "Somebody".into(),
+            role,
+            password: Some(LOCKED.into()),
+            confirmed_at: Some(now),
+            created_at: now,
+        };
+        self.app.store.create_user(&user).await.unwrap();
+        let session = Session {
+            id: SessionId(fresh_id(now)),
+            user: id,
+            created_at: now,
+            seen_at: now,
+            expires_at: now.plus(self.app.settings.refresh_ttl),
+            address: "192.0.2.1".into(),
+            agent: "a test".into(),
+        };
+        let refresh = Digest::of(&session.id.to_string());
+        let entry = Audit {
+            tenant,
+            user: Some(id),
+            action: "session.opened".into(),
+            subject: session.id.to_string(),
+            address: session.address.clone(),
+            at: now,
+            detail: String::new(),
+        };
+        assert!(self.app.store.open_session(&session, &refresh, LOCKED, &entry).await.unwrap());
+        let claims = Claims {
+            sub: id,
+            sid: session.id.0,
+            tenant: tenant.unwrap_or_default(),
+            role,
+            operator: tenant.is_none(),
+        };
+        let token = self.app.tokens.issue(&claims, now).unwrap();
+        Visitor { user, session: session.id, token }
+    }
+
+    /// Asks the whole router, as `visitor` if there is one.
+    pub(crate) async fn ask(
+        &self,
+        visitor: Option<&Visitor>,
+        method: Method,
+        path: &str,
+        body: impl Into<Body>,
+    ) -> Answer {
+        let mut request = http::Request::builder().method(method).uri(path);
+        if let Some(Visitor { token, .. }) = visitor {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        self.send(request.body(body.into()).unwrap()).await
+    }
+
+    /// Sends a request to the whole router.
+    pub(crate) async fn send(&self, request: http::Request<Body>) -> Answer {
+        let (head, body) = self.raw(request).await;
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        Answer { status: head.status, headers: head.headers, body }
+    }
+
+    /// What is at `path`, as text.
+    pub(crate) async fn text(&self, path: &str) -> String {
+        let (_, body) = self.raw(http::Request::get(path).body(Body::empty()).unwrap()).await;
+        String::from_utf8(body.to_vec()).unwrap()
+    }
+
+    /// Sends a request to the whole router, whose answer may be anything.
+    pub(crate) async fn raw(&self, mut request: http::Request<Body>) -> (Parts, Bytes) {
+        if request.extensions().get::<ConnectInfo<SocketAddr>>().is_none() {
+            request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
+        }
+        let router = router(&self.app, &CancellationToken::new());
+        let (head, body) = router.oneshot(request).await.unwrap().into_parts();
+        (head, body.collect().await.unwrap().to_bytes())
+    }
+}
+
+/// Set where the tests of this binary are to have their databases on PostgreSQL.
+const ON_POSTGRES: &str = "TEST_HOUSES_ON_POSTGRES";
+
+/// Where a house has its databases.
+fn url(dir: &TempDir) -> String {
+    match std::env::var_os(ON_POSTGRES) {
+        Some(_) => site::Site::server().url().to_owned(),
+        None => url_of(&dir.path().join("rpcgate.db")),
+    }
+}
+
+#[test]
+#[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
+fn the_management_side_does_on_postgresql_what_it_does_on_sqlite() {
+    let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
+    let done = tests.args(["api::", "page::", "router::"]).env(ON_POSTGRES, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && !said.contains(" 0 passed"), "{said}");
+}
+
+fn configured(dir: &TempDir, text: &str) -> Config {
+    let chains: Vec<_> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
+    let base = [
+        ("database.url", url(dir)),
+        ("gateway.key_secret", "0123456789abcdef".into()),
+        ("admin.jwt.secret", "0123456789abcdef0123456789abcdef".into()),
+        ("admin.mail.outbox", dir.path().join("outbox").to_string_lossy().into_owned()),
+    ];
+    let base = base.map(|(path, value)| Setting::new("a test", path, value));
+    let read = |_: &str| Ok(text.to_owned());
+    let sources =
+        Sources { file: Some("a"), chains: &chains, base: &base, env: &[], flags: &[], read: &read };
+    sources.load().unwrap()
+}
+
+#[tokio::test]
+async fn a_secret_that_is_missing_is_told_with_the_way_to_set_it() {
+    let mut config = Config::default();
+    config.gateway.key_secret = Some(Secret::new("0123456789abcdef"));
+    let error = AppState::open(config, Arc::new(ManualClock::at(NOON))).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "admin.jwt.secret: is needed here and is not set: write secret = { file = \"…\" } below [admin.jwt], a \
+         file with at least 32 random bytes that is the same for every host, or set RPCGATE_ADMIN__JWT__SECRET"
+    );
+}
+
+#[tokio::test]
+async fn a_verifier_that_is_not_built_yet_is_refused() {
+    let mut config = Config::default();
+    config.gateway.key_secret = Some(Secret::new("0123456789abcdef"));
+    config.admin.jwt.secret = Some(Secret::new("0123456789abcdef0123456789abcdef"));
+    config.admin.challenge.kind = ChallengeKind::Turnstile;
+    let error = AppState::open(config, Arc::new(ManualClock::at(NOON))).await.unwrap_err();
+    assert!(error.to_string().starts_with("admin.challenge.kind: "), "{error}");
+}
+
+#[test]
+fn urls_that_are_not_given_are_those_of_the_listener() {
+    let settings = Settings::new(Config::default());
+    assert_eq!(settings.dash_url, "http://127.0.0.1:8081");
+    let text = "[admin]\ndash_url = \"https://dash.example.com/\"\n";
+    let config = Config::read(&Input { file: Some(("f", text)), ..Input::default() }).unwrap();
+    let settings = Settings::new(config);
+    assert_eq!(settings.dash_url, "https://dash.example.com");
+    assert_eq!(settings.api_url, "http://127.0.0.1:8081");
+}
+
+#[tokio::test]
+async fn a_house_that_is_refitted_keeps_its_store_and_takes_the_new_settings() {
+    let site = Site::new().await;
+    let visitor = site.member(Role::Owner).await;
+    let mut config = site.app.settings.config.clone();
+    config.plans.free.per_minute = 77;
+    config.admin.auth_per_minute = 3;
+    let reload = site.app.reload(config.clone()).unwrap();
+    assert_eq!(reload.settings.config.plans.free.per_minute, 77);
+    assert!(reload.store.session(visitor.session, NOON).await.unwrap().is_some());
+    assert!(reload.tokens.check(&visitor.token, NOON).is_ok());
+    assert!(!Arc::ptr_eq(&reload.limits, &site.app.limits), "another bound counts anew");
+    config.admin.jwt.secret = Some(Secret::new("another secret of thirty-two bytes or so"));
+    assert!(reload.reload(config.clone()).unwrap().tokens.check(&visitor.token, NOON).is_err());
+    config.admin.jwt.secret = None;
+    assert!(reload.reload(config).unwrap_err().is_configuration());
+}
+
+#[tokio::test]
+async fn two_hosts_with_one_database_admit_as_many_attempts_of_a_client_as_one_would() {
+    let site = Site::of("[admin]\nauth_per_minute = 7\n").await;
+    let second = AppState::open(site.app.settings.config.clone(), site.clock.clone()).await.unwrap();
+    let address = "2001:db8::1".parse().unwrap();
+    let mut admitted = 0;
+    for _ in 0..10 {
+        for app in [&*site.app, &second] {
+            match app.admit_attempt(address).await {
+                Ok(()) => admitted += 1,
+                Err(error) => assert_eq!(error.status(), StatusCode::TOO_MANY_REQUESTS),
+            }
+        }
+    }
+    assert_eq!(admitted, 7);
+    assert!(second.admit_attempt("2001:db8:0:1::1".parse().unwrap()).await.is_ok(), "others are not held");
+    site.clock.advance(Duration::from_secs(60));
+    assert!(second.admit_attempt(address).await.is_ok());
+}

@@ -1,0 +1,303 @@
+//! What handlers take out of a request. Whatever does not fit is an [`ActionError`].
+
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::identity::address;
+use crate::management::strict_json;
+use crate::store::{InvitationId, LimitRequestId, NotificationId, SessionId, UserId};
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
+use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Request};
+use http::header::USER_AGENT;
+use http::request::Parts;
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use serde::de::DeserializeOwned;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The most bytes of a body.
+pub const LARGEST_BODY: usize = 64 << 10;
+
+/// How long a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(15);
+
+/// A JSON object; its content type is not looked at. `T` must deny unknown fields: whoever misspells one is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Body<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = ActionError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ActionError> {
+        let bytes = whole(request, state).await?;
+        strict_json::of_object(&bytes).map(Body).map_err(ActionError::Invalid)
+    }
+}
+
+/// A body, when all of it has arrived.
+///
+/// # Errors
+/// [`ActionError::TooSlow`], [`ActionError::TooLarge`], [`ActionError::Invalid`] for one that broke off.
+pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ActionError> {
+    let read = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
+    read.await.map_err(|_| ActionError::TooSlow)?.map_err(|rejection| match rejection {
+        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => ActionError::TooLarge,
+        _ => ActionError::Invalid("the body did not arrive whole".into()),
+    })
+}
+
+/// The parameters of the query. Which there may be is said, and looked at, where the route is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Query<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
+        let query = parts.uri.query().unwrap_or_default();
+        strict_json::of_query(query).map(Query).map_err(ActionError::Invalid)
+    }
+}
+
+/// Something that a path names by its identifier.
+pub trait Named: FromStr {
+    /// What it is called when there is none.
+    const NOUN: &'static str;
+}
+
+macro_rules! named {
+    ($($id:ty: $noun:literal,)*) => {$(
+        impl Named for $id {
+            const NOUN: &'static str = $noun;
+        }
+    )*};
+}
+
+named! {
+    TenantId: "tenant",
+    ProjectId: "project",
+    KeyId: "key",
+    UserId: "user",
+    SessionId: "session",
+    LimitRequestId: "limit request",
+    InvitationId: "invitation",
+    NotificationId: "notification",
+}
+
+/// The identifier in a path that has one. What is no UUID names nothing, so it is answered like one that is unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Id<T>(pub T);
+
+impl<S: Send + Sync, T: Named> FromRequestParts<S> for Id<T> {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
+        let PathParams(text) = PathParams::<String>::from_request_parts(parts, state).await?;
+        text.parse().map(Id).map_err(|_| ActionError::NotFound(T::NOUN))
+    }
+}
+
+/// The two identifiers in a path that has two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ids<T, U>(pub T, pub U);
+
+impl<S: Send + Sync, T: Named, U: Named> FromRequestParts<S> for Ids<T, U> {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
+        let PathParams((first, second)) =
+            PathParams::<(String, String)>::from_request_parts(parts, state).await?;
+        let first = first.parse().map_err(|_| ActionError::NotFound(T::NOUN))?;
+        second.parse().map(|second| Ids(first, second)).map_err(|_| ActionError::NotFound(U::NOUN))
+    }
+}
+
+/// The words of a path: a `String`, or a tuple of as many as the path has. Percent signs are resolved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathParams<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
+        // A NUL character is no part of a name, and PostgreSQL takes none.
+        if parts.uri.path().contains("%00") {
+            return Err(ActionError::NotFound("path"));
+        }
+        let path = Path::<T>::from_request_parts(parts, state).await;
+        path.map(|Path(words)| PathParams(words)).map_err(|_| ActionError::NotFound("path"))
+    }
+}
+
+/// Where a request comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Client {
+    /// The address of the client itself, if the proxies before us are to be trusted.
+    pub address: IpAddr,
+    /// What the client calls itself, at most [`LONGEST_AGENT`] characters of it.
+    pub agent: String,
+}
+
+/// The most characters that are kept of what a client calls itself.
+pub const LONGEST_AGENT: usize = 200;
+
+impl FromRequestParts<Arc<AppState>> for Client {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, ActionError> {
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        let ConnectInfo(peer) = peer.ok_or_else(|| ActionError::Broken("a request without a peer".into()))?;
+        let trusted = &app.settings.config.gateway.trusted_proxies;
+        let agent = parts.headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
+        let shown =
+            agent.unwrap_or_default().chars().filter(|c| !c.is_control()).take(LONGEST_AGENT).collect();
+        Ok(Client { address: address::client(peer.ip(), &parts.headers, trusted), agent: shown })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::app_state::tests::Site;
+    use axum::Router;
+    use axum::extract::DefaultBodyLimit;
+    use axum::routing::{get, post};
+    use http::StatusCode;
+    use http_body_util::BodyExt;
+    use hyper::body::Frame;
+    use serde::Deserialize;
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+    use tower::ServiceExt;
+
+    type FrameResult = Result<Frame<Bytes>, Infallible>;
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Form {
+        name: String,
+    }
+
+    #[derive(Deserialize)]
+    struct Example {
+        limit: Option<u32>,
+    }
+
+    fn router() -> Router {
+        Router::new()
+            .route("/form", post(async |Body(form): Body<Form>| form.name))
+            .route("/asked", get(async |Query(query): Query<Example>| format!("{:?}", query.limit)))
+            .route("/projects/{id}", get(async |Id(id): Id<ProjectId>| id.to_string()))
+            .route(
+                "/weights/{chain}/{method}",
+                get(async |PathParams((chain, method)): PathParams<(String, String)>| {
+                    format!("{chain} {method}")
+                }),
+            )
+            .layer(DefaultBodyLimit::max(LARGEST_BODY))
+    }
+
+    async fn call(request: http::Request<axum::body::Body>) -> (StatusCode, String) {
+        let answer = router().oneshot(request).await.unwrap();
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (head.status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    async fn get_of(path: &str) -> (StatusCode, String) {
+        call(http::Request::get(path).body(axum::body::Body::empty()).unwrap()).await
+    }
+
+    async fn post_of(body: impl Into<axum::body::Body>) -> (StatusCode, String) {
+        call(http::Request::post("/form").body(body.into()).unwrap()).await
+    }
+
+    #[tokio::test]
+    async fn a_body_needs_no_content_type_and_is_told_what_is_wrong() {
+        assert_eq!(post_of("{\"name\":\"x\"}").await, (StatusCode::OK, "x".into()));
+        let (status, body) = post_of("{\"nam\":\"x\"}").await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert_eq!(body, "{\"error\":\"unknown field `nam`: expected `name`\"}");
+    }
+
+    #[tokio::test]
+    async fn a_body_has_a_bound_whether_its_length_is_told_or_not() {
+        let fits = format!("{{\"name\":\"{}\"}}", "x".repeat(LARGEST_BODY - 11));
+        assert_eq!(fits.len(), LARGEST_BODY);
+        assert_eq!(post_of(fits.clone()).await.0, StatusCode::OK);
+        let larger = fits + " ";
+        let refused =
+            (StatusCode::PAYLOAD_TOO_LARGE, "{\"error\":\"the body is larger than 64 KiB\"}".into());
+        assert_eq!(post_of(larger.clone()).await, refused);
+        let untold = axum::body::Body::new(Untold(Some(larger.into())));
+        assert_eq!(post_of(untold).await, refused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_never_ends_is_given_up() {
+        let endless = axum::body::Body::new(Untold(None));
+        let refused = "{\"error\":\"the request took too long to arrive\"}".to_owned();
+        assert_eq!(post_of(endless).await, (StatusCode::REQUEST_TIMEOUT, refused));
+    }
+
+    #[tokio::test]
+    async fn a_path_without_a_uuid_names_nothing() {
+        let id = "0190163d-8694-739b-aea5-966c26f8ad91";
+        assert_eq!(get_of(&format!("/projects/{id}")).await, (StatusCode::OK, id.into()));
+        for strange in ["1", "0190163d-8694-739b-aea5-966c26f8ad9", "%FF", "0190163d8694739baea5966c26f8ad91"]
+        {
+            let (status, body) = get_of(&format!("/projects/{strange}")).await;
+            assert_eq!(status, StatusCode::NOT_FOUND, "{strange}");
+            assert!(body.ends_with(" not found\"}"), "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn words_of_a_path_may_hold_what_a_path_may_not() {
+        assert_eq!(get_of("/weights/cardano/a%2Fb").await, (StatusCode::OK, "cardano a/b".into()));
+    }
+
+    #[tokio::test]
+    async fn a_client_is_who_the_trusted_proxies_say() {
+        let site = Site::of("[gateway]\ntrusted_proxies = [\"10.0.0.0/8\"]\n").await;
+        let told = async |peer: [u8; 4], agent: &str| {
+            let request = http::Request::get("/").header("x-forwarded-for", "198.51.100.7");
+            let (mut parts, ()) = request.header(USER_AGENT, agent).body(()).unwrap().into_parts();
+            parts.extensions.insert(ConnectInfo(SocketAddr::from((peer, 9))));
+            Client::from_request_parts(&mut parts, &site.app).await.unwrap()
+        };
+        let client = told([10, 0, 0, 1], "curl/8").await;
+        assert_eq!((client.address.to_string(), client.agent), ("198.51.100.7".into(), "curl/8".into()));
+        let client = told([192, 0, 2, 1], &"x".repeat(300)).await;
+        assert_eq!((client.address.to_string(), client.agent.len()), ("192.0.2.1".into(), LONGEST_AGENT));
+    }
+
+    #[tokio::test]
+    async fn unknown_parameters_are_ignored_and_known_ones_are_read() {
+        assert_eq!(get_of("/asked?limit=3&utm=1").await, (StatusCode::OK, "Some(3)".into()));
+        assert_eq!(get_of("/asked").await, (StatusCode::OK, "None".into()));
+        assert_eq!(get_of("/asked?limit=x").await.0, StatusCode::BAD_REQUEST);
+    }
+
+    /// A body that does not tell its length: one piece and the end, or nothing and no end.
+    struct Untold(Option<Bytes>);
+
+    impl hyper::body::Body for Untold {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<FrameResult>> {
+            match self.0.take() {
+                Some(piece) if piece.is_empty() => Poll::Ready(None),
+                Some(piece) => {
+                    self.0 = Some(Bytes::new());
+                    Poll::Ready(Some(Ok(Frame::data(piece))))
+                }
+                None => Poll::Pending,
+            }
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The challenge a new account must solve: a proof of work in ALTCHA's first format.
+//!
+//! A challenge is the SHA-256 of a salt and a secret number; the browser tries numbers until it meets it, which costs
+//! a person nothing and somebody who wants a thousand accounts a thousand times as much. The salt carries the moment
+//! of expiry, the challenge is signed, so nothing is kept here. That one solution opens one account only is the
+//! store's business: see [`Solved`].
+
+use super::derive;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::{digest, hmac};
+use rpcgate_core::clock::Time;
+use rpcgate_core::secret::NoRandomness;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+use subtle::ConstantTimeEq;
+use utoipa::ToSchema;
+
+const ALGORITHM: &str = "SHA-256";
+/// How long a challenge may be solved: long enough to fill in a form.
+pub const LIFE: Duration = Duration::from_secs(600);
+const SALT_BYTES: usize = 16;
+/// A longer solution is not read. A widget's has some 400 bytes.
+const LONGEST: usize = 2048;
+
+/// A challenge, in the form the ALTCHA widget reads.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Challenge {
+    /// Always `SHA-256`.
+    pub algorithm: String,
+    /// SHA-256 of the salt and the number sought, in hexadecimal.
+    pub challenge: String,
+    /// The greatest number to be tried.
+    pub maxnumber: u32,
+    /// What the number is appended to.
+    pub salt: String,
+    /// Proves that the challenge was set here.
+    pub signature: String,
+}
+
+/// A solution as the widget sends it, in base64. What else it sends, such as the time it took, is of no interest.
+#[derive(Serialize, Deserialize)]
+struct Solution {
+    algorithm: String,
+    challenge: String,
+    number: u64,
+    salt: String,
+    signature: String,
+}
+
+/// A challenge that was solved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Solved {
+    /// What the challenge is remembered by, so that its solution is taken once: the challenge itself.
+    pub digest: [u8; 32],
+    /// After this it needs not be remembered any more.
+    pub expires_at: Time,
+}
+
+/// Why a solution is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadSolution {
+    /// It cannot be read.
+    #[error("the challenge's solution is malformed")]
+    Malformed,
+    /// It is for another algorithm.
+    #[error("the challenge's algorithm must be {ALGORITHM}")]
+    Algorithm,
+    /// The number is not the one sought.
+    #[error("the challenge is not solved")]
+    Wrong,
+    /// We did not set this challenge.
+    #[error("the challenge was not set here")]
+    Forged,
+    /// It took too long.
+    #[error("the challenge has expired, ask for a new one")]
+    Expired,
+}
+
+/// Sets challenges and checks solutions.
+pub struct Challenges {
+    key: hmac::Key,
+    difficulty: u32,
+}
+
+impl fmt::Debug for Challenges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Challenges").field("difficulty", &self.difficulty).finish_non_exhaustive()
+    }
+}
+
+impl Challenges {
+    /// Challenges signed with a key made of `secret`, whose number is at most `difficulty`
+    /// (`admin.challenge.difficulty`).
+    ///
+    /// ```
+    /// use rpcgate_admin::management::identity::challenge::{BadSolution, Challenges, LIFE, solve};
+    /// use rpcgate_core::clock::Time;
+    ///
+    /// let challenges = Challenges::new(b"shared by all hosts", 1_000);
+    /// let now = Time::from_secs(1_800_000_000);
+    /// let solution = solve(&challenges.pose(now)?).unwrap_or_default();
+    /// assert!(challenges.check(&solution, now).is_ok());
+    /// assert_eq!(challenges.check(&solution, now.plus(LIFE)), Err(BadSolution::Expired));
+    /// # Ok::<(), rpcgate_core::secret::NoRandomness>(())
+    /// ```
+    pub fn new(secret: &[u8], difficulty: u32) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate challenge"));
+        Challenges { key, difficulty }
+    }
+
+    /// A new challenge, good for [`LIFE`].
+    ///
+    /// # Errors
+    /// [`NoRandomness`] when the machine has none to give.
+    pub fn pose(&self, now: Time) -> Result<Challenge, NoRandomness> {
+        let random = SystemRandom::new();
+        let mut salt = [0; SALT_BYTES];
+        random.fill(&mut salt).map_err(|_| NoRandomness)?;
+        // The ampersand keeps a digit of the number from being taken for one of the moment.
+        let salt = format!("{}?expires={}&", hex::encode(salt), now.plus(LIFE).secs());
+        let mut number = [0; 8];
+        random.fill(&mut number).map_err(|_| NoRandomness)?;
+        // Of 2⁶⁴ numbers the low ones are favoured by less than one in 2³².
+        let number = u64::from_be_bytes(number) % (u64::from(self.difficulty) + 1);
+        let challenge = hex::encode(challenge(&salt, number));
+        let signature = hex::encode(hmac::sign(&self.key, challenge.as_bytes()));
+        Ok(Challenge { algorithm: ALGORITHM.into(), challenge, maxnumber: self.difficulty, salt, signature })
+    }
+
+    /// Checks a solution, base64 of a JSON object. It may be shown again: see [`Solved`].
+    ///
+    /// # Errors
+    /// [`BadSolution`] says what is wrong.
+    pub fn check(&self, payload: &str, now: Time) -> Result<Solved, BadSolution> {
+        if payload.len() > LONGEST {
+            return Err(BadSolution::Malformed);
+        }
+        let json = STANDARD.decode(payload).map_err(|_| BadSolution::Malformed)?;
+        let solution: Solution = serde_json::from_slice(&json).map_err(|_| BadSolution::Malformed)?;
+        if solution.algorithm != ALGORITHM {
+            return Err(BadSolution::Algorithm);
+        }
+        let expires_at = expiry(&solution.salt).ok_or(BadSolution::Malformed)?;
+        let digest = challenge(&solution.salt, solution.number);
+        let met: bool = hex::encode(digest).as_bytes().ct_eq(solution.challenge.as_bytes()).into();
+        if !met || solution.number > self.difficulty.into() {
+            return Err(BadSolution::Wrong);
+        }
+        let signature = hex::decode(&solution.signature).map_err(|_| BadSolution::Malformed)?;
+        hmac::verify(&self.key, solution.challenge.as_bytes(), &signature)
+            .map_err(|_| BadSolution::Forged)?;
+        if now >= expires_at {
+            return Err(BadSolution::Expired);
+        }
+        Ok(Solved { digest, expires_at })
+    }
+}
+
+fn challenge(salt: &str, number: u64) -> [u8; 32] {
+    let mut hash = digest::Context::new(&digest::SHA256);
+    hash.update(salt.as_bytes());
+    hash.update(number.to_string().as_bytes());
+    let mut challenge = [0; 32];
+    challenge.copy_from_slice(hash.finish().as_ref());
+    challenge
+}
+
+/// The moment a salt of ours names.
+fn expiry(salt: &str) -> Option<Time> {
+    let (_, expires) = salt.strip_suffix('&')?.split_once("?expires=")?;
+    let digits = !expires.is_empty() && expires.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| expires.parse().ok().map(Time::from_secs))?
+}
+
+/// Solves a challenge as a browser would; none if no number up to the greatest does. It takes a second and a half or
+/// so of a core for a million numbers, without optimisation much longer.
+pub fn solve(posed: &Challenge) -> Option<String> {
+    let mut hash = digest::Context::new(&digest::SHA256);
+    hash.update(posed.salt.as_bytes());
+    let sought = hex::decode(&posed.challenge).ok()?;
+    let number = (0..=u64::from(posed.maxnumber)).find(|number| {
+        let mut hash = hash.clone();
+        hash.update(number.to_string().as_bytes());
+        hash.finish().as_ref() == sought
+    })?;
+    let solution = Solution {
+        algorithm: posed.algorithm.clone(),
+        challenge: posed.challenge.clone(),
+        number,
+        salt: posed.salt.clone(),
+        signature: posed.signature.clone(),
+    };
+    serde_json::to_vec(&solution).ok().map(|json| STANDARD.encode(json))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    const NOW: Time = Time::from_secs(1_800_000_000);
+
+    fn challenges() -> Challenges {
+        Challenges::new(b"shared by all hosts", 2_000)
+    }
+
+    fn solution() -> Value {
+        let payload = solve(&challenges().pose(NOW).unwrap()).unwrap();
+        serde_json::from_slice(&STANDARD.decode(payload).unwrap()).unwrap()
+    }
+
+    fn check(solution: &Value) -> Result<Solved, BadSolution> {
+        challenges().check(&STANDARD.encode(solution.to_string()), NOW)
+    }
+
+    fn sha(text: &str) -> String {
+        hex::encode(digest::digest(&digest::SHA256, text.as_bytes()))
+    }
+
+    #[test]
+    fn a_challenge_is_what_the_widget_reads() {
+        let challenges = challenges();
+        let posed = challenges.pose(NOW).unwrap();
+        let json = serde_json::to_value(&posed).unwrap();
+        assert_eq!((&json["algorithm"], &json["maxnumber"]), (&json!("SHA-256"), &json!(2_000)));
+        assert!(posed.salt.ends_with("?expires=1800000600&"), "{}", posed.salt);
+        assert_eq!((posed.challenge.len(), posed.signature.len()), (64, 64));
+        let found = (0..=2_000).filter(|n| sha(&format!("{}{n}", posed.salt)) == posed.challenge).count();
+        assert_eq!(found, 1);
+        let tag = hmac::sign(&challenges.key, posed.challenge.as_bytes());
+        assert_eq!(posed.signature, hex::encode(tag));
+        assert_ne!(posed, challenges.pose(NOW).unwrap());
+    }
+
+    #[test]
+    fn a_solution_is_known_by_its_challenge_until_it_expires() {
+        let challenges = challenges();
+        let posed = challenges.pose(NOW).unwrap();
+        let payload = solve(&posed).unwrap();
+        let solved = challenges.check(&payload, NOW).unwrap();
+        assert_eq!(hex::encode(solved.digest), posed.challenge);
+        assert_eq!(solved.expires_at, NOW.plus(LIFE));
+        let last = Time::from_micros(NOW.plus(LIFE).micros() - 1);
+        assert_eq!(challenges.check(&payload, last), Ok(solved));
+        assert_eq!(challenges.check(&payload, NOW.plus(LIFE)), Err(BadSolution::Expired));
+    }
+
+    #[test]
+    fn however_it_is_written_a_solution_is_known_by_the_same_digest() {
+        let mut solution = solution();
+        let digest = check(&solution).unwrap().digest;
+        solution["took"] = json!(1234);
+        solution["test"] = Value::Null;
+        let signature = solution["signature"].as_str().unwrap().to_uppercase();
+        solution["signature"] = json!(signature);
+        assert_eq!(check(&solution).unwrap().digest, digest);
+    }
+
+    #[test]
+    fn what_was_not_set_or_not_solved_is_refused() {
+        let good = solution();
+        let with = |changes: &[(&str, Value)]| {
+            let mut changed = good.clone();
+            for (name, value) in changes {
+                changed[*name] = value.clone();
+            }
+            changed
+        };
+        let without = |name: &str| {
+            let mut changed = good.clone();
+            changed.as_object_mut().unwrap().remove(name);
+            changed
+        };
+        let (salt, number) = (good["salt"].as_str().unwrap(), good["number"].as_u64().unwrap());
+        let own = |salt: String, number: u64| {
+            with(&[
+                ("challenge", json!(sha(&format!("{salt}{number}")))),
+                ("salt", json!(salt)),
+                ("number", json!(number)),
+            ])
+        };
+        let later = salt.replace("1800000600", "1900000600");
+        let other = challenges().pose(NOW).unwrap();
+        let upper = good["challenge"].as_str().unwrap().to_uppercase();
+        let stranger = Challenges::new(b"a stranger's", 2_000).pose(NOW).unwrap();
+        let cases = [
+            (
+                "a challenge of one's own",
+                own(salt.into(), 7_u64.max(number + 1).min(1_999)),
+                BadSolution::Forged,
+            ),
+            ("a later expiry", own(later.clone(), number), BadSolution::Forged),
+            ("a later expiry alone", with(&[("salt", json!(later))]), BadSolution::Wrong),
+            ("no expiry", own("00".into(), 1), BadSolution::Malformed),
+            ("an empty expiry", own("00?expires=&".into(), 1), BadSolution::Malformed),
+            ("a signed expiry", own("00?expires=+1900000000&".into(), 1), BadSolution::Malformed),
+            ("an endless expiry", own(format!("00?expires={}&", "9".repeat(40)), 1), BadSolution::Malformed),
+            ("a parameter behind it", own(format!("{salt}x=1&"), 1), BadSolution::Malformed),
+            ("no ampersand", own(salt.trim_end_matches('&').into(), 1), BadSolution::Malformed),
+            ("the next number", with(&[("number", json!(number + 1))]), BadSolution::Wrong),
+            ("a number beyond the greatest", own(salt.into(), 2_001), BadSolution::Wrong),
+            ("a number below zero", with(&[("number", json!(-1))]), BadSolution::Malformed),
+            ("a fraction", with(&[("number", json!(1.5))]), BadSolution::Malformed),
+            ("a number as text", with(&[("number", json!(number.to_string()))]), BadSolution::Malformed),
+            ("another algorithm", with(&[("algorithm", json!("SHA-1"))]), BadSolution::Algorithm),
+            (
+                "an algorithm in small letters",
+                with(&[("algorithm", json!("sha-256"))]),
+                BadSolution::Algorithm,
+            ),
+            ("another's challenge", with(&[("challenge", json!(other.challenge))]), BadSolution::Wrong),
+            ("a challenge in capitals", with(&[("challenge", json!(upper))]), BadSolution::Wrong),
+            ("another's signature", with(&[("signature", json!(other.signature))]), BadSolution::Forged),
+            (
+                "a stranger's signature",
+                with(&[("signature", json!(stranger.signature))]),
+                BadSolution::Forged,
+            ),
+            ("half a signature", with(&[("signature", json!(other.signature[..32]))]), BadSolution::Forged),
+            ("no hexadecimal signature", with(&[("signature", json!("?"))]), BadSolution::Malformed),
+            ("an empty signature", with(&[("signature", json!(""))]), BadSolution::Forged),
+            ("no number", without("number"), BadSolution::Malformed),
+            ("no signature", without("signature"), BadSolution::Malformed),
+            ("no algorithm", without("algorithm"), BadSolution::Malformed),
+            ("not an object", json!([1]), BadSolution::Malformed),
+            ("oversized", with(&[("note", json!("x".repeat(LONGEST)))]), BadSolution::Malformed),
+        ];
+        for (name, solution, why) in cases {
+            assert_eq!(check(&solution), Err(why), "{name}: {solution}");
+        }
+        for text in ["", "=", "{}", "not base64!", "AAAA"] {
+            assert_eq!(challenges().check(text, NOW), Err(BadSolution::Malformed), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_solved_has_no_solution() {
+        let mut posed = challenges().pose(NOW).unwrap();
+        posed.challenge = "00".repeat(32);
+        assert_eq!(solve(&posed), None);
+        posed.challenge = "?".into();
+        assert_eq!(solve(&posed), None);
+    }
+
+    #[test]
+    fn the_easiest_challenge_can_be_solved() {
+        let challenges = Challenges::new(b"s", 0);
+        let payload = solve(&challenges.pose(NOW).unwrap()).unwrap();
+        assert!(challenges.check(&payload, NOW).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_the_check_panic(text in "\\PC*", at: u64) {
+            let at = Time::from_micros(at);
+            prop_assert!(challenges().check(&text, at).is_err());
+            prop_assert!(challenges().check(&STANDARD.encode(text), at).is_err());
+        }
+    }
+}

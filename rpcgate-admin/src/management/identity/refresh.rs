@@ -1,0 +1,174 @@
+//! Secrets that stand for a row in the database: refresh tokens, and the tokens in mails, which confirm an address, set a
+//! password, change an address or invite somebody.
+//!
+//! Such a token is a prefix that names its kind and 32 random bytes in base64url. It says nothing; what it is good for
+//! is stored under its SHA-256, so that a stolen copy of the database is of no use.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest;
+use ring::rand::{SecureRandom, SystemRandom};
+use rpcgate_core::secret::NoRandomness;
+use std::fmt;
+
+const BYTES: usize = 32;
+/// Of 32 bytes in base64 without padding.
+const CHARACTERS: usize = 43;
+
+/// What a token is for. One of one kind is never taken for one of another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum OpaqueKind {
+    /// It is exchanged for a new access token.
+    Refresh,
+    /// It confirms that a mail reached its reader.
+    Confirmation,
+    /// It lets the reader of a mail join a tenant.
+    Invitation,
+    /// It lets the reader of a mail set a password.
+    Reset,
+    /// It gives an account the address whose mails are read.
+    EmailChange,
+}
+
+impl OpaqueKind {
+    /// What tokens of this kind begin with.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            OpaqueKind::Refresh => "rpcgr_",
+            OpaqueKind::Confirmation => "rpcgc_",
+            OpaqueKind::Invitation => "rpcgi_",
+            OpaqueKind::Reset => "rpcgp_",
+            OpaqueKind::EmailChange => "rpcge_",
+        }
+    }
+}
+
+/// A token that was just made. It is handed out once and not kept.
+pub struct Opaque {
+    text: String,
+    hash: OpaqueHash,
+}
+
+impl Opaque {
+    /// A new token.
+    ///
+    /// ```
+    /// use rpcgate_admin::management::identity::refresh::{OpaqueKind, Opaque, OpaqueHash};
+    ///
+    /// let token = Opaque::make(OpaqueKind::Refresh)?;
+    /// assert!(token.expose().starts_with("rpcgr_"));
+    /// assert_eq!(OpaqueHash::of(OpaqueKind::Refresh, token.expose()), Some(token.hash()));
+    /// assert_eq!(OpaqueHash::of(OpaqueKind::Confirmation, token.expose()), None);
+    /// # Ok::<(), rpcgate_core::secret::NoRandomness>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NoRandomness`] when the machine has none to give.
+    pub fn make(kind: OpaqueKind) -> Result<Self, NoRandomness> {
+        let mut bytes = [0; BYTES];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
+        let mut text = kind.prefix().to_owned();
+        URL_SAFE_NO_PAD.encode_string(bytes, &mut text);
+        Ok(Opaque { hash: sha_256(&text), text })
+    }
+
+    /// The token itself, for the answer or the mail.
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+
+    /// What it is stored under.
+    pub fn hash(&self) -> OpaqueHash {
+        self.hash
+    }
+}
+
+impl fmt::Debug for Opaque {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// What a token is stored under: its SHA-256. A token has 256 bits of randomness, so no salt is needed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OpaqueHash(pub [u8; 32]);
+
+impl OpaqueHash {
+    /// The hash of a token that somebody sent; none if it does not have the form of a `kind`, so that it need not be
+    /// looked up.
+    pub fn of(kind: OpaqueKind, token: &str) -> Option<Self> {
+        let random = token.strip_prefix(kind.prefix())?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (random.len() == CHARACTERS && random.bytes().all(plain)).then(|| sha_256(token))
+    }
+}
+
+impl fmt::Debug for OpaqueHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpaqueHash({})", hex::encode(self.0))
+    }
+}
+
+fn sha_256(text: &str) -> OpaqueHash {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
+    OpaqueHash(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_differ_and_name_their_kind() {
+        for (kind, prefix) in [
+            (OpaqueKind::Refresh, "rpcgr_"),
+            (OpaqueKind::Confirmation, "rpcgc_"),
+            (OpaqueKind::Invitation, "rpcgi_"),
+            (OpaqueKind::Reset, "rpcgp_"),
+            (OpaqueKind::EmailChange, "rpcge_"),
+        ] {
+            let (a, b) = (Opaque::make(kind).unwrap(), Opaque::make(kind).unwrap());
+            assert!(a.expose().starts_with(prefix) && a.expose().len() == 49, "{}", a.expose());
+            assert_ne!(a.expose(), b.expose());
+            assert_ne!(a.hash(), b.hash());
+            assert_eq!(OpaqueHash::of(kind, a.expose()), Some(a.hash()));
+        }
+    }
+
+    #[test]
+    fn a_hash_is_the_sha_256_of_the_whole_token() {
+        let token = format!("rpcgr_{}", "A".repeat(43));
+        let hash = OpaqueHash::of(OpaqueKind::Refresh, &token).unwrap();
+        assert_eq!(
+            format!("{hash:?}"),
+            "OpaqueHash(d8c013c2049c922527f872a744005afb14b25aa5541f3a1b08d701455a00d665)"
+        );
+    }
+
+    #[test]
+    fn what_has_another_form_is_not_looked_up() {
+        let token = Opaque::make(OpaqueKind::Refresh).unwrap().expose().to_owned();
+        for bad in [
+            String::new(),
+            "rpcgr_".into(),
+            token.replace("rpcgr_", "rpcgc_"),
+            token.replace("rpcgr_", "RPCGR_"),
+            token.replace("rpcgr_", ""),
+            format!("{token}="),
+            format!(" {token}"),
+            token[..48].to_owned(),
+            format!("{}é", &token[..47]),
+            format!("{}+", &token[..48]),
+        ] {
+            assert_eq!(OpaqueHash::of(OpaqueKind::Refresh, &bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn nothing_shows_a_token() {
+        let token = Opaque::make(OpaqueKind::Refresh).unwrap();
+        assert_eq!(format!("{token:?}"), "***");
+    }
+}

@@ -1,0 +1,185 @@
+//! Roles: what a user may do in a tenant. An operator is apart: operators run the service and belong to no tenant.
+//!
+//! Billing and Developer stand beside one another, neither above the other, so roles have no order; each action asks
+//! for a [`Permission`], and this table says who has it (a test compares it with the code).
+//!
+//! | permission      | viewer | billing | developer | admin | owner |
+//! |-----------------|--------|---------|-----------|-------|-------|
+//! | read            | yes    | yes     | yes       | yes   | yes   |
+//! | read_billing    | no     | yes     | no        | yes   | yes   |
+//! | manage_billing  | no     | yes     | no        | yes   | yes   |
+//! | request_limits  | no     | yes     | yes       | yes   | yes   |
+//! | manage_projects | no     | no      | yes       | yes   | yes   |
+//! | manage_keys     | no     | no      | yes       | yes   | yes   |
+//! | manage_webhooks | no     | no      | yes       | yes   | yes   |
+//! | read_audit      | no     | no      | no        | yes   | yes   |
+//! | manage_members  | no     | no      | no        | yes   | yes   |
+//! | manage_tenant   | no     | no      | no        | yes   | yes   |
+//! | manage_owners   | no     | no      | no        | no    | yes   |
+
+pub use crate::store::Role;
+use std::fmt;
+
+/// What an action asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Permission {
+    /// See the tenant, its projects, keys (their prefixes), usage, webhooks and limit requests.
+    Read,
+    /// See what was paid and is to be paid.
+    ReadBilling,
+    /// Pay, change how it is paid.
+    ManageBilling,
+    /// Ask for another plan.
+    RequestLimits,
+    /// Make, change and delete projects.
+    ManageProjects,
+    /// Make and revoke API keys.
+    ManageKeys,
+    /// Make, change and delete webhooks and their subscriptions.
+    ManageWebhooks,
+    /// See what everybody in the tenant did.
+    ReadAudit,
+    /// Add and remove users and set their roles, apart from owners.
+    ManageMembers,
+    /// Change the tenant's name.
+    ManageTenant,
+    /// Make somebody an owner, or no longer one.
+    ManageOwners,
+}
+
+impl Role {
+    /// What it is, for people.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Role::Viewer => "Sees projects, API keys by their prefix, and usage; changes nothing.",
+            Role::Billing => "Sees everything a viewer sees, and bills; pays, and asks for higher limits.",
+            Role::Developer => {
+                "Sees everything a viewer sees; manages projects, API keys and webhooks, and asks for higher limits."
+            }
+            Role::Admin => "Manages everything in the organisation, its members too, but not who owns it.",
+            Role::Owner => "Manages everything in the organisation.",
+        }
+    }
+
+    /// Whether somebody of this role may do what `permission` stands for.
+    ///
+    /// ```
+    /// use rpcgate_admin::management::identity::role::{Permission, Role};
+    ///
+    /// assert!(Role::Billing.allows(Permission::ReadBilling) && !Role::Billing.allows(Permission::ManageKeys));
+    /// assert!(Role::Developer.allows(Permission::ManageKeys) && !Role::Developer.allows(Permission::ReadBilling));
+    /// ```
+    pub const fn allows(self, permission: Permission) -> bool {
+        match permission {
+            Permission::Read => true,
+            Permission::ReadBilling | Permission::ManageBilling => {
+                matches!(self, Role::Billing | Role::Admin | Role::Owner)
+            }
+            Permission::RequestLimits => !matches!(self, Role::Viewer),
+            Permission::ManageProjects | Permission::ManageKeys | Permission::ManageWebhooks => {
+                matches!(self, Role::Developer | Role::Admin | Role::Owner)
+            }
+            Permission::ReadAudit | Permission::ManageMembers | Permission::ManageTenant => {
+                matches!(self, Role::Admin | Role::Owner)
+            }
+            Permission::ManageOwners => matches!(self, Role::Owner),
+        }
+    }
+
+    /// What somebody of this role may do.
+    pub fn permissions(self) -> impl Iterator<Item = Permission> {
+        Permission::ALL.into_iter().filter(move |permission| self.allows(*permission))
+    }
+}
+
+impl Permission {
+    /// All of them.
+    pub const ALL: [Permission; 11] = [
+        Permission::Read,
+        Permission::ReadBilling,
+        Permission::ManageBilling,
+        Permission::RequestLimits,
+        Permission::ManageProjects,
+        Permission::ManageKeys,
+        Permission::ManageWebhooks,
+        Permission::ReadAudit,
+        Permission::ManageMembers,
+        Permission::ManageTenant,
+        Permission::ManageOwners,
+    ];
+
+    /// Its name in the API.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Permission::Read => "read",
+            Permission::ReadBilling => "read_billing",
+            Permission::ManageBilling => "manage_billing",
+            Permission::RequestLimits => "request_limits",
+            Permission::ManageProjects => "manage_projects",
+            Permission::ManageKeys => "manage_keys",
+            Permission::ManageWebhooks => "manage_webhooks",
+            Permission::ReadAudit => "read_audit",
+            Permission::ManageMembers => "manage_members",
+            Permission::ManageTenant => "manage_tenant",
+            Permission::ManageOwners => "manage_owners",
+        }
+    }
+
+    /// The roles that have it, those that may do least first.
+    pub fn roles(self) -> impl Iterator<Item = Role> {
+        Role::ALL.into_iter().filter(move |role| role.allows(self))
+    }
+}
+
+impl fmt::Display for Permission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::UnknownName;
+
+    #[test]
+    fn the_table_says_what_the_code_does() {
+        let mut rows = include_str!("role.rs")
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! |"))
+            .map(|line| line.split('|').map(str::trim).filter(|cell| !cell.is_empty()).collect::<Vec<_>>());
+        let head = rows.next().unwrap();
+        assert_eq!(head[1..], Role::ALL.map(Role::as_str));
+        assert!(rows.next().unwrap()[0].starts_with('-'));
+        let rows: Vec<_> = rows.collect();
+        assert_eq!(rows.len(), Permission::ALL.len());
+        for (row, permission) in rows.iter().zip(Permission::ALL) {
+            assert_eq!(row[0], permission.to_string());
+            let cells = Role::ALL.map(|role| if role.allows(permission) { "yes" } else { "no" });
+            assert_eq!(row[1..], cells, "{permission}");
+        }
+    }
+
+    #[test]
+    fn a_name_reads_back_and_nothing_else_does() {
+        for role in Role::ALL {
+            assert_eq!(role.to_string().parse(), Ok(role));
+            assert!(role.to_string().to_uppercase().parse::<Role>().is_err());
+        }
+        for text in ["", "operator", "root", "owner ", "Owner"] {
+            assert_eq!(text.parse::<Role>(), Err(UnknownName("role")), "{text}");
+        }
+    }
+
+    #[test]
+    fn billing_and_developer_are_not_above_one_another() {
+        let more = |a: Role, b: Role| a.permissions().any(|permission| !b.allows(permission));
+        assert!(more(Role::Billing, Role::Developer) && more(Role::Developer, Role::Billing));
+        assert!(!more(Role::Admin, Role::Owner) && !more(Role::Viewer, Role::Billing));
+        assert_eq!(
+            Permission::ManageKeys.roles().collect::<Vec<_>>(),
+            [Role::Developer, Role::Admin, Role::Owner]
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! What Prometheus is told at `telemetry.listen`: requests by route, and whether the database answers. Names and labels
+//! stand in `docs/operations.md`.
+
+use crate::management::app_state::AppState;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::Method;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the database may take to answer before it counts as away.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Upper bounds of the durations that are told apart, in seconds.
+const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0];
+/// Stands for every path that is no route, and every method that no route has.
+const NONE: &str = "(none)";
+
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+type Labels = Vec<(&'static str, String)>;
+
+/// Requests that were answered. Clones count together.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    answered: Family<Labels, Counter>,
+    took: Family<Labels, Histogram, fn() -> Histogram>,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        let took: fn() -> Histogram = || Histogram::new(BOUNDS);
+        Requests { answered: Family::default(), took: Family::new_with_constructor(took) }
+    }
+}
+
+impl Requests {
+    /// Counts a request for `route`, as it is declared; `None` for what is none.
+    pub(crate) fn count(&self, route: Option<&str>, method: &Method, status: StatusCode, took: Duration) {
+        let route = route.unwrap_or(NONE).to_owned();
+        let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS];
+        let method = if known.contains(method) { method.as_str() } else { NONE };
+        let labels = vec![("route", route), ("method", method.to_owned())];
+        self.took.get_or_create(&labels).observe(took.as_secs_f64());
+        let labels = [labels, vec![("status", status.as_str().to_owned())]].concat();
+        self.answered.get_or_create(&labels).inc();
+    }
+}
+
+struct Page {
+    registry: Registry,
+    database: Gauge,
+    app: Arc<AppState>,
+}
+
+/// The page, at `/metrics`.
+pub(crate) fn router(app: &Arc<AppState>) -> Router {
+    let mut registry = Registry::with_prefix("rpcgate_admin");
+    let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("build", "What is running", build);
+    let Requests { answered, took } = &app.requests;
+    registry.register("requests", "Requests by route, method and status", answered.clone());
+    let help = "Time from a request's head to its answer's";
+    registry.register_with_unit("request_duration", help, Unit::Seconds, took.clone());
+    let database = Gauge::default();
+    registry.register("database_up", "Whether the management database answers", database.clone());
+    let page = Arc::new(Page { registry, database, app: app.clone() });
+    Router::new().route("/metrics", get(show)).with_state(page)
+}
+
+async fn show(State(page): State<Arc<Page>>) -> Response {
+    let answer = tokio::time::timeout(PATIENCE, page.app.store.newest_change()).await;
+    page.database.set(i64::from(matches!(answer, Ok(Ok(_)))));
+    let mut text = String::new();
+    match text::encode(&mut text, &page.registry) {
+        Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::app_state::tests::Site;
+    use axum::body::Body;
+    use axum::extract::ConnectInfo;
+    use http::Request;
+    use http_body_util::BodyExt;
+    use tokio_util::sync::CancellationToken;
+    use tower::ServiceExt;
+
+    async fn ask(router: &Router, method: &str, path: &str) -> (StatusCode, String) {
+        let peer = ConnectInfo(std::net::SocketAddr::from(([192, 0, 2, 1], 7)));
+        let request = Request::builder().method(method).uri(path).extension(peer);
+        let request = request.body(Body::empty()).unwrap();
+        let answer = router.clone().oneshot(request).await.unwrap();
+        let (head, body) = answer.into_parts();
+        (head.status, String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn requests_are_told_by_route_and_what_is_no_route_has_no_name() {
+        let site = Site::new().await;
+        let served = crate::management::router::router(&site.app, &CancellationToken::new());
+        for _ in 0..2 {
+            assert_eq!(ask(&served, "GET", "/api/v1/projects/nobodys").await.0, StatusCode::UNAUTHORIZED);
+        }
+        for n in 0..100 {
+            ask(&served, "GET", &format!("/no/such/path/{n}")).await;
+            ask(&served, &format!("VERB{n}"), "/healthz").await;
+        }
+        let (status, text) = ask(&router(&site.app), "GET", "/metrics").await;
+        assert_eq!(status, StatusCode::OK);
+        let lines: Vec<_> =
+            text.lines().filter(|line| line.starts_with("rpcgate_admin_requests_total")).collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        let labels = "{route=\"/api/v1/projects/{id}\",method=\"GET\"";
+        for line in [
+            format!("rpcgate_admin_requests_total{labels},status=\"401\"}} 2"),
+            format!("rpcgate_admin_request_duration_seconds_count{labels}}} 2"),
+            "rpcgate_admin_requests_total{route=\"(none)\",method=\"GET\",status=\"404\"} 100".into(),
+            "rpcgate_admin_database_up 1".into(),
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n") && !text.contains("nobodys") && !text.contains("VERB"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn what_was_counted_outlives_a_reload_and_a_database_that_is_away_is_told_of() {
+        let site = Site::new().await;
+        site.app.requests.count(Some("/a"), &Method::GET, StatusCode::OK, Duration::from_millis(3));
+        let again = Arc::new(site.app.reload(site.app.settings.config.clone()).unwrap());
+        again.store.close().await;
+        let (_, text) = ask(&router(&again), "GET", "/metrics").await;
+        assert!(text.contains("rpcgate_admin_database_up 0\n"), "{text}");
+        assert!(text.contains("{route=\"/a\",method=\"GET\",status=\"200\"} 1\n"), "{text}");
+        let bucket =
+            "rpcgate_admin_request_duration_seconds_bucket{le=\"0.005\",route=\"/a\",method=\"GET\"} 1\n";
+        assert!(text.contains(bucket), "{text}");
+    }
+}

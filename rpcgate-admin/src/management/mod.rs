@@ -1,0 +1,19 @@
+//! The management API and its pages: who may ask for what, the rules, and their two faces.
+//!
+//! [`router`] lists every route with its [`access`]. [`action`] holds the rules; [`api`] is their JSON face and `page`
+//! their HTML face. SQL is in [`store`](crate::store), and what runs these routes is in [`services`](crate::services).
+
+pub mod access;
+pub mod action;
+pub mod api;
+pub mod app_state;
+pub mod error;
+pub mod extract;
+pub mod identity;
+pub mod mail;
+pub mod metrics;
+mod middleware;
+pub mod openapi;
+mod page;
+pub mod router;
+mod strict_json;

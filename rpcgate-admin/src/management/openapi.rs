@@ -1,0 +1,256 @@
+//! The description of the API: OpenAPI 3.0.3 (specification, "Versioning").
+//!
+//! It is collected from the handlers as 3.1. What 3.0 says in other words is put so, and what holds for all operations
+//! is added by rule instead of being repeated at each.
+
+use crate::management::access::LEAST_ROLE;
+use crate::management::error::ErrorBody;
+use serde_json::{Map, Value, json};
+use utoipa::openapi::{ComponentsBuilder, Info, OpenApi, OpenApiBuilder, Server};
+
+const VERSION: &str = "3.0.3";
+const SCHEME: &str = "bearer";
+/// The tag of the operations that take a parameter that is empty as one that is left out.
+const EMPTY_IS_LEFT_OUT: &str = "usage";
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// A document without operations. The API is served at `url`.
+pub fn head(url: &str) -> OpenApi {
+    let mut info = Info::new("rpcgate management API", env!("CARGO_PKG_VERSION"));
+    info.description = Some(
+        "Accounts, projects, API keys and usage. Every error is a JSON object with the member `error`. Identifiers \
+         are UUIDs, times RFC 3339 in UTC. A list is told in parts: `limit` entries, and where there are more, the \
+         `Link` header (`rel=\"next\"`) says what to ask for next."
+            .into(),
+    );
+    OpenApiBuilder::new()
+        .info(info)
+        .servers(Some([Server::new(url)]))
+        .components(Some(ComponentsBuilder::new().schema_from::<ErrorBody>().build()))
+        .build()
+}
+
+/// `collected` as OpenAPI 3.0.3, with what holds for all operations.
+pub fn finished(collected: &OpenApi) -> Value {
+    // A document is made of texts, numbers and lists of them: there is nothing in it that JSON cannot say.
+    let mut document = serde_json::to_value(collected).unwrap_or_default();
+    document["openapi"] = VERSION.into();
+    if let Some(license) = document.pointer_mut("/info/license").and_then(Value::as_object_mut) {
+        license.remove("identifier");
+    }
+    document["components"]["securitySchemes"] =
+        json!({ SCHEME: { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" } });
+    for (path, item) in object(&mut document["paths"]) {
+        let has_id = path.contains('{');
+        let is_auth = path.contains("/auth/");
+        for (_, operation) in object(item).filter(|(method, _)| METHODS.contains(&method.as_str())) {
+            complete(operation, has_id, is_auth);
+        }
+    }
+    older(&mut document["paths"]);
+    older(&mut document["components"]);
+    document
+}
+
+fn object(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
+    value.as_object_mut().into_iter().flatten()
+}
+
+/// Adds to an operation what follows from what it is.
+fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
+    let least = operation[LEAST_ROLE].as_str().unwrap_or_default();
+    let (needs_token, needs_role) = (least != "none", !matches!(least, "none" | "user"));
+    operation["security"] = if needs_token { json!([{ SCHEME: [] }]) } else { json!([]) };
+    let has_query = operation["parameters"]
+        .as_array()
+        .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["in"] == "query"));
+    let has_body = operation.get("requestBody").is_some();
+    if operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|tag| tag == EMPTY_IS_LEFT_OUT)) {
+        let parameters = operation["parameters"].as_array_mut().into_iter().flatten();
+        for parameter in parameters.filter(|parameter| parameter["in"] == "query") {
+            parameter["allowEmptyValue"] = true.into();
+        }
+    }
+    let rules = [
+        (400, has_body || has_query, "The request makes no sense: `error` names the field."),
+        (401, needs_token, "There is no valid token."),
+        (403, needs_role, "The caller's role does not permit this."),
+        (404, has_id, "There is none, or it is another tenant's."),
+        (408, has_body, "The body took too long to arrive."),
+        (413, has_body, "The body is larger than 64 KiB."),
+        (429, is_auth, "Too many attempts: `Retry-After` tells when to come back."),
+        (503, true, "A database cannot be reached now: `Retry-After` tells when to come back."),
+    ];
+    for (status, _, description) in rules.into_iter().filter(|(_, holds, _)| *holds) {
+        let answers = &mut operation["responses"][status.to_string()];
+        if answers.is_null() {
+            *answers = json!({ "description": description });
+        }
+    }
+    for (status, answer) in object(&mut operation["responses"]) {
+        if answer["description"].as_str().is_none_or(str::is_empty) {
+            answer["description"] = if status.starts_with('2') { "Done." } else { "It was not done." }.into();
+        }
+        if status.starts_with(['4', '5']) && answer.get("content").is_none() {
+            answer["content"] =
+                json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } });
+        }
+    }
+}
+
+/// Puts the schemas in `value` as 3.0 does.
+fn older(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(older),
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                match name.as_str() {
+                    // Its members have names of ours, which may be words of schemas.
+                    "properties" => object(member).for_each(|(_, schema)| older(schema)),
+                    // What stands there is data.
+                    "example" | "examples" | "default" | "enum" | "const" => {}
+                    _ => older(member),
+                }
+            }
+            schema(members);
+        }
+        _ => {}
+    }
+}
+
+fn schema(members: &mut Map<String, Value>) {
+    let mut nullable = false;
+    if let Some(Value::Array(types)) = members.get("type") {
+        nullable |= types.iter().any(|kind| kind == "null");
+        let kind = types.iter().find(|kind| *kind != "null").cloned();
+        members.remove("type");
+        members.extend(kind.map(|kind| ("type".to_owned(), kind)));
+    }
+    for several in ["oneOf", "anyOf"] {
+        let Some(Value::Array(options)) = members.get_mut(several) else { continue };
+        let all = options.len();
+        options.retain(|option| option["type"] != "null");
+        nullable |= options.len() < all;
+        if options.len() == 1 && all > 1 {
+            let only = members.remove(several);
+            members.extend(only.map(|only| ("allOf".to_owned(), only)));
+        }
+    }
+    // Beside a reference nothing else counts.
+    if members.len() > 1
+        && members.get("$ref").is_some_and(Value::is_string)
+        && let Some(reference) = members.remove("$ref")
+    {
+        members.insert("allOf".into(), json!([{ "$ref": reference }]));
+    }
+    if let Some(Value::Array(examples)) = members.get("examples") {
+        let first = examples.first().cloned();
+        members.remove("examples");
+        members.extend(first.map(|first| ("example".to_owned(), first)));
+    }
+    for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
+        if let Some(limit @ Value::Number(_)) = members.get(exclusive).cloned() {
+            members.insert(bound.into(), limit);
+            members.insert(exclusive.into(), true.into());
+        }
+    }
+    // There is no format for what is wider than an int32 by its missing sign.
+    if members.get("format").is_some_and(|format| format == "int32")
+        && members.get("minimum").is_some_and(|least| least == 0)
+    {
+        members.insert("format".into(), "int64".into());
+        members.entry("maximum").or_insert_with(|| u32::MAX.into());
+    }
+    if let Some(only) = members.remove("const") {
+        members.insert("enum".into(), json!([only]));
+    }
+    if members.get("propertyNames").is_some_and(Value::is_object) {
+        members.remove("propertyNames");
+    }
+    if nullable {
+        members.insert("nullable".into(), true.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(schema: Value) -> Value {
+        let mut schema = schema;
+        older(&mut schema);
+        schema
+    }
+
+    #[test]
+    fn schemas_are_put_as_three_zero_does() {
+        let reference = json!({ "$ref": "#/components/schemas/A" });
+        for (new, old) in [
+            (json!({ "type": ["string", "null"] }), json!({ "type": "string", "nullable": true })),
+            (
+                json!({ "oneOf": [{ "type": "null" }, reference] }),
+                json!({ "allOf": [reference], "nullable": true }),
+            ),
+            (
+                json!({ "anyOf": [{ "type": "null" }, { "type": "string" }, reference] }),
+                json!({ "anyOf": [{ "type": "string" }, reference], "nullable": true }),
+            ),
+            (json!({ "examples": ["a", "b"] }), json!({ "example": "a" })),
+            (
+                json!({ "exclusiveMinimum": 3, "exclusiveMaximum": 9 }),
+                json!({ "minimum": 3, "exclusiveMinimum": true, "maximum": 9, "exclusiveMaximum": true }),
+            ),
+            (
+                json!({ "type": "integer", "format": "int32", "minimum": 0 }),
+                json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 4_294_967_295_u32 }),
+            ),
+            (
+                json!({ "type": "integer", "format": "int32", "minimum": 0, "maximum": 9 }),
+                json!({ "type": "integer", "format": "int64", "minimum": 0, "maximum": 9 }),
+            ),
+            (
+                json!({ "type": "integer", "format": "int32" }),
+                json!({ "type": "integer", "format": "int32" }),
+            ),
+            (json!({ "const": "x" }), json!({ "enum": ["x"] })),
+            (
+                json!({ "additionalProperties": { "type": ["integer", "null"] }, "propertyNames": {} }),
+                json!({ "additionalProperties": { "type": "integer", "nullable": true } }),
+            ),
+            (
+                json!({ "$ref": "#/components/schemas/A", "description": "d" }),
+                json!({ "allOf": [reference], "description": "d" }),
+            ),
+        ] {
+            assert_eq!(put(new.clone()), old, "{new}");
+        }
+    }
+
+    #[test]
+    fn what_follows_from_a_body_and_from_parameters_of_usage_is_added() {
+        let query = json!({ "name": "from", "in": "query" });
+        let mut usage = json!({ "tags": ["usage"], "parameters": [query, { "name": "id", "in": "path" }] });
+        complete(&mut usage, false, false);
+        assert_eq!(
+            usage["parameters"],
+            json!([{ "name": "from", "in": "query", "allowEmptyValue": true }, { "name": "id", "in": "path" }])
+        );
+        let mut other = json!({ "tags": ["operator"], "parameters": [query], "requestBody": {} });
+        complete(&mut other, false, false);
+        assert_eq!(other["parameters"], json!([query]));
+        for (operation, has_body) in [(usage, false), (other, true)] {
+            for status in ["408", "413"] {
+                assert_eq!(operation["responses"].get(status).is_some(), has_body, "{status}: {operation}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_data_of_ours_are_left_as_they_are() {
+        let named = json!({ "properties": { "const": { "type": ["string", "null"] }, "type": { "type": "string" } } });
+        let nullable = json!({ "type": "string", "nullable": true });
+        assert_eq!(put(named), json!({ "properties": { "const": nullable, "type": { "type": "string" } } }));
+        let data = json!({ "example": { "const": 1 } });
+        assert_eq!(put(data.clone()), data);
+    }
+}

@@ -1,0 +1,122 @@
+//! What keeps pages apart from other people's: which forms are taken, and what a browser may load and keep.
+
+use super::view;
+use crate::management::app_state::{AppState, Settings};
+use crate::management::error::ActionError;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
+};
+use http::uri::Authority;
+use http::{HeaderMap, Method, Uri};
+use std::sync::Arc;
+
+/// Nothing but our own files, and no script or style that stands in a page.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+);
+
+/// Without any referrer browsers name no origin either when they send a form, and where they send no `Sec-Fetch-Site`
+/// (over plain HTTP) nothing would be left to know our forms by.
+const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
+
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+const FOREIGN: ActionError = ActionError::Forbidden("this form was not sent from a page of ours");
+
+/// Answers a page's request, unless it changes something and another site's page has made the browser send it.
+pub(super) async fn pass(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    let mut answer = if changes && !is_own(request.headers(), request.uri(), &app.settings) {
+        view::refusal(FOREIGN)
+    } else {
+        next.run(request).await
+    };
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(REFERRER_POLICY, REFERRER);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// Whether a page of ours, or the person at the browser, has sent this. What says nothing of where it comes from is no
+/// browser's form.
+fn is_own(headers: &HeaderMap, uri: &Uri, settings: &Settings) -> bool {
+    if let Some(site) = headers.get(FETCH_SITE) {
+        return site == "same-origin" || site == "none";
+    }
+    let Some(origin) = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()) else { return false };
+    let Some((scheme, rest)) = settings.dash_url.split_once("://") else { return false };
+    let Some((given, host)) = origin.split_once("://") else { return false };
+    let dashboard = rest.split('/').next();
+    // A proxy may keep the name that the browser asked for or not.
+    let asked = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let asked = asked.or_else(|| uri.authority().map(Authority::as_str));
+    let is_here = |name: Option<&str>| name.is_some_and(|name| name.eq_ignore_ascii_case(host));
+    given == scheme && (is_here(dashboard) || is_here(asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::config::{Config, Input};
+
+    fn settings(dash_url: &str) -> Settings {
+        let text = format!("[admin]\ndash_url = \"{dash_url}\"\n");
+        Settings::new(Config::read(&Input { file: Some(("f", &text)), ..Input::default() }).unwrap())
+    }
+
+    fn taken(dash_url: &str, headers: &[(HeaderName, &'static str)]) -> bool {
+        let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
+        is_own(&headers.collect(), &Uri::from_static("/login"), &settings(dash_url))
+    }
+
+    #[test]
+    fn a_browser_that_says_where_a_form_comes_from_is_believed() {
+        let dash = "https://dash.example.com/app";
+        for (site, is_taken) in [
+            ("same-origin", true),
+            ("none", true),
+            ("same-site", false),
+            ("cross-site", false),
+            ("", false),
+            ("Same-Origin", false),
+        ] {
+            assert_eq!(taken(dash, &[(FETCH_SITE, site)]), is_taken, "{site}");
+            let with_origin = [(FETCH_SITE, site), (ORIGIN, "https://dash.example.com")];
+            assert_eq!(taken(dash, &with_origin), is_taken, "{site}: the origin is not asked");
+        }
+    }
+
+    #[test]
+    fn elsewhere_the_origin_must_be_ours() {
+        let dash = "https://dash.example.com/app";
+        for (origin, is_taken) in [
+            ("https://dash.example.com", true),
+            ("https://DASH.example.com", true),
+            ("https://inner.example.net", true),
+            ("http://dash.example.com", false),
+            ("http://inner.example.net", false),
+            ("https://dash.example.com:8443", false),
+            ("https://dash.example.com.evil.example", false),
+            ("https://evil.example", false),
+            ("null", false),
+            ("", false),
+        ] {
+            let headers = [(ORIGIN, origin), (HOST, "inner.example.net")];
+            assert_eq!(taken(dash, &headers), is_taken, "{origin}");
+        }
+        assert!(!taken(dash, &[(HOST, "dash.example.com")]), "nothing says where it comes from");
+    }
+
+    #[test]
+    fn http_2_names_the_host_in_the_address() {
+        let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static("http://10.0.0.7:8081"))]);
+        let settings = settings("http://127.0.0.1:8081");
+        assert!(is_own(&headers, &Uri::from_static("http://10.0.0.7:8081/login"), &settings));
+        assert!(!is_own(&headers, &Uri::from_static("http://10.0.0.7:9/login"), &settings));
+    }
+}

@@ -1,0 +1,76 @@
+//! One's own page: who one is, and where to go on.
+
+use super::notifications::Unread;
+use super::session_cookie::Visitor;
+use super::view::{refusal, refused, shown};
+use crate::management::access::AuthSession;
+use crate::management::action::actor::Actor;
+use crate::management::action::tenants;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use std::sync::Arc;
+
+#[derive(Template)]
+#[template(path = "home.html")]
+struct HomePage {
+    name: String,
+    email: String,
+    role: &'static str,
+    organisation: Option<String>,
+    unread: Unread,
+    is_confirmed: bool,
+    is_sent: bool,
+    problem: Option<String>,
+}
+
+/// The page of whoever is logged in.
+pub(crate) async fn show(
+    State(app): State<Arc<AppState>>,
+    Visitor(session): Visitor,
+    client: Client,
+) -> Response {
+    page(&app, session, &client, None).await
+}
+
+/// The page, with what became of the mail that was asked for, if one was.
+pub(super) async fn page(
+    app: &AppState,
+    AuthSession { user, .. }: AuthSession,
+    client: &Client,
+    sent: Option<Result<(), ActionError>>,
+) -> Response {
+    let is_operator = user.is_operator();
+    let actor = Actor { user, address: client.address };
+    let of_tenant = if is_operator { Ok((None, Unread::default())) } else { of_tenant(app, &actor).await };
+    let (organisation, unread) = match of_tenant {
+        Ok(found) => found,
+        Err(error) => return refusal(error),
+    };
+    let user = actor.user;
+    let home = HomePage {
+        name: user.name.clone(),
+        email: user.email.clone(),
+        role: user.role_name(),
+        organisation,
+        unread,
+        is_confirmed: user.confirmed_at.is_some(),
+        is_sent: matches!(sent, Some(Ok(()))),
+        problem: None,
+    };
+    match sent {
+        Some(Err(error)) => refused(error, |problem| HomePage { problem: Some(problem), ..home }),
+        _ => shown(StatusCode::OK, &home),
+    }
+}
+
+/// What a member sees of its tenant: the name, and what it has not read yet.
+async fn of_tenant(app: &AppState, actor: &Actor) -> Result<(Option<String>, Unread), ActionError> {
+    let tenants = tenants::list(app, actor).await?;
+    let name = tenants.into_iter().next().map(|tenant| tenant.name);
+    Ok((name, Unread::of(app, actor).await?))
+}

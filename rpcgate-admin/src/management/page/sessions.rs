@@ -1,0 +1,72 @@
+//! Logging in and out.
+
+use super::form::Form;
+use super::session_cookie::{self, IsLoggedIn, Visitor};
+use super::view::{self, LOGIN, refused, shown};
+use crate::management::access::AuthSession;
+use crate::management::action::sessions;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use crate::management::identity::password::Typed;
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+use http::header::SET_COOKIE;
+use serde::Deserialize;
+use std::sync::Arc;
+
+#[derive(Template, Default)]
+#[template(path = "login.html")]
+struct LoginPage {
+    problem: Option<String>,
+    email: String,
+}
+
+/// What somebody logs in with.
+#[derive(Deserialize)]
+pub(crate) struct Login {
+    email: String,
+    password: Typed,
+}
+
+/// The form to log in.
+pub(crate) async fn form(IsLoggedIn(is_known): IsLoggedIn) -> Response {
+    if is_known {
+        return Redirect::to(view::HOME).into_response();
+    }
+    shown(StatusCode::OK, &LoginPage::default())
+}
+
+/// Logs somebody in. The refresh token is given to nobody: see [`visit`].
+pub(crate) async fn login(
+    State(app): State<Arc<AppState>>,
+    client: Client,
+    Form(Login { email, password }): Form<Login>,
+) -> Response {
+    let opened = sessions::login(&app, &email, password, &client).await;
+    let cookie = opened.and_then(|opened| session_cookie::given_out(&app, &opened.claims));
+    match cookie {
+        Ok(cookie) => ([(SET_COOKIE, cookie)], Redirect::to(view::HOME)).into_response(),
+        Err(error) => refused(error, |problem| LoginPage { problem: Some(problem), email }),
+    }
+}
+
+/// Logs somebody out.
+pub(crate) async fn logout(
+    State(app): State<Arc<AppState>>,
+    Visitor(session): Visitor,
+    client: Client,
+) -> Response {
+    match ended(&app, &session, &client).await {
+        Ok(answer) => answer,
+        Err(error) => view::refusal(error),
+    }
+}
+
+async fn ended(app: &AppState, session: &AuthSession, client: &Client) -> Result<Response, ActionError> {
+    sessions::logout(app, session, client).await?;
+    let cookie = session_cookie::forgotten(&app.settings)?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to(LOGIN)).into_response())
+}

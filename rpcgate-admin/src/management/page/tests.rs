@@ -1,0 +1,651 @@
+//! Pages as a browser meets them.
+
+use crate::management::access::AuthSession;
+use crate::management::action::actor::Actor;
+use crate::management::action::invitations::invite;
+use crate::management::api::notifications::tests::use_up;
+use crate::management::app_state::tests::{NOON, Site, Visitor};
+use crate::management::identity::challenge::solve;
+use crate::store::Role;
+use crate::usage::sample::{Deed, Item, Sender, deed, item};
+use axum::body::Body;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, ETAG, IF_NONE_MATCH, LOCATION, ORIGIN,
+    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, Method, StatusCode};
+use rpcgate_core::backend::usage_sink::Outcome;
+use std::sync::Arc;
+use std::time::Duration;
+
+const EMAIL: &str = "ada@example.com";
+const PASSWORD: &str = "correct horse battery staple";
+const NASTY: &str = "<script>alert(1)</script>\"'&";
+const SHOWN: &str = "&#60;script&#62;alert(1)&#60;/script&#62;&#34;&#39;&#38;";
+
+#[derive(Debug)]
+struct Page {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Page {
+    fn header(&self, name: http::HeaderName) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The cookie that is set, without what a browser does not send back.
+    fn cookie(&self) -> String {
+        self.header(SET_COOKIE).split(';').next().unwrap().to_owned()
+    }
+
+    fn leads_to(&self) -> (StatusCode, &str) {
+        (self.status, self.header(LOCATION))
+    }
+}
+
+async fn site() -> Site {
+    Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await
+}
+
+async fn answered(site: &Site, request: http::request::Builder, body: impl Into<Body>) -> Page {
+    let (head, body) = site.raw(request.body(body.into()).unwrap()).await;
+    Page { status: head.status, headers: head.headers, text: String::from_utf8(body.to_vec()).unwrap() }
+}
+
+async fn get(site: &Site, path: &str, cookie: &str) -> Page {
+    answered(site, http::Request::get(path).header(COOKIE, cookie), Body::empty()).await
+}
+
+async fn post(site: &Site, path: &str, cookie: &str, fields: &[(&str, &str)]) -> Page {
+    let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let request = http::Request::post(path).header("sec-fetch-site", "same-origin").header(COOKIE, cookie);
+    answered(site, request.header(CONTENT_TYPE, "application/x-www-form-urlencoded"), form).await
+}
+
+async fn register(site: &Site, name: &str, email: &str) -> Page {
+    let posed = site.ask(None, Method::GET, "/api/v1/auth/challenge", Body::empty()).await.body;
+    let challenge = solve(&serde_json::from_value(posed).unwrap()).unwrap();
+    let fields = [("name", name), ("email", email), ("password", PASSWORD), ("challenge", &challenge)];
+    post(site, "/register", "", &fields).await
+}
+
+async fn login(site: &Site) -> Page {
+    post(site, "/login", "", &[("email", EMAIL), ("password", PASSWORD)]).await
+}
+
+/// The cookie of somebody who has just registered and logged in.
+async fn newcomer(site: &Site) -> String {
+    assert_eq!(register(site, "Ada", EMAIL).await.status, StatusCode::CREATED);
+    login(site).await.cookie()
+}
+
+/// The cookie of somebody who has the session of an access token.
+fn cookie(site: &Site, visitor: &Visitor) -> String {
+    let now = site.app.now();
+    let claims = site.app.tokens.check(&visitor.token, now).unwrap();
+    format!("rpcgate={}", site.app.page_tokens.issue(&claims, now).unwrap())
+}
+
+/// The paths with a token in the mails that were sent, the oldest first.
+fn links(site: &Site) -> Vec<String> {
+    let folder = &site.app.settings.config.admin.mail.outbox;
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "eml"));
+    files.sort();
+    let mails = files.iter().map(|file| std::fs::read_to_string(file).unwrap());
+    let lines: Vec<_> = mails.flat_map(|mail| mail.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let paths = lines.iter().filter_map(|line| line.strip_prefix("http://127.0.0.1:8081"));
+    paths.filter(|path| path.contains("?token=")).map(str::to_owned).collect()
+}
+
+fn token(link: &str) -> &str {
+    link.split_once("?token=").unwrap().1
+}
+
+/// The value of the first attribute `name` after `from`.
+fn attributes<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
+    let opening = format!(" {name}=\"");
+    text.split(&opening).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+async fn confirmed(site: &Site) -> bool {
+    site.app.store.user_by_email(EMAIL).await.unwrap().unwrap().confirmed_at.is_some()
+}
+
+#[tokio::test]
+async fn a_page_loads_nothing_but_our_own_files_and_stays_with_its_reader() {
+    let site = site().await;
+    let newcomer = newcomer(&site).await;
+    for (path, cookie) in [
+        ("/", newcomer.as_str()),
+        ("/login", ""),
+        ("/register", ""),
+        ("/email", newcomer.as_str()),
+        ("/confirm?token=x", ""),
+        ("/forgot", ""),
+        ("/reset?token=x", ""),
+        ("/invitation?token=x", ""),
+    ] {
+        let page = get(&site, path, cookie).await;
+        assert_eq!((page.status, page.header(CONTENT_TYPE)), (StatusCode::OK, "text/html; charset=utf-8"));
+        let policy = page.header(CONTENT_SECURITY_POLICY);
+        for part in
+            ["default-src 'none'", "script-src 'self'", "form-action 'self'", "frame-ancestors 'none'"]
+        {
+            assert!(policy.split("; ").any(|own| own == part), "{path}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        assert_eq!(page.header(REFERRER_POLICY), "same-origin", "{path}");
+        assert_eq!(page.header(CACHE_CONTROL), "no-store", "{path}");
+        for stray in [" style=", " onclick=", " onload=", "<style", "javascript:"] {
+            assert!(!page.text.contains(stray), "{path}: {stray}");
+        }
+        assert_eq!(page.text.matches("<script").count(), page.text.matches("<script src=\"static/").count());
+        assert!(page.text.contains("<html lang=\"en\">") && page.text.contains("<h1>"), "{path}");
+        let linked = ["href", "src", "action"].map(|name| attributes(&page.text, name)).concat();
+        for link in linked {
+            assert!(!link.starts_with('/') && !link.contains(':'), "{path}: {link} does not stay below us");
+            let method = if link == "logout" || link == "confirm-again" { Method::POST } else { Method::GET };
+            let link = format!("/{}", link.trim_start_matches("./"));
+            let answer = answered(&site, http::Request::builder().method(method).uri(&link), "").await;
+            assert_ne!(answer.status, StatusCode::NOT_FOUND, "{path}: {link} leads nowhere");
+        }
+        for field in attributes(&page.text, "for") {
+            assert!(attributes(&page.text, "id").contains(&field), "{path}: {field}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn somebody_registers_confirms_and_logs_in_and_out() {
+    let site = site().await;
+    assert_eq!(get(&site, "/", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let page = register(&site, "Ada", EMAIL).await;
+    assert_eq!(page.status, StatusCode::CREATED);
+    assert!(page.text.contains(EMAIL), "{}", page.text);
+    let opened = login(&site).await;
+    assert_eq!(opened.leads_to(), (StatusCode::SEE_OTHER, "./"));
+    let cookie = opened.cookie();
+    let home = get(&site, "/", &cookie).await;
+    assert!(home.text.contains("Welcome, Ada") && home.text.contains("not confirmed"), "{}", home.text);
+    assert!(home.text.contains("action=\"confirm-again\"") && home.text.contains("<dd>owner</dd>"));
+    for path in ["/login", "/register"] {
+        assert_eq!(get(&site, path, &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "./"), "{path}");
+    }
+
+    let [link] = &links(&site)[..] else { panic!("there must be one mail") };
+    let page = get(&site, link, "").await;
+    assert!(page.text.contains(&format!("value=\"{}\"", token(link))), "{}", page.text);
+    assert!(!confirmed(&site).await, "to open the link is not to confirm");
+    let page = post(&site, "/confirm", &cookie, &[("token", token(link))]).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(confirmed(&site).await);
+    let home = get(&site, "/", &cookie).await;
+    assert!(home.text.contains(">confirmed<") && !home.text.contains("confirm-again"), "{}", home.text);
+    let again = post(&site, "/confirm", &cookie, &[("token", token(link))]).await;
+    assert_eq!(again.status, StatusCode::BAD_REQUEST);
+    assert!(again.text.contains("The token is not valid, was used, or has expired."), "{}", again.text);
+
+    let left = post(&site, "/logout", &cookie, &[]).await;
+    assert_eq!(left.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    assert_eq!(left.header(SET_COOKIE), "rpcgate=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
+    assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    assert_eq!(post(&site, "/logout", &cookie, &[]).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+}
+
+#[tokio::test]
+async fn whoever_opens_the_link_and_is_not_logged_in_chooses_the_password() {
+    let site = site().await;
+    let squatter = newcomer(&site).await;
+    let stranger = cookie(&site, &site.member(Role::Owner).await);
+    let [link] = &links(&site)[..] else { panic!("there must be one mail") };
+    let asks = "name=\"password\"";
+    assert!(!get(&site, link, &squatter).await.text.contains(asks), "who is logged in has given it");
+    for cookie in ["", &stranger] {
+        assert!(get(&site, link, cookie).await.text.contains(asks));
+        let page = post(&site, "/confirm", cookie, &[("token", token(link))]).await;
+        assert_eq!(page.status, StatusCode::BAD_REQUEST);
+        assert!(page.text.contains("at least 10 characters") && page.text.contains(asks), "{}", page.text);
+        assert!(!confirmed(&site).await);
+    }
+    let new = "the password of the reader";
+    let page = post(&site, "/confirm", "", &[("token", token(link)), ("password", new)]).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(confirmed(&site).await);
+    assert_eq!(get(&site, "/", &squatter).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    assert_eq!(login(&site).await.status, StatusCode::UNAUTHORIZED, "whoever registered is not the one");
+    let page = post(&site, "/login", "", &[("email", EMAIL), ("password", new)]).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"));
+}
+
+#[tokio::test]
+async fn a_forgotten_password_is_chosen_anew_by_mail() {
+    let site = site().await;
+    let cookie = newcomer(&site).await;
+    assert!(get(&site, "/login", "").await.text.contains("href=\"forgot\""));
+    let page = post(&site, "/forgot", "", &[("email", EMAIL)]).await;
+    assert_eq!(page.status, StatusCode::ACCEPTED);
+    let nobody = post(&site, "/forgot", "", &[("email", "nobody@example.com")]).await;
+    assert_eq!(nobody.text, page.text.replace(EMAIL, "nobody@example.com"));
+    crate::management::api::accounts::tests::mailed(&site, 2, "").await;
+    let links = links(&site);
+    let link = links.iter().find(|link| link.starts_with("/reset?")).unwrap();
+    assert!(get(&site, link, "").await.text.contains(&format!("value=\"{}\"", token(link))));
+    let weak = post(&site, "/reset", "", &[("token", token(link)), ("password", "short")]).await;
+    assert_eq!(weak.status, StatusCode::BAD_REQUEST);
+    assert!(weak.text.contains(token(link)) && weak.text.contains("at least 10 characters"), "{}", weak.text);
+    let new = "another horse, another staple";
+    let page = post(&site, "/reset", "", &[("token", token(link)), ("password", new)]).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let page = post(&site, "/login", "", &[("email", EMAIL), ("password", new)]).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"));
+}
+
+#[tokio::test]
+async fn an_address_is_changed_by_the_mail_to_the_new_one() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let cookie = cookie(&site, &owner);
+    assert!(get(&site, "/", &cookie).await.text.contains("href=\"email\""));
+    assert_eq!(get(&site, "/email", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let stored = site
+        .app
+        .passwords
+        .hash(crate::management::identity::password::Password::new(PASSWORD).unwrap())
+        .await;
+    let before = owner.user.password.as_deref().unwrap();
+    assert!(site.app.store.renew_hash(owner.user.id, before, &stored.unwrap()).await.unwrap());
+    let change = async |password| {
+        post(&site, "/email", &cookie, &[("email", "new@example.com"), ("password", password)]).await
+    };
+    let wrong = change("a wrong password").await;
+    assert_eq!(wrong.status, StatusCode::FORBIDDEN);
+    assert!(
+        wrong.text.contains("new@example.com") && wrong.text.contains("password is wrong"),
+        "{}",
+        wrong.text
+    );
+    assert_eq!(change(PASSWORD).await.status, StatusCode::ACCEPTED);
+    let [link] = &links(&site)[..] else { panic!("there must be one link") };
+    let page = get(&site, link, "").await;
+    assert!(!page.text.contains("name=\"password\""), "{}", page.text);
+    let page = post(&site, "/confirm", "", &[("token", token(link))]).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(get(&site, "/", &cookie).await.text.contains("new@example.com"));
+}
+
+#[tokio::test]
+async fn the_mail_can_be_sent_again() {
+    let site = site().await;
+    let cookie = newcomer(&site).await;
+    site.clock.advance(Duration::from_secs(1));
+    let page = post(&site, "/confirm-again", &cookie, &[]).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.text.contains("A mail is on its way"), "{}", page.text);
+    let [old, new] = &links(&site)[..] else { panic!("there must be two mails") };
+    let page = post(&site, "/confirm", &cookie, &[("token", token(old))]).await;
+    assert_eq!(page.status, StatusCode::BAD_REQUEST);
+    assert_eq!(post(&site, "/confirm", &cookie, &[("token", token(new))]).await.status, StatusCode::OK);
+    let page = post(&site, "/confirm-again", &cookie, &[]).await;
+    assert_eq!(page.status, StatusCode::CONFLICT);
+    assert!(page.text.contains("The e-mail address is confirmed already."), "{}", page.text);
+    assert_eq!(post(&site, "/confirm-again", "", &[]).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    assert_eq!(links(&site).len(), 2);
+}
+
+#[tokio::test]
+async fn a_form_that_is_refused_says_why_and_keeps_all_but_the_password() {
+    let site = Site::of("[admin]\nauth_per_minute = 2\n").await;
+    let secret = "my secret password";
+    let fields = [("name", "Ada"), ("email", "ada"), ("password", secret), ("challenge", "")];
+    let page = post(&site, "/register", "", &fields).await;
+    assert_eq!(page.status, StatusCode::BAD_REQUEST);
+    assert!(page.text.contains("role=\"alert\""), "{}", page.text);
+    assert!(page.text.contains("The e-mail address must be of the form name@example.com."), "{}", page.text);
+    assert!(page.text.contains("value=\"Ada\"") && page.text.contains("value=\"ada\""), "{}", page.text);
+    assert!(!page.text.contains(secret));
+
+    let page = post(&site, "/login", "", &[("email", EMAIL), ("password", secret)]).await;
+    assert_eq!(page.status, StatusCode::UNAUTHORIZED);
+    assert!(!page.headers.contains_key(WWW_AUTHENTICATE) && !page.headers.contains_key(SET_COOKIE));
+    assert_eq!(page.header(CONTENT_TYPE), "text/html; charset=utf-8");
+    assert!(page.text.contains("The e-mail address or the password is wrong."), "{}", page.text);
+    assert!(page.text.contains(&format!("value=\"{EMAIL}\"")) && !page.text.contains(secret));
+
+    let page = post(&site, "/login", "", &[("email", EMAIL), ("password", secret)]).await;
+    assert_eq!(page.status, StatusCode::TOO_MANY_REQUESTS);
+    assert!(!page.header(RETRY_AFTER).is_empty());
+    let page = post(&site, "/login", "", &[("email", EMAIL)]).await;
+    assert_eq!(page.status, StatusCode::BAD_REQUEST);
+    assert!(page.text.contains("Password is missing."), "{}", page.text);
+}
+
+#[tokio::test]
+async fn too_many_wrong_passwords_lock_the_account_here_too() {
+    let site = site().await;
+    register(&site, "Ada", EMAIL).await;
+    for _ in 0..5 {
+        let page = post(&site, "/login", "", &[("email", EMAIL), ("password", "wrong")]).await;
+        assert_eq!(page.status, StatusCode::UNAUTHORIZED);
+    }
+    let page = login(&site).await;
+    assert_eq!(page.status, StatusCode::FORBIDDEN);
+    assert!(page.text.contains("Account temporarily locked."), "{}", page.text);
+}
+
+#[tokio::test]
+async fn what_people_write_is_text_and_never_markup() {
+    let site = site().await;
+    let page = post(&site, "/login", "", &[("email", NASTY), ("password", "x")]).await;
+    assert!(page.text.contains(&format!("value=\"{SHOWN}\"")), "{}", page.text);
+    let page = post(&site, "/register", "", &[("name", NASTY), ("email", NASTY), ("password", "x")]).await;
+    assert_eq!(page.text.matches(SHOWN).count(), 2, "{}", page.text);
+    for path in ["/confirm", "/invitation", "/reset"] {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("token", NASTY).finish();
+        let page = get(&site, &format!("{path}?{query}"), "").await;
+        assert!(page.text.contains(&format!("value=\"{SHOWN}\"")), "{}", page.text);
+    }
+    assert_eq!(register(&site, NASTY, EMAIL).await.status, StatusCode::CREATED);
+    let page = get(&site, "/", &login(&site).await.cookie()).await;
+    // The title, the greeting, the organisation.
+    assert_eq!(page.text.matches(SHOWN).count(), 3, "{}", page.text);
+    assert!(!page.text.contains("<script"));
+}
+
+/// The identifiers of the notifications that a page shows, in its order.
+fn unread(page: &Page) -> Vec<String> {
+    let fields = page.text.split("name=\"id\" value=\"").skip(1);
+    fields.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_was_not_read_is_on_ones_own_page_until_it_is_marked() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let viewer = site.visitor(Some(tenant), Role::Viewer).await;
+    let stranger = site.member(Role::Owner).await;
+    let own = async |visitor: &Visitor| get(&site, "/", &cookie(&site, visitor)).await;
+    assert!(!own(&owner).await.text.contains("Notifications"));
+    use_up(&site, tenant).await;
+    let page = own(&owner).await;
+    let [spike, used] = &unread(&page)[..] else { panic!("{}", page.text) };
+    for text in [
+        "<h2 id=\"notifications\">Notifications</h2>",
+        "60 calls were refused with 429 within a minute",
+        "80 percent of the day&#39;s requests are used: 90 of 100",
+        "<time datetime=\"2026-12-31T12:00:05Z\">2026-12-31 12:00 UTC</time>",
+    ] {
+        assert!(page.text.contains(text), "{text}: {}", page.text);
+    }
+    for name in attributes(&page.text, "aria-describedby") {
+        assert!(attributes(&page.text, "id").contains(&name), "{name}");
+    }
+    for nobody in [&stranger, &site.operator().await] {
+        assert_eq!(unread(&own(nobody).await), [""; 0]);
+    }
+
+    let read = async |visitor: &Visitor, id: &str| {
+        post(&site, "/read-notification", &cookie(&site, visitor), &[("id", id)]).await
+    };
+    assert_eq!(read(&owner, spike).await.leads_to(), (StatusCode::SEE_OTHER, "./"));
+    assert_eq!(unread(&own(&owner).await), [used.as_str()]);
+    assert_eq!(unread(&own(&viewer).await), [spike.as_str(), used], "others have not read it");
+    assert_eq!(read(&owner, spike).await.leads_to(), (StatusCode::SEE_OTHER, "./"), "twice is once");
+    assert_eq!(read(&owner, used).await.leads_to(), (StatusCode::SEE_OTHER, "./"));
+    assert!(!own(&owner).await.text.contains("Notifications"));
+
+    for id in ["", "1", "00000000-0000-7000-8000-000000000000"] {
+        let page = read(&owner, id).await;
+        assert_eq!(page.status, StatusCode::NOT_FOUND, "{id}");
+        assert!(page.text.contains("Notification not found."), "{}", page.text);
+    }
+    assert_eq!(read(&stranger, spike).await.status, StatusCode::NOT_FOUND);
+    let nobody = post(&site, "/read-notification", "", &[("id", spike)]).await;
+    assert_eq!(nobody.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let request = http::Request::post("/read-notification").header(COOKIE, cookie(&site, &viewer));
+    let foreign = request.header("sec-fetch-site", "cross-site");
+    let page = answered(&site, foreign, format!("id={spike}")).await;
+    assert_eq!(page.status, StatusCode::FORBIDDEN);
+    assert_eq!(unread(&own(&viewer).await), [spike.as_str(), used], "a form of another site marks nothing");
+}
+
+#[tokio::test]
+async fn of_many_that_were_not_read_the_newest_are_shown() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let storm = |hour: u32| {
+        let refused = Item { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60 + hour, ..item("a") };
+        let at = NOON.plus(Duration::from_secs(u64::from(hour) * 3_600));
+        Deed { tenant, windowed: 0, ..deed(1, at, vec![refused]) }
+    };
+    let storms: Vec<_> = (0..12).map(storm).collect();
+    site.app.usage.ship(&Sender::new(1).pack(&storms)).await.unwrap();
+    let page = get(&site, "/", &cookie(&site, &owner)).await;
+    assert_eq!(unread(&page).len(), 10);
+    let told: Vec<_> = (0..12).filter(|n| page.text.contains(&format!("{} calls", 60 + n))).collect();
+    assert_eq!(told, Vec::from_iter(2..12));
+    assert!(page.text.contains("2 older ones not read"), "{}", page.text);
+}
+
+#[tokio::test]
+async fn a_form_of_another_site_changes_nothing() {
+    let site = site().await;
+    let cookie = newcomer(&site).await;
+    let foreign: [&[(&str, &str)]; 5] = [
+        &[("sec-fetch-site", "cross-site")],
+        &[("sec-fetch-site", "same-site")],
+        &[("origin", "https://evil.example"), ("host", "127.0.0.1:8081")],
+        &[("origin", "null"), ("host", "127.0.0.1:8081")],
+        &[],
+    ];
+    for headers in foreign {
+        for path in [
+            "/logout",
+            "/confirm-again",
+            "/read-notification",
+            "/login",
+            "/register",
+            "/confirm",
+            "/invitation",
+            "/forgot",
+            "/reset",
+            "/email",
+        ] {
+            let mut request = http::Request::post(path).header(COOKIE, &cookie);
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let page = answered(&site, request, "email=a&password=b&token=c").await;
+            assert_eq!(page.status, StatusCode::FORBIDDEN, "{path} {headers:?}");
+            assert!(page.text.contains("This form was not sent from a page of ours."), "{}", page.text);
+            assert!(page.headers.contains_key(CONTENT_SECURITY_POLICY));
+            assert!(!page.headers.contains_key(SET_COOKIE), "{path} {headers:?}");
+        }
+    }
+    assert_eq!(get(&site, "/", &cookie).await.status, StatusCode::OK, "the session has not ended");
+    assert_eq!(links(&site).len(), 1, "no mail was sent");
+    let request =
+        http::Request::post("/logout").header(COOKIE, &cookie).header(ORIGIN, "http://127.0.0.1:8081");
+    assert_eq!(answered(&site, request, "").await.status, StatusCode::SEE_OTHER);
+}
+
+#[tokio::test]
+async fn the_cookie_is_for_this_host_alone_and_for_no_script() {
+    let site = site().await;
+    register(&site, "Ada", EMAIL).await;
+    let page = login(&site).await;
+    let (_, rest) = page.header(SET_COOKIE).split_once("; ").unwrap();
+    assert_eq!(rest, "Path=/; Max-Age=900; HttpOnly; SameSite=Strict");
+
+    let over_tls = "[admin]\ndash_url = \"https://dash.example.com\"\n";
+    let site = Site::of(over_tls).await;
+    let visitor = site.member(Role::Viewer).await;
+    let cookie = cookie(&site, &visitor);
+    let page = get(&site, "/", &format!("a=b; __Host-{cookie}; c=d")).await;
+    assert_eq!(page.status, StatusCode::OK);
+    let (renewed, rest) = page.header(SET_COOKIE).split_once("; ").unwrap();
+    assert!(renewed.starts_with("__Host-rpcgate=ey"), "{renewed}");
+    assert_eq!(rest, "Path=/; Max-Age=900; HttpOnly; SameSite=Strict; Secure");
+    let page = get(&site, "/", &cookie).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "login"), "that one another host could have set");
+}
+
+#[tokio::test]
+async fn whoever_opens_pages_stays_logged_in_and_whoever_rests_does_not() {
+    let site = site().await;
+    let mut cookie = newcomer(&site).await;
+    let first = cookie.clone();
+    for _ in 0..10 {
+        site.clock.advance(Duration::from_secs(800));
+        let page = get(&site, "/", &cookie).await;
+        assert_eq!(page.status, StatusCode::OK);
+        assert_ne!(page.cookie(), cookie);
+        cookie = page.cookie();
+    }
+    assert_eq!(get(&site, "/", &first).await.status, StatusCode::SEE_OTHER, "that token has expired");
+    // Beyond what clocks may differ by.
+    site.clock.advance(Duration::from_secs(906));
+    assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+}
+
+#[tokio::test]
+async fn a_token_of_the_api_opens_no_page_and_that_of_a_page_no_call() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let page = cookie(&site, &owner);
+    assert_eq!(get(&site, "/", &page).await.status, StatusCode::OK);
+    let copied = format!("rpcgate={}", owner.token);
+    assert_eq!(get(&site, "/", &copied).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let ask = async |token: String| {
+        let visitor = Visitor { token, user: owner.user.clone(), session: owner.session };
+        site.ask(Some(&visitor), http::Method::GET, "/api/v1/auth/me", Body::empty()).await.status
+    };
+    assert_eq!(ask(owner.token.clone()).await, StatusCode::OK);
+    assert_eq!(ask(page.replace("rpcgate=", "")).await, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_session_of_the_pages_ends_with_its_time_however_busy() {
+    let site = Site::of("[admin.jwt]\naccess_ttl = \"10h\"\nrefresh_ttl = \"24h\"\n").await;
+    let visitor = site.member(Role::Viewer).await;
+    let mut cookie = cookie(&site, &visitor);
+    for _ in 0..4 {
+        let page = get(&site, "/", &cookie).await;
+        assert_eq!(page.status, StatusCode::OK);
+        cookie = page.cookie();
+        site.clock.advance(Duration::from_secs(6 * 3_600));
+    }
+    assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+}
+
+#[tokio::test]
+async fn tabs_that_are_opened_at_once_do_not_end_each_others_session() {
+    let site = site().await;
+    let cookie = newcomer(&site).await;
+    let tab = || get(&site, "/", &cookie);
+    let pages: [Page; 4] = tokio::join!(tab(), tab(), tab(), tab()).into();
+    for page in pages {
+        assert_eq!(page.status, StatusCode::OK);
+        assert_eq!(get(&site, "/", &page.cookie()).await.status, StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_was_ended_elsewhere_is_over_here() {
+    let site = site().await;
+    let visitor = site.member(Role::Viewer).await;
+    let cookie = cookie(&site, &visitor);
+    assert_eq!(get(&site, "/", &cookie).await.status, StatusCode::OK);
+    let ended = site.ask(Some(&visitor), Method::POST, "/api/v1/auth/logout-all", Body::empty()).await;
+    assert_eq!(ended.status, StatusCode::NO_CONTENT);
+    assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    for strange in ["rpcgate=", "rpcgate=x", "rpcgate", "xrpcgate=x", "=", ";;"] {
+        assert_eq!(get(&site, "/", strange).await.status, StatusCode::SEE_OTHER, "{strange}");
+    }
+}
+
+#[tokio::test]
+async fn operators_and_the_nameless_have_a_page_too() {
+    let site = site().await;
+    let operator = site.operator().await;
+    let page = get(&site, "/", &cookie(&site, &operator)).await;
+    assert!(page.text.contains("<dd>operator</dd>") && !page.text.contains("Organisation"), "{}", page.text);
+    register(&site, "", EMAIL).await;
+    let page = get(&site, "/", &login(&site).await.cookie()).await;
+    assert!(page.text.contains("<h1>Welcome</h1>"), "{}", page.text);
+}
+
+#[tokio::test]
+async fn whoever_is_invited_chooses_a_password_and_is_in() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let session = AuthSession { id: owner.session, user: Arc::new(owner.user.clone()) };
+    let actor = Actor { user: session.user, address: [192, 0, 2, 1].into() };
+    let tenant = owner.user.tenant.unwrap();
+    invite(&site.app, &actor, tenant, EMAIL, Role::Developer).await.unwrap();
+    let [link] = &links(&site)[..] else { panic!("there must be one mail") };
+    let page = get(&site, link, "").await;
+    assert!(page.text.contains(&format!("value=\"{}\"", token(link))), "{}", page.text);
+    assert!(site.app.store.user_by_email(EMAIL).await.unwrap().is_none(), "to open it is not to accept");
+
+    let join = async |password| {
+        let fields = [("token", token(link)), ("name", "Ada"), ("password", password)];
+        post(&site, "/invitation", "", &fields).await
+    };
+    let page = join("short").await;
+    assert_eq!(page.status, StatusCode::BAD_REQUEST);
+    assert!(page.text.contains("The password must have at least 10 characters."), "{}", page.text);
+    assert!(page.text.contains(token(link)) && page.text.contains("value=\"Ada\""), "{}", page.text);
+    let page = join(PASSWORD).await;
+    assert_eq!(page.status, StatusCode::CREATED);
+    assert!(page.text.contains(EMAIL), "{}", page.text);
+    let home = get(&site, "/", &login(&site).await.cookie()).await;
+    assert!(home.text.contains("<dd>developer</dd>") && home.text.contains(">confirmed<"), "{}", home.text);
+    assert_eq!(join(PASSWORD).await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn without_the_database_a_page_says_that_it_is_away() {
+    let site = site().await;
+    let visitor = site.member(Role::Viewer).await;
+    site.app.close().await;
+    for page in [get(&site, "/", &cookie(&site, &visitor)).await, login(&site).await] {
+        assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert!(page.text.contains("Service temporarily unavailable."), "{}", page.text);
+        assert!(!page.header(RETRY_AFTER).is_empty());
+        assert_eq!(page.header(CONTENT_TYPE), "text/html; charset=utf-8");
+    }
+}
+
+#[tokio::test]
+async fn files_of_pages_are_asked_for_again_only_when_they_change() {
+    let site = site().await;
+    for (name, kind) in [
+        ("page.css", "text/css; charset=utf-8"),
+        ("register.js", "text/javascript; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+    ] {
+        let path = format!("/static/{name}");
+        let file = get(&site, &path, "").await;
+        assert_eq!((file.status, file.header(CONTENT_TYPE)), (StatusCode::OK, kind));
+        assert_eq!(file.header(X_CONTENT_TYPE_OPTIONS), "nosniff");
+        assert_eq!(file.header(CACHE_CONTROL), "no-cache");
+        let asked = async |tag: &str| {
+            let request = http::Request::get(&path).header(IF_NONE_MATCH, tag);
+            let answer = answered(&site, request, Body::empty()).await;
+            (answer.status, answer.text.is_empty())
+        };
+        let tag = file.header(ETAG);
+        assert_eq!(asked(tag).await, (StatusCode::NOT_MODIFIED, true));
+        assert_eq!(asked(&format!("\"x\", W/{tag}")).await, (StatusCode::NOT_MODIFIED, true));
+        assert_eq!(asked("\"x\"").await, (StatusCode::OK, false));
+    }
+    for strange in ["/static/page.html", "/static/..%2FCargo.toml", "/static/"] {
+        assert_eq!(get(&site, strange, "").await.status, StatusCode::NOT_FOUND, "{strange}");
+    }
+}

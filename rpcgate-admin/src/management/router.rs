@@ -1,0 +1,155 @@
+//! Every route.
+
+use crate::management::access::RouteGuard;
+use crate::management::action::invitations::MAIL_PATH;
+use crate::management::action::resets::RESET_PATH;
+use crate::management::api::{
+    accounts, audit, chains, emails, health, invitations, keys, limit_requests, me, members, notifications,
+    operator, plans, projects, quotas, resets, roles, sessions, tenants, usage,
+};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::LARGEST_BODY;
+use crate::management::identity::role::Permission;
+use crate::management::{middleware, openapi, page};
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::map_response;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+use utoipa_swagger_ui::{Config, SwaggerUi};
+
+/// Where the API is (specification, "Versioning").
+pub const BASE: &str = "/api/v1";
+
+/// The API, each route with whom it is for.
+pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
+    OpenApiRouter::default()
+        // account
+        .routes(guard.anyone(routes!(accounts::challenge)))
+        .routes(guard.anyone(routes!(accounts::register)))
+        .routes(guard.anyone(routes!(accounts::confirm)))
+        .routes(guard.anyone(routes!(resets::forgot)))
+        .routes(guard.anyone(routes!(resets::reset)))
+        .routes(guard.anyone(routes!(invitations::accept)))
+        .routes(guard.anyone(routes!(sessions::login)))
+        .routes(guard.anyone(routes!(sessions::refresh)))
+        .routes(guard.anyone(routes!(sessions::logout)))
+        .routes(guard.user(routes!(sessions::logout_all)))
+        .routes(guard.user(routes!(sessions::list)))
+        .routes(guard.user(routes!(sessions::end)))
+        .routes(guard.user(routes!(me::get, me::put)))
+        .routes(guard.user(routes!(me::change_password)))
+        .routes(guard.user(routes!(emails::change)))
+        .routes(guard.user(routes!(accounts::confirm_again)))
+        .routes(guard.user(routes!(audit::list)))
+        // tenant
+        .routes(guard.member(Permission::Read, routes!(tenants::list)))
+        .routes(guard.member(Permission::Read, routes!(tenants::get)))
+        .routes(guard.member(Permission::ManageTenant, routes!(tenants::update)))
+        .routes(guard.member(Permission::Read, routes!(members::list)))
+        .routes(guard.member(Permission::ManageMembers, routes!(members::update)))
+        .routes(guard.member(Permission::Read, routes!(members::remove)))
+        .routes(guard.member(Permission::ManageMembers, routes!(invitations::list, invitations::create)))
+        .routes(guard.member(Permission::ManageMembers, routes!(invitations::withdraw)))
+        .routes(guard.member(Permission::Read, routes!(projects::list)))
+        .routes(guard.member(Permission::ManageProjects, routes!(projects::create)))
+        .routes(guard.member(Permission::Read, routes!(projects::get)))
+        .routes(guard.member(Permission::ManageProjects, routes!(projects::update, projects::delete)))
+        .routes(guard.member(Permission::Read, routes!(quotas::get)))
+        .routes(guard.member(Permission::Read, routes!(keys::list)))
+        .routes(guard.member(Permission::ManageKeys, routes!(keys::create)))
+        .routes(guard.member(Permission::ManageKeys, routes!(keys::revoke)))
+        .routes(guard.member(Permission::Read, routes!(limit_requests::list)))
+        .routes(guard.member(Permission::RequestLimits, routes!(limit_requests::create)))
+        .routes(guard.member(Permission::Read, routes!(notifications::list)))
+        .routes(guard.member(Permission::Read, routes!(notifications::read)))
+        // operator
+        .routes(guard.operator(routes!(operator::tenants::list)))
+        .routes(guard.operator(routes!(operator::tenants::update)))
+        .routes(guard.operator(routes!(operator::users::list)))
+        .routes(guard.operator(routes!(operator::users::unlock)))
+        .routes(guard.operator(routes!(operator::users::reset)))
+        .routes(guard.operator(routes!(operator::users::disable)))
+        .routes(guard.operator(routes!(operator::users::enable)))
+        .routes(guard.operator(routes!(operator::quotas::put, operator::quotas::delete)))
+        .routes(guard.operator(routes!(operator::limit_requests::list)))
+        .routes(guard.operator(routes!(operator::limit_requests::review)))
+        .routes(guard.operator(routes!(
+            operator::weights::get,
+            operator::weights::put,
+            operator::weights::delete
+        )))
+        .routes(guard.operator(routes!(operator::chains::switch)))
+        .routes(guard.operator(routes!(operator::nodes::list)))
+        .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
+        // catalog
+        .routes(guard.user(routes!(plans::list)))
+        .routes(guard.user(routes!(chains::list)))
+        .routes(guard.user(routes!(roles::list)))
+        // usage
+        .routes(guard.member(Permission::Read, routes!(usage::view)))
+        .routes(guard.user(routes!(usage::of_tenant)))
+        .routes(guard.member(Permission::Read, routes!(usage::of_project)))
+        .routes(guard.member(Permission::Read, routes!(usage::chart)))
+        .routes(guard.member(Permission::Read, routes!(usage::metrics)))
+}
+
+/// The pages for people.
+fn pages(app: &Arc<AppState>) -> Router<Arc<AppState>> {
+    use page::{accounts, emails, home, invitations, notifications, resets, sessions};
+    let pages = Router::new()
+        .route("/", get(home::show))
+        .route("/register", get(accounts::application).post(accounts::register))
+        .route("/confirm", get(accounts::link).post(accounts::confirm))
+        .route("/confirm-again", post(accounts::confirm_again))
+        .route("/forgot", get(resets::form).post(resets::forgot))
+        .route(RESET_PATH, get(resets::link).post(resets::reset))
+        .route("/email", get(emails::form).post(emails::change))
+        .route(MAIL_PATH, get(invitations::link).post(invitations::accept))
+        .route("/read-notification", post(notifications::read))
+        .route("/login", get(sessions::form).post(sessions::login))
+        .route("/logout", post(sessions::logout));
+    page::around(pages, app).route("/static/{name}", get(page::assets::get))
+}
+
+/// All that the management side serves. `leaving` ends readiness.
+pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
+    let described = OpenApiRouter::with_openapi(openapi::head(&app.settings.api_url));
+    let (api, document) = described.nest(BASE, api(&RouteGuard::new(app))).split_for_parts();
+    let document = Bytes::from(openapi::finished(&document).to_string());
+    let told = get(async move || ([(CONTENT_TYPE, JSON)], document.clone()));
+    // All of it is found from where it is itself: it may be served below a path of another host.
+    let swagger = SwaggerUi::new("/swagger").config(Config::new([format!("..{OPENAPI}")]));
+    let swagger = Router::from(swagger).layer(map_response(async |mut answer: Response| {
+        if let Some(place) = answer.headers_mut().get_mut(LOCATION) {
+            *place = HeaderValue::from_static("swagger/");
+        }
+        answer
+    }));
+    let router = api
+        .route(OPENAPI, told.clone())
+        .route(&format!("{BASE}{OPENAPI}"), told)
+        .route("/healthz", get(health::live))
+        .route("/readyz", get(health::ready))
+        .merge(swagger)
+        .merge(pages(app))
+        .fallback(async || ActionError::NotFound("path"))
+        .method_not_allowed_fallback(async || ActionError::NotAllowed)
+        .layer(Extension(leaving.clone()))
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .with_state(app.clone());
+    middleware::around(router, app)
+}
+
+const OPENAPI: &str = "/openapi.json";
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+#[cfg(test)]
+mod tests;

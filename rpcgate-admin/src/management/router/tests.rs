@@ -1,0 +1,187 @@
+//! The routes as a client meets them, and their description.
+
+mod matrix;
+mod tokens;
+
+use super::*;
+use crate::management::app_state::tests::Site;
+use crate::store::Role;
+use axum::body::Body;
+use http::{Method, StatusCode};
+use openapiv3::{OpenAPI, Operation, ReferenceOr};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+async fn document(site: &Site) -> Value {
+    site.ask(None, Method::GET, OPENAPI, Body::empty()).await.body
+}
+
+fn operations(document: &OpenAPI) -> Vec<(&str, &str, &Operation)> {
+    document.operations().collect()
+}
+
+#[tokio::test]
+async fn the_document_is_sound_and_says_of_each_operation_what_a_client_must_know() {
+    let site = Site::new().await;
+    let value = document(&site).await;
+    let document: OpenAPI = serde_json::from_value(value.clone()).unwrap();
+    assert_eq!(document.openapi, "3.0.3");
+    assert_eq!(document.servers[0].url, "http://127.0.0.1:8081");
+    let schemes = &document.components.as_ref().unwrap().security_schemes;
+    assert!(schemes.contains_key("bearer"));
+    let all = operations(&document);
+    assert!(all.len() >= 3, "{}", all.len());
+    let mut ids = BTreeSet::new();
+    for (path, method, operation) in all {
+        let place = format!("{method} {path}");
+        assert!(path.starts_with("/api/v1/"), "{place}");
+        let id = operation.operation_id.as_deref().unwrap_or_default();
+        assert!(
+            !id.is_empty() && ids.insert(id.to_owned()),
+            "{place}: operationId {id:?} is missing or taken"
+        );
+        assert!(operation.summary.as_ref().is_some_and(|text| !text.is_empty()), "{place}: no summary");
+        assert!(!operation.tags.is_empty(), "{place}: no tag");
+        let least = operation.extensions.get("x-least-role").and_then(Value::as_str);
+        let least = least.unwrap_or_else(|| panic!("{place}: no least role"));
+        let needs_token = operation.security.as_ref().is_some_and(|schemes| !schemes.is_empty());
+        assert_eq!(needs_token, least != "none", "{place}");
+        let statuses: Vec<_> = operation.responses.responses.keys().map(ToString::to_string).collect();
+        assert!(statuses.iter().any(|status| status.starts_with('2')), "{place}: {statuses:?}");
+        assert!(statuses.iter().any(|status| status.starts_with('4')), "{place}: {statuses:?}");
+        // Those who ask without a token may have something else to show who they are.
+        assert!(least == "none" || statuses.contains(&"401".to_owned()), "{place}: {statuses:?}");
+        for (status, answer) in &operation.responses.responses {
+            let ReferenceOr::Item(answer) = answer else { panic!("{place}: {status} is a reference") };
+            assert!(!answer.description.is_empty(), "{place}: {status} has no description");
+        }
+    }
+    let mut references = Vec::new();
+    find_references(&value, &mut references);
+    assert!(references.iter().any(|reference| reference.ends_with("/Plan")), "{references:?}");
+    for reference in references {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(value.pointer(pointer).is_some(), "{reference} leads nowhere");
+    }
+}
+
+fn find_references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| find_references(value, found)),
+        Value::Object(members) => {
+            found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            members.values().for_each(|value| find_references(value, found));
+        }
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn nothing_of_three_one_is_left_in_the_document() {
+    fn check(value: &Value, at: &str) {
+        match value {
+            Value::Array(values) => values.iter().for_each(|value| check(value, at)),
+            Value::Object(members) => {
+                for (name, member) in members {
+                    let place = format!("{at}/{name}");
+                    assert!(!(name == "type" && member.is_array()), "{place}");
+                    assert!(!(name == "type" && member == "null"), "{place}");
+                    assert!(!(name == "$ref" && members.len() > 1), "{place} has siblings");
+                    assert!(!matches!(name.as_str(), "const" | "propertyNames" | "prefixItems"), "{place}");
+                    check(member, &place);
+                }
+            }
+            _ => {}
+        }
+    }
+    let site = Site::new().await;
+    check(&document(&site).await, "#");
+}
+
+#[tokio::test]
+async fn the_document_is_served_where_clients_look_for_it_and_can_be_browsed() {
+    let site = Site::new().await;
+    let below = site.ask(None, Method::GET, "/api/v1/openapi.json", Body::empty()).await;
+    assert_eq!(below.headers[CONTENT_TYPE], "application/json");
+    assert_eq!(below.body, document(&site).await);
+    let page = site.ask(None, Method::GET, "/swagger/", Body::empty()).await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.headers[CONTENT_TYPE].to_str().unwrap().starts_with("text/html"));
+    let moved = site.ask(None, Method::GET, "/swagger", Body::empty()).await;
+    assert_eq!(
+        (moved.status, &moved.headers[http::header::LOCATION]),
+        (StatusCode::SEE_OTHER, &"swagger/".parse().unwrap())
+    );
+    let start = site.text("/swagger/swagger-initializer.js").await;
+    assert!(start.contains("\"../openapi.json\""), "from where the page is: {start}");
+}
+
+#[tokio::test]
+async fn what_is_not_there_and_what_is_not_taken_is_told_in_json() {
+    let site = Site::new().await;
+    for path in [
+        "/index",
+        "/static/",
+        "/static/nothing",
+        "/api/v1",
+        "/api/v1/",
+        "/api/v1/plans/",
+        "/api/v2/plans",
+        "/nothing",
+    ] {
+        let answer = site.ask(None, Method::GET, path, Body::empty()).await;
+        assert_eq!(
+            (answer.status, answer.body),
+            (StatusCode::NOT_FOUND, json!({"error": "path not found"})),
+            "{path}"
+        );
+    }
+    for path in ["/api/v1/plans", "/openapi.json", "/healthz"] {
+        let answer = site.ask(None, Method::DELETE, path, Body::empty()).await;
+        assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+        assert_eq!(answer.body, json!({"error": "method not allowed"}));
+        assert_eq!(answer.headers[http::header::ALLOW], "GET,HEAD", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_catalog_is_told_to_whoever_is_logged_in() {
+    let site = Site::of("[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n").await;
+    let visitor = site.member(Role::Viewer).await;
+    let get = async |path| site.ask(Some(&visitor), Method::GET, path, Body::empty()).await.body;
+    let plans = get("/api/v1/plans").await;
+    assert_eq!(plans.as_array().unwrap().len(), 4);
+    assert_eq!(
+        plans[1],
+        json!({"tier": "standard", "per_minute": 50, "per_hour": 2500, "per_day": 50000, "price_per_cu": 0.001})
+    );
+    let chains = get("/api/v1/chains").await;
+    assert_eq!(
+        chains[0],
+        json!({"name": "eth", "title": "Ethereum", "aliases": ["ethereum"], "transports": ["http", "ws"],
+            "batch": true, "enabled": true, "served": true})
+    );
+    assert_eq!(chains[1]["served"], false, "it has no node");
+    let roles = get("/api/v1/roles").await;
+    assert_eq!(roles[0]["name"], "viewer");
+    assert_eq!(roles[0]["permissions"], json!(["read"]));
+    for path in ["/api/v1/plans", "/api/v1/chains", "/api/v1/roles"] {
+        assert_eq!(site.ask(None, Method::GET, path, Body::empty()).await.status, StatusCode::UNAUTHORIZED);
+        let operator = site.operator().await;
+        assert_eq!(site.ask(Some(&operator), Method::GET, path, Body::empty()).await.status, StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn ready_is_who_has_a_database() {
+    let site = Site::new().await;
+    let get = async |path| {
+        let answer = site.ask(None, Method::GET, path, Body::empty()).await;
+        (answer.status, answer.body)
+    };
+    assert_eq!(get("/readyz").await, (StatusCode::OK, json!({"status": "ok"})));
+    site.app.close().await;
+    let unready = json!({"status": "unready", "reason": "the database does not answer"});
+    assert_eq!(get("/readyz").await, (StatusCode::SERVICE_UNAVAILABLE, unready));
+    assert_eq!(get("/healthz").await, (StatusCode::OK, json!({"status": "ok"})));
+}

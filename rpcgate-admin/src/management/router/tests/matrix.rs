@@ -1,0 +1,882 @@
+//! What holds for every operation, checked of each: who may call it, what it does with a request that is not right, and
+//! that it answers nothing that its description does not list. An operation without a row fails here.
+
+use super::super::*;
+use crate::management::app_state::tests::{Answer, Site, Visitor};
+use crate::management::identity::challenge::solve;
+use crate::management::identity::password::Password;
+use crate::management::identity::refresh::{Opaque, OpaqueKind};
+use crate::management::identity::token::Claims;
+use crate::store::{
+    Audit, AuditSubject, Digest, Invitation, InvitationId, Invited, Key, LimitRequest, LimitRequestId,
+    NotificationId, Project, RequestStatus, Role, Session, SessionId, Tenant, User, UserId, fresh_id,
+};
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use http::{Method, StatusCode};
+use http_body_util::BodyExt;
+use ring::hmac;
+use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, Scope, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use rpcgate_core::secret::KeyHash;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tower::ServiceExt;
+
+/// Whom an operation is for, as `x-roles` must tell it.
+type Roles = &'static [&'static str];
+
+const ANYONE: Roles = &["none"];
+const USERS: Roles = &["user"];
+const MEMBERS: Roles = &["viewer", "billing", "developer", "admin", "owner"];
+const ASKERS: Roles = &["billing", "developer", "admin", "owner"];
+const MAKERS: Roles = &["developer", "admin", "owner"];
+const ADMINS: Roles = &["admin", "owner"];
+const OPERATORS: Roles = &["operator"];
+const EVERY_ROLE: Roles = &["viewer", "billing", "developer", "admin", "owner", "operator"];
+
+/// Something that a path or a query names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Word {
+    Tenant,
+    Project,
+    Key,
+    Session,
+    LimitRequest,
+    /// The user who calls.
+    Oneself,
+    /// Another member of the tenant, a developer.
+    Colleague,
+    Invitation,
+    Notification,
+    Chain,
+    Method,
+    Tier,
+}
+
+/// An operation and a request that it does what it is for.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    id: &'static str,
+    roles: Roles,
+    /// What the path names, in its order.
+    path: &'static [Word],
+    query: &'static [(&'static str, Word)],
+    body: Option<fn(&Scene) -> Value>,
+    /// Whether the request changes what is stored.
+    writes: bool,
+    /// Whether the caller's address is confirmed.
+    confirmed: bool,
+}
+
+/// An operation that changes nothing.
+fn reads(id: &'static str, roles: Roles, path: &'static [Word]) -> Row {
+    Row { id, roles, path, query: &[], body: None, writes: false, confirmed: true }
+}
+
+/// An operation that changes something.
+fn writes(id: &'static str, roles: Roles, path: &'static [Word]) -> Row {
+    Row { writes: true, ..reads(id, roles, path) }
+}
+
+impl Row {
+    fn with(self, body: fn(&Scene) -> Value) -> Row {
+        Row { body: Some(body), ..self }
+    }
+
+    fn asking(self, query: &'static [(&'static str, Word)]) -> Row {
+        Row { query, ..self }
+    }
+
+    fn unconfirmed(self) -> Row {
+        Row { confirmed: false, ..self }
+    }
+}
+
+const PASSWORD: &str = "correct horse battery staple";
+const PROJECT_AND_KEY: &[(&str, Word)] = &[("project_id", Word::Project), ("key", Word::Key)];
+const KEY: &[(&str, Word)] = &[("key", Word::Key)];
+
+#[rustfmt::skip]
+fn rows() -> Vec<Row> {
+    use Word::{
+        Chain, Colleague, Invitation, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Tier,
+    };
+    vec![
+        // account
+        reads("get_challenge", ANYONE, &[]),
+        writes("register", ANYONE, &[]).with(|scene| json!({
+            "email": format!("new-{}", scene.own.user().email), "password": PASSWORD, "name": "New",
+            "challenge": scene.solution})),
+        writes("confirm", ANYONE, &[]).unconfirmed()
+            .with(|scene| json!({"token": scene.own.caller.confirmation.expose(), "password": PASSWORD})),
+        writes("forgot_password", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email})),
+        writes("reset_password", ANYONE, &[])
+            .with(|scene| json!({"token": scene.own.caller.reset.expose(), "password": PASSWORD})),
+        writes("accept_invitation", ANYONE, &[]).with(|scene| json!({
+            "token": scene.own.invited.expose(), "password": PASSWORD, "name": "New"})),
+        writes("login", ANYONE, &[]).with(|scene| json!({"email": scene.own.user().email, "password": PASSWORD})),
+        writes("refresh", ANYONE, &[])
+            .with(|scene| json!({"refresh_token": scene.own.caller.refresh.expose()})),
+        writes("logout", ANYONE, &[])
+            .with(|scene| json!({"refresh_token": scene.own.caller.refresh.expose()})),
+        writes("logout_all", USERS, &[]),
+        reads("list_sessions", USERS, &[]),
+        writes("end_session", USERS, &[Session]),
+        reads("get_me", USERS, &[]),
+        writes("put_me", USERS, &[]).with(|_| json!({"name": "Another"})),
+        writes("change_password", USERS, &[])
+            .with(|_| json!({"current_password": PASSWORD, "new_password": "another horse, another staple"})),
+        writes("change_email", USERS, &[]).with(|scene| json!({
+            "email": format!("other-{}", scene.own.user().email), "current_password": PASSWORD})),
+        writes("confirm_again", USERS, &[]).unconfirmed(),
+        reads("list_audit", USERS, &[]),
+        // tenant
+        reads("list_tenants", MEMBERS, &[]),
+        reads("get_tenant", MEMBERS, &[Tenant]),
+        writes("update_tenant", ADMINS, &[Tenant]).with(|_| json!({"name": "Another"})),
+        reads("list_members", MEMBERS, &[Tenant]),
+        writes("update_member", ADMINS, &[Tenant, Colleague]).with(|_| json!({"role": "billing"})),
+        writes("remove_member", MEMBERS, &[Tenant, Oneself]),
+        reads("list_invitations", ADMINS, &[Tenant]),
+        writes("create_invitation", ADMINS, &[Tenant]).with(|scene| json!({
+            "email": format!("guest-{}", scene.own.user().email), "role": "developer"})),
+        writes("withdraw_invitation", ADMINS, &[Tenant, Invitation]),
+        reads("list_projects", MEMBERS, &[Tenant]),
+        writes("create_project", MAKERS, &[Tenant]).with(|_| json!({"name": "Two"})),
+        reads("get_project", MEMBERS, &[Project]),
+        writes("update_project", MAKERS, &[Project]).with(|_| json!({
+            "name": "Another", "allowed_methods": ["eth_call"], "blocked_methods": ["eth_getLogs"]})),
+        writes("delete_project", MAKERS, &[Project]),
+        reads("get_quota", MEMBERS, &[Project]),
+        reads("list_keys", MEMBERS, &[Project]),
+        writes("create_key", MAKERS, &[Project]).with(|_| json!({
+            "description": "Two", "chains": ["eth"], "expires_at": "2100-01-01T00:00:00Z"})),
+        writes("revoke_key", MAKERS, &[Key]),
+        reads("list_limit_requests", MEMBERS, &[]),
+        writes("create_limit_request", ASKERS, &[])
+            .with(|_| json!({"requested_tier": "premium", "reason": "We grow."})),
+        reads("list_notifications", MEMBERS, &[]),
+        writes("read_notification", MEMBERS, &[Notification]),
+        // operator
+        reads("operator_list_tenants", OPERATORS, &[]),
+        writes("operator_update_tenant", OPERATORS, &[Tenant])
+            .with(|_| json!({"status": "suspended", "tier": "premium"})),
+        reads("operator_list_users", OPERATORS, &[]),
+        writes("operator_unlock_user", OPERATORS, &[Colleague]),
+        writes("operator_reset_user", OPERATORS, &[Colleague]),
+        writes("operator_disable_user", OPERATORS, &[Colleague]),
+        writes("operator_enable_user", OPERATORS, &[Colleague]),
+        writes("operator_put_quota", OPERATORS, &[Project])
+            .with(|_| json!({"cu_per_day": 5, "cu_per_month": 50, "rps_limit": 1})),
+        writes("operator_delete_quota", OPERATORS, &[Project]),
+        reads("operator_list_limit_requests", OPERATORS, &[]),
+        writes("operator_review_limit_request", OPERATORS, &[LimitRequest])
+            .with(|_| json!({"status": "approved", "note": "Welcome."})),
+        reads("operator_get_weight", OPERATORS, &[Chain, Method]),
+        writes("operator_put_weight", OPERATORS, &[Chain, Method]).with(|_| json!({"cu": 9})),
+        writes("operator_delete_weight", OPERATORS, &[Chain, Method]),
+        writes("operator_switch_chain", OPERATORS, &[Chain]).with(|_| json!({"enabled": false})),
+        reads("operator_list_nodes", OPERATORS, &[]),
+        reads("operator_get_plan", OPERATORS, &[Tier]),
+        writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| json!({
+            "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5,
+            "projects": 4, "keys_per_project": 11, "members": 21, "webhooks_per_project": 3,
+            "subscriptions_per_webhook": 21, "streams_per_project": 6})),
+        // catalog
+        reads("list_plans", USERS, &[]),
+        reads("list_chains", USERS, &[]),
+        reads("list_roles", USERS, &[]),
+        // usage
+        reads("show_usage", MEMBERS, &[]).asking(PROJECT_AND_KEY),
+        reads("show_tenant_usage", USERS, &[Tenant]).asking(PROJECT_AND_KEY),
+        reads("show_project_usage", MEMBERS, &[Project]),
+        reads("show_project_usage_chart", MEMBERS, &[Project]).asking(KEY),
+        reads("show_project_metrics", MEMBERS, &[Project]).asking(KEY),
+    ]
+}
+
+/// Fields of what the API tells that nobody may set, wherever they are not among an operation's own.
+const READ_ONLY: [&str; 12] = [
+    "id",
+    "tenant_id",
+    "project_id",
+    "user_id",
+    "role",
+    "operator",
+    "confirmed",
+    "tier",
+    "status",
+    "prefix",
+    "created_at",
+    "revoked_at",
+];
+
+/// An operation as its description has it.
+struct Operation {
+    row: Row,
+    method: Method,
+    path: String,
+    statuses: BTreeSet<u16>,
+    /// The schemas of the body's fields, and the names of those that must be there.
+    fields: BTreeMap<String, Value>,
+    required: BTreeSet<String>,
+}
+
+impl Operation {
+    /// The roles that may call it.
+    fn admitted(&self) -> Roles {
+        match self.row.roles {
+            USERS => EVERY_ROLE,
+            roles => roles,
+        }
+    }
+
+    /// The role whose requests are looked at when it is not the role that matters.
+    fn most(&self) -> &'static str {
+        self.admitted().last().copied().filter(|role| *role != "none").unwrap_or("owner")
+    }
+}
+
+/// Every operation of the document with its row.
+fn operations(document: &Value) -> Vec<Operation> {
+    let mut rows: BTreeMap<_, _> = rows().into_iter().map(|row| (row.id, row)).collect();
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, told) in item.as_object().unwrap() {
+            let Some(id) = told["operationId"].as_str() else { continue };
+            let row = rows.remove(id).unwrap_or_else(|| panic!("{id} ({method} {path}) has no row"));
+            assert_eq!(told["x-roles"], json!(row.roles), "{id}: the roles");
+            assert_eq!(row.path.len(), path.matches('{').count(), "{id}: the words of {path}");
+            let mut schema = &told["requestBody"]["content"]["application/json"]["schema"];
+            assert_eq!(row.body.is_some(), !schema.is_null(), "{id}: the body");
+            if let Some(reference) = schema["$ref"].as_str() {
+                schema = document.pointer(&reference[1..]).unwrap();
+            }
+            let fields = schema["properties"].as_object().cloned().unwrap_or_default();
+            assert_eq!(row.body.is_some(), !fields.is_empty(), "{id}: the body's fields");
+            let required = schema["required"].as_array().cloned().unwrap_or_default();
+            found.push(Operation {
+                row,
+                method: method.to_uppercase().parse().unwrap(),
+                path: path.clone(),
+                statuses: told["responses"].as_object().unwrap().keys().map(|s| s.parse().unwrap()).collect(),
+                fields: fields.into_iter().collect(),
+                required: required.iter().map(|name| name.as_str().unwrap().to_owned()).collect(),
+            });
+        }
+    }
+    assert!(rows.is_empty(), "no operations have the rows {:?}", rows.keys());
+    found
+}
+
+/// Somebody who is logged in, and what was handed out then.
+struct Caller {
+    visitor: Visitor,
+    refresh: Opaque,
+    confirmation: Opaque,
+    reset: Opaque,
+}
+
+/// A tenant with one of everything, and somebody who calls.
+struct Premises {
+    tenant: TenantId,
+    project: ProjectId,
+    key: KeyId,
+    limit_request: LimitRequestId,
+    colleague: UserId,
+    invitation: InvitationId,
+    notification: NotificationId,
+    /// What the mail of the invitation would hold.
+    invited: Opaque,
+    caller: Caller,
+}
+
+impl Premises {
+    fn user(&self) -> &User {
+        &self.caller.visitor.user
+    }
+
+    fn word(&self, word: Word) -> String {
+        match word {
+            Word::Tenant => self.tenant.to_string(),
+            Word::Project => self.project.to_string(),
+            Word::Key => self.key.to_string(),
+            Word::Session => self.caller.visitor.session.to_string(),
+            Word::LimitRequest => self.limit_request.to_string(),
+            Word::Oneself => self.user().id.to_string(),
+            Word::Colleague => self.colleague.to_string(),
+            Word::Invitation => self.invitation.to_string(),
+            Word::Notification => self.notification.to_string(),
+            Word::Chain => "eth".into(),
+            Word::Method => format!("eth_{}", self.project.0),
+            Word::Tier => "standard".into(),
+        }
+    }
+}
+
+/// What one request is made in.
+struct Scene {
+    own: Premises,
+    /// Of a challenge, where one is needed.
+    solution: String,
+}
+
+/// A request that is on its way to an operation.
+#[derive(Clone)]
+struct Ask {
+    token: Option<String>,
+    path: Vec<String>,
+    query: Vec<(&'static str, String)>,
+    body: Option<String>,
+}
+
+struct Matrix {
+    site: Site,
+    router: Router,
+    document: Value,
+    /// What is stored for [`PASSWORD`].
+    hash: String,
+    /// Another tenant.
+    foreign: Premises,
+}
+
+impl Matrix {
+    async fn new() -> Self {
+        let text = "[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n[plans.free]\nmembers = 20\n";
+        let site = Site::of(text).await;
+        let router = router(&site.app, &CancellationToken::new());
+        let document = site.ask(None, Method::GET, OPENAPI, Body::empty()).await.body;
+        let hash = site.app.passwords.hash(Password::new(PASSWORD).unwrap()).await.unwrap();
+        let foreign = premises(&site, &hash, "owner", true, true).await;
+        Matrix { site, router, document, hash, foreign }
+    }
+
+    fn operations(&self) -> Vec<Operation> {
+        operations(&self.document)
+    }
+
+    /// A new tenant, where somebody of `role` is about to call `operation`. The clock moves, so that whatever is renewed
+    /// shows.
+    async fn scene(&self, operation: &Operation, role: &str) -> Scene {
+        let Row { path, confirmed, id, .. } = operation.row;
+        let asks = path.contains(&Word::LimitRequest);
+        let own = premises(&self.site, &self.hash, role, confirmed, asks).await;
+        if id == "operator_enable_user" {
+            let entry = Audit {
+                tenant: None,
+                user: None,
+                action: "user.disabled".into(),
+                subject: own.colleague.to_string(),
+                address: String::new(),
+                at: self.site.app.now(),
+                detail: String::new(),
+            };
+            self.site.app.store.disable_account(own.colleague, true, &entry).await.unwrap();
+        }
+        let mut solution = String::new();
+        if id == "register" {
+            let app = &self.site.app;
+            solution = solve(&app.challenges.pose(app.now()).unwrap()).unwrap();
+        }
+        self.site.clock.advance(Duration::from_secs(1));
+        Scene { own, solution }
+    }
+
+    /// The request of the row.
+    fn valid(&self, operation: &Operation, scene: &Scene) -> Ask {
+        let row = operation.row;
+        let token = (row.roles != ANYONE).then(|| scene.own.caller.visitor.token.clone());
+        Ask {
+            token,
+            path: row.path.iter().map(|word| scene.own.word(*word)).collect(),
+            query: row.query.iter().map(|(name, word)| (*name, scene.own.word(*word))).collect(),
+            body: row.body.map(|body| body(scene).to_string()),
+        }
+    }
+
+    /// The answer, which is one that the description lists.
+    async fn ask(&self, operation: &Operation, ask: Ask) -> Answer {
+        let mut uri = String::new();
+        let mut words = ask.path.iter();
+        for piece in operation.path.split_inclusive(['{', '}']) {
+            match piece.strip_suffix('{') {
+                Some(fixed) => uri.extend([fixed, words.next().unwrap()]),
+                None if piece.ends_with('}') => {}
+                None => uri.push_str(piece),
+            }
+        }
+        for (n, (name, value)) in ask.query.iter().enumerate() {
+            uri.extend([if n == 0 { "?" } else { "&" }, name, "=", value]);
+        }
+        let mut request = http::Request::builder().method(operation.method.clone()).uri(uri);
+        if let Some(token) = ask.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let mut request = request.body(ask.body.map_or_else(Body::empty, Body::from)).unwrap();
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
+        let (head, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        let answer = Answer { status: head.status, headers: head.headers, body };
+        let id = operation.row.id;
+        assert!(
+            operation.statuses.contains(&answer.status.as_u16()),
+            "{id} answers {} {}, which its description does not list",
+            answer.status,
+            answer.body
+        );
+        answer
+    }
+
+    /// All that the request of a scene could change.
+    async fn stored(&self, scene: &Scene) -> String {
+        let store = &self.site.app.store;
+        let mut all = format!("{:?}\n", store.overlay().await.unwrap());
+        all += &format!("{:?}\n", store.newest_change().await.unwrap());
+        all += &format!("{:?}\n", store.tenants(Some(scene.own.tenant), 1000).await.unwrap());
+        for Premises { tenant, caller, .. } in [&scene.own, &self.foreign] {
+            let user = caller.visitor.user.id;
+            all += &format!("{:?}\n", store.tenant(*tenant).await.unwrap());
+            let projects = store.projects(*tenant).await.unwrap();
+            for project in &projects {
+                all += &format!("{:?}\n", store.keys(*tenant, project.id).await.unwrap());
+            }
+            all += &format!("{projects:?}\n{:?}\n", store.quotas(*tenant).await.unwrap());
+            all += &format!("{:?}\n", store.limit_requests(*tenant).await.unwrap());
+            all += &format!("{:?}\n", store.members(*tenant).await.unwrap());
+            let now = self.site.app.now();
+            all += &format!("{:?}\n", store.invitations(*tenant, now).await.unwrap());
+            all += &format!("{:?}\n", store.user(user).await.unwrap());
+            all += &format!("{:?}\n", store.read_notifications(user).await.unwrap());
+            all += &format!("{:?}\n", store.sessions(user, self.site.app.now()).await.unwrap());
+            all += &format!("{:?}\n", store.audit(AuditSubject::Tenant(*tenant), 1000).await.unwrap());
+            all += &format!("{:?}\n", store.audit(AuditSubject::User(user), 1000).await.unwrap());
+        }
+        all
+    }
+
+    /// The answer to a request that is refused with `status`, in the one form that refusals have, and changes nothing.
+    async fn refused(
+        &self,
+        operation: &Operation,
+        scene: &Scene,
+        (ask, status, why): (Ask, StatusCode, &str),
+    ) -> Value {
+        let id = operation.row.id;
+        let before = self.stored(scene).await;
+        let answer = self.ask(operation, ask).await;
+        assert_eq!(answer.status, status, "{id}, {why}: {}", answer.body);
+        let members = answer.body.as_object().unwrap_or_else(|| panic!("{id}, {why}: no object"));
+        assert!(members.len() == 1 && members["error"].is_string(), "{id}, {why}: {members:?}");
+        let challenge = answer.headers.get(WWW_AUTHENTICATE).map(|value| value.to_str().unwrap());
+        let expected = (status == StatusCode::UNAUTHORIZED).then_some("Bearer realm=\"rpcgate\"");
+        assert_eq!(challenge, expected, "{id}, {why}");
+        assert_eq!(self.stored(scene).await, before, "{id}, {why}: something was changed");
+        answer.body
+    }
+}
+
+/// A tenant with one of everything. Somebody of `role` calls, of that tenant or an operator; `asks` says whether a
+/// limit request is pending.
+async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bool) -> Premises {
+    let (app, now) = (&site.app, site.app.now());
+    let store = &app.store;
+    let tenant = TenantId(fresh_id(now));
+    let organisation =
+        Tenant { id: tenant, name: "One".into(), tier: Tier::Free, suspended: false, created_at: now };
+    store.create_tenant(&organisation).await.unwrap();
+    let caller = match role {
+        "operator" => caller(site, hash, None, Role::Viewer, confirmed).await,
+        role => caller(site, hash, Some(tenant), role.parse().unwrap(), confirmed).await,
+    };
+    let project = ProjectId(fresh_id(now));
+    let made = Project {
+        id: project,
+        tenant,
+        name: "One".into(),
+        allowed_methods: Vec::new(),
+        blocked_methods: Vec::new(),
+        created_at: now,
+    };
+    store.create_project(&made).await.unwrap();
+    store.put_quota(project, &ProjectQuota { has_row: true, ..ProjectQuota::default() }, now).await.unwrap();
+    let key = KeyId(fresh_id(now));
+    let made = Key {
+        id: key,
+        project,
+        description: "One".into(),
+        prefix: "rpcg_0000000".into(),
+        hash: KeyHash::of(&key.to_string()),
+        scope: Scope::All,
+        expires_at: None,
+        revoked_at: None,
+        created_at: now,
+    };
+    store.create_key(&made, now).await.unwrap();
+    let limit_request = LimitRequestId(fresh_id(now));
+    if asks {
+        let made = LimitRequest {
+            id: limit_request,
+            tenant,
+            user: caller.visitor.user.id,
+            requested_tier: Tier::Standard,
+            reason: "We grow.".into(),
+            status: RequestStatus::Pending,
+            note: None,
+            created_at: now,
+            reviewed_at: None,
+            reviewer: None,
+        };
+        store.create_limit_request(&made).await.unwrap();
+    }
+    let colleague = member(site, tenant, Role::Developer).await;
+    // With another owner beside, whoever calls may leave.
+    let owner = member(site, tenant, Role::Owner).await;
+    let (invitation, invited) = invite(site, tenant, owner).await;
+    let notification = notify(site, tenant).await;
+    let premises = Premises {
+        tenant,
+        project,
+        key,
+        limit_request,
+        colleague,
+        invitation,
+        notification,
+        invited,
+        caller,
+    };
+    store.put_weight("eth", &premises.word(Word::Method), 3, now).await.unwrap();
+    premises
+}
+
+/// A notification of a tenant that has made all its requests of the day.
+async fn notify(site: &Site, tenant: TenantId) -> NotificationId {
+    let (usage, now) = (&site.app.usage, site.app.now());
+    usage.remind(now.day(), &[(tenant, 5)].into(), &[(tenant, 5)].into(), now).await.unwrap();
+    usage.notifications(tenant).await.unwrap()[0].id
+}
+
+/// Another member, who has no password.
+async fn member(site: &Site, tenant: TenantId, role: Role) -> UserId {
+    let now = site.app.now();
+    let id = UserId(fresh_id(now));
+    let user = User {
+        id,
+        tenant: Some(tenant),
+        email: format!("{id}@example.com"),
+        name: "Two".into(),
+        role,
+        password: None,
+        confirmed_at: Some(now),
+        created_at: now,
+    };
+    site.app.store.create_user(&user).await.unwrap();
+    id
+}
+
+/// An open invitation by a member, and its token.
+async fn invite(site: &Site, tenant: TenantId, by: UserId) -> (InvitationId, Opaque) {
+    let now = site.app.now();
+    let id = InvitationId(fresh_id(now));
+    let invitation = Invitation {
+        id,
+        tenant,
+        by,
+        email: format!("{id}@example.com"),
+        role: Role::Developer,
+        created_at: now,
+        expires_at: now.plus(Duration::from_secs(3_600)),
+    };
+    let entry = Audit {
+        tenant: Some(tenant),
+        user: Some(by),
+        action: "member.invited".into(),
+        subject: id.to_string(),
+        address: "192.0.2.1".into(),
+        at: now,
+        detail: String::new(),
+    };
+    let token = Opaque::make(OpaqueKind::Invitation).unwrap();
+    let made = site.app.store.invite(&invitation, &Digest(token.hash().0), |_| true, &entry).await;
+    assert_eq!(made.unwrap(), Invited::Done);
+    (id, token)
+}
+
+/// Somebody who has the password and is logged in.
+async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, confirmed: bool) -> Caller {
+    let (app, now) = (&site.app, site.app.now());
+    let id = UserId(fresh_id(now));
+    let user = User {
+        id,
+        tenant,
+        email: format!("{id}@example.com"),
+        name: "One".into(),
+        role,
+        password: Some(hash.to_owned()),
+        confirmed_at: confirmed.then_some(now),
+        created_at: now,
+    };
+    app.store.create_user(&user).await.unwrap();
+    let (refresh, confirmation) =
+        (Opaque::make(OpaqueKind::Refresh).unwrap(), Opaque::make(OpaqueKind::Confirmation).unwrap());
+    let until = now.plus(Duration::from_secs(3_600));
+    let renewed = app.store.renew_confirmation(id, &Digest(confirmation.hash().0), until).await.unwrap();
+    assert_ne!(renewed, confirmed);
+    let reset = Opaque::make(OpaqueKind::Reset).unwrap();
+    let entry = Audit {
+        tenant,
+        user: Some(id),
+        action: "password.reset_asked".into(),
+        subject: id.to_string(),
+        address: "192.0.2.1".into(),
+        at: now,
+        detail: String::new(),
+    };
+    assert!(app.store.put_reset(&user.email, &Digest(reset.hash().0), until, &entry).await.unwrap());
+    let session = open(site, &user, hash, &refresh).await;
+    let token = app.tokens.issue(&claims(&user, session), now).unwrap();
+    Caller { visitor: Visitor { user, session, token }, refresh, confirmation, reset }
+}
+
+async fn open(site: &Site, user: &User, hash: &str, refresh: &Opaque) -> SessionId {
+    let now = site.app.now();
+    let session = Session {
+        id: SessionId(fresh_id(now)),
+        user: user.id,
+        created_at: now,
+        seen_at: now,
+        expires_at: now.plus(site.app.settings.refresh_ttl),
+        address: "192.0.2.1".into(),
+        agent: "a test".into(),
+    };
+    let entry = Audit {
+        tenant: user.tenant,
+        user: Some(user.id),
+        action: "session.opened".into(),
+        subject: session.id.to_string(),
+        address: session.address.clone(),
+        at: now,
+        detail: String::new(),
+    };
+    let digest = Digest(refresh.hash().0);
+    assert!(site.app.store.open_session(&session, &digest, hash, &entry).await.unwrap());
+    session.id
+}
+
+fn claims(user: &User, session: SessionId) -> Claims {
+    Claims {
+        sub: user.id,
+        sid: session.0,
+        tenant: user.tenant.unwrap_or_default(),
+        role: user.role,
+        operator: user.is_operator(),
+    }
+}
+
+/// A token with other claims, signed with the house's own key.
+fn signed(site: &Site, header: &str, claims: &Value) -> String {
+    let secret = site.app.settings.config.admin.jwt.secret.as_ref().unwrap().expose();
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let key = hmac::sign(&key, b"rpcgate access token");
+    let message = format!("{header}.{}", BASE64.encode(claims.to_string()));
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()), message.as_bytes());
+    format!("{message}.{}", BASE64.encode(tag))
+}
+
+/// Tokens that look like the caller's and are not good.
+async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String)> {
+    let (site, Visitor { user, session, token }) = (&matrix.site, &scene.own.caller.visitor);
+    let now = site.app.now();
+    let [header, payload, signature] = token.split('.').collect::<Vec<_>>()[..] else { panic!("{token}") };
+    let said: Value = serde_json::from_slice(&BASE64.decode(payload).unwrap()).unwrap();
+    let with = |name: &str, value: Value| {
+        let mut said = said.clone();
+        said[name] = value;
+        said
+    };
+    let again = signed(site, header, &said);
+    assert_eq!(site.app.tokens.check(&again, now), Ok(claims(user, *session)), "the key is the right one");
+    let greedy = BASE64.encode(with("role", "owner".into()).to_string() + " ");
+    let turned: String = signature.chars().rev().collect();
+    let unsigned = BASE64.encode(r#"{"typ":"at+jwt","alg":"none"}"#);
+    let gone = open(site, user, &matrix.hash, &Opaque::make(OpaqueKind::Refresh).unwrap()).await;
+    let revoked = site.app.tokens.issue(&claims(user, gone), now).unwrap();
+    site.app.store.end_session(user.id, gone).await.unwrap();
+    let past = Time::from_secs(now.secs() - 86_400);
+    vec![
+        ("changed claims", format!("{header}.{greedy}.{signature}")),
+        ("a changed signature", format!("{header}.{payload}.{turned}")),
+        ("no algorithm", format!("{unsigned}.{payload}.")),
+        ("no algorithm, signed", format!("{unsigned}.{payload}.{signature}")),
+        ("another audience", signed(site, header, &with("aud", "another".into()))),
+        ("another issuer", signed(site, header, &with("iss", "another".into()))),
+        ("expired", site.app.tokens.issue(&claims(user, *session), past).unwrap()),
+        ("a session that was ended", revoked),
+        ("a session of somebody else's", {
+            let other = matrix.foreign.caller.visitor.session;
+            site.app.tokens.issue(&claims(user, other), now).unwrap()
+        }),
+    ]
+}
+
+#[tokio::test]
+async fn without_a_good_token_nothing_is_told_and_nothing_is_done() {
+    let matrix = Matrix::new().await;
+    for operation in matrix.operations() {
+        let scene = matrix.scene(&operation, operation.most()).await;
+        let valid = matrix.valid(&operation, &scene);
+        if operation.row.roles == ANYONE {
+            let answer = matrix.ask(&operation, valid).await;
+            assert!(answer.status.is_success(), "{}: {} {}", operation.row.id, answer.status, answer.body);
+            continue;
+        }
+        let none = Ask { token: None, ..valid.clone() };
+        matrix.refused(&operation, &scene, (none, StatusCode::UNAUTHORIZED, "no token")).await;
+        for (why, token) in bad_tokens(&matrix, &scene).await {
+            let ask = Ask { token: Some(token), ..valid.clone() };
+            matrix.refused(&operation, &scene, (ask, StatusCode::UNAUTHORIZED, why)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_has_the_role_is_served_and_who_has_not_is_refused() {
+    let matrix = Matrix::new().await;
+    for operation in matrix.operations().iter().filter(|operation| operation.row.roles != ANYONE) {
+        let Row { id, writes, .. } = operation.row;
+        for role in EVERY_ROLE {
+            let scene = matrix.scene(operation, role).await;
+            let valid = matrix.valid(operation, &scene);
+            if !operation.admitted().contains(role) {
+                matrix.refused(operation, &scene, (valid, StatusCode::FORBIDDEN, role)).await;
+                continue;
+            }
+            let before = matrix.stored(&scene).await;
+            let answer = matrix.ask(operation, valid).await;
+            assert!(answer.status.is_success(), "{id} as {role}: {} {}", answer.status, answer.body);
+            let changed = matrix.stored(&scene).await != before;
+            assert_eq!(changed, writes, "{id} as {role}: whether something was changed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_another_tenant_is_not_there() {
+    let matrix = Matrix::new().await;
+    let mut looked_at = BTreeSet::new();
+    for operation in matrix.operations().iter().filter(|operation| operation.row.roles != OPERATORS) {
+        let row = operation.row;
+        for role in operation.admitted().iter().filter(|role| EVERY_ROLE.contains(role)) {
+            // Operators may see the usage of every tenant.
+            if *role == "operator" && row.id == "show_tenant_usage" {
+                continue;
+            }
+            if row.path.is_empty() && row.query.is_empty() {
+                continue;
+            }
+            let scene = matrix.scene(operation, role).await;
+            let valid = matrix.valid(operation, &scene);
+            let unknown = TenantId(fresh_id(matrix.site.app.now())).to_string();
+            for (n, word) in row.path.iter().enumerate() {
+                let mut answers = Vec::new();
+                for id in [matrix.foreign.word(*word), unknown.clone()] {
+                    let mut ask = valid.clone();
+                    ask.path[n] = id;
+                    let why = format!("{word:?} of another tenant as {role}");
+                    answers.push(matrix.refused(operation, &scene, (ask, StatusCode::NOT_FOUND, &why)).await);
+                }
+                assert_eq!(answers[0], answers[1], "{}: it is told whether there is one", row.id);
+            }
+            for (n, (name, word)) in row.query.iter().enumerate() {
+                let mut answers = Vec::new();
+                for id in [matrix.foreign.word(*word), unknown.clone()] {
+                    let mut ask = valid.clone();
+                    ask.query[n].1 = id;
+                    let why = format!("`{name}` of another tenant as {role}");
+                    answers.push(matrix.refused(operation, &scene, (ask, StatusCode::NOT_FOUND, &why)).await);
+                }
+                assert_eq!(answers[0], answers[1], "{}: it is told whether there is one", row.id);
+            }
+            looked_at.insert(row.id);
+        }
+    }
+    assert!(looked_at.len() > 10, "{looked_at:?}");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
+    let matrix = Matrix::new().await;
+    for operation in matrix.operations().iter().filter(|operation| operation.row.body.is_some()) {
+        let id = operation.row.id;
+        let scene = matrix.scene(operation, operation.most()).await;
+        let valid = matrix.valid(operation, &scene);
+        let form: Value = serde_json::from_str(valid.body.as_deref().unwrap()).unwrap();
+        let given: Vec<_> = form.as_object().unwrap().keys().collect();
+        assert_eq!(given, operation.fields.keys().collect::<Vec<_>>(), "{id}: the row gives every field");
+        for text in ["", "{", "nonsense", "[]", "\"text\"", "7", "null", "{}x"] {
+            let ask = Ask { body: Some(text.into()), ..valid.clone() };
+            // Without a body the bearer token says who logs out, and there is none.
+            let is_nobody = id == "logout" && text.is_empty();
+            let status = if is_nobody { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST };
+            matrix.refused(operation, &scene, (ask, status, text)).await;
+        }
+        let unknown = READ_ONLY.iter().chain(&["surprise"]).map(|name| (*name).to_owned());
+        let unknown = unknown.filter(|name| !operation.fields.contains_key(name));
+        let mut wrong: Vec<_> = unknown.map(|name| (name, Some(json!("owner")))).collect();
+        for name in operation.fields.keys() {
+            wrong.extend([json!({"a": 1}), json!([{}])].map(|value| (name.clone(), Some(value))));
+            let is_text = form[name].is_string();
+            wrong.push((name.clone(), Some(if is_text { json!(7) } else { json!("text") })));
+        }
+        wrong.extend(operation.required.iter().map(|name| (name.clone(), None)));
+        for (name, value) in wrong {
+            let mut form = form.clone();
+            let why = format!("`{name}` is {value:?}");
+            match value {
+                Some(value) => form[&name] = value,
+                None => drop(form.as_object_mut().unwrap().remove(&name)),
+            }
+            let ask = Ask { body: Some(form.to_string()), ..valid.clone() };
+            let told = matrix.refused(operation, &scene, (ask, StatusCode::BAD_REQUEST, &why)).await;
+            let told = told["error"].as_str().unwrap();
+            assert!(told.contains(&format!("`{name}`")), "{id}, {why}: {told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_names_nothing_is_not_found() {
+    let matrix = Matrix::new().await;
+    for operation in matrix.operations() {
+        let row = operation.row;
+        if row.path.is_empty() && row.query.is_empty() {
+            continue;
+        }
+        let scene = matrix.scene(&operation, operation.most()).await;
+        let valid = matrix.valid(&operation, &scene);
+        for (n, word) in row.path.iter().enumerate().filter(|(_, word)| **word != Word::Method) {
+            let unknown = TenantId(fresh_id(matrix.site.app.now())).to_string();
+            let cut = &unknown[..35];
+            for text in ["x", "0", "%00", "..%2f..", "%ff", cut, unknown.as_str()] {
+                let mut ask = valid.clone();
+                ask.path[n] = text.into();
+                let why = format!("{word:?} {text}");
+                matrix.refused(&operation, &scene, (ask, StatusCode::NOT_FOUND, &why)).await;
+            }
+        }
+        for (n, (name, _)) in row.query.iter().enumerate() {
+            let mut ask = valid.clone();
+            ask.query[n].1 = "x".into();
+            let told = matrix.refused(&operation, &scene, (ask, StatusCode::BAD_REQUEST, name)).await;
+            let told = told["error"].as_str().unwrap();
+            assert!(told.contains(name), "{}, {name}: {told}", row.id);
+        }
+    }
+}

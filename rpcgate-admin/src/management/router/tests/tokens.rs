@@ -1,0 +1,106 @@
+//! Every kind of token at every place that takes one.
+
+use crate::management::api::accounts::tests::{
+    EMAIL, PASSWORD, ask, mailed, post, register, register_confirmed, site, tokens,
+};
+use crate::management::app_state::tests::{Answer, Site};
+use axum::body::Body;
+use http::header::COOKIE;
+use http::{Method, StatusCode};
+use serde_json::json;
+use std::time::Duration;
+
+const NEW_PASSWORD: &str = "another horse, another staple";
+
+/// What a token is made for, and where it is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Place {
+    Api,
+    Page,
+    Refresh,
+    Confirmation,
+    EmailChange,
+    Reset,
+    Invitation,
+}
+
+const PLACES: [Place; 7] = [
+    Place::Api,
+    Place::Page,
+    Place::Refresh,
+    Place::Confirmation,
+    Place::EmailChange,
+    Place::Reset,
+    Place::Invitation,
+];
+
+impl Place {
+    async fn take(self, site: &Site, token: &str) -> Answer {
+        let (path, form) = match self {
+            Place::Api => return ask(site, Some(token), Method::GET, "/auth/me", None).await,
+            Place::Page => {
+                let request = http::Request::get("/").header(COOKIE, format!("rpcgate={token}"));
+                let (head, _) = site.raw(request.body(Body::empty()).unwrap()).await;
+                return Answer { status: head.status, headers: head.headers, body: json!(null) };
+            }
+            Place::Refresh => ("/auth/refresh", json!({"refresh_token": token})),
+            Place::Confirmation => ("/auth/confirm", json!({"token": token, "password": NEW_PASSWORD})),
+            Place::EmailChange => ("/auth/confirm", json!({"token": token})),
+            Place::Reset => ("/auth/password/reset", json!({"token": token, "password": NEW_PASSWORD})),
+            Place::Invitation => {
+                ("/auth/invitation", json!({"token": token, "password": NEW_PASSWORD, "name": "Guest"}))
+            }
+        };
+        post(site, path, form).await
+    }
+}
+
+/// A site, and a token of each kind, in the order of [`PLACES`].
+async fn all() -> (Site, [String; 7]) {
+    let site = site().await;
+    register_confirmed(&site, EMAIL).await;
+    // Mails of one moment have no order.
+    let next = || site.clock.advance(Duration::from_secs(1));
+    next();
+    let (access, refresh) = tokens(&site, EMAIL).await;
+    let now = site.app.now();
+    let page = site.app.page_tokens.issue(&site.app.tokens.check(&access, now).unwrap(), now).unwrap();
+    let form = json!({"email": "late@example.com", "current_password": PASSWORD});
+    ask(&site, Some(&access), Method::PUT, "/auth/me/email", Some(form)).await;
+    let change = mailed(&site, 3, "/confirm?token=").await.pop().unwrap();
+    next();
+    post(&site, "/auth/password/forgot", json!({"email": EMAIL})).await;
+    let reset = mailed(&site, 4, "/reset?token=").await.pop().unwrap();
+    next();
+    let me = ask(&site, Some(&access), Method::GET, "/auth/me", None).await.body;
+    let path = format!("/tenants/{}/invitations", me["tenant_id"].as_str().unwrap());
+    let form = json!({"email": "guest@example.com", "role": "developer"});
+    ask(&site, Some(&access), Method::POST, &path, Some(form)).await;
+    let invitation = mailed(&site, 5, "/invitation?token=").await.pop().unwrap();
+    next();
+    register(&site, "second@example.com").await;
+    let confirmation = mailed(&site, 6, "/confirm?token=").await.pop().unwrap();
+    (site, [access, page, refresh, confirmation, change, reset, invitation])
+}
+
+#[tokio::test]
+async fn a_token_works_for_what_it_was_made_for_and_nowhere_else() {
+    let (site, tokens) = all().await;
+    for (kind, token) in PLACES.iter().zip(&tokens) {
+        for place in PLACES.iter().filter(|place| *place != kind) {
+            // A new address is confirmed where a new account is, only that this may come without a password too.
+            if (*kind, *place) == (Place::Confirmation, Place::EmailChange) {
+                continue;
+            }
+            let status = place.take(&site, token).await.status;
+            let refusals = [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::SEE_OTHER];
+            assert!(refusals.contains(&status), "a token of {kind:?} at {place:?}: {status}");
+        }
+    }
+    for (own, kind) in PLACES.iter().enumerate() {
+        // Some make others worthless.
+        let (site, tokens) = all().await;
+        let status = kind.take(&site, &tokens[own]).await.status;
+        assert!(status.is_success(), "{kind:?}: {status}");
+    }
+}
