@@ -1,11 +1,13 @@
-//! Who calls: a key, its project, its tenant, and everything a layer decides by.
+//! The caller: a key, its project, its tenant, and everything that a layer decides by.
 
 use crate::chain::ChainName;
 use crate::clock::Time;
 use crate::plan::Plan;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
+use std::sync::Arc;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
@@ -69,7 +71,7 @@ fn uuid(id: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(std::str::from_utf8(&uuid_text(id)).unwrap_or_default())
 }
 
-/// A text that is no UUID.
+/// A text that is not a UUID.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotUuid;
 
@@ -100,7 +102,7 @@ fn parse_uuid(s: &str) -> Result<u128, NotUuid> {
     Ok(id)
 }
 
-/// Which chains a key may use.
+/// The chains that a key may use.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Scope {
     /// Every chain that is served.
@@ -171,7 +173,7 @@ impl Default for ProjectQuota {
     }
 }
 
-/// Everything known of the holder of a key. It is made once, shared, and replaced when something changes.
+/// Everything that is known of the holder of a key. It is made once, shared, and replaced when something changes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The key.
@@ -211,6 +213,44 @@ impl Caller {
             quota: ProjectQuota::default(),
             expires_at: None,
         }
+    }
+}
+
+/// A caller that was found for a request: borrowed from the request, or shared with a table of callers.
+#[derive(Clone, Debug)]
+pub enum CallerRef<'a> {
+    /// It is a part of something that outlives the reference.
+    Borrowed(&'a Caller),
+    /// It belongs to several.
+    Shared(Arc<Caller>),
+}
+
+impl Deref for CallerRef<'_> {
+    type Target = Caller;
+
+    fn deref(&self) -> &Caller {
+        match self {
+            CallerRef::Borrowed(caller) => caller,
+            CallerRef::Shared(caller) => caller,
+        }
+    }
+}
+
+impl<'a> From<&'a Caller> for CallerRef<'a> {
+    fn from(caller: &'a Caller) -> Self {
+        CallerRef::Borrowed(caller)
+    }
+}
+
+impl<'a> From<&'a Arc<Caller>> for CallerRef<'a> {
+    fn from(caller: &'a Arc<Caller>) -> Self {
+        CallerRef::Borrowed(caller)
+    }
+}
+
+impl From<Arc<Caller>> for CallerRef<'_> {
+    fn from(caller: Arc<Caller>) -> Self {
+        CallerRef::Shared(caller)
     }
 }
 

@@ -4,6 +4,8 @@
 use crate::chain::Dialect;
 use crate::json::{Cursor, DEEPEST};
 use http::StatusCode;
+use std::convert::Infallible;
+use std::error::Error;
 use std::fmt;
 
 /// A refusal: the caller's matter, not a node's.
@@ -294,7 +296,21 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl Error for Refusal {}
+
+impl From<Infallible> for Refusal {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+/// An error of a tower service that stands between the layers, such as a load shedder or a timeout: the refusal that is in it,
+/// or else [`Refusal::Overloaded`].
+impl From<Box<dyn Error + Send + Sync>> for Refusal {
+    fn from(error: Box<dyn Error + Send + Sync>) -> Self {
+        error.downcast_ref().copied().unwrap_or(Refusal::Overloaded)
+    }
+}
 
 /// What every fault looks like from outside: nodes and their troubles stay inside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,12 +2,11 @@
 //! decision is written once and serves single calls and batches alike.
 
 use crate::foreign::{FromFn, Native, RejectWith};
-use futures_util::future::Either;
+use crate::future::ResponseFuture;
 use rpcgate_core::call::{Before, CallState, CallView, Calls};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::refusal::Refusal;
-use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
@@ -22,6 +21,15 @@ pub trait CallPolicy: Send + Sync + 'static {
     /// # Errors
     /// The refusal that answers the call.
     fn decide(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal>;
+
+    /// The same about a call of a foreign request, for which [`concerns`](CallPolicy::concerns) is not asked because there is
+    /// no tally.
+    ///
+    /// # Errors
+    /// The refusal that answers the call.
+    fn decide_foreign(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal> {
+        self.decide(call, caller, now)
+    }
 
     /// Whether there is anything to decide for this caller on this chain; `false` skips the whole set.
     fn concerns(&self, tally: &rpcgate_core::tally::Tally) -> bool {
@@ -98,7 +106,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<S::Response, S::Error>>>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -106,11 +114,11 @@ where
 
     fn call(&mut self, request: R) -> Self::Future {
         let Some((caller, call)) = (self.way.tell.0)(&request) else {
-            return Either::Right(ready(Ok(request.refuse(Refusal::NoKey))));
+            return ResponseFuture::own(Ok(request.refuse(Refusal::NoKey)));
         };
-        match self.decide.decide(call, caller, self.way.clock.now()) {
-            Ok(()) => Either::Left(self.inner.call(request)),
-            Err(refusal) => Either::Right(ready(Ok(request.refuse(refusal)))),
+        match self.decide.decide_foreign(call, caller, self.way.clock.now()) {
+            Ok(()) => ResponseFuture::inner(self.inner.call(request)),
+            Err(refusal) => ResponseFuture::own(Ok(request.refuse(refusal))),
         }
     }
 }

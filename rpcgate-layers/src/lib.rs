@@ -4,6 +4,7 @@ pub mod call;
 pub mod coalesce;
 pub mod coalesced_writes;
 pub mod foreign;
+pub mod future;
 pub mod gate;
 pub mod headers;
 #[cfg(feature = "redis")]

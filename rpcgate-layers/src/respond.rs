@@ -25,6 +25,7 @@ use rpcgate_core::backend::usage_sink::Receipt;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
 use std::future::Future;
@@ -51,7 +52,7 @@ impl<S> Layer<S> for RespondLayer {
     type Service = Respond<S>;
 
     fn layer(&self, inner: S) -> Respond<S> {
-        Respond { inner, clock: self.clock.clone() }
+        Respond { inner, clock: self.clock.clone(), failed: None }
     }
 }
 
@@ -60,23 +61,33 @@ impl<S> Layer<S> for RespondLayer {
 pub struct Respond<S> {
     inner: S,
     clock: Arc<dyn Clock>,
+    /// Why the inner service will never be ready again.
+    failed: Option<Refusal>,
 }
 
 impl<S, B> Service<Request<B>> for Respond<S>
 where
-    S: Service<Received<B>, Response = PendingResponse, Error = Infallible>,
+    S: Service<Received<B>, Response = PendingResponse>,
+    S::Error: Into<Refusal>,
 {
     type Response = Response<ReplyBody>;
     type Error = Infallible;
     type Future = RespondFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.inner.poll_ready(cx)
+        // A service that fails to become ready may not be called: what comes is refused.
+        if let Err(error) = ready!(self.inner.poll_ready(cx)) {
+            self.failed = Some(error.into());
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (arrival, started) = (self.clock.now(), self.clock.elapsed());
         let id = RequestId::new(arrival);
+        if let Some(refusal) = self.failed {
+            return RespondFuture { state: CallState::Failed { refusal, id } };
+        }
         let request = Box::new(request);
         let inner = self.inner.call(Received { request, id, arrival, started });
         RespondFuture { state: CallState::Inside { inner, id } }
@@ -97,14 +108,16 @@ pin_project! {
     #[derive(Debug)]
     enum CallState<F> {
         Inside { #[pin] inner: F, id: RequestId },
+        Failed { refusal: Refusal, id: RequestId },
         // A receipt that is dropped has the record written, also when the client leaves in that moment.
         Waiting { turn: Coalesce, answer: Option<Response<ReplyBody>>, receipt: Option<Receipt> },
     }
 }
 
-impl<F> Future for RespondFuture<F>
+impl<F, E> Future for RespondFuture<F>
 where
-    F: Future<Output = Result<PendingResponse, Infallible>>,
+    F: Future<Output = Result<PendingResponse, E>>,
+    E: Into<Refusal>,
 {
     type Output = Result<Response<ReplyBody>, Infallible>;
 
@@ -112,7 +125,10 @@ where
         let mut state = self.as_mut().project().state;
         match state.as_mut().project() {
             At::Inside { inner, id } => {
-                let Ok(pending) = ready!(inner.poll(cx));
+                let pending = match ready!(inner.poll(cx)) {
+                    Ok(pending) => pending,
+                    Err(error) => PendingResponse::refused(error.into()),
+                };
                 let is_metered = pending.tally.is_some();
                 let (answer, receipt) = finish(pending, *id);
                 if !is_metered {
@@ -121,6 +137,7 @@ where
                 state.set(CallState::Waiting { turn: Coalesce::default(), answer: Some(answer), receipt });
                 self.poll(cx)
             }
+            At::Failed { refusal, id } => Poll::Ready(Ok(finish(PendingResponse::refused(*refusal), *id).0)),
             At::Waiting { turn, answer, receipt } => {
                 ready!(Pin::new(turn).poll(cx));
                 drop(receipt.take());
@@ -174,7 +191,6 @@ mod tests {
     use super::*;
     use crate::testing::Fixture;
     use rpcgate_core::backend::usage_sink::{Record, Ticket, UsageSink};
-    use rpcgate_core::refusal::Refusal;
     use rpcgate_core::tally::Accounting;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::task::Waker;

@@ -4,6 +4,8 @@
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_service::Service;
 
 /// A service and its idle clones.
 pub struct ServicePool<S> {
@@ -23,7 +25,7 @@ impl<S: Clone> ServicePool<S> {
     /// Takes a clone. It returns to the pool when the value is dropped.
     pub fn get(&self) -> PooledService<S> {
         let service = self.idle.lock().pop().unwrap_or_else(|| self.model.clone());
-        PooledService { service: Some(service), home: self.idle.clone() }
+        PooledService { service: Some(service), home: self.idle.clone(), is_idle: true }
     }
 }
 
@@ -40,22 +42,44 @@ impl<S> fmt::Debug for ServicePool<S> {
     }
 }
 
-/// A service taken from a pool.
+/// A service taken from a pool. Like any tower service it is polled ready before it is called.
 pub struct PooledService<S> {
     service: Option<S>,
     home: Arc<Mutex<Vec<S>>>,
+    /// Whether it holds nothing for a call to come. A service that was polled and not called may hold a permit, or a place
+    /// in the queue for one; in the pool it would keep that from everybody else.
+    is_idle: bool,
 }
 
 impl<S> PooledService<S> {
-    /// Calls `act` with the service and returns the service to the pool.
-    pub fn call_with<T>(mut self, act: impl FnOnce(&mut S) -> T) -> Option<T> {
-        self.service.as_mut().map(act)
+    /// Polls the service ready.
+    ///
+    /// # Errors
+    /// The service's own. It is not returned to the pool then.
+    pub fn poll_ready<R>(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>>
+    where
+        S: Service<R>,
+    {
+        self.is_idle = false;
+        self.service.as_mut().map_or(Poll::Pending, |service| service.poll_ready(cx))
+    }
+
+    /// Calls the service, which has been polled ready, and returns it to the pool.
+    pub fn call<R>(mut self, request: R) -> Option<S::Future>
+    where
+        S: Service<R>,
+    {
+        let response = self.service.as_mut().map(|service| service.call(request));
+        self.is_idle = true;
+        response
     }
 }
 
 impl<S> Drop for PooledService<S> {
     fn drop(&mut self) {
-        if let Some(service) = self.service.take() {
+        if let Some(service) = self.service.take()
+            && self.is_idle
+        {
             let mut idle = self.home.lock();
             if idle.len() < KEPT {
                 idle.push(service);
@@ -73,27 +97,62 @@ impl<S> fmt::Debug for PooledService<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::Waker;
 
     #[derive(Debug, Default)]
-    struct Counted(Arc<std::sync::atomic::AtomicUsize>);
+    struct Counted(Arc<AtomicUsize>);
 
     impl Clone for Counted {
         fn clone(&self) -> Self {
-            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.0.fetch_add(1, Relaxed);
             Counted(self.0.clone())
         }
     }
 
+    impl Service<()> for Counted {
+        type Response = ();
+        type Error = Infallible;
+        type Future = Ready<Result<(), Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, (): ()) -> Self::Future {
+            ready(Ok(()))
+        }
+    }
+
+    fn poll_ready(service: &mut PooledService<Counted>) -> bool {
+        service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
     #[test]
-    fn one_request_after_another_needs_one_copy() {
+    fn one_request_after_another_needs_one_clone() {
         let clones = Counted::default();
         let pool = ServicePool::new(Counted(clones.0.clone()));
         for _ in 0..10 {
-            assert_eq!(pool.get().call_with(|_| 1), Some(1));
+            let mut service = pool.get();
+            assert!(poll_ready(&mut service));
+            assert!(service.call(()).is_some());
         }
-        assert_eq!(clones.0.load(std::sync::atomic::Ordering::Relaxed), 1);
+        assert_eq!(clones.0.load(Relaxed), 1);
         let overlapping = (pool.get(), pool.get());
         drop(overlapping);
-        assert_eq!(clones.0.load(std::sync::atomic::Ordering::Relaxed), 2);
+        assert_eq!(clones.0.load(Relaxed), 2);
+    }
+
+    #[test]
+    fn a_service_that_was_polled_and_not_called_does_not_return_with_its_permit() {
+        let clones = Counted::default();
+        let pool = ServicePool::new(Counted(clones.0.clone()));
+        let mut service = pool.get();
+        assert!(poll_ready(&mut service));
+        drop(service);
+        drop(pool.get());
+        assert_eq!(clones.0.load(Relaxed), 2);
     }
 }

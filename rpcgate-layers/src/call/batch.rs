@@ -108,7 +108,8 @@ pub struct Batch<S: Clone> {
 
 impl<S, B> Service<Authenticated<B>> for Batch<S>
 where
-    S: Service<Calls<At>, Response = Calls<Settled>, Error = Infallible> + Clone,
+    S: Service<Calls<At>, Response = Calls<Settled>> + Clone,
+    S::Error: Into<Refusal>,
     B: Body<Data = Bytes>,
 {
     type Response = PendingResponse;
@@ -116,7 +117,8 @@ where
     type Future = BatchFuture<S, B>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // The inner service is not called before the body is there; until then its readiness says nothing.
+        // The inner service is polled ready when the body is there. Were it polled here, a client that sends its body slowly
+        // would hold a permit of whatever limits the service behind.
         Poll::Ready(Ok(()))
     }
 
@@ -148,6 +150,7 @@ pin_project! {
     enum Stage<B, F> {
         Refused { refusal: Refusal },
         Reading { #[pin] reading: Reading<B> },
+        Waiting { calls: Option<Calls<At>> },
         Calling { #[pin] calling: F },
     }
 }
@@ -176,7 +179,8 @@ impl<S: Service<Calls<At>>, B> std::fmt::Debug for BatchFuture<S, B> {
 
 impl<S, B> Future for BatchFuture<S, B>
 where
-    S: Service<Calls<At>, Response = Calls<Settled>, Error = Infallible>,
+    S: Service<Calls<At>, Response = Calls<Settled>>,
+    S::Error: Into<Refusal>,
     B: Body<Data = Bytes>,
 {
     type Output = Result<PendingResponse, Infallible>;
@@ -187,8 +191,28 @@ where
             let refusal = match this.stage.as_mut().project() {
                 StageNow::Refused { refusal } => *refusal,
                 StageNow::Calling { calling } => {
-                    let Ok(calls) = ready!(calling.poll(cx));
-                    return Poll::Ready(Ok(join(calls, *this.most)));
+                    let response = match ready!(calling.poll(cx)) {
+                        Ok(calls) => join(calls, *this.most),
+                        // The inner service has dropped the calls, and with them their tally.
+                        Err(error) => PendingResponse::refused(error.into()),
+                    };
+                    return Poll::Ready(Ok(response));
+                }
+                StageNow::Waiting { calls } => {
+                    let ready = match this.inner.as_mut() {
+                        Some(inner) => ready!(inner.poll_ready(cx)),
+                        None => return Poll::Pending,
+                    };
+                    let (Some(mut calls), Some(inner)) = (calls.take(), this.inner.take()) else {
+                        return Poll::Pending;
+                    };
+                    if let Err(error) = ready {
+                        calls.tally_mut().refuse(error.into());
+                        return Poll::Ready(Ok(join(calls.at(), *this.most)));
+                    }
+                    let Some(calling) = inner.call(calls) else { return Poll::Pending };
+                    this.stage.set(Stage::Calling { calling });
+                    continue;
                 }
                 StageNow::Reading { reading } => {
                     let mut none = MemoryPermit::default();
@@ -197,19 +221,8 @@ where
                     match read.and_then(|body| this.want.fill(this.tally, body, this.limits)) {
                         Err(refusal) => refusal,
                         Ok(calls) => {
-                            let spent = this
-                                .inner
-                                .take()
-                                .and_then(|service| service.call_with(|inner| inner.call(calls)));
-                            match spent {
-                                Some(calling) => {
-                                    this.stage.set(Stage::Calling { calling });
-                                    continue;
-                                }
-                                None => {
-                                    return Poll::Ready(Ok(PendingResponse::refused(Refusal::Overloaded)));
-                                }
-                            }
+                            this.stage.set(Stage::Waiting { calls: Some(calls) });
+                            continue;
                         }
                     }
                 }

@@ -17,9 +17,9 @@
 //! assert!(format!("{layer:?}").starts_with("EachLayer"));
 //! ```
 
+use crate::future::ResponseFuture;
 use bytes::Bytes;
-use futures_util::future::{Either, join_all};
-use rpcgate_core::backend::BoxFuture;
+use futures_util::future::join_all;
 use rpcgate_core::call::{CallState, Calls, Payload};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::{Chain, MethodRule};
@@ -99,7 +99,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Either<S::Future, BoxFuture<'static, Result<S::Response, S::Error>>>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -107,12 +107,12 @@ where
 
     fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
         if !calls.tally().has_open() {
-            return Either::Left(self.inner.call(calls));
+            return ResponseFuture::inner(self.inner.call(calls));
         }
         let ready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, ready);
         let service = self.service.clone();
-        Either::Right(Box::pin(async move {
+        ResponseFuture::waiting(async move {
             let tally = calls.tally_mut();
             let asked = tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()).map(
                 |(place, entry)| {
@@ -151,7 +151,7 @@ where
                 }
             }
             inner.call(calls).await
-        }))
+        })
     }
 }
 

@@ -13,9 +13,9 @@
 //! assert!(granted.has(0) && !granted.has(1) && granted.has(2));
 //! ```
 
-use futures_util::future::Either;
+use crate::future::ResponseFuture;
+use rpcgate_core::backend::Answer;
 use rpcgate_core::backend::counters::Counters;
-use rpcgate_core::backend::{Answer, BoxFuture};
 use rpcgate_core::call::{Before, CallState, Calls, Reserved};
 use rpcgate_core::quota::{Grant, Mask};
 use rpcgate_core::refusal::Refusal;
@@ -61,7 +61,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Either<S::Future, BoxFuture<'static, Result<S::Response, S::Error>>>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -73,21 +73,21 @@ where
         let costs: SmallVec<[u32; 4]> =
             tally.entries.iter().map(|entry| if entry.is_open() { entry.call.rule.cu } else { 0 }).collect();
         if costs.iter().all(|cost| *cost == 0) {
-            return Either::Left(self.inner.call(calls.at()));
+            return ResponseFuture::inner(self.inner.call(calls.at()));
         }
         tally.begin();
         match self.counters.reserve(&tally.caller, &costs, tally.arrival) {
             Answer::Now(reserved) => {
                 settle(&mut calls, reserved);
-                Either::Left(self.inner.call(calls.at()))
+                ResponseFuture::inner(self.inner.call(calls.at()))
             }
             Answer::Pending(reserved) => {
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
-                Either::Right(Box::pin(async move {
+                ResponseFuture::waiting(async move {
                     settle(&mut calls, reserved.await);
                     inner.call(calls.at()).await
-                }))
+                })
             }
         }
     }

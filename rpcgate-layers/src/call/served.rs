@@ -15,9 +15,12 @@
 use crate::gate::{CallPolicy, gate_layer};
 use rpcgate_core::call::{CallView, Served as At};
 use rpcgate_core::caller::Caller;
+use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::{Tally, Transport};
+use std::fmt;
+use std::sync::Arc;
 
 gate_layer! {
     /// Refuses calls for a chain that is not served here.
@@ -25,9 +28,14 @@ gate_layer! {
 }
 
 impl ServedLayer {
-    /// The layer.
+    /// A layer that asks the chain of each set whether it is on. For foreign requests every chain is.
     pub fn new() -> Self {
-        Self::by(std::sync::Arc::new(Served))
+        Self::by(Arc::default())
+    }
+
+    /// A layer that asks `serves` about the chain of a foreign request. A set of calls still knows it of its own chain.
+    pub fn for_chains(serves: impl Fn(ChainName) -> bool + Send + Sync + 'static) -> Self {
+        Self::by(Arc::new(Served { serves: Some(Box::new(serves)) }))
     }
 }
 
@@ -38,8 +46,17 @@ impl Default for ServedLayer {
 }
 
 /// The decision: it concerns only sets for a chain that is off, and refuses those.
-#[derive(Clone, Copy, Debug)]
-pub struct Served;
+#[derive(Default)]
+pub struct Served {
+    /// Which chains are on, for foreign requests; a set of calls knows it of its own chain.
+    serves: Option<Box<dyn Fn(ChainName) -> bool + Send + Sync>>,
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served").finish_non_exhaustive()
+    }
+}
 
 impl CallPolicy for Served {
     type At = At;
@@ -50,6 +67,13 @@ impl CallPolicy for Served {
 
     fn decide(&self, call: CallView<'_>, _: &Caller, _: Time) -> Result<(), Refusal> {
         Err(if call.is_rest { Refusal::NoChain } else { Refusal::NotServed })
+    }
+
+    fn decide_foreign(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal> {
+        match &self.serves {
+            Some(serves) if !serves(call.chain) => self.decide(call, caller, now),
+            _ => Ok(()),
+        }
     }
 }
 

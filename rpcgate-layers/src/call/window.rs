@@ -33,17 +33,17 @@
 //! ```
 
 use crate::foreign::{FromFn, Native, RejectWith, SetRateLimit};
-use futures_util::future::Either;
+use crate::future::ResponseFuture;
 use pin_project_lite::pin_project;
+use rpcgate_core::backend::Answer;
 use rpcgate_core::backend::counters::{Counters, Taken};
-use rpcgate_core::backend::{Answer, BoxFuture};
 use rpcgate_core::call::{Before, Calls, Windowed};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::plan::BatchCounts;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::window::Windows;
-use std::future::{Future, Ready, ready};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready as done};
@@ -106,7 +106,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Either<S::Future, BoxFuture<'static, Result<S::Response, S::Error>>>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -120,21 +120,21 @@ where
             BatchCounts::Items => open,
         };
         if weight == 0 {
-            return Either::Left(self.inner.call(calls.at()));
+            return ResponseFuture::inner(self.inner.call(calls.at()));
         }
         tally.begin();
         match self.counters.take(&tally.caller, weight, tally.arrival) {
             Answer::Now(taken) => {
                 count(&mut calls, weight, taken);
-                Either::Left(self.inner.call(calls.at()))
+                ResponseFuture::inner(self.inner.call(calls.at()))
             }
             Answer::Pending(taken) => {
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
-                Either::Right(Box::pin(async move {
+                ResponseFuture::waiting(async move {
                     count(&mut calls, weight, taken.await);
                     inner.call(calls.at()).await
-                }))
+                })
             }
         }
     }
@@ -167,10 +167,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Either<
-        Either<RatedFuture<S::Future>, Ready<Result<S::Response, S::Error>>>,
-        BoxFuture<'static, Result<S::Response, S::Error>>,
-    >;
+    type Future = ResponseFuture<RatedFuture<S::Future>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -179,21 +176,24 @@ where
     fn call(&mut self, request: R) -> Self::Future {
         let (tell, clock) = &self.way;
         let Some(caller) = (tell.0)(&request) else {
-            return Either::Left(Either::Right(ready(Ok(request.refuse(Refusal::NoKey)))));
+            return ResponseFuture::own(Ok(request.refuse(Refusal::NoKey)));
         };
         match self.counters.take(caller, 1, clock.now()) {
-            Answer::Now(taken) => Either::Left(match taken.refused {
-                None => Either::Left(RatedFuture { inner: self.inner.call(request), windows: taken.windows }),
+            Answer::Now(taken) => match taken.refused {
+                None => {
+                    let inner = self.inner.call(request);
+                    ResponseFuture::inner(RatedFuture { inner, windows: taken.windows })
+                }
                 Some(refusal) => {
                     let mut response = request.refuse(refusal);
                     response.rate(&taken.windows);
-                    Either::Right(ready(Ok(response)))
+                    ResponseFuture::own(Ok(response))
                 }
-            }),
+            },
             Answer::Pending(taken) => {
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
-                Either::Right(Box::pin(async move {
+                ResponseFuture::waiting(async move {
                     let taken = taken.await;
                     let mut response = match taken.refused {
                         None => inner.call(request).await?,
@@ -201,7 +201,7 @@ where
                     };
                     response.rate(&taken.windows);
                     Ok(response)
-                }))
+                })
             }
         }
     }

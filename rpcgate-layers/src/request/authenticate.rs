@@ -17,15 +17,13 @@
 //! ```
 
 use super::message::{Authenticated, PendingResponse, Routed};
-use futures_util::future::Either;
+use crate::future::ResponseFuture;
 use http::Request;
 use rpcgate_core::adapter::KeyPlaces;
-use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::{Accounting, Tally};
 use std::borrow::Cow;
-use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_layer::Layer;
@@ -70,10 +68,7 @@ where
 {
     type Response = PendingResponse;
     type Error = S::Error;
-    type Future = Either<
-        Either<S::Future, Ready<Result<PendingResponse, S::Error>>>,
-        BoxFuture<'static, Result<PendingResponse, S::Error>>,
-    >;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -81,7 +76,7 @@ where
 
     fn call(&mut self, routed: Routed<B>) -> Self::Future {
         let Some(key) = key_of(&routed.received.request, routed.chain.adapter().key_places()) else {
-            return Either::Left(Either::Right(ready(Ok(PendingResponse::refused(Refusal::NoKey)))));
+            return ResponseFuture::own(Ok(PendingResponse::refused(Refusal::NoKey)));
         };
         match self.directory.peek(&key) {
             Peek::Miss => {
@@ -89,7 +84,7 @@ where
                 let (directory, accounting) = (self.directory.clone(), self.accounting.clone());
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
-                Either::Right(Box::pin(async move {
+                ResponseFuture::waiting(async move {
                     let Ok(peek) = directory.fetch(&key).await else {
                         return Ok(PendingResponse::refused(Refusal::DirectoryAway));
                     };
@@ -97,12 +92,12 @@ where
                         Ok(known) => inner.call(known).await,
                         Err(pending) => Ok(*pending),
                     }
-                }))
+                })
             }
-            peek => Either::Left(match admit(routed, peek, self.accounting.clone()) {
-                Ok(known) => Either::Left(self.inner.call(known)),
-                Err(pending) => Either::Right(ready(Ok(*pending))),
-            }),
+            peek => match admit(routed, peek, self.accounting.clone()) {
+                Ok(known) => ResponseFuture::inner(self.inner.call(known)),
+                Err(pending) => ResponseFuture::own(Ok(*pending)),
+            },
         }
     }
 }
@@ -164,7 +159,7 @@ mod tests {
     use crate::testing::Fixture;
     use rpcgate_core::backend::directory::MemoryDirectory;
     use rpcgate_core::backend::usage_sink::{Outcome, Record, UsageSink};
-    use rpcgate_core::backend::{Unavailable, suite};
+    use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
     use rpcgate_core::caller::{Caller, RequestId};
     use rpcgate_core::clock::Clock;
     use rpcgate_core::secret::KeyHash;

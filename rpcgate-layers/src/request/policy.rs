@@ -2,11 +2,10 @@
 
 use super::message::{Authenticated, PendingResponse};
 use crate::foreign::{FromFn, Native, RejectWith};
-use futures_util::future::Either;
+use crate::future::ResponseFuture;
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::refusal::Refusal;
-use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 use tower_service::Service;
 
@@ -41,7 +40,7 @@ where
 {
     type Response = PendingResponse;
     type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<PendingResponse, S::Error>>>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -49,8 +48,8 @@ where
 
     fn call(&mut self, known: Authenticated<B>) -> Self::Future {
         match self.policy.decide(&known.tally.caller, known.tally.chain.name()) {
-            Ok(()) => Either::Left(self.inner.call(known)),
-            Err(refusal) => Either::Right(ready(Ok(known.refuse(refusal)))),
+            Ok(()) => ResponseFuture::inner(self.inner.call(known)),
+            Err(refusal) => ResponseFuture::own(Ok(known.refuse(refusal))),
         }
     }
 }
@@ -64,7 +63,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<S::Response, S::Error>>>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -72,11 +71,11 @@ where
 
     fn call(&mut self, request: R) -> Self::Future {
         let Some((caller, chain)) = (self.way.0)(&request) else {
-            return Either::Right(ready(Ok(request.refuse(Refusal::NoKey))));
+            return ResponseFuture::own(Ok(request.refuse(Refusal::NoKey)));
         };
         match self.policy.decide(caller, chain) {
-            Ok(()) => Either::Left(self.inner.call(request)),
-            Err(refusal) => Either::Right(ready(Ok(request.refuse(refusal)))),
+            Ok(()) => ResponseFuture::inner(self.inner.call(request)),
+            Err(refusal) => ResponseFuture::own(Ok(request.refuse(refusal))),
         }
     }
 }

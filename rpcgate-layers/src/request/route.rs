@@ -19,9 +19,9 @@
 //! ```
 
 use super::message::{PendingResponse, Received, Routed, Target};
+use crate::future::ResponseFuture;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use futures_util::future::Either;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderMap,
     HeaderValue,
@@ -32,7 +32,6 @@ use rpcgate_core::chain::{Chain, Chains};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use rpcgate_core::tally::Transport;
-use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_layer::Layer;
@@ -98,22 +97,25 @@ where
 {
     type Response = PendingResponse;
     type Error = S::Error;
-    type Future = Either<S::Future, Ready<Result<PendingResponse, S::Error>>>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, received: Received<B>) -> Self::Future {
-        let answer = |pending| Either::Right(ready(Ok(pending)));
+        let answer = |pending| ResponseFuture::own(Ok(pending));
         let request = &received.request;
         if let Err(refusal) = self.limits.check(request.uri(), request.headers()) {
             return answer(PendingResponse::refused(refusal));
         }
         match place(&self.chains.load(), request.method(), request.uri().path()) {
-            RouteMatch::Chain(chain, target) => {
-                Either::Left(self.inner.call(Routed { received, chain, transport: Transport::Http, target }))
-            }
+            RouteMatch::Chain(chain, target) => ResponseFuture::inner(self.inner.call(Routed {
+                received,
+                chain,
+                transport: Transport::Http,
+                target,
+            })),
             RouteMatch::Preflight => answer(preflight()),
             RouteMatch::Nowhere(refusal) => answer(PendingResponse::refused(refusal)),
         }

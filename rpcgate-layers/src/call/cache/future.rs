@@ -1,8 +1,9 @@
-//! A set on its way to the nodes while others may follow its calls, or it follows theirs.
+//! A set that is being answered while others may follow its calls, or it follows theirs.
 
 use super::singleflight::FlightOutcome;
 use super::{CacheState, Split};
 use parking_lot::Mutex;
+use pin_project_lite::pin_project;
 use rpcgate_core::adapter::Settled as Permanence;
 use rpcgate_core::backend::reply_store::ReplySought;
 use rpcgate_core::cache_rule::{CacheRule, Keep};
@@ -10,47 +11,106 @@ use rpcgate_core::call::{Cached, CallState, Calls, Settled};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::tally::Tally;
-use std::convert::Infallible;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tower_service::Service;
 
-type Going = Pin<Box<dyn Future<Output = Result<Calls<Settled>, Infallible>> + Send>>;
+type Going<O> = Pin<Box<dyn Future<Output = O> + Send>>;
 
-/// A set's way to its answers. Dropped half-way while others follow it, it goes on by itself.
-pub struct CacheFuture {
-    going: Option<Going>,
-    /// What the set leads at the moment: told by the traveller, read when the journey is dropped.
+pin_project! {
+    /// The answers to a set. Dropped half-way while other sets follow its calls, it goes on by itself. `F` is the future of
+    /// the inner service.
+    pub struct CacheFuture<F>
+    where
+        F: Future,
+        F::Output: 'static,
+    {
+        #[pin]
+        state: State<F>,
+    }
+}
+
+pin_project! {
+    #[project = StateProjection]
+    enum State<F>
+    where
+        F: Future,
+        F::Output: 'static,
+    {
+        // The set shares nothing with others.
+        Inner { #[pin] inner: F },
+        Shared { shared: SharedFuture<F::Output> },
+    }
+}
+
+impl<F: Future> CacheFuture<F>
+where
+    F::Output: 'static,
+{
+    pub(super) fn inner(inner: F) -> Self {
+        CacheFuture { state: State::Inner { inner } }
+    }
+}
+
+impl<F, E> CacheFuture<F>
+where
+    F: Future<Output = Result<Calls<Settled>, E>> + Send,
+    E: 'static,
+{
+    pub(super) fn shared<S>(task: CacheTask<S>) -> Self
+    where
+        S: Service<Calls<Cached>, Response = Calls<Settled>, Error = E, Future = F> + Send + 'static,
+    {
+        let (leading, shared) = (Arc::<Mutex<Split>>::default(), task.shared.clone());
+        let going: Going<F::Output> = Box::pin(task.go(leading.clone()));
+        CacheFuture { state: State::Shared { shared: SharedFuture { going: Some(going), leading, shared } } }
+    }
+}
+
+impl<F: Future> Future for CacheFuture<F>
+where
+    F::Output: 'static,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        match self.project().state.project() {
+            StateProjection::Inner { inner } => inner.poll(cx),
+            StateProjection::Shared { shared } => Pin::new(shared).poll(cx),
+        }
+    }
+}
+
+impl<F: Future> fmt::Debug for CacheFuture<F>
+where
+    F::Output: 'static,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("CacheFuture");
+        if let State::Shared { shared } = &self.state {
+            shown.field("leading", &shared.leading);
+        }
+        shown.finish_non_exhaustive()
+    }
+}
+
+/// A set that leads or follows.
+struct SharedFuture<O: 'static> {
+    going: Option<Going<O>>,
+    /// What the set leads at the moment: written by the task, read when the future is dropped.
     leading: Arc<Mutex<Split>>,
     shared: Arc<CacheState>,
 }
 
-impl fmt::Debug for CacheFuture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CacheFuture").field("leading", &self.leading).finish_non_exhaustive()
-    }
-}
+impl<O> Future for SharedFuture<O> {
+    type Output = O;
 
-impl CacheFuture {
-    pub(super) fn new<S>(task: CacheTask<S>) -> Self
-    where
-        S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible> + Send + 'static,
-        S::Future: Send,
-    {
-        let (leading, shared) = (Arc::<Mutex<Split>>::default(), task.shared.clone());
-        CacheFuture { going: Some(Box::pin(task.go(leading.clone()))), leading, shared }
-    }
-}
-
-impl Future for CacheFuture {
-    type Output = Result<Calls<Settled>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // Out of its place while it is polled, so that one that panics is not sent on by itself afterwards.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O> {
+        // Out of its place while it is polled, so that one that panics is not run on by itself afterwards.
         let Some(mut going) = self.going.take() else { return Poll::Pending };
         let done = going.as_mut().poll(cx);
         if done.is_pending() {
@@ -60,21 +120,22 @@ impl Future for CacheFuture {
     }
 }
 
-impl Drop for CacheFuture {
+impl<O: 'static> Drop for SharedFuture<O> {
     fn drop(&mut self) {
         let Some(going) = self.going.take() else { return };
         let followed = self.leading.lock().is_followed();
         if followed {
             self.shared.spawn.spawn(Box::pin(async {
-                let Ok(_) = going.await;
+                drop(going.await);
             }));
         }
     }
 }
 
-/// All that a journey takes along.
+/// All that is needed to answer a set.
 pub(super) struct CacheTask<S> {
     pub(super) shared: Arc<CacheState>,
+    /// Polled ready.
     pub(super) inner: S,
     pub(super) calls: Calls<Cached>,
     pub(super) split: Split,
@@ -82,9 +143,9 @@ pub(super) struct CacheTask<S> {
 
 impl<S> CacheTask<S>
 where
-    S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible>,
+    S: Service<Calls<Cached>, Response = Calls<Settled>>,
 {
-    async fn go(self, leading: Arc<Mutex<Split>>) -> Result<Calls<Settled>, Infallible> {
+    async fn go(self, leading: Arc<Mutex<Split>>) -> Result<Calls<Settled>, S::Error> {
         let CacheTask { shared, mut inner, mut calls, mut split } = self;
         let mut deadline = None;
         loop {
@@ -136,6 +197,7 @@ where
             again.tally_mut().deadline = deadline;
             split = shared.split(again.tally_mut());
             calls = again.at();
+            poll_fn(|cx| inner.poll_ready(cx)).await?;
         }
     }
 }

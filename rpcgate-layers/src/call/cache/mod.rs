@@ -32,8 +32,8 @@ pub use singleflight::SingleFlight;
 pub use store::{BoundedReplies, Looks};
 
 use crate::spawn::{Spawn, TokioSpawn};
-use future::{CacheFuture, CacheTask};
-use futures_util::future::Either;
+pub use future::CacheFuture;
+use future::CacheTask;
 use rpcgate_core::backend::reply_store::{ReplySought, ReplyStore};
 use rpcgate_core::call::{Before, Cached, CallState, CallView, Calls, Settled};
 use rpcgate_core::chain::Flags;
@@ -42,7 +42,6 @@ use rpcgate_core::reply::{Form, Reply, Rest, Source};
 use rpcgate_core::tally::Tally;
 use singleflight::{Joined, Leads};
 use smallvec::SmallVec;
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -99,26 +98,26 @@ pub struct Cache<S> {
 impl<S, A> Service<Calls<A>> for Cache<S>
 where
     A: Before<Cached>,
-    S: Service<Calls<Cached>, Response = Calls<Settled>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Calls<Cached>, Response = Calls<Settled>> + Clone + Send + 'static,
     S::Future: Send,
 {
     type Response = Calls<Settled>;
-    type Error = Infallible;
-    type Future = Either<S::Future, CacheFuture>;
+    type Error = S::Error;
+    type Future = CacheFuture<S::Future>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
     fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
         let split = self.shared.split(calls.tally_mut());
         if split.is_empty() {
-            return Either::Left(self.inner.call(calls.at()));
+            return CacheFuture::inner(self.inner.call(calls.at()));
         }
         let ready = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, ready);
         let shared = self.shared.clone();
-        Either::Right(CacheFuture::new(CacheTask { shared, inner, calls: calls.at(), split }))
+        CacheFuture::shared(CacheTask { shared, inner, calls: calls.at(), split })
     }
 }
 

@@ -1,4 +1,4 @@
-//! A fixture to test layers on: a toy chain, a caller, a clock that stands still, accounting that can be read.
+//! A fixture for tests of layers: a toy chain, a caller, a clock that stands still, accounting that can be read.
 
 use bytes::Bytes;
 use rpcgate_core::backend::counters::MemoryCounters;
@@ -20,6 +20,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
+
+mod readiness;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Fixture {
@@ -107,7 +109,7 @@ impl Fixture {
     }
 }
 
-/// Sends `calls` through one layer and gives them back as they came out of it.
+/// Sends `calls` through one layer and returns them as they came out of it.
 pub(crate) async fn through<L, A, B>(layer: L, calls: Calls<A>) -> Calls<B>
 where
     L: Layer<Echo<B>>,
