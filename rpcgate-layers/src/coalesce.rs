@@ -181,7 +181,7 @@ mod tests {
     #[derive(Default)]
     struct Waits {
         turn: Coalesce,
-        bell: Arc<WakeCount>,
+        wakes: Arc<WakeCount>,
     }
 
     impl Waits {
@@ -192,14 +192,14 @@ mod tests {
         }
 
         fn goes(&mut self) -> bool {
-            let waker = Waker::from(self.bell.clone());
+            let waker = Waker::from(self.wakes.clone());
             let goes = Pin::new(&mut self.turn).poll(&mut Context::from_waker(&waker)).is_ready();
-            self.bell.0.store(0, Relaxed);
+            self.wakes.0.store(0, Relaxed);
             goes
         }
 
         fn was_woken(&self) -> bool {
-            self.bell.0.load(Relaxed) > 0
+            self.wakes.0.load(Relaxed) > 0
         }
     }
 

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a service of the tests that cannot start fails its test")]
 
-use crate::PATIENCE;
-use crate::client::{Client, Reply};
+use crate::TIMEOUT;
+use crate::client::{TestClient, TestReply};
 use crate::gateway::Setup;
 use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::management::identity::challenge::solve;
@@ -29,7 +29,7 @@ pub const PASSWORD: &str = "correct horse battery staple";
 
 /// The management API with its janitor, on a folder of databases; gateways come and go.
 #[derive(Debug)]
-pub struct Service {
+pub struct TestService {
     setup: Setup,
     clock: Arc<dyn Clock>,
     app: Arc<AppState>,
@@ -39,7 +39,7 @@ pub struct Service {
     folder: TempDir,
 }
 
-impl Service {
+impl TestService {
     /// One that is set up so, where it is what `clock` says.
     ///
     /// # Panics
@@ -61,7 +61,7 @@ impl Service {
         let app = Arc::new(app.reload(config).unwrap());
         api.serve(&app);
         let janitor = Janitor::start(app.clone());
-        Service { setup, clock, app, api, janitor, gateways: AtomicUsize::new(0), folder }
+        TestService { setup, clock, app, api, janitor, gateways: AtomicUsize::new(0), folder }
     }
 
     /// A gateway more on its databases, with a journal of its own, that admits calls.
@@ -77,7 +77,7 @@ impl Service {
         let options =
             StartOptions { clock: self.clock.clone(), state: Some(state.clone()), ..StartOptions::default() };
         let gateway = Gateway::start(config, options).await.unwrap();
-        assert_eq!(timeout(PATIENCE, state.ready()).await, Ok(true), "the gateway is not ready");
+        assert_eq!(timeout(TIMEOUT, state.ready()).await, Ok(true), "the gateway is not ready");
         gateway
     }
 
@@ -92,15 +92,15 @@ impl Service {
     }
 
     /// Somebody who is not logged in.
-    pub fn stranger(&self) -> Account {
-        Account::at(self.addr())
+    pub fn anonymous(&self) -> ApiUser {
+        ApiUser::at(self.addr())
     }
 
     /// An operator, logged in. There is no other way to become one than to have the database at hand.
     ///
     /// # Panics
     /// When that fails.
-    pub async fn operator(&self) -> Account {
+    pub async fn operator(&self) -> ApiUser {
         let now = self.clock.now();
         let (id, email) = (UserId(fresh_id(now)), "operator@example.com");
         let user = User {
@@ -114,7 +114,7 @@ impl Service {
             created_at: now,
         };
         self.app.store.create_user(&user).await.unwrap();
-        let mut operator = self.stranger();
+        let mut operator = self.anonymous();
         operator.log_in(email).await;
         operator
     }
@@ -123,8 +123,8 @@ impl Service {
     ///
     /// # Panics
     /// When one of these steps fails.
-    pub async fn owner(&self, email: &str) -> Account {
-        let mut owner = self.stranger();
+    pub async fn owner(&self, email: &str) -> ApiUser {
+        let mut owner = self.anonymous();
         owner.register(email).await;
         let confirmed =
             owner.ask("POST", "/auth/confirm", Some(&json!({ "token": self.mailed(email) }))).await;
@@ -169,22 +169,22 @@ impl Service {
 
 /// Somebody at the management API, on a connection that is kept.
 #[derive(Debug)]
-pub struct Account {
-    api: Client,
+pub struct ApiUser {
+    api: TestClient,
     email: String,
     token: Option<String>,
 }
 
-impl Account {
+impl ApiUser {
     /// Somebody who is not logged in at the management API that listens there.
     pub fn at(addr: SocketAddr) -> Self {
-        Account { api: Client::new(addr, None), email: String::new(), token: None }
+        ApiUser { api: TestClient::new(addr, None), email: String::new(), token: None }
     }
 
     /// The same one, where the management API listens now.
     #[must_use]
     pub fn moved(self, addr: SocketAddr) -> Self {
-        Account { api: Client::new(addr, None), ..self }
+        ApiUser { api: TestClient::new(addr, None), ..self }
     }
 
     /// Registers under an address, as a browser does it.
@@ -226,7 +226,7 @@ impl Account {
     }
 
     /// Sends a request.
-    pub async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Reply {
+    pub async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> TestReply {
         let bearer = self.bearer();
         let headers = [("authorization", bearer.as_str())];
         let headers = if self.token.is_some() { &headers[..] } else { &[] };

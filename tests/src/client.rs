@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what a client of the tests cannot do fails its test")]
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 use serde_json::Value;
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 /// A caller with a key, on a connection that it keeps.
 #[derive(Debug)]
-pub struct Client {
+pub struct TestClient {
     addr: SocketAddr,
     key: Option<String>,
     kept: Mutex<Option<Connection>>,
@@ -23,7 +23,7 @@ pub struct Client {
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct TestReply {
     /// Its HTTP status.
     pub status: u16,
     /// Its headers in their order, names in lower case.
@@ -32,7 +32,7 @@ pub struct Reply {
     pub body: Vec<u8>,
 }
 
-impl Reply {
+impl TestReply {
     /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
@@ -119,14 +119,14 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection ends before the answer does.
-    pub async fn read(&mut self, head: bool) -> io::Result<Reply> {
-        match timeout(PATIENCE, self.read_on(head)).await {
+    pub async fn read(&mut self, head: bool) -> io::Result<TestReply> {
+        match timeout(TIMEOUT, self.read_on(head)).await {
             Ok(reply) => reply,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
     }
 
-    async fn read_on(&mut self, head: bool) -> io::Result<Reply> {
+    async fn read_on(&mut self, head: bool) -> io::Result<TestReply> {
         let status_line = self.line().await?;
         let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status: u16 =
@@ -140,7 +140,7 @@ impl Connection {
             let (name, value) = line.split_once(':').ok_or_else(|| io::Error::other("no header"))?;
             headers.push((name.to_lowercase(), value.trim().to_owned()));
         }
-        let mut reply = Reply { status, headers, body: Vec::new() };
+        let mut reply = TestReply { status, headers, body: Vec::new() };
         if head || status == 204 || status == 304 {
         } else if reply.header("transfer-encoding") == Some("chunked") {
             loop {
@@ -181,38 +181,38 @@ impl Connection {
     /// When it does not.
     pub async fn closed(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
-        let closed = timeout(PATIENCE, self.stream.read_to_end(&mut rest)).await;
+        let closed = timeout(TIMEOUT, self.stream.read_to_end(&mut rest)).await;
         assert!(closed.is_ok(), "the server keeps the connection open");
         rest
     }
 }
 
-impl Client {
+impl TestClient {
     /// A caller of the server at `addr` with this key.
     pub fn new(addr: SocketAddr, key: Option<&str>) -> Self {
         let key = key.map(str::to_owned);
-        Client { addr, key, kept: Mutex::default(), id: AtomicU64::new(1_000) }
+        TestClient { addr, key, kept: Mutex::default(), id: AtomicU64::new(1_000) }
     }
 
     /// The same caller on a connection of its own.
     pub fn another(&self) -> Self {
-        Client::new(self.addr, self.key.as_deref())
+        TestClient::new(self.addr, self.key.as_deref())
     }
 
     /// Calls `method` at `/<chain>` under a new id.
-    pub async fn call(&self, chain: &str, method: &str, params: &str) -> Reply {
+    pub async fn call(&self, chain: &str, method: &str, params: &str) -> TestReply {
         let id = self.id.fetch_add(1, Relaxed);
         let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
         self.post(chain, body).await
     }
 
     /// Posts `calls` (method and params) at `/<chain>` as an array under the ids 0, 1, 2, …
-    pub async fn batch(&self, chain: &str, calls: &[(&str, &str)]) -> Reply {
+    pub async fn batch(&self, chain: &str, calls: &[(&str, &str)]) -> TestReply {
         self.post(chain, batch(calls)).await
     }
 
     /// Posts these bytes at `/<chain>`.
-    pub async fn post(&self, chain: &str, body: impl AsRef<[u8]>) -> Reply {
+    pub async fn post(&self, chain: &str, body: impl AsRef<[u8]>) -> TestReply {
         self.send("POST", &format!("/{chain}"), &[], body.as_ref()).await
     }
 
@@ -220,7 +220,7 @@ impl Client {
     ///
     /// # Panics
     /// When no answer comes.
-    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+    pub async fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> TestReply {
         let mut request = format!("{method} {target} HTTP/1.1\r\nhost: gateway\r\n");
         let key = self.key.iter().map(|key| ("apikey", key.as_str()));
         for (name, value) in key.chain(headers.iter().copied()) {
@@ -232,7 +232,7 @@ impl Client {
         self.raw(&bytes, method == "HEAD").await
     }
 
-    async fn raw(&self, bytes: &[u8], head: bool) -> Reply {
+    async fn raw(&self, bytes: &[u8], head: bool) -> TestReply {
         let mut kept = self.kept.lock().await;
         // What was kept may have been closed meanwhile, as between any client and server.
         if let Some(mut connection) = kept.take() {
@@ -254,7 +254,7 @@ impl Client {
     }
 }
 
-fn keep(kept: &mut Option<Connection>, connection: Connection, reply: Reply) -> Reply {
+fn keep(kept: &mut Option<Connection>, connection: Connection, reply: TestReply) -> TestReply {
     if reply.header("connection") != Some("close") {
         *kept = Some(connection);
     }

@@ -122,7 +122,7 @@ pub struct FaultProxy {
 #[derive(Debug)]
 struct Shared {
     mode: Mutex<Mode>,
-    door: Mutex<Door>,
+    acceptor: Mutex<Acceptor>,
     connections: AtomicU64,
     open: AtomicU64,
     requests: AtomicU64,
@@ -131,7 +131,7 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct Door {
+struct Acceptor {
     listener: Option<TcpListener>,
     waiting: Option<Waker>,
 }
@@ -148,7 +148,7 @@ impl FaultProxy {
         let addr = port.local_addr()?;
         let shared = Arc::new(Shared {
             mode: Mutex::new(Mode::Pass),
-            door: Mutex::new(Door { listener: Some(listen(addr)?), waiting: None }),
+            acceptor: Mutex::new(Acceptor { listener: Some(listen(addr)?), waiting: None }),
             connections: AtomicU64::new(0),
             open: AtomicU64::new(0),
             requests: AtomicU64::new(0),
@@ -178,13 +178,13 @@ impl FaultProxy {
     pub fn set(&self, mode: Mode) {
         let listening = mode != Mode::RefuseNew;
         *lock(&self.shared.mode) = mode;
-        let mut door = lock(&self.shared.door);
+        let mut acceptor = lock(&self.shared.acceptor);
         if !listening {
-            door.listener = None;
-        } else if door.listener.is_none() {
+            acceptor.listener = None;
+        } else if acceptor.listener.is_none() {
             let _inside = self.runtime.enter();
-            door.listener = Some(listen(self.addr).expect("the port is ours"));
-            door.waiting.take().into_iter().for_each(Waker::wake);
+            acceptor.listener = Some(listen(self.addr).expect("the port is ours"));
+            acceptor.waiting.take().into_iter().for_each(Waker::wake);
         }
     }
 
@@ -207,7 +207,7 @@ impl FaultProxy {
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        lock(&self.shared.door).listener = None;
+        lock(&self.shared.acceptor).listener = None;
         self.accepting.abort();
     }
 }
@@ -219,10 +219,10 @@ impl Shared {
 
     async fn accepted(&self) -> io::Result<TcpStream> {
         poll_fn(|context| {
-            let mut door = lock(&self.door);
+            let mut acceptor = lock(&self.acceptor);
             // Kept on every poll: a listener that `set` closes and opens again knows no waker of the old one.
-            door.waiting = Some(context.waker().clone());
-            match &door.listener {
+            acceptor.waiting = Some(context.waker().clone());
+            match &acceptor.listener {
                 Some(listener) => listener.poll_accept(context).map_ok(|(stream, _)| stream),
                 None => Poll::Pending,
             }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
 
-use crate::client::Client;
+use crate::client::TestClient;
 use rpcgate_core::backend::directory::Directory;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, OwnedLine, OwnedRecord};
 use rpcgate_core::clock::{ManualClock, Time};
@@ -139,11 +139,11 @@ impl Setup {
     ///
     /// # Panics
     /// When it does not start.
-    pub async fn start(&self) -> Gateway {
+    pub async fn start(&self) -> TestGateway {
         let (clock, sink) = (Arc::new(ManualClock::at(START)), Arc::new(MemoryUsageSink::default()));
         let options = StartOptions { clock: clock.clone(), sink: Some(sink.clone()), ..self.options.clone() };
         let server = rpcgate_server::Gateway::start(self.config(), options).await.unwrap();
-        Gateway { server, clock, sink }
+        TestGateway { server, clock, sink }
     }
 }
 
@@ -154,7 +154,7 @@ pub fn key(name: &str) -> String {
 
 /// A gateway that runs until it is dropped.
 #[derive(Debug)]
-pub struct Gateway {
+pub struct TestGateway {
     /// The gateway itself.
     pub server: rpcgate_server::Gateway,
     /// What time it takes it to be.
@@ -163,25 +163,25 @@ pub struct Gateway {
     pub sink: Arc<MemoryUsageSink>,
 }
 
-impl Gateway {
+impl TestGateway {
     /// Where it listens.
     pub fn addr(&self) -> SocketAddr {
         self.server.addr()
     }
 
     /// A caller with the key called `default`.
-    pub fn client(&self) -> Client {
+    pub fn client(&self) -> TestClient {
         self.client_of("default")
     }
 
     /// A caller with the key of that name.
-    pub fn client_of(&self, name: &str) -> Client {
-        Client::new(self.addr(), Some(&key(name)))
+    pub fn client_of(&self, name: &str) -> TestClient {
+        TestClient::new(self.addr(), Some(&key(name)))
     }
 
     /// A caller without a key.
-    pub fn stranger(&self) -> Client {
-        Client::new(self.addr(), None)
+    pub fn anonymous(&self) -> TestClient {
+        TestClient::new(self.addr(), None)
     }
 
     /// Lets seconds pass.

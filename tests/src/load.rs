@@ -5,9 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a request of the tests that cannot be made fails its test")]
 
-use crate::client::{Connection, Reply};
+use crate::client::{Connection, TestReply};
 use crate::gateway::{Setup, key};
-use crate::node::{Answer, Node};
+use crate::node::{Node, NodeAnswer};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::RequestId;
 use std::io::Write;
@@ -25,13 +25,13 @@ pub struct Dice(u64);
 
 /// Says the seed when its test fails.
 #[derive(Debug)]
-pub struct Seed(pub u64);
+pub struct TestSeed(pub u64);
 
-impl Seed {
+impl TestSeed {
     /// The seed that variable `TEST_SEED` says, or a new one.
     pub fn new() -> Self {
         let given = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        Seed(given.unwrap_or_else(|| RequestId::new(Default::default()).0 as u64))
+        TestSeed(given.unwrap_or_else(|| RequestId::new(Default::default()).0 as u64))
     }
 
     /// The dice of one of its uses.
@@ -40,13 +40,13 @@ impl Seed {
     }
 }
 
-impl Default for Seed {
+impl Default for TestSeed {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Seed {
+impl Drop for TestSeed {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let _ = writeln!(std::io::stderr(), "again with the same numbers: TEST_SEED={}", self.0);
@@ -66,7 +66,7 @@ impl Dice {
 
 /// What a call must come to in the sink.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Wish {
+pub struct ExpectedCall {
     /// Its method.
     pub method: String,
     /// What it costs.
@@ -77,16 +77,16 @@ pub struct Wish {
 
 /// A request, and what it must come to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Wanted {
+pub struct ExpectedRequest {
     /// The chain it is for.
     pub chain: &'static str,
     /// Its calls, in their order.
-    pub lines: Vec<Wish>,
+    pub lines: Vec<ExpectedCall>,
     /// As how many requests it counts in the plan windows.
     pub windowed: u32,
 }
 
-impl Wanted {
+impl ExpectedRequest {
     /// Compute Units of all its calls.
     pub fn cu(&self) -> u64 {
         self.lines.iter().map(|line| u64::from(line.cu)).sum()
@@ -132,9 +132,9 @@ impl Nodes {
         let (evm, utxo, dead) = (Node::evm().await, Node::utxo().await, Node::evm().await);
         evm.result("big_call", &format!("\"{}\"", "0".repeat(BIG)));
         for node in [&evm, &utxo] {
-            node.answer("broken_call", Answer::Error(r#"{"code":-5,"message":"no"}"#.into()));
+            node.answer("broken_call", NodeAnswer::Error(r#"{"code":-5,"message":"no"}"#.into()));
         }
-        dead.answer("eth_getBalance", Answer::Cut);
+        dead.answer("eth_getBalance", NodeAnswer::Cut);
         Nodes { evm, utxo, dead }
     }
 
@@ -182,13 +182,13 @@ impl Mix {
     }
 
     /// The next request: the chain, the body, and what it must come to.
-    pub fn request(&mut self) -> (String, Wanted) {
+    pub fn request(&mut self) -> (String, ExpectedRequest) {
         use Outcome::{Answered, Failed, NodeError, Refused};
         let number = self.numbers.fetch_add(1, Relaxed);
         let alone = |chain, method: &str, params: &str, cu, outcome, windowed| {
             let body = format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"{method}","params":{params}}}"#);
-            let line = Wish { method: method.into(), cu, outcome };
-            (body, Wanted { chain, lines: vec![line], windowed })
+            let line = ExpectedCall { method: method.into(), cu, outcome };
+            (body, ExpectedRequest { chain, lines: vec![line], windowed })
         };
         let own = format!("[{number}]");
         match self.dice.below(32) {
@@ -206,18 +206,18 @@ impl Mix {
             28 => alone("ltc", "getblock", &own, 0, Refused, 1),
             29 => alone("eth", "debug_traceBlock", &own, 0, Refused, 0),
             30 => {
-                let line = Wish { method: "-".into(), cu: 0, outcome: Refused };
-                (own + "no json", Wanted { chain: "eth", lines: vec![line], windowed: 0 })
+                let line = ExpectedCall { method: "-".into(), cu: 0, outcome: Refused };
+                (own + "no json", ExpectedRequest { chain: "eth", lines: vec![line], windowed: 0 })
             }
             _ => {
                 let body = format!(r#"{{"jsonrpc":"2.0","method":"eth_estimateGas","params":{own}}}"#);
-                let line = Wish { method: "eth_estimateGas".into(), cu: 15, outcome: Answered };
-                (body, Wanted { chain: "eth", lines: vec![line], windowed: 1 })
+                let line = ExpectedCall { method: "eth_estimateGas".into(), cu: 15, outcome: Answered };
+                (body, ExpectedRequest { chain: "eth", lines: vec![line], windowed: 1 })
             }
         }
     }
 
-    fn batch(&mut self) -> (String, Wanted) {
+    fn batch(&mut self) -> (String, ExpectedRequest) {
         let parts: Vec<Part> = (0..2 + self.dice.below(9)).map(|_| self.part()).collect();
         let item = |(id, part): (usize, &Part)| {
             let Part { method, params, .. } = part;
@@ -225,24 +225,24 @@ impl Mix {
         };
         let items: Vec<_> = parts.iter().enumerate().map(item).collect();
         let windowed = u32::from(parts.iter().any(|part| part.method != "blocked_call"));
-        let line = |part: Part| Wish { method: part.method, cu: part.cu, outcome: part.outcome };
+        let line = |part: Part| ExpectedCall { method: part.method, cu: part.cu, outcome: part.outcome };
         let lines = parts.into_iter().map(line).collect();
-        (format!("[{}]", items.join(",")), Wanted { chain: "eth", lines, windowed })
+        (format!("[{}]", items.join(",")), ExpectedRequest { chain: "eth", lines, windowed })
     }
 }
 
 /// What callers know when they are done.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct LoadReport {
     /// Requests that were answered in full, and under which id.
-    pub answered: Vec<(RequestId, Wanted)>,
+    pub answered: Vec<(RequestId, ExpectedRequest)>,
     /// Requests that were sent, at least in part, and not answered.
-    pub unanswered: Vec<Wanted>,
+    pub unanswered: Vec<ExpectedRequest>,
 }
 
-impl Told {
+impl LoadReport {
     /// With all that others know.
-    pub fn extend(&mut self, other: Told) {
+    pub fn extend(&mut self, other: LoadReport) {
         self.answered.extend(other.answered);
         self.unanswered.extend(other.unanswered);
     }
@@ -251,7 +251,7 @@ impl Told {
 /// Callers at work.
 #[derive(Debug)]
 pub struct Load {
-    callers: Vec<JoinHandle<Told>>,
+    callers: Vec<JoinHandle<LoadReport>>,
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
 }
@@ -259,7 +259,7 @@ pub struct Load {
 impl Load {
     /// Starts `callers` with the key called `default`, each on a connection of its own. Each has one request under way
     /// at a time, and ends when one is not answered.
-    pub fn start(addr: SocketAddr, callers: usize, seed: &Seed, numbers: &Arc<AtomicU64>) -> Self {
+    pub fn start(addr: SocketAddr, callers: usize, seed: &TestSeed, numbers: &Arc<AtomicU64>) -> Self {
         let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let first = numbers.load(Relaxed);
         let caller = |index: usize| {
@@ -275,38 +275,38 @@ impl Load {
     }
 
     /// Waits until each has its answer, or will have none.
-    pub async fn end(self) -> Told {
+    pub async fn end(self) -> LoadReport {
         self.stop.store(true, Relaxed);
-        let mut told = Told::default();
+        let mut report = LoadReport::default();
         for caller in self.callers {
-            told.extend(caller.await.unwrap());
+            report.extend(caller.await.unwrap());
         }
-        told
+        report
     }
 }
 
-async fn call(addr: SocketAddr, mut mix: Mix, stop: Arc<AtomicBool>, answered: Arc<AtomicU64>) -> Told {
-    let mut told = Told::default();
-    let Ok(mut connection) = Connection::open(addr).await else { return told };
+async fn call(addr: SocketAddr, mut mix: Mix, stop: Arc<AtomicBool>, answered: Arc<AtomicU64>) -> LoadReport {
+    let mut report = LoadReport::default();
+    let Ok(mut connection) = Connection::open(addr).await else { return report };
     while !stop.load(Relaxed) {
         let (body, wanted) = mix.request();
         let Ok(reply) = post(&mut connection, wanted.chain, &body).await else {
-            told.unanswered.push(wanted);
-            return told;
+            report.unanswered.push(wanted);
+            return report;
         };
         assert_eq!(reply.cu(), wanted.cu(), "{body}: {}", reply.text());
-        told.answered.push((reply.header("x-request-id").unwrap().parse().unwrap(), wanted));
+        report.answered.push((reply.header("x-request-id").unwrap().parse().unwrap(), wanted));
         answered.fetch_add(1, Relaxed);
         if reply.header("connection") == Some("close") {
-            let Ok(next) = Connection::open(addr).await else { return told };
+            let Ok(next) = Connection::open(addr).await else { return report };
             connection = next;
         }
     }
-    told
+    report
 }
 
 /// Sends a request once: it is not repeated, whatever happens.
-async fn post(connection: &mut Connection, chain: &str, body: &str) -> std::io::Result<Reply> {
+async fn post(connection: &mut Connection, chain: &str, body: &str) -> std::io::Result<TestReply> {
     let key = key("default");
     let head = format!(
         "POST /{chain} HTTP/1.1\r\nhost: gateway\r\napikey: {key}\r\ncontent-length: {}\r\n\r\n",

@@ -23,7 +23,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 /// How a node answers one call.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub enum NodeAnswer {
     /// With this result, as JSON text.
     Result(String),
     /// With this error, as JSON text.
@@ -52,7 +52,7 @@ impl Raw {
 
 /// A request that a node has got.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct SeenRequest {
     /// Its HTTP method.
     pub verb: String,
     /// Its path and query.
@@ -62,10 +62,10 @@ pub struct Seen {
     /// Its body.
     pub body: String,
     /// The calls in it.
-    pub calls: Vec<Call>,
+    pub calls: Vec<NodeCall>,
 }
 
-impl Seen {
+impl SeenRequest {
     /// Everything of it in one text.
     pub fn whole(&self) -> String {
         let headers: Vec<_> = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
@@ -80,7 +80,7 @@ impl Seen {
 
 /// A call that a node has got.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Call {
+pub struct NodeCall {
     /// `id` as JSON text.
     pub id: Option<String>,
     /// `method`.
@@ -91,10 +91,10 @@ pub struct Call {
     pub version_2: bool,
 }
 
-type Whole = Arc<dyn Fn(&Seen) -> Option<Raw> + Send + Sync>;
+type Whole = Arc<dyn Fn(&SeenRequest) -> Option<Raw> + Send + Sync>;
 
 struct Script {
-    answers: HashMap<String, Answer>,
+    answers: HashMap<String, NodeAnswer>,
     whole: Option<Whole>,
     simulated: Option<Box<dyn Simulated>>,
     height: u64,
@@ -103,7 +103,7 @@ struct Script {
 
 struct Shared {
     script: Mutex<Script>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<SeenRequest>>,
     probes: Mutex<usize>,
     open: watch::Sender<bool>,
 }
@@ -165,17 +165,17 @@ impl Node {
     }
 
     /// From now on calls of `method` are answered so.
-    pub fn answer(&self, method: &str, answer: Answer) {
+    pub fn answer(&self, method: &str, answer: NodeAnswer) {
         lock(&self.shared.script).answers.insert(method.into(), answer);
     }
 
     /// From now on calls of `method` get this result, JSON text.
     pub fn result(&self, method: &str, result: &str) {
-        self.answer(method, Answer::Result(result.into()));
+        self.answer(method, NodeAnswer::Result(result.into()));
     }
 
     /// From now on requests for which `answer` says something are answered so as a whole.
-    pub fn whole(&self, answer: impl Fn(&Seen) -> Option<Raw> + Send + Sync + 'static) {
+    pub fn whole(&self, answer: impl Fn(&SeenRequest) -> Option<Raw> + Send + Sync + 'static) {
         lock(&self.shared.script).whole = Some(Arc::new(answer));
     }
 
@@ -200,7 +200,7 @@ impl Node {
     }
 
     /// Requests so far, a gateway's own questions left out.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<SeenRequest> {
         lock(&self.shared.seen).clone()
     }
 
@@ -210,7 +210,7 @@ impl Node {
     }
 
     /// Calls so far, a gateway's own questions left out.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<NodeCall> {
         self.seen().into_iter().flat_map(|seen| seen.calls).collect()
     }
 
@@ -263,7 +263,7 @@ impl Shared {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(|_| cut())?.to_bytes();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let seen = Seen {
+        let seen = SeenRequest {
             verb: head.method.to_string(),
             target: head.uri.to_string(),
             headers: head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
@@ -289,7 +289,7 @@ impl Shared {
 }
 
 impl Script {
-    fn raw(&mut self, seen: &Seen, body: &[u8], probe: bool) -> Option<Raw> {
+    fn raw(&mut self, seen: &SeenRequest, body: &[u8], probe: bool) -> Option<Raw> {
         if !probe && let Some(raw) = self.whole.as_ref().and_then(|whole| whole(seen)) {
             return Some(raw);
         }
@@ -301,11 +301,12 @@ impl Script {
         }
         if probe {
             let height = if self.utxo { self.height.to_string() } else { format!("\"{:#x}\"", self.height) };
-            return Some(Raw::json(200, self.reply("1", &Answer::Result(height))?));
+            return Some(Raw::json(200, self.reply("1", &NodeAnswer::Result(height))?));
         }
         let mut replies = Vec::new();
         for call in &seen.calls {
-            let answer = self.answers.get(&call.method).cloned().unwrap_or(Answer::Result("\"ok\"".into()));
+            let answer =
+                self.answers.get(&call.method).cloned().unwrap_or(NodeAnswer::Result("\"ok\"".into()));
             match &call.id {
                 None if call.version_2 && !self.utxo => {}
                 id => replies.push(self.reply(id.as_deref().unwrap_or("null"), &answer)?),
@@ -320,13 +321,15 @@ impl Script {
         Some(Raw::json(if failed { 500 } else { 200 }, replies.concat()))
     }
 
-    fn reply(&self, id: &str, answer: &Answer) -> Option<String> {
+    fn reply(&self, id: &str, answer: &NodeAnswer) -> Option<String> {
         Some(match (self.utxo, answer) {
-            (_, Answer::Cut) => return None,
-            (false, Answer::Result(result)) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
-            (false, Answer::Error(error)) => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
-            (true, Answer::Result(result)) => format!(r#"{{"result":{result},"error":null,"id":{id}}}"#),
-            (true, Answer::Error(error)) => format!(r#"{{"result":null,"error":{error},"id":{id}}}"#),
+            (_, NodeAnswer::Cut) => return None,
+            (false, NodeAnswer::Result(result)) => {
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+            }
+            (false, NodeAnswer::Error(error)) => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
+            (true, NodeAnswer::Result(result)) => format!(r#"{{"result":{result},"error":null,"id":{id}}}"#),
+            (true, NodeAnswer::Error(error)) => format!(r#"{{"result":null,"error":{error},"id":{id}}}"#),
         })
     }
 }
@@ -338,14 +341,14 @@ fn is_probe(body: &str) -> bool {
     })
 }
 
-fn calls(body: &[u8]) -> Vec<Call> {
+fn calls(body: &[u8]) -> Vec<NodeCall> {
     let items: Vec<&RawValue> = match serde_json::from_slice::<Vec<&RawValue>>(body) {
         Ok(items) => items,
         Err(_) => serde_json::from_slice(body).into_iter().collect(),
     };
     let call = |item: &&RawValue| {
         let members: BTreeMap<String, &RawValue> = serde_json::from_str(item.get()).ok()?;
-        Some(Call {
+        Some(NodeCall {
             id: members.get("id").map(|id| id.get().to_owned()),
             method: members.get("method").and_then(|method| serde_json::from_str(method.get()).ok())?,
             params: members.get("params").map(|params| params.get().to_owned()).unwrap_or_default(),

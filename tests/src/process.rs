@@ -6,8 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
 
-use crate::PATIENCE;
-use crate::client::Client;
+use crate::TIMEOUT;
+use crate::client::TestClient;
 use crate::gateway::{Setup, key};
 use rpcgate_admin::store::url_of;
 use rpcgate_core::clock::Clock;
@@ -188,10 +188,10 @@ impl Site {
                 }
             }
         };
-        let Ok(state) = timeout(PATIENCE, look).await else { panic!("the journal is in use") };
+        let Ok(state) = timeout(TIMEOUT, look).await else { panic!("the journal is in use") };
         let options = StartOptions { clock, state: Some(state.clone()), ..StartOptions::default() };
         let gateway = Gateway::start(self.config(), options).await.unwrap();
-        assert_eq!(timeout(PATIENCE, state.ready()).await, Ok(true), "the gateway is not ready");
+        assert_eq!(timeout(TIMEOUT, state.ready()).await, Ok(true), "the gateway is not ready");
         gateway
     }
 
@@ -289,8 +289,8 @@ impl Process {
     }
 
     /// A caller with the key called `default`.
-    pub fn client(&self) -> Client {
-        Client::new(self.addr, Some(&key("default")))
+    pub fn client(&self) -> TestClient {
+        TestClient::new(self.addr, Some(&key("default")))
     }
 
     /// Its process id.
@@ -319,7 +319,7 @@ impl Process {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        let Ok(addr) = timeout(PATIENCE, look).await else {
+        let Ok(addr) = timeout(TIMEOUT, look).await else {
             panic!("it does not listen:\n{}", self.log.text())
         };
         self.addr = addr;
@@ -336,12 +336,12 @@ impl Process {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        assert!(timeout(PATIENCE, look).await.is_ok(), "it is not ready:\n{}", self.log.text());
+        assert!(timeout(TIMEOUT, look).await.is_ok(), "it is not ready:\n{}", self.log.text());
     }
 
     /// The status of its readiness.
     pub async fn health(&self) -> u16 {
-        Client::new(self.addr, None).send("GET", "/readyz", &[], b"").await.status
+        TestClient::new(self.addr, None).send("GET", "/readyz", &[], b"").await.status
     }
 
     /// Kills it, as a machine out of memory does: it has no chance to do anything about it.
@@ -380,8 +380,8 @@ impl Process {
     fn signal(&self, name: &str) {
         // The shell's own `kill`: a program of that name is not on every machine.
         let command = format!("kill -{name} $0");
-        let told = Command::new("sh").args(["-c", &command, &self.child.id().to_string()]).status();
-        assert!(told.unwrap().success());
+        let sent = Command::new("sh").args(["-c", &command, &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
     }
 
     /// Asks it to end, and waits until it has.
@@ -398,7 +398,7 @@ impl Process {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        let Ok(status) = timeout(2 * PATIENCE, look).await else {
+        let Ok(status) = timeout(2 * TIMEOUT, look).await else {
             panic!("it does not end:\n{}", self.log.text());
         };
         (status, self.log.clone())

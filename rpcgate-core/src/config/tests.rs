@@ -1,4 +1,4 @@
-//! What the configuration as a whole promises: precedence, error texts, masking, and the example file.
+//! What the configuration as a whole promises: precedence, error texts and masking.
 
 use super::*;
 use crate::cache_rule::CacheRule;
@@ -9,7 +9,6 @@ use crate::secret::KeyHash;
 use std::time::Duration;
 
 const CHAINS: &[&str] = &["eth", "bsc", "btc"];
-const EXAMPLE: &str = include_str!("../../../docs/rpcgate.example.toml");
 const KEY: &str = "rpcg_1234567abcdefgh";
 
 fn pairs(env: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -474,22 +473,6 @@ fn keys_become_callers() {
     assert_ne!(a.caller.key, b.caller.key);
 }
 
-/// The example with the comment marks taken off lines that hold a key or a header: of all lines, or without the
-/// examples.
-fn uncommented(examples: bool) -> String {
-    let line = |line: &str| {
-        let Some(bare) = line.strip_prefix("# ") else {
-            return line.to_owned();
-        };
-        let is_key =
-            bare.split_once(" = ").is_some_and(|(key, _)| !key.is_empty() && !key.contains([' ', ':']));
-        let is_line = is_key || bare.starts_with('[');
-        let taken = is_line && (examples || !bare.trim_end().ends_with("# example"));
-        if taken { bare.to_owned() } else { line.to_owned() }
-    };
-    EXAMPLE.lines().map(line).collect::<Vec<_>>().join("\n")
-}
-
 #[test]
 fn the_safeguard_is_off_until_it_is_enabled() {
     let rule = |text: &str| read(text).safeguard.rule();
@@ -502,74 +485,6 @@ fn the_safeguard_is_off_until_it_is_enabled() {
         rule("[safeguard]\nenabled = true\nminutes = 2\npercent = 50\ncooldown = \"2h\"\n"),
         Some(changed)
     );
-}
-
-fn whole_example() -> Config {
-    let env = ["KEY_SECRET", "CHALLENGE_SECRET", "NODE_TOKEN", "BACKEND_KEY"]
-        .map(|name| (name, "sixteen-bytes-or-more"));
-    let input_env = pairs(&env);
-    let files = |_: &str| Ok("thirty-two-bytes-and-some-more-of-them".to_owned());
-    let text = uncommented(true);
-    Config::read(&Input { env: &input_env, secret_file: &files, ..input(&text) })
-        .unwrap_or_else(|errors| panic!("{errors}"))
-}
-
-#[test]
-fn the_example_shows_the_defaults() {
-    assert_eq!(read(EXAMPLE), read(""), "as it stands");
-    assert_eq!(read(&uncommented(false)), read(""), "with the comment marks off");
-    assert!(
-        uncommented(false).lines().filter(|line| line.contains(" = ") && !line.starts_with('#')).count() > 60
-    );
-}
-
-#[test]
-fn the_example_shows_every_key() {
-    fn paths(table: &tree::Table, path: &str, out: &mut Vec<String>) {
-        for (key, entry) in table {
-            let path = format!("{path}{key}");
-            match &entry.item.value {
-                tree::Value::Table(inner) => paths(inner, &format!("{path}."), out),
-                tree::Value::List(list) => {
-                    for one in list {
-                        if let tree::Value::Table(inner) = &one.value {
-                            paths(inner, &format!("{path}.0."), out);
-                        }
-                    }
-                }
-                _ => {}
-            }
-            out.push(path);
-        }
-    }
-    whole_example();
-    let (mut present, mut none) = (Vec::new(), Vec::new());
-    paths(&tree::parse("example", &uncommented(true), &mut none), "", &mut present);
-    let is_present = |key: &str| {
-        present.iter().any(|path| {
-            let (path, key): (Vec<_>, Vec<_>) = (path.split('.').collect(), key.split('.').collect());
-            path.len() == key.len() && key.iter().zip(path).all(|(key, part)| *key == "*" || *key == part)
-        })
-    };
-    let known = Config::known_keys();
-    assert!(known.len() > 100, "{} keys", known.len());
-    let missing: Vec<_> = known.into_iter().filter(|key| !is_present(key)).collect();
-    assert_eq!(missing, Vec::<String>::new());
-}
-
-#[test]
-fn what_is_printed_has_no_secret_and_reads_back() {
-    let config = whole_example();
-    let printed = config.to_toml_masked();
-    for secret in ["sixteen-bytes", "thirty-two", "password@"] {
-        assert!(!printed.contains(secret), "{printed}");
-        assert!(!format!("{config:?}").contains(secret), "{config:?}");
-    }
-    assert!(printed.contains("smtp = \"smtps://user:***@mail.example.com:465\"\n"), "{printed}");
-    let given = printed.replace("\"***\"", "\"thirty-two-bytes-and-some-more-of-them\"");
-    let again = read(&given);
-    assert_eq!(again.to_toml_masked(), printed);
-    assert_eq!(again.chains["eth"].nodes[0].url, config.chains["eth"].nodes[0].url);
 }
 
 #[test]

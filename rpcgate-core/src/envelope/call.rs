@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::members::{Member, Strangers};
+use super::members::{Member, UnknownMembers};
 use crate::json::{Cursor, Span, SyntaxError, Text, unescape};
 
 /// How much of a body is read.
@@ -155,7 +155,7 @@ impl std::error::Error for ParseError {
 /// ```
 pub fn parse(body: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
     let mut reader =
-        Reader { body, limits, cursor: Cursor::new(body, limits.depth), strangers: Strangers::default() };
+        Reader { body, limits, cursor: Cursor::new(body, limits.depth), unknown: UnknownMembers::default() };
     if reader.cursor.peek() == Some(b'[') {
         return reader.batch();
     }
@@ -171,7 +171,7 @@ struct Reader<'a> {
     body: &'a [u8],
     limits: &'a Limits,
     cursor: Cursor<'a>,
-    strangers: Strangers,
+    unknown: UnknownMembers,
 }
 
 impl Reader<'_> {
@@ -213,7 +213,7 @@ impl Reader<'_> {
             return Ok(member);
         }
         let name = self.cursor.name()?;
-        Ok(self.strangers.classify(name, self.body))
+        Ok(self.unknown.classify(name, self.body))
     }
 
     fn item(&mut self) -> Result<Item, SyntaxError> {
@@ -222,7 +222,7 @@ impl Reader<'_> {
         }
         let start = self.cursor.offset();
         self.cursor.enter_object()?;
-        self.strangers.clear();
+        self.unknown.clear();
         let mut draft = Draft::default();
         while self.cursor.next_name()? {
             match self.member()? {
@@ -250,7 +250,7 @@ impl Reader<'_> {
                     self.cursor.value()?;
                     draft.good = false;
                 }
-                Member::Stranger => {
+                Member::Unknown => {
                     self.cursor.value()?;
                 }
             }
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_passed_over() {
+    fn unknown_members_are_skipped() {
         for name in ["version", "", "ids", "i", "Methods", "param", "x\\n", "method ", "é", "ıd"] {
             let body = format!(r#"{{"{name}":{{"method":"x","method":"y"}},"method":"a","id":1}}"#);
             assert_eq!(good(&body).method.text(body.as_bytes()), "a", "{name}");
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn thirty_two_strangers_are_enough() {
+    fn a_call_with_more_than_thirty_two_unknown_members_is_refused() {
         for escaped in [false, true] {
             let body = |count: usize| {
                 let name = |i| {
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_of_one_item_are_no_concern_of_the_next() {
+    fn unknown_members_are_counted_for_each_item_alone() {
         let item = r#"{"method":"a","x":1,"\u0079":1}"#;
         let Ok(Parsed::Batch(items)) = read(&format!("[{item},{item},{item}]")) else { panic!("a batch") };
         assert!(items.iter().all(Result::is_ok));

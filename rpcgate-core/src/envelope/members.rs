@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::json::{Span, Text};
 
 /// Members of one call beyond the four known ones, so that comparing their names stays bounded work.
-const MOST_STRANGERS: usize = 32;
+const MAX_UNKNOWN: usize = 32;
 
 /// What a member's name makes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub(super) enum Member {
     AlmostId,
     /// Spells another of the four in another case, repeats a stranger, cannot be decoded, or is one too many.
     Refused,
-    Stranger,
+    Unknown,
 }
 
 impl Member {
@@ -56,13 +56,13 @@ fn same_but_case(name: &str, known: &str) -> bool {
 
 /// The names of one call's unknown members so far.
 #[derive(Debug, Default)]
-pub(super) struct Strangers {
-    plain: [Span; MOST_STRANGERS],
+pub(super) struct UnknownMembers {
+    plain: [Span; MAX_UNKNOWN],
     plain_count: usize,
     resolved: Vec<Box<str>>,
 }
 
-impl Strangers {
+impl UnknownMembers {
     /// Forgets the last call's.
     #[inline]
     pub(super) fn clear(&mut self) {
@@ -91,7 +91,7 @@ impl Strangers {
         if let Some(member) = Member::exact(text.as_bytes()).or_else(|| Member::folded(&text)) {
             return member;
         }
-        if self.plain_count + self.resolved.len() >= MOST_STRANGERS {
+        if self.plain_count + self.resolved.len() >= MAX_UNKNOWN {
             return Member::Refused;
         }
         let plain = self.plain.get(..self.plain_count).unwrap_or_default();
@@ -109,6 +109,6 @@ impl Strangers {
                 }
             }
         }
-        Member::Stranger
+        Member::Unknown
     }
 }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_written_in_one_order_without_strangers() {
+    fn a_call_is_written_in_one_order_without_unknown_members() {
         let body = r#" { "params" : [ 1.0,  1e2 ] , "version":"1.1", "m\u0065thod":"g\u0065t\"x" ,"id": {"a": 1} ,"jsonrpc":"2.0" } "#;
         assert_eq!(
             written(body, WireId::Own),

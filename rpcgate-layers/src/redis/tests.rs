@@ -161,7 +161,7 @@ async fn spend(gateway: Arc<RedisCounters>, caller: Caller, costs: &'static [u32
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_ceiling_is_overrun_by_one_call_at_most_and_costs_few_trips() {
+async fn a_ceiling_is_overrun_by_one_call_at_most_and_needs_few_round_trips() {
     for count in [2, 4] {
         let settings = settings(Redis::common(), &prefix(), LONG);
         let gateways = gateways(count, &settings).await;

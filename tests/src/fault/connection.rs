@@ -110,7 +110,7 @@ impl Relay<'_> {
             let passed = match step {
                 Up::Forward => node.write_all(&piece[..read]).await.is_ok(),
                 Up::Swallow => true,
-                Up::Answer(answer) => self.write(&answer).await,
+                Up::NodeAnswer(answer) => self.write(&answer).await,
                 Up::Close => false,
             };
             if !passed {
@@ -184,7 +184,7 @@ impl Relay<'_> {
 enum Up {
     Forward,
     Swallow,
-    Answer(Vec<u8>),
+    NodeAnswer(Vec<u8>),
     Close,
 }
 
@@ -230,7 +230,7 @@ impl Exchange {
     fn new() -> Self {
         Exchange {
             mode: None,
-            request: Framing::new(Side::Client),
+            request: Framing::new(Side::TestClient),
             reply: Framing::new(Side::Node),
             fresh: true,
             sent: 0,
@@ -275,13 +275,13 @@ impl Exchange {
         let whole = piece.ends > 0 || opaque;
         let step = match mode {
             Mode::BlackHole => Up::Swallow,
-            Mode::Garbage if whole => Up::Answer(reply::noise()),
-            Mode::GarbageBody if whole => Up::Answer(reply::garbage_body()),
-            Mode::EarlyAnswer(body) if piece.heads > 0 || opaque => Up::Answer(reply::ok(body)),
+            Mode::Garbage if whole => Up::NodeAnswer(reply::noise()),
+            Mode::GarbageBody if whole => Up::NodeAnswer(reply::garbage_body()),
+            Mode::EarlyAnswer(body) if piece.heads > 0 || opaque => Up::NodeAnswer(reply::ok(body)),
             Mode::Garbage | Mode::GarbageBody | Mode::EarlyAnswer(_) => Up::Swallow,
             _ => Up::Forward,
         };
-        if matches!(step, Up::Answer(_)) {
+        if matches!(step, Up::NodeAnswer(_)) {
             self.done += 1;
         }
         (step, piece.heads)

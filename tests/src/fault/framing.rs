@@ -9,7 +9,7 @@ const MAX_HEAD: usize = 64 * 1024;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Side {
     /// Requests: the first line ends with the version.
-    Client,
+    TestClient,
     /// Replies: the first line starts with the version.
     Node,
 }
@@ -172,7 +172,7 @@ impl Framing {
     fn is_first_line(&self) -> bool {
         let line = self.line.trim_ascii_end();
         match self.side {
-            Side::Client => line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0"),
+            Side::TestClient => line.ends_with(b" HTTP/1.1") || line.ends_with(b" HTTP/1.0"),
             Side::Node => line.starts_with(b"HTTP/1."),
         }
     }
@@ -194,7 +194,7 @@ impl Framing {
             _ if bare => State::Length(0),
             (Some(coding), _) if coding.to_ascii_lowercase().contains("chunked") => State::ChunkSize,
             (_, Some(length)) => length.parse().map_or(State::Opaque, State::Length),
-            _ if self.side == Side::Client => State::Length(0),
+            _ if self.side == Side::TestClient => State::Length(0),
             _ => State::UntilClose,
         };
         if matches!(self.state, State::Length(0)) {
@@ -264,14 +264,14 @@ mod tests {
     #[test]
     fn a_message_ends_where_its_length_says() {
         let text = b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /2 HTTP/1.1\r\n\r\n";
-        let mut framing = Framing::new(Side::Client);
+        let mut framing = Framing::new(Side::TestClient);
         let piece = framing.feed(text);
         assert_eq!((piece.heads, piece.ends), (2, 2));
         assert_eq!(piece.head_bytes, text.len() - 3);
         assert_eq!(framing.label(), b"GET");
         assert!(framing.is_idle());
 
-        let mut framing = Framing::new(Side::Client);
+        let mut framing = Framing::new(Side::TestClient);
         assert_eq!(drip(&mut framing, text), (2, 2));
     }
 
@@ -315,7 +315,7 @@ mod tests {
         for text in
             [&b"\x16\x03\x01\x02\x00"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"*1\r\n", b"PING\r\n"]
         {
-            let mut framing = Framing::new(Side::Client);
+            let mut framing = Framing::new(Side::TestClient);
             framing.feed(text);
             assert!(framing.is_opaque(), "{text:?}");
         }

@@ -1,10 +1,10 @@
 //! Keys that are revoked while they are in use.
 
 use crate::watch::Pair;
-use rpcgate_tests::client::{Client, Reply};
+use rpcgate_tests::client::{TestClient, TestReply};
 use serde_json::json;
 
-fn is_refused(reply: &Reply) -> bool {
+fn is_refused(reply: &TestReply) -> bool {
     reply.status == 401 && reply.json() == json!({ "message": "Invalid authentication credentials" })
 }
 
@@ -19,14 +19,14 @@ async fn a_key_in_use_is_refused_at_every_gateway_within_a_second_of_its_delete(
         let delete = pair.owner.delete(&path);
         pair.change("a key is revoked", (&text, "eth", "eth_call"), delete, is_refused).await;
         for gateway in &pair.gateways {
-            let reply = Client::new(gateway.addr(), Some(&other)).call("eth", "eth_call", "[]").await;
+            let reply = TestClient::new(gateway.addr(), Some(&other)).call("eth", "eth_call", "[]").await;
             assert_eq!(reply.status, 200, "others go on: {reply:?}");
         }
         if round == 0 {
             // What is answered is kept: whoever comes later knows of no other state.
             let gateway = pair.service.gateway().await;
             assert!(is_refused(
-                &Client::new(gateway.addr(), Some(&text)).call("eth", "eth_call", "[]").await
+                &TestClient::new(gateway.addr(), Some(&text)).call("eth", "eth_call", "[]").await
             ));
         }
     }

@@ -4,7 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
-mod journey;
+mod accounts;
 mod keys;
 mod members;
 mod notifications;

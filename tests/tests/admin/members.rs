@@ -1,8 +1,8 @@
 //! From an invitation to a key, and out again.
 
 use rpcgate_core::clock::SystemClock;
-use rpcgate_tests::admin::{PASSWORD, Service};
-use rpcgate_tests::client::Client;
+use rpcgate_tests::admin::{PASSWORD, TestService};
+use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
 use serde_json::json;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 const EVE: &str = "eve@example.com";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_is_invited_does_what_the_role_permits_until_shown_the_door() {
+async fn an_invited_member_may_do_what_the_role_permits_until_removed() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).set("admin", "auth_per_minute = 1000");
-    let service = Service::start(setup, Arc::new(SystemClock::new())).await;
+    let service = TestService::start(setup, Arc::new(SystemClock::new())).await;
     let gateway = service.gateway().await;
     let ada = service.owner("ada@example.com").await;
     let tenant = ada.tenant().await;
@@ -25,7 +25,7 @@ async fn whoever_is_invited_does_what_the_role_permits_until_shown_the_door() {
     let token = service.mailed(EVE);
     assert!(!made.to_string().contains(&token), "the token is in the mail alone");
     let form = json!({ "token": token, "name": "Eve", "password": PASSWORD });
-    let mut eve = service.stranger();
+    let mut eve = service.anonymous();
     let joined = eve.made("/auth/invitation", &form).await;
     assert_eq!(joined, json!({ "email": EVE, "name": "Eve", "confirmed": true }));
     let again = eve.ask("POST", "/auth/invitation", Some(&form)).await;
@@ -45,7 +45,7 @@ async fn whoever_is_invited_does_what_the_role_permits_until_shown_the_door() {
     let path = |email: &str| format!("/tenants/{tenant}/members/{}", member(email)["id"].as_str().unwrap());
     ada.put(&path(EVE), &json!({ "role": "developer" })).await;
     let (_, text) = eve.key_with(&project, &new).await;
-    let client = Client::new(gateway.addr(), Some(&text));
+    let client = TestClient::new(gateway.addr(), Some(&text));
     assert_eq!(client.call("eth", "eth_call", "[]").await.status, 200);
 
     let last = ada.ask("DELETE", &path("ada@example.com"), None).await;

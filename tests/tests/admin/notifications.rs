@@ -1,9 +1,9 @@
 //! Notifications: raised by what gateways ship, read over the management API.
 
 use rpcgate_core::clock::ManualClock;
-use rpcgate_tests::PATIENCE;
-use rpcgate_tests::admin::{Account, Service};
-use rpcgate_tests::client::Client;
+use rpcgate_tests::TIMEOUT;
+use rpcgate_tests::admin::{ApiUser, TestService};
+use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::{START, Setup};
 use rpcgate_tests::node::Node;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// What an account is told of, and with how many requests, the newest first, when there are so many.
-async fn told(account: &Account, many: usize) -> Vec<(String, u64)> {
+async fn told(account: &ApiUser, many: usize) -> Vec<(String, u64)> {
     let wait = async {
         loop {
             let all = account.shown("/notifications").await;
@@ -26,7 +26,7 @@ async fn told(account: &Account, many: usize) -> Vec<(String, u64)> {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, wait).await.unwrap()
+    timeout(TIMEOUT, wait).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,13 +34,13 @@ async fn a_tenant_is_told_once_of_its_days_requests_and_of_a_spike_whichever_gat
     let node = Node::evm().await;
     let setup =
         Setup::of("eth", &node.url()).set("plans.free", "per_minute = 20\nper_hour = 20\nper_day = 20");
-    let service = Service::start(setup, Arc::new(ManualClock::at(START))).await;
+    let service = TestService::start(setup, Arc::new(ManualClock::at(START))).await;
     let (one, two) = (service.gateway().await, service.gateway().await);
     let owner = service.owner("ada@example.com").await;
-    let stranger = service.owner("eve@example.com").await;
+    let outsider = service.owner("eve@example.com").await;
     let project = owner.project("one").await;
     let (_, key) = owner.key(&project).await;
-    let clients = [one.addr(), two.addr()].map(|addr| Client::new(addr, Some(&key)));
+    let clients = [one.addr(), two.addr()].map(|addr| TestClient::new(addr, Some(&key)));
     let call = async |gateway: usize, many: usize, status: u16| {
         for _ in 0..many {
             let reply = clients[gateway].call("eth", "eth_blockNumber", "[]").await;
@@ -54,7 +54,7 @@ async fn a_tenant_is_told_once_of_its_days_requests_and_of_a_spike_whichever_gat
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, counted).await.unwrap();
+    timeout(TIMEOUT, counted).await.unwrap();
     assert_eq!(owner.shown("/notifications").await, json!([]));
     call(1, 1, 200).await;
     assert_eq!(told(&owner, 1).await, [("usage.daily_requests_80".to_owned(), 16)]);
@@ -79,7 +79,7 @@ async fn a_tenant_is_told_once_of_its_days_requests_and_of_a_spike_whichever_gat
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, counted).await.unwrap();
+    timeout(TIMEOUT, counted).await.unwrap();
     assert_eq!(told(&owner, 4).await.len(), 4, "it is told once");
     assert_eq!(owner.shown("/usage").await["current_period"]["today"]["requests_limit"], 20);
 
@@ -89,7 +89,7 @@ async fn a_tenant_is_told_once_of_its_days_requests_and_of_a_spike_whichever_gat
     assert_eq!(read.status, 200, "{read:?}");
     assert!(read.json()["read_at"].is_string());
     assert_eq!(owner.shown("/notifications").await[0], read.json());
-    assert_eq!(stranger.shown("/notifications").await, json!([]));
-    let refused = stranger.ask("POST", &path, None).await;
+    assert_eq!(outsider.shown("/notifications").await, json!([]));
+    let refused = outsider.ask("POST", &path, None).await;
     assert_eq!((refused.status, refused.json()), (404, json!({ "error": "notification not found" })));
 }

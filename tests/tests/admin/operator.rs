@@ -1,12 +1,12 @@
 //! What operators change, in force at every gateway within a second.
 
 use crate::watch::Pair;
-use rpcgate_tests::client::Reply;
+use rpcgate_tests::client::TestReply;
 use serde_json::json;
 
 const CALL: (&str, &str) = ("eth", "eth_getBalance");
 
-fn is_served(reply: &Reply) -> bool {
+fn is_served(reply: &TestReply) -> bool {
     (reply.status, reply.code()) == (200, 0)
 }
 
@@ -25,7 +25,7 @@ async fn a_suspended_tenant_is_refused_everywhere_and_served_again_with_the_same
     let path = format!("/operator/tenants/{}", pair.owner.tenant().await);
     let status = async |status| drop(pair.operator.put(&path, &json!({ "status": status })).await);
     for _ in 0..3 {
-        let is_suspended = |reply: &Reply| {
+        let is_suspended = |reply: &TestReply| {
             reply.status == 402 && reply.text().contains("account suspended — contact your administrator")
         };
         pair.change("a tenant is suspended", call, status("suspended"), is_suspended).await;
@@ -39,11 +39,11 @@ async fn weights_plans_and_tiers_are_in_force_everywhere() {
     let call = (text.as_str(), CALL.0, CALL.1);
     let put = async |path: &str, body| drop(pair.operator.put(path, &body).await);
     let weight = "/operator/cu-weights/eth/eth_getBalance";
-    let costs = |cu| move |reply: &Reply| is_served(reply) && reply.cu() == cu;
+    let costs = |cu| move |reply: &TestReply| is_served(reply) && reply.cu() == cu;
     pair.change("a method costs more", call, put(weight, json!({ "cu": 9 })), costs(9)).await;
     pair.change("it costs what is deployed", call, pair.operator.delete(weight), costs(5)).await;
 
-    let limit = |limit| move |reply: &Reply| reply.number("x-ratelimit-limit-minute") == limit;
+    let limit = |limit| move |reply: &TestReply| reply.number("x-ratelimit-limit-minute") == limit;
     let plan = put("/operator/plans/enterprise", json!({ "per_minute": 800_000 }));
     pair.change("a plan has fewer requests", call, plan, limit(800_000)).await;
     let path = format!("/operator/tenants/{}", pair.owner.tenant().await);
@@ -57,7 +57,7 @@ async fn quotas_and_switched_chains_are_in_force_everywhere() {
     let put = async |path: &str, body| drop(pair.operator.put(path, &body).await);
     let quota = format!("/operator/projects/{project}/quota");
     let has = |code: i64, words: &'static str| {
-        move |reply: &Reply| (reply.status, reply.code()) == (200, code) && reply.text().contains(words)
+        move |reply: &TestReply| (reply.status, reply.code()) == (200, code) && reply.text().contains(words)
     };
     let over = has(-32005, "compute unit quota exceeded");
     pair.change("a quota is used up", call, put(&quota, json!({ "cu_per_day": 0 })), over).await;
@@ -72,7 +72,7 @@ async fn quotas_and_switched_chains_are_in_force_everywhere() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operators_see_how_the_nodes_of_each_gateway_stand_and_why() {
     let (pair, _, _) = pair().await;
-    let deadline = tokio::time::Instant::now() + rpcgate_tests::PATIENCE;
+    let deadline = tokio::time::Instant::now() + rpcgate_tests::TIMEOUT;
     let nodes = loop {
         let nodes = pair.operator.shown("/operator/nodes").await;
         let nodes = nodes.as_array().unwrap().clone();

@@ -4,7 +4,7 @@ mod browser;
 
 use browser::{Browser, ELSEWHERE, Reader};
 use rpcgate_core::clock::SystemClock;
-use rpcgate_tests::admin::{PASSWORD, Service};
+use rpcgate_tests::admin::{PASSWORD, TestService};
 use rpcgate_tests::gateway::Setup;
 use serde_json::{Value, json};
 use std::panic::resume_unwind;
@@ -18,10 +18,10 @@ const NASTY: &str = "<script>window.owned=1</script><img src=x onerror=\"window.
 async fn in_browser<F: Future<Output = ()> + Send + 'static>(
     host: &str,
     is_narrow: bool,
-    read: impl FnOnce(Arc<Service>, Reader) -> F,
+    read: impl FnOnce(Arc<TestService>, Reader) -> F,
 ) {
     let Some(browser) = Browser::start(is_narrow).await else { return };
-    let service = Arc::new(Service::start(Setup::new(), Arc::new(SystemClock::new())).await);
+    let service = Arc::new(TestService::start(Setup::new(), Arc::new(SystemClock::new())).await);
     let base = format!("http://{host}:{}", service.addr().port());
     let reader = Reader { client: browser.client.clone(), base };
     let outcome = tokio::spawn(read(service.clone(), reader)).await;
@@ -33,7 +33,7 @@ async fn in_browser<F: Future<Output = ()> + Send + 'static>(
 }
 
 /// From nobody to somebody who is logged in, by nothing but what the pages show.
-async fn come_in(service: &Service, reader: &Reader) {
+async fn come_in(service: &TestService, reader: &Reader) {
     reader.open("/").await;
     reader.reads("Log in").await;
     reader.press("a[href=register]").await;
@@ -82,7 +82,7 @@ async fn strange(reader: &Reader) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn somebody_registers_confirms_and_logs_in_and_out() {
-    in_browser("127.0.0.1", false, async |service: Arc<Service>, reader: Reader| {
+    in_browser("127.0.0.1", false, async |service: Arc<TestService>, reader: Reader| {
         come_in(&service, &reader).await;
         assert!(reader.find(".mark").await.text().await.unwrap() == "confirmed");
         assert_eq!(strange(&reader).await, json!([true, 0]));
@@ -101,7 +101,7 @@ async fn somebody_registers_confirms_and_logs_in_and_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_plain_http_and_on_a_telephone_too() {
-    in_browser(ELSEWHERE, true, async |service: Arc<Service>, reader: Reader| {
+    in_browser(ELSEWHERE, true, async |service: Arc<TestService>, reader: Reader| {
         reader.open("/register").await;
         assert_eq!(reader.run("return [isSecureContext, innerWidth]").await, json!([false, browser::NARROW]));
         come_in(&service, &reader).await;
@@ -112,7 +112,7 @@ async fn over_plain_http_and_on_a_telephone_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_form_that_was_refused_can_be_sent_again() {
-    in_browser("127.0.0.1", false, async |_: Arc<Service>, reader: Reader| {
+    in_browser("127.0.0.1", false, async |_: Arc<TestService>, reader: Reader| {
         reader.open("/register").await;
         // What the browser would not let pass.
         reader.run("document.querySelector('form').noValidate = true").await;
@@ -145,7 +145,7 @@ async fn a_form_that_was_refused_can_be_sent_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_form_on_another_site_logs_nobody_out() {
-    in_browser("127.0.0.1", false, async |service: Arc<Service>, reader: Reader| {
+    in_browser("127.0.0.1", false, async |service: Arc<TestService>, reader: Reader| {
         come_in(&service, &reader).await;
         let target = format!("{}/logout", reader.base);
         let page =

@@ -1,14 +1,14 @@
 //! Method lists of projects.
 
 use crate::watch::Pair;
-use rpcgate_tests::client::Reply;
+use rpcgate_tests::client::TestReply;
 use serde_json::json;
 
-fn is_served(reply: &Reply) -> bool {
+fn is_served(reply: &TestReply) -> bool {
     (reply.status, reply.code()) == (200, 0)
 }
 
-fn is_refused(reply: &Reply) -> bool {
+fn is_refused(reply: &TestReply) -> bool {
     (reply.status, reply.code()) == (403, -32004)
 }
 

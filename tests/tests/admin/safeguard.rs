@@ -1,9 +1,9 @@
 //! The gateways' safeguard, as those see it whose keys it cools down.
 
 use rpcgate_core::clock::ManualClock;
-use rpcgate_tests::PATIENCE;
-use rpcgate_tests::admin::{Account, Service};
-use rpcgate_tests::client::Client;
+use rpcgate_tests::TIMEOUT;
+use rpcgate_tests::admin::{ApiUser, TestService};
+use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::{START, Setup};
 use rpcgate_tests::node::Node;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// What usage tells of keys that are cooled down, when it is as it should be.
-async fn cooled(account: &Account, path: &str, so: impl Fn(&Value) -> bool) -> Value {
+async fn cooled(account: &ApiUser, path: &str, so: impl Fn(&Value) -> bool) -> Value {
     let wait = async {
         loop {
             let told = account.shown(path).await["limits"]["cooled_keys"].clone();
@@ -22,7 +22,7 @@ async fn cooled(account: &Account, path: &str, so: impl Fn(&Value) -> bool) -> V
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(PATIENCE, wait).await.unwrap()
+    timeout(TIMEOUT, wait).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,15 +32,15 @@ async fn usage_shows_a_key_that_is_cooled_down_with_the_limits_that_its_answers_
         .set("plans.free", "per_minute = 8\nper_hour = 400\nper_day = 1000")
         .set("safeguard", "enabled = true\nrefusals = 3\nminutes = 1");
     let clock = Arc::new(ManualClock::at(START));
-    let service = Service::start(setup, clock.clone()).await;
+    let service = TestService::start(setup, clock.clone()).await;
     let (one, two) = (service.gateway().await, service.gateway().await);
     let mut owner = service.owner("ada@example.com").await;
-    let stranger = service.owner("eve@example.com").await;
+    let outsider = service.owner("eve@example.com").await;
     let project = owner.project("one").await;
     let other = owner.project("two").await;
     let (id, key) = owner.key(&project).await;
-    let here = Client::new(one.addr(), Some(&key));
-    let call = async |client: &Client| client.call("eth", "eth_blockNumber", "[]").await;
+    let here = TestClient::new(one.addr(), Some(&key));
+    let call = async |client: &TestClient| client.call("eth", "eth_blockNumber", "[]").await;
     for status in [200, 200, 200, 200, 200, 200, 200, 200, 429, 429, 429] {
         assert_eq!(call(&here).await.status, status);
     }
@@ -53,12 +53,12 @@ async fn usage_shows_a_key_that_is_cooled_down_with_the_limits_that_its_answers_
     let limits = ["minute", "hour", "day"].map(|span| refused.number(&format!("x-ratelimit-limit-{span}")));
     assert_eq!((refused.status, limits), (429, [2, 100, 250]));
     // The other gateway has seen no storm, and goes on as before.
-    let there = Client::new(two.addr(), Some(&key));
+    let there = TestClient::new(two.addr(), Some(&key));
     assert_eq!(call(&there).await.number("x-ratelimit-limit-minute"), 8);
 
     let own = owner.shown(&format!("/usage?project_id={project}")).await;
     assert_eq!(own["limits"]["cooled_keys"], expected);
-    for nothing in [owner.shown(&format!("/usage?project_id={other}")).await, stranger.shown("/usage").await]
+    for nothing in [owner.shown(&format!("/usage?project_id={other}")).await, outsider.shown("/usage").await]
     {
         assert!(nothing["limits"].get("cooled_keys").is_none(), "{nothing}");
     }

@@ -1,21 +1,21 @@
 //! Logging in over real connections.
 
 use rpcgate_core::clock::SystemClock;
-use rpcgate_tests::admin::Service;
-use rpcgate_tests::client::Client;
+use rpcgate_tests::admin::TestService;
+use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::Setup;
 use serde_json::json;
 use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_attempts_of_a_client_are_heard_and_another_name_for_it_hears_no_more() {
-    let service = Service::start(Setup::new(), Arc::new(SystemClock::new())).await;
+    let service = TestService::start(Setup::new(), Arc::new(SystemClock::new())).await;
     let mut statuses = Vec::new();
     for attempt in 0..12 {
         // Another address each time, so that none is locked, and a connection of its own.
         let form = json!({ "email": format!("nobody{attempt}@example.com"), "password": "a wrong one" });
         let pretended = format!("198.51.100.{attempt}");
-        let client = Client::new(service.addr(), None);
+        let client = TestClient::new(service.addr(), None);
         let headers = [("x-forwarded-for", pretended.as_str())];
         let body = form.to_string();
         let reply = client.send("POST", "/api/v1/auth/login", &headers, body.as_bytes()).await;

@@ -2,9 +2,9 @@
 
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_server::Gateway;
-use rpcgate_tests::PATIENCE;
-use rpcgate_tests::admin::{Account, Service};
-use rpcgate_tests::client::{Client, Reply};
+use rpcgate_tests::TIMEOUT;
+use rpcgate_tests::admin::{ApiUser, TestService};
+use rpcgate_tests::client::{TestClient, TestReply};
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
 use std::fmt;
@@ -18,10 +18,10 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Two gateways beside one management API, by the machine's clock, with a plan that refuses nobody.
 pub(crate) struct Pair {
-    pub(crate) service: Service,
+    pub(crate) service: TestService,
     pub(crate) gateways: Vec<Gateway>,
-    pub(crate) operator: Account,
-    pub(crate) owner: Account,
+    pub(crate) operator: ApiUser,
+    pub(crate) owner: ApiUser,
     _nodes: [Node; 2],
 }
 
@@ -33,7 +33,7 @@ impl Pair {
             .set("plans.enterprise", "per_minute = 1000000")
             .set("plans.enterprise", "per_hour = 1000000")
             .set("plans.premium", "per_minute = 900000");
-        let service = Service::start(setup, Arc::new(SystemClock::new())).await;
+        let service = TestService::start(setup, Arc::new(SystemClock::new())).await;
         let gateways = vec![service.gateway().await, service.gateway().await];
         let operator = service.operator().await;
         let owner = service.owner("ada@example.com").await;
@@ -49,13 +49,13 @@ impl Pair {
         what: &str,
         (key, chain, method): (&str, &'static str, &'static str),
         change: C,
-        is_new: impl Fn(&Reply) -> bool + Clone + Send + 'static,
+        is_new: impl Fn(&TestReply) -> bool + Clone + Send + 'static,
     ) {
         let changed = Arc::new(AtomicU64::new(u64::MAX));
         let warm = Arc::new(AtomicUsize::new(0));
         let mut watching = Vec::new();
         for gateway in &self.gateways {
-            let client = Client::new(gateway.addr(), Some(key));
+            let client = TestClient::new(gateway.addr(), Some(key));
             let (clock, is_new) = (self.service.clock().clone(), is_new.clone());
             let (changed, warm, what) = (changed.clone(), warm.clone(), what.to_owned());
             watching.push(tokio::spawn(async move {
@@ -95,7 +95,7 @@ impl Pair {
             }
             seen
         };
-        let Ok(seen) = timeout(PATIENCE, wait).await else { panic!("{what} is never in force") };
+        let Ok(seen) = timeout(TIMEOUT, wait).await else { panic!("{what} is never in force") };
         for (lag, late) in seen {
             tell(&format!("{what}: in force after {lag:?}, {late} calls were answered as before"));
             assert!(lag <= SECOND, "{what}: only after {lag:?}");

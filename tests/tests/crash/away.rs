@@ -1,38 +1,38 @@
 use crate::*;
 use rpcgate_admin::store::{Store, url_of};
 use rpcgate_core::plan::Tier;
-use rpcgate_tests::books::connect;
-use rpcgate_tests::client::Client;
+use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::Setup;
-use rpcgate_tests::load::Wanted;
+use rpcgate_tests::load::ExpectedRequest;
 use rpcgate_tests::node::Node;
-use rpcgate_tests::stored::{self, SECRET, forged};
+use rpcgate_tests::stored_key::{SECRET, StoredKey, forged};
+use rpcgate_tests::stored_usage::connect;
 use sea_orm::ConnectionTrait;
 use std::fs;
 use std::sync::atomic::AtomicU64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_somebody_holds_the_usage_database_no_call_fails_and_all_of_them_come_in_later() {
-    let (seed, nodes, numbers) = (Seed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+    let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
     let site = Site::new(nodes.setup());
     let process = site.start().await;
-    let books = Books::open(&site).await;
+    let stored = StoredUsage::open(&site).await;
     let load = Load::start(process.addr(), 16, &seed, &numbers);
     rpcgate_tests::until("some answers", || load.answered() > 100).await;
-    let held = Held::take(&site.usage_database()).await;
+    let held = DatabaseLock::take(&site.usage_database()).await;
     let before = load.answered();
     // Longer than the gateway waits for its database at a time.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     rpcgate_tests::until("calls go on", || load.answered() > before + 500).await;
     assert_eq!(process.health().await, 200);
-    let told = load.end().await;
-    assert!(told.unanswered.is_empty());
+    let report = load.end().await;
+    assert!(report.unanswered.is_empty());
     assert!(!process.log().lines("usage cannot be shipped").is_empty(), "{}", process.log().text());
     held.release().await;
-    let served = told.answered.iter().filter(|(_, wanted)| !wanted.is_refused()).count();
+    let served = report.answered.iter().filter(|(_, wanted)| !wanted.is_refused()).count();
     let look = async {
         loop {
-            let events = books.events().await;
+            let events = stored.events().await;
             let answers =
                 events.iter().filter(|event| event.lines.iter().any(|line| line.outcome != Outcome::Refused));
             if answers.count() == served {
@@ -41,48 +41,48 @@ async fn while_somebody_holds_the_usage_database_no_call_fails_and_all_of_them_c
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let events = tokio::time::timeout(rpcgate_tests::PATIENCE, look).await.unwrap();
-    assert_eq!(charged(&events), told.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>());
+    let events = tokio::time::timeout(rpcgate_tests::TIMEOUT, look).await.unwrap();
+    assert_eq!(charged(&events), report.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>());
     let (status, log) = process.stop().await;
     assert!(status.success(), "{}", log.text());
-    rollups_agree(&books, &books.events().await).await;
+    rollups_agree(&stored, &stored.events().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_while_its_database_is_away_it_ships_everything_once_it_is_back() {
     let Outage { site, held, process, load, .. } = &mut Outage::begin().await;
     process.take().unwrap().kill();
-    let told = load.take().unwrap().end().await;
-    comes_back(site, held.take().unwrap(), told).await;
+    let report = load.take().unwrap().end().await;
+    comes_back(site, held.take().unwrap(), report).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drained_while_its_database_is_away_it_ships_everything_once_it_is_back() {
     let Outage { site, held, process, load, .. } = &mut Outage::begin().await;
-    let told = load.take().unwrap().end().await;
-    assert!(told.unanswered.is_empty());
+    let report = load.take().unwrap().end().await;
+    assert!(report.unanswered.is_empty());
     let (status, log) = process.take().unwrap().stop().await;
     assert!(status.success(), "{}", log.text());
     assert_eq!(log.lines("stays in the journal and is shipped at the next start").len(), 1, "{}", log.text());
-    comes_back(site, held.take().unwrap(), told).await;
+    comes_back(site, held.take().unwrap(), report).await;
 }
 
 /// A gateway that is called, while somebody else holds its usage database.
 struct Outage {
-    _seed: Seed,
+    _seed: TestSeed,
     _nodes: Nodes,
     site: Site,
-    held: Option<Held>,
+    held: Option<DatabaseLock>,
     process: Option<Process>,
     load: Option<Load>,
 }
 
 impl Outage {
     async fn begin() -> Self {
-        let (seed, nodes, numbers) = (Seed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+        let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
         let site = Site::new(nodes.setup());
         let process = site.start().await;
-        let held = Held::take(&site.usage_database()).await;
+        let held = DatabaseLock::take(&site.usage_database()).await;
         let load = Load::start(process.addr(), 16, &seed, &numbers);
         rpcgate_tests::until("some answers", || load.answered() > 300).await;
         Outage {
@@ -97,9 +97,9 @@ impl Outage {
 }
 
 /// It is called again only when its database is there, and then that holds all that was answered.
-async fn comes_back(site: &Site, held: Held, told: Told) {
-    let books = Books::open(site).await;
-    assert_eq!(books.events().await.len(), 0);
+async fn comes_back(site: &Site, held: DatabaseLock, report: LoadReport) {
+    let stored = StoredUsage::open(site).await;
+    assert_eq!(stored.events().await.len(), 0);
     let process = site.begin().await;
     assert_eq!(process.health().await, 503, "it must not serve what it cannot count");
     let reply = process.client().call("eth", "unheard_of", "[]").await;
@@ -110,11 +110,11 @@ async fn comes_back(site: &Site, held: Held, told: Told) {
     // The refusal above comes in when it does.
     let (status, log) = process.stop().await;
     assert!(status.success(), "{}", log.text());
-    let events = books.events().await;
-    let answered = told.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>();
-    let sent = answered + told.unanswered.iter().map(Wanted::cu).sum::<u64>();
+    let events = stored.events().await;
+    let answered = report.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>();
+    let sent = answered + report.unanswered.iter().map(ExpectedRequest::cu).sum::<u64>();
     assert!((answered..=sent).contains(&charged(&events)), "{answered}..={sent}: {}", charged(&events));
-    rollups_agree(&books, &events).await;
+    rollups_agree(&stored, &events).await;
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_gateway_whose_database_has_no_folder_yet_waits_for_it() {
     let process = site.begin().await;
     let client = process.client();
     assert_eq!(process.health().await, 503);
-    for key in [&client, &Client::new(process.addr(), Some(&forged()))] {
+    for key in [&client, &TestClient::new(process.addr(), Some(&forged()))] {
         let reply = key.call("eth", "eth_chainId", "[]").await;
         assert_eq!(reply.status, 503, "{}", reply.text());
         assert!(reply.number("retry-after") >= 1);
@@ -139,8 +139,8 @@ async fn a_gateway_whose_database_has_no_folder_yet_waits_for_it() {
     assert_eq!(client.call("eth", "eth_call", "[]").await.cu(), 15);
 }
 
-async fn stored_key(store: &Store) -> stored::Held {
-    stored::Held::new(store, Tier::Enterprise).await
+async fn stored_key(store: &Store) -> StoredKey {
+    StoredKey::new(store, Tier::Enterprise).await
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn while_the_management_database_cannot_be_read_known_keys_go_on_and_no_ke
     let [known, fresh] = [stored_key(&store).await.text, stored_key(&store).await.text];
     let nobodys = forged();
     let ask = async |key: &str| {
-        let reply = Client::new(process.addr(), Some(key)).call("eth", "eth_chainId", "[]").await;
+        let reply = TestClient::new(process.addr(), Some(key)).call("eth", "eth_chainId", "[]").await;
         if reply.status == 503 {
             assert!(reply.number("retry-after") >= 1);
         }
@@ -162,9 +162,9 @@ async fn while_the_management_database_cannot_be_read_known_keys_go_on_and_no_ke
     assert_eq!((ask(&known).await, ask(&nobodys).await), (200, 401));
 
     // Another writer is in nobody's way.
-    let held = Held::take(&site.database()).await;
-    let stranger = forged();
-    assert_eq!((ask(&known).await, ask(&stranger).await), (200, 401));
+    let held = DatabaseLock::take(&site.database()).await;
+    let unknown = forged();
+    assert_eq!((ask(&known).await, ask(&unknown).await), (200, 401));
     held.release().await;
 
     // Once a revocation is in force the feed has been read beyond the making of the keys, which drops them once more.
@@ -172,7 +172,7 @@ async fn while_the_management_database_cannot_be_read_known_keys_go_on_and_no_ke
     assert_eq!(ask(&passing.text).await, 200);
     store.revoke_key(passing.tenant, passing.key, now()).await.unwrap();
     let refused = async { while ask(&passing.text).await != 401 {} };
-    assert!(tokio::time::timeout(rpcgate_tests::PATIENCE, refused).await.is_ok(), "it is never refused");
+    assert!(tokio::time::timeout(rpcgate_tests::TIMEOUT, refused).await.is_ok(), "it is never refused");
     assert_eq!(ask(&known).await, 200);
 
     let raw = connect(&site.database()).await;

@@ -80,16 +80,16 @@ fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wherever_the_journal_was_torn_its_whole_records_are_there_once() {
-    let (seed, nodes) = (Seed::new(), Nodes::start().await);
+    let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
     let site = Site::new(nodes.setup());
     let process = site.start().await;
     let load = Load::start(process.addr(), 16, &seed, &Arc::<AtomicU64>::default());
     rpcgate_tests::until("some answers", || load.answered() > 500).await;
     process.kill();
-    let told = load.end().await;
+    let report = load.end().await;
     let left: Vec<_> = site.segments().iter().map(|file| Left::new(file)).collect();
     let records: usize = left.iter().map(|left| left.ends.len()).sum();
-    let served = told.answered.iter().filter(|(_, wanted)| !wanted.is_refused()).count();
+    let served = report.answered.iter().filter(|(_, wanted)| !wanted.is_refused()).count();
     assert!(records >= served, "{records} records of {served} that were answered");
     let longest = left.iter().max_by_key(|left| left.bytes.len()).unwrap();
     assert!(longest.bytes.len() > TAIL + HEAD);

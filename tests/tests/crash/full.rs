@@ -1,6 +1,6 @@
 use crate::*;
 use rpcgate_core::caller::RequestId;
-use rpcgate_tests::client::{Client, Reply};
+use rpcgate_tests::client::{TestClient, TestReply};
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
 use std::fs::{self, OpenOptions};
@@ -75,7 +75,7 @@ fn limit(process: &Process, size: &str) {
     assert!(set.is_ok_and(|status| status.success()), "prlimit is missing: install util-linux");
 }
 
-async fn of(disk: Disk, on_full: &str) -> (Node, Site, Process, Client) {
+async fn of(disk: Disk, on_full: &str) -> (Node, Site, Process, TestClient) {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("journal", &format!("on_full = \"{on_full}\""))
@@ -87,7 +87,7 @@ async fn of(disk: Disk, on_full: &str) -> (Node, Site, Process, Client) {
     (node, site, process, client)
 }
 
-async fn calls(client: &Client, method: &str, count: usize) {
+async fn calls(client: &TestClient, method: &str, count: usize) {
     for _ in 0..count {
         let reply = client.call("eth", method, "[]").await;
         assert_eq!((reply.status, reply.cu()), (200, 1), "{}", reply.text());
@@ -95,7 +95,7 @@ async fn calls(client: &Client, method: &str, count: usize) {
 }
 
 /// What is left of the day, and which day it is.
-fn day(reply: &Reply) -> (u64, u64) {
+fn day(reply: &TestReply) -> (u64, u64) {
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
     (Time::from_millis((id.0 >> 80) as u64).day(), reply.number("x-ratelimit-remaining-day"))
 }
@@ -105,50 +105,50 @@ async fn logged(process: &Process, words: &str) {
 }
 
 /// Calls and Compute Units by method.
-async fn kept(books: &Books, method: &str) -> u64 {
-    let rollups = books.by_method(now()).await;
+async fn kept(stored: &StoredUsage, method: &str) -> u64 {
+    let rollups = stored.by_method(now()).await;
     let sum = rollups.get(&("eth".to_owned(), method.to_owned())).copied().unwrap_or_default();
     assert_eq!(sum.requests, sum.billable_units);
     sum.requests
 }
 
 /// Waits until so many calls of a method are in the database, for everybody to see.
-async fn comes_in(books: &Books, method: &str, calls: u64) {
+async fn comes_in(stored: &StoredUsage, method: &str, calls: u64) {
     let look = async {
-        while kept(books, method).await != calls {
+        while kept(stored, method).await != calls {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(tokio::time::timeout(rpcgate_tests::PATIENCE, look).await.is_ok(), "{method} never comes in");
+    assert!(tokio::time::timeout(rpcgate_tests::TIMEOUT, look).await.is_ok(), "{method} never comes in");
 }
 
 #[tokio::test]
 async fn what_the_database_could_not_take_comes_in_once_its_disk_takes_something_again() {
     let disk = Disk::Forbidden;
     let (_node, site, process, client) = of(disk, "serve").await;
-    let books = Books::open(&site).await;
-    let held = Held::take(&site.usage_database()).await;
+    let stored = StoredUsage::open(&site).await;
+    let held = DatabaseLock::take(&site.usage_database()).await;
     calls(&client, "before", 20).await;
     disk.fill(&site, &process);
     held.release().await;
     let failures = || process.log().lines("disk I/O error").len();
     rpcgate_tests::until("it fails again and again", || failures() > 1).await;
     disk.empty(&site, &process);
-    comes_in(&books, "before", 20).await;
+    comes_in(&stored, "before", 20).await;
     calls(&client, "after", 20).await;
-    comes_in(&books, "after", 20).await;
+    comes_in(&stored, "after", 20).await;
     let (status, log) = process.stop().await;
     assert!(status.success(), "{}", log.text());
-    rollups_agree(&books, &books.events().await).await;
+    rollups_agree(&stored, &stored.events().await).await;
 }
 
 #[tokio::test]
 async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
     for disk in Disk::all() {
         let (_node, site, process, client) = of(disk, "serve").await;
-        let books = Books::open(&site).await;
+        let stored = StoredUsage::open(&site).await;
         calls(&client, "before", 20).await;
-        comes_in(&books, "before", 20).await;
+        comes_in(&stored, "before", 20).await;
         disk.fill(&site, &process);
         calls(&client, "during", 600).await;
         assert_eq!(process.health().await, 200);
@@ -159,7 +159,7 @@ async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
         assert!(status.success(), "{}", log.text());
         assert_eq!(log.lines("records go to memory").len(), 1, "{}", log.text());
         let counts =
-            (kept(&books, "before").await, kept(&books, "during").await, kept(&books, "after").await);
+            (kept(&stored, "before").await, kept(&stored, "during").await, kept(&stored, "after").await);
         let lost = |field| log.sum("usage was lost", field);
         assert!(
             (1..600).contains(&counts.1),
@@ -168,7 +168,7 @@ async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
         );
         assert_eq!(counts, (20, 600 - lost("calls"), 20), "{disk:?}: {}", log.text());
         assert_eq!((lost("records"), lost("cu")), (lost("calls"), lost("calls")));
-        rollups_agree(&books, &books.events().await).await;
+        rollups_agree(&stored, &stored.events().await).await;
     }
 }
 
@@ -176,9 +176,9 @@ async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
 async fn on_a_full_disk_calls_are_refused_where_that_is_wanted_and_nothing_is_lost() {
     for disk in Disk::all() {
         let (node, site, process, client) = of(disk, "refuse").await;
-        let books = Books::open(&site).await;
+        let stored = StoredUsage::open(&site).await;
         calls(&client, "before", 20).await;
-        comes_in(&books, "before", 20).await;
+        comes_in(&stored, "before", 20).await;
         disk.fill(&site, &process);
         let (mut served, mut last) = (0, None);
         let refused = loop {
@@ -207,9 +207,9 @@ async fn on_a_full_disk_calls_are_refused_where_that_is_wanted_and_nothing_is_lo
         let (status, log) = process.stop().await;
         assert!(status.success(), "{}", log.text());
         assert_eq!(log.sum("usage was lost", "cu"), 0, "{}", log.text());
-        let events = books.events().await;
+        let events = stored.events().await;
         assert_eq!(charged(&events), 20 + served + 1, "{disk:?}");
         assert_eq!(events.iter().map(|event| u64::from(event.windowed)).sum::<u64>(), 20 + served + 1);
-        rollups_agree(&books, &events).await;
+        rollups_agree(&stored, &events).await;
     }
 }

@@ -1,6 +1,6 @@
 use crate::*;
 use rpcgate_core::caller::RequestId;
-use rpcgate_tests::load::{Wanted, Wish};
+use rpcgate_tests::load::{ExpectedCall, ExpectedRequest};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 
@@ -18,11 +18,11 @@ enum End {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whenever_it_is_killed_what_was_answered_is_billed_and_nothing_is_billed_twice() {
-    let (seed, numbers) = (Seed::new(), Arc::<AtomicU64>::default());
+    let (seed, numbers) = (TestSeed::new(), Arc::<AtomicU64>::default());
     let mut dice = seed.dice(u64::MAX);
     let nodes = Nodes::start().await;
     let mut site = Site::new(nodes.setup());
-    let (mut told, mut certain) = (Told::default(), Told::default());
+    let (mut report, mut certain) = (LoadReport::default(), LoadReport::default());
     let ends = [
         // While its databases are made, perhaps.
         End::Stillborn(dice.below(200)),
@@ -48,7 +48,7 @@ async fn whenever_it_is_killed_what_was_answered_is_billed_and_nothing_is_billed
             process.kill();
             let heard = load.end().await;
             assert!(heard.unanswered.len() <= CALLERS);
-            told.extend(heard);
+            report.extend(heard);
         } else {
             rpcgate_tests::until("some answers", || load.answered() > 300).await;
             certain.extend(load.end().await);
@@ -59,15 +59,15 @@ async fn whenever_it_is_killed_what_was_answered_is_billed_and_nothing_is_billed
     }
     // Ready means: what was in the journal is in the database.
     let process = site.start().await;
-    let books = Books::open(&site).await;
-    let events = books.events().await;
-    compare(&events, &told, &certain);
-    rollups_agree(&books, &events).await;
-    find_by_id(&books, &told, &events).await;
-    windows_go_on(&process, &books, &events).await;
+    let stored = StoredUsage::open(&site).await;
+    let events = stored.events().await;
+    compare(&events, &report, &certain);
+    rollups_agree(&stored, &events).await;
+    find_by_id(&stored, &report, &events).await;
+    windows_go_on(&process, &stored, &events).await;
     process.kill();
 
-    let events = books.events().await;
+    let events = stored.events().await;
     let left = 3;
     site.change(nodes.setup_under(charged(&events) + left));
     let process = site.start().await;
@@ -79,24 +79,24 @@ async fn whenever_it_is_killed_what_was_answered_is_billed_and_nothing_is_billed
     assert_eq!(reply.code(), -32005, "the quota counts what is in the ledger, to the unit: {}", reply.text());
 }
 
-fn lines(event: &StoredEvent) -> Vec<Wish> {
+fn lines(event: &StoredEvent) -> Vec<ExpectedCall> {
     let line = |line: &rpcgate_admin::usage::StoredLine| {
         assert!(line.calls == 1 || line.outcome == Outcome::Refused, "{event:?}");
-        Wish { method: line.method.clone(), cu: line.cu, outcome: line.outcome }
+        ExpectedCall { method: line.method.clone(), cu: line.cu, outcome: line.outcome }
     };
     event.lines.iter().map(line).collect()
 }
 
 /// Every answer that was seen stands in the ledger once, as it had to come out; what else stands there was under way
 /// when the gateway was killed. `certain` is what nobody was killed over.
-fn compare(events: &[StoredEvent], told: &Told, certain: &Told) {
+fn compare(events: &[StoredEvent], report: &LoadReport, certain: &LoadReport) {
     let mut by_id: HashMap<RequestId, &StoredEvent> = HashMap::new();
     for event in events {
         let twice = by_id.insert(event.request, event);
         assert!(twice.is_none(), "twice in the ledger: {event:?} and {twice:?}");
     }
     let mut seen = HashSet::new();
-    for (id, wanted) in told.answered.iter().chain(&certain.answered) {
+    for (id, wanted) in report.answered.iter().chain(&certain.answered) {
         assert!(seen.insert(*id), "an id was given twice: {id}");
         if wanted.is_refused() {
             continue;
@@ -108,7 +108,7 @@ fn compare(events: &[StoredEvent], told: &Told, certain: &Told) {
             "{id}"
         );
     }
-    let mut under_way = told.unanswered.clone();
+    let mut under_way = report.unanswered.clone();
     let mut refused: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for event in by_id.values() {
         if event.lines.iter().all(|line| line.outcome == Outcome::Refused) {
@@ -118,12 +118,12 @@ fn compare(events: &[StoredEvent], told: &Told, certain: &Told) {
             }
             continue;
         }
-        let is_it = |wanted: &Wanted| wanted.chain == event.chain && wanted.lines == lines(event);
+        let is_it = |wanted: &ExpectedRequest| wanted.chain == event.chain && wanted.lines == lines(event);
         let place = under_way.iter().position(is_it);
         let Some(place) = place else { panic!("billed, and nobody asked for it: {event:?}") };
         under_way.swap_remove(place);
     }
-    let count = |of: &mut dyn Iterator<Item = &Wanted>| {
+    let count = |of: &mut dyn Iterator<Item = &ExpectedRequest>| {
         let mut calls: BTreeMap<(&str, &str), u64> = BTreeMap::new();
         let wanted: Vec<_> = of.filter(|wanted| wanted.is_refused()).collect();
         for (wanted, line) in
@@ -138,8 +138,8 @@ fn compare(events: &[StoredEvent], told: &Told, certain: &Told) {
             .collect::<BTreeMap<_, _>>()
     };
     let least = count(&mut certain.answered.iter().map(|(_, wanted)| wanted));
-    let answered = told.answered.iter().chain(&certain.answered).map(|(_, wanted)| wanted);
-    let most = count(&mut answered.chain(&told.unanswered));
+    let answered = report.answered.iter().chain(&certain.answered).map(|(_, wanted)| wanted);
+    let most = count(&mut answered.chain(&report.unanswered));
     for ((chain, method), calls) in &most {
         let found = refused.remove(&(chain.as_str(), method.as_str())).unwrap_or_default();
         let least = least.get(&(chain.clone(), method.clone())).copied().unwrap_or_default();
@@ -151,23 +151,26 @@ fn compare(events: &[StoredEvent], told: &Told, certain: &Told) {
     assert!(refused.is_empty(), "refusals that nobody met: {refused:?}");
     let (charged, answered) = (
         charged(events),
-        told.answered.iter().chain(&certain.answered).map(|(_, wanted)| wanted.cu()).sum::<u64>(),
+        report.answered.iter().chain(&certain.answered).map(|(_, wanted)| wanted.cu()).sum::<u64>(),
     );
-    assert!(answered <= charged && charged <= answered + told.unanswered.iter().map(Wanted::cu).sum::<u64>());
+    assert!(
+        answered <= charged
+            && charged <= answered + report.unanswered.iter().map(ExpectedRequest::cu).sum::<u64>()
+    );
     assert!(answered > 1_000, "something was called");
 }
 
 /// A single request is found by the id that its answer carried.
-async fn find_by_id(books: &Books, told: &Told, events: &[StoredEvent]) {
-    let of_interest = told.answered.iter().filter(|(_, wanted)| !wanted.is_refused());
-    for (id, _) in of_interest.step_by(told.answered.len() / 40 + 1) {
-        let found = books.store().event(books.tenant(), *id).await.unwrap();
+async fn find_by_id(stored: &StoredUsage, report: &LoadReport, events: &[StoredEvent]) {
+    let of_interest = report.answered.iter().filter(|(_, wanted)| !wanted.is_refused());
+    for (id, _) in of_interest.step_by(report.answered.len() / 40 + 1) {
+        let found = stored.store().event(stored.tenant(), *id).await.unwrap();
         assert_eq!(found.as_ref(), events.iter().find(|event| event.request == *id));
     }
 }
 
 /// The next call is told of windows that hold what the ledger holds, and itself.
-async fn windows_go_on(process: &Process, books: &Books, events: &[StoredEvent]) {
+async fn windows_go_on(process: &Process, stored: &StoredUsage, events: &[StoredEvent]) {
     let reply = process.client().call("eth", "unheard_of", "[]").await;
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
     let arrival = Time::from_millis((id.0 >> 80) as u64);
@@ -181,14 +184,14 @@ async fn windows_go_on(process: &Process, books: &Books, events: &[StoredEvent])
         ("day", 3_000_000, used(Time::day)),
     ];
     for (window, limit, used) in windows {
-        let told = (
+        let report = (
             reply.number(&format!("x-ratelimit-limit-{window}")),
             reply.number(&format!("x-ratelimit-remaining-{window}")),
         );
-        assert_eq!(told, (limit, limit - used), "{window}");
+        assert_eq!(report, (limit, limit - used), "{window}");
     }
     let [(_, limit, used), ..] = windows;
     assert_eq!((reply.number("ratelimit-limit"), reply.number("ratelimit-remaining")), (limit, limit - used));
     assert_eq!(reply.number("ratelimit-reset"), 60 - arrival.secs() % 60);
-    books.hold(id).await;
+    stored.hold(id).await;
 }

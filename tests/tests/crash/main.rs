@@ -17,9 +17,9 @@ pub(crate) use rpcgate_admin::usage::StoredEvent;
 pub(crate) use rpcgate_core::backend::usage_sink::Outcome;
 pub(crate) use rpcgate_core::clock::{Clock, SystemClock, Time};
 pub(crate) use rpcgate_server::journal::{Journal, JournalError, JournalOptions};
-pub(crate) use rpcgate_tests::books::{Books, Held};
-pub(crate) use rpcgate_tests::load::{Load, Nodes, Seed, Told};
+pub(crate) use rpcgate_tests::load::{Load, LoadReport, Nodes, TestSeed};
 pub(crate) use rpcgate_tests::process::{Process, Site, serve};
+pub(crate) use rpcgate_tests::stored_usage::{DatabaseLock, StoredUsage};
 pub(crate) use std::collections::BTreeMap;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
@@ -72,9 +72,9 @@ pub(crate) fn sums(events: &[StoredEvent]) -> BTreeMap<(String, String), Metrics
 }
 
 /// The rollups hold what the single events come to.
-pub(crate) async fn rollups_agree(books: &Books, events: &[StoredEvent]) {
+pub(crate) async fn rollups_agree(stored: &StoredUsage, events: &[StoredEvent]) {
     let newest = events.iter().map(|event| event.arrival).max().unwrap();
-    let mut rollups = books.by_method(newest).await;
+    let mut rollups = stored.by_method(newest).await;
     for sum in rollups.values_mut() {
         (sum.latency_us, sum.latency_count) = (0, 0);
     }

@@ -1,6 +1,6 @@
 use crate::*;
 use rpcgate_core::clock::ManualClock;
-use rpcgate_tests::client::Client;
+use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::{START, Setup, key};
 use rpcgate_tests::node::Node;
 use std::fs;
@@ -19,7 +19,7 @@ fn put_back(files: &[(PathBuf, Vec<u8>)]) {
 }
 
 /// A site whose gateway was killed under load, and what is in its journal then, not all of it shipped.
-async fn killed(nodes: &Nodes, seed: &Seed) -> (Site, Vec<(PathBuf, Vec<u8>)>) {
+async fn killed(nodes: &Nodes, seed: &TestSeed) -> (Site, Vec<(PathBuf, Vec<u8>)>) {
     let site = Site::new(nodes.setup());
     let process = site.start().await;
     let numbers = Arc::<AtomicU64>::default();
@@ -34,26 +34,29 @@ async fn killed(nodes: &Nodes, seed: &Seed) -> (Site, Vec<(PathBuf, Vec<u8>)>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_is_replayed_three_times_changes_nothing() {
-    let (seed, nodes) = (Seed::new(), Nodes::start().await);
+    let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
     let (site, segments) = killed(&nodes, &seed).await;
     let process = site.start().await;
-    let books = Books::open(&site).await;
-    let (sums, events) = (books.by_method(now()).await, books.events().await);
+    let stored = StoredUsage::open(&site).await;
+    let (sums, events) = (stored.by_method(now()).await, stored.events().await);
     assert!(charged(&events) > 1_000);
-    rollups_agree(&books, &events).await;
+    rollups_agree(&stored, &events).await;
     let (status, log) = process.stop().await;
     assert!(status.success(), "{}", log.text());
     for _ in 0..3 {
         put_back(&segments);
         let process = site.start().await;
-        assert_eq!((books.by_method(now()).await, books.events().await.len()), (sums.clone(), events.len()));
+        assert_eq!(
+            (stored.by_method(now()).await, stored.events().await.len()),
+            (sums.clone(), events.len())
+        );
         process.kill();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
-    let (seed, nodes) = (Seed::new(), Nodes::start().await);
+    let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
     let (site, _) = killed(&nodes, &seed).await;
     // Both have the same gateway's journal, as after a copy of its disk, and the same database.
     let twin = Site::beside(&site);
@@ -61,19 +64,19 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     let (one, other) = (site.spawn(), twin.spawn());
     let (one, other) = tokio::join!(one.listening(), other.listening());
     tokio::join!(one.ready(), other.ready());
-    let books = Books::open(&site).await;
-    let events = books.events().await;
+    let stored = StoredUsage::open(&site).await;
+    let events = stored.events().await;
     let ids: std::collections::HashSet<_> = events.iter().map(|event| event.request).collect();
     assert_eq!(ids.len(), events.len(), "each request once");
-    rollups_agree(&books, &events).await;
+    rollups_agree(&stored, &events).await;
     let mut own = 0;
     for (process, method) in [(&one, "of_one"), (&other, "of_other")] {
         let reply = process.client().call("eth", method, "[]").await;
         assert_eq!(reply.cu(), 1);
-        books.hold(reply.header("x-request-id").unwrap().parse().unwrap()).await;
+        stored.hold(reply.header("x-request-id").unwrap().parse().unwrap()).await;
         own += 1;
     }
-    assert_eq!(charged(&books.events().await), charged(&events) + own, "and both go on");
+    assert_eq!(charged(&stored.events().await), charged(&events) + own, "and both go on");
 }
 
 #[tokio::test]
@@ -83,7 +86,7 @@ async fn a_segment_that_comes_back_after_it_was_removed_is_not_billed_again() {
     let clock = Arc::new(ManualClock::at(START));
     let start = async || site.within(clock.clone()).await;
     let gateway = start().await;
-    let client = Client::new(gateway.addr(), Some(&key("default")));
+    let client = TestClient::new(gateway.addr(), Some(&key("default")));
     assert_eq!(client.call("eth", "eth_call", "[]").await.cu(), 15);
     let segments = contents(&site.segments());
     assert_eq!(segments.len(), 1);
@@ -94,16 +97,16 @@ async fn a_segment_that_comes_back_after_it_was_removed_is_not_billed_again() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    assert!(tokio::time::timeout(rpcgate_tests::PATIENCE, look).await.is_ok(), "it is never removed");
+    assert!(tokio::time::timeout(rpcgate_tests::TIMEOUT, look).await.is_ok(), "it is never removed");
     gateway.drain().await;
     drop(gateway);
-    let books = Books::open(&site).await;
-    assert_eq!(charged(&books.events().await), 15);
+    let stored = StoredUsage::open(&site).await;
+    assert_eq!(charged(&stored.events().await), 15);
     for _ in 0..3 {
         put_back(&segments);
         let gateway = start().await;
-        assert_eq!(charged(&books.events().await), 15, "billed again");
-        rollups_agree(&books, &books.events().await).await;
+        assert_eq!(charged(&stored.events().await), 15, "billed again");
+        rollups_agree(&stored, &stored.events().await).await;
         gateway.drain().await;
     }
 }

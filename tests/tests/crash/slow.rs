@@ -95,7 +95,7 @@ impl MediumFile for FrozenFile {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
-    let (seed, nodes, numbers) = (Seed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+    let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
     let (folder, disk) = (tempfile::tempdir().unwrap(), Frozen::default());
     let settings =
         config::JournalSettings { dir: folder.path().join("journal"), ..config::JournalSettings::default() };
@@ -126,13 +126,13 @@ async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
     rpcgate_tests::until("records go to the disk again", || !journal.status().stalled).await;
     let before = load.answered();
     rpcgate_tests::until("and calls go on", || load.answered() > before + 200).await;
-    let told = load.end().await;
-    assert!(told.unanswered.is_empty());
+    let report = load.end().await;
+    assert!(report.unanswered.is_empty());
     gateway.drain().await;
     tokio::task::spawn_blocking(move || {
         journal.close();
         assert_eq!(journal.status().lost_records, 0);
-        compare(&journal, &told);
+        compare(&journal, &report);
         drop(gateway);
         runtime.shutdown_background();
     })
@@ -141,7 +141,7 @@ async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
 }
 
 /// Every request stands in the journal once, with what it was charged.
-fn compare(journal: &Journal, told: &Told) {
+fn compare(journal: &Journal, report: &LoadReport) {
     let mut found: HashMap<RequestId, u64> = HashMap::new();
     for segment in journal.segments() {
         let (mut reader, mut bytes) = (Reader::new(), Vec::new());
@@ -153,7 +153,7 @@ fn compare(journal: &Journal, told: &Told) {
             rest = &rest[length..];
         }
     }
-    for (id, wanted) in told.answered.iter().filter(|(_, wanted)| !wanted.is_refused()) {
+    for (id, wanted) in report.answered.iter().filter(|(_, wanted)| !wanted.is_refused()) {
         assert_eq!(found.remove(id), Some(wanted.cu()), "{wanted:?}");
     }
     assert_eq!(found.values().sum::<u64>(), 0, "what is left are refusals");

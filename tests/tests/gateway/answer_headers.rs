@@ -2,7 +2,7 @@ use crate::*;
 use std::collections::HashSet;
 
 /// One answer of every kind to an authenticated key.
-async fn kinds() -> Vec<Reply> {
+async fn kinds() -> Vec<TestReply> {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .plan("free")
@@ -11,8 +11,8 @@ async fn kinds() -> Vec<Reply> {
         .key("narrow", r#"chains = ["btc"]"#);
     let gateway = setup.start().await;
     let client = gateway.client();
-    node.answer("fails", Answer::Cut);
-    node.answer("errs", Answer::Error(r#"{"code":1,"message":"x"}"#.into()));
+    node.answer("fails", NodeAnswer::Cut);
+    node.answer("errs", NodeAnswer::Error(r#"{"code":1,"message":"x"}"#.into()));
     let mut replies = vec![
         client.call("eth", "eth_chainId", "[]").await,
         client.call("eth", "eth_chainId", "[]").await,
@@ -65,7 +65,7 @@ async fn every_answer_has_an_id_of_its_own() {
     assert!(ids.iter().all(|id| id.len() == 36 && id.as_bytes()[14] == b'7'), "UUIDs of version 7");
     let (_node, gateway, _) = evm().await;
     for (verb, path) in [("POST", "/nochain"), ("POST", "/eth"), ("GET", "/eth"), ("OPTIONS", "/eth")] {
-        let reply = gateway.stranger().send(verb, path, &[("x-request-id", "mine")], b"").await;
+        let reply = gateway.anonymous().send(verb, path, &[("x-request-id", "mine")], b"").await;
         assert_eq!(reply.header("x-request-id").map(str::len), Some(36), "{verb} {path}");
     }
 }

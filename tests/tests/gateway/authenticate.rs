@@ -16,7 +16,7 @@ async fn without_a_key_nobody_is_served() {
         ("/eth?apikey=", &[]),
         ("/eth", &[("x-api-key", "k")]),
     ] {
-        let reply = gateway.stranger().send("POST", target, headers, BODY).await;
+        let reply = gateway.anonymous().send("POST", target, headers, BODY).await;
         assert_eq!(
             (reply.status, reply.text().as_str()),
             (401, r#"{"message":"No API key found in request"}"#),
@@ -31,9 +31,9 @@ async fn without_a_key_nobody_is_served() {
 #[tokio::test]
 async fn a_key_that_nobody_has_is_refused() {
     let (node, gateway, _) = evm().await;
-    let unknown = Client::new(gateway.addr(), Some("rpcg_0000000unknown"));
-    let close = Client::new(gateway.addr(), Some(&key("default")[..49]));
-    let odd = Client::new(gateway.addr(), Some("\u{e9}"));
+    let unknown = TestClient::new(gateway.addr(), Some("rpcg_0000000unknown"));
+    let close = TestClient::new(gateway.addr(), Some(&key("default")[..49]));
+    let odd = TestClient::new(gateway.addr(), Some("\u{e9}"));
     for client in [unknown, close, odd] {
         let reply = client.post("eth", BODY).await;
         assert_eq!((reply.status, reply.text().as_str()), (401, INVALID));
@@ -83,7 +83,7 @@ async fn a_key_may_stand_in_the_query_and_the_header_wins() {
     let (_node, gateway, _) = evm().await;
     let good = key("default");
     let escaped: String = good.bytes().map(|byte| format!("%{byte:02x}")).collect();
-    let stranger = gateway.stranger();
+    let anonymous = gateway.anonymous();
     type Row<'k> = (String, Vec<(&'k str, &'k str)>, u16);
     let rows: [Row<'_>; 10] = [
         (format!("/eth?apikey={good}"), vec![], 200),
@@ -99,13 +99,13 @@ async fn a_key_may_stand_in_the_query_and_the_header_wins() {
     ];
     for (target, headers, status) in rows {
         assert_eq!(
-            stranger.send("POST", &target, &headers, BODY).await.status,
+            anonymous.send("POST", &target, &headers, BODY).await.status,
             status,
             "{target} {headers:?}"
         );
     }
     assert_eq!(
-        stranger.send("POST", "/eth", &[("ApiKey", &good)], BODY).await.status,
+        anonymous.send("POST", "/eth", &[("ApiKey", &good)], BODY).await.status,
         200,
         "names know no case"
     );
@@ -146,7 +146,7 @@ async fn neither_the_key_nor_a_clients_own_credentials_ever_reach_a_node() {
     }
     let inside = format!(r#"{{"jsonrpc":"2.0","id":9,"method":"m","apikey":"{k}","auth":{{"key":"{k}"}}}}"#);
     assert_eq!(client.post("eth", inside).await.status, 200);
-    let log: String = node.seen().iter().map(rpcgate_tests::node::Seen::whole).collect();
+    let log: String = node.seen().iter().map(rpcgate_tests::node::SeenRequest::whole).collect();
     assert_eq!(node.requests(), 18);
     for secret in [k.as_str(), &escaped, basic, "planted", "cnBjOnBsYW50ZWQ", &k[5..20]] {
         assert!(!log.contains(secret), "{secret} in {log}");
@@ -174,7 +174,7 @@ async fn hop_by_hop_headers_of_a_client_end_here() {
         ("proxy-connection", "close"),
         ("accept-encoding", "br"),
     ];
-    assert_eq!(gateway.stranger().send("POST", "/eth", &headers, BODY).await.status, 200);
+    assert_eq!(gateway.anonymous().send("POST", "/eth", &headers, BODY).await.status, 200);
     let seen = node.seen().remove(0);
     for name in ["connection", "x-named", "keep-alive", "te", "trailer", "upgrade", "proxy-connection"] {
         assert!(seen.header(name).is_none(), "{name}: {seen:?}");
@@ -241,8 +241,8 @@ async fn while_the_store_is_away_known_keys_work_and_others_are_told_to_come_bac
     let node = Node::evm().await;
     let known = Arc::new(Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Free)));
     let gateway = Setup::of("eth", &node.url()).directory(Arc::new(Remote { known })).start().await;
-    assert_eq!(Client::new(gateway.addr(), Some("known")).post("eth", BODY).await.status, 200);
-    let reply = Client::new(gateway.addr(), Some("other")).post("eth", BODY).await;
+    assert_eq!(TestClient::new(gateway.addr(), Some("known")).post("eth", BODY).await.status, 200);
+    let reply = TestClient::new(gateway.addr(), Some("other")).post("eth", BODY).await;
     assert_eq!(reply.status, 503, "never 401");
     assert!(reply.number("retry-after") >= 1);
     assert_eq!((node.requests(), gateway.records().len()), (1, 1));

@@ -196,7 +196,7 @@ async fn what_is_no_call_is_answered_minus_32600_and_reaches_no_node() {
 
 /// Each bad body is one usage call with method `-`, and counts in no window.
 #[track_caller]
-fn all_refused(gateway: &Gateway, count: usize) {
+fn all_refused(gateway: &TestGateway, count: usize) {
     let lines = gateway.lines();
     assert_eq!(lines.len(), count);
     assert!(

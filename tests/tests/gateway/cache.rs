@@ -1,7 +1,7 @@
 use crate::*;
 
 /// A gateway whose clients' heights are asked for again and again.
-async fn watched(chain: &str, node: &Node, lines: &str) -> (Gateway, Client) {
+async fn watched(chain: &str, node: &Node, lines: &str) -> (TestGateway, TestClient) {
     let gateway = Setup::of(chain, &node.url())
         .set(&format!("chains.{chain}"), &format!("probe_interval = \"100ms\"\n{lines}"))
         .start()
@@ -11,7 +11,7 @@ async fn watched(chain: &str, node: &Node, lines: &str) -> (Gateway, Client) {
     (gateway, client)
 }
 
-async fn hits(client: &Client, chain: &str, method: &str, params: &str, count: usize) -> Vec<bool> {
+async fn hits(client: &TestClient, chain: &str, method: &str, params: &str, count: usize) -> Vec<bool> {
     let mut hits = Vec::new();
     for _ in 0..count {
         hits.push(client.call(chain, method, params).await.cache() == "HIT");
@@ -168,11 +168,14 @@ async fn what_is_not_known_yet_is_never_kept() {
 async fn errors_are_never_kept() {
     let (node, _gateway, client) = evm().await;
     for method in ["eth_chainId", "eth_blockNumber", "eth_call", "eth_getTransactionReceipt"] {
-        node.answer(method, Answer::Error(r#"{"code":-32000,"message":"busy"}"#.into()));
+        node.answer(method, NodeAnswer::Error(r#"{"code":-32000,"message":"busy"}"#.into()));
         assert_eq!(hits(&client, "eth", method, "[]", 2).await, [false; 2], "{method}");
     }
     let (node, _gateway, client) = utxo().await;
-    node.answer("getblockcount", Answer::Error(r#"{"code":-28,"message":"Loading block index..."}"#.into()));
+    node.answer(
+        "getblockcount",
+        NodeAnswer::Error(r#"{"code":-28,"message":"Loading block index..."}"#.into()),
+    );
     assert_eq!(hits(&client, "btc", "getblockcount", "[]", 2).await, [false; 2]);
     assert_eq!(node.requests(), 2);
 }

@@ -8,7 +8,7 @@ async fn a_preflight_needs_no_key_and_is_kept_for_a_day() {
         ("access-control-request-method", "POST"),
         ("access-control-request-headers", "apikey, content-type"),
     ];
-    let reply = gateway.stranger().send("OPTIONS", "/eth", &asks, b"").await;
+    let reply = gateway.anonymous().send("OPTIONS", "/eth", &asks, b"").await;
     assert!(matches!(reply.status, 200 | 204), "{reply:?}");
     assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
     assert_eq!(reply.header("access-control-max-age"), Some("86400"));
@@ -22,7 +22,7 @@ async fn the_allowed_headers_are_one_fixed_list() {
     let mut lists = Vec::new();
     for asked in ["apikey", "x-something-else", ""] {
         let reply = gateway
-            .stranger()
+            .anonymous()
             .send("OPTIONS", "/btc", &[("access-control-request-headers", asked)], b"")
             .await;
         lists.push(reply.header("access-control-allow-headers").unwrap().to_owned());
@@ -48,11 +48,11 @@ async fn the_allowed_headers_are_one_fixed_list() {
 async fn answers_and_refusals_may_be_read_by_any_origin_with_their_limits() {
     let (_node, gateway, client) = evm().await;
     let answered = client.call("eth", "m", "[]").await;
-    let stranger = gateway.stranger().call("eth", "m", "[]").await;
+    let anonymous = gateway.anonymous().call("eth", "m", "[]").await;
     let nowhere = client.call("nochain", "m", "[]").await;
     let unread = client.post("eth", "{").await;
     let forbidden = client.call("eth", "debug_x", "[]").await;
-    for reply in [answered, stranger, nowhere, unread, forbidden] {
+    for reply in [answered, anonymous, nowhere, unread, forbidden] {
         assert_eq!(reply.header("access-control-allow-origin"), Some("*"), "{reply:?}");
         let exposed = reply.header("access-control-expose-headers").unwrap().to_lowercase();
         for name in RATE.iter().chain(&["retry-after", "x-request-id", "x-compute-units", "x-cache"]) {

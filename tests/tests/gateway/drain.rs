@@ -57,7 +57,7 @@ async fn what_is_not_done_when_the_grace_is_over_is_cut_and_recorded() {
 async fn health_is_told_without_a_key() {
     let (_node, gateway, _) = evm().await;
     for path in ["/healthz", "/readyz"] {
-        let reply = gateway.stranger().send("GET", path, &[], b"").await;
+        let reply = gateway.anonymous().send("GET", path, &[], b"").await;
         assert_eq!(reply.status, 200, "{path}");
         assert!(unrated(&reply), "{path}");
     }

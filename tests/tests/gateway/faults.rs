@@ -62,8 +62,8 @@ struct Stand {
     node: Node,
     _other: Node,
     proxy: FaultProxy,
-    gateway: Gateway,
-    client: Client,
+    gateway: TestGateway,
+    client: TestClient,
 }
 
 async fn stand() -> Stand {

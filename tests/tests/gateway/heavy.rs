@@ -2,7 +2,7 @@ use crate::*;
 
 const TEXT: &str = "heavy method rate limit exceeded for your plan, retry later";
 
-async fn of(plan: &str) -> (Node, Gateway, Client) {
+async fn of(plan: &str) -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     let setup = ["eth", "bsc", "polygon", "avax"]
         .iter()

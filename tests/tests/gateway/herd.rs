@@ -4,7 +4,7 @@ use crate::*;
 use rpcgate_tests::fault::{FaultProxy, Mode};
 use tokio::task::JoinHandle;
 
-fn crowd(gateway: &Gateway, count: usize, method: &'static str) -> Vec<JoinHandle<Reply>> {
+fn start_calls(gateway: &TestGateway, count: usize, method: &'static str) -> Vec<JoinHandle<TestReply>> {
     let ask = |_| {
         let client = gateway.client();
         tokio::spawn(async move { client.call("eth", method, "[7]").await })
@@ -12,16 +12,16 @@ fn crowd(gateway: &Gateway, count: usize, method: &'static str) -> Vec<JoinHandl
     (0..count).map(ask).collect()
 }
 
-async fn all(crowd: Vec<JoinHandle<Reply>>) -> Vec<Reply> {
+async fn all(calls: Vec<JoinHandle<TestReply>>) -> Vec<TestReply> {
     let mut replies = Vec::new();
-    for one in crowd {
+    for one in calls {
         replies.push(one.await.unwrap());
     }
     replies
 }
 
 /// Waits until as many requests as connections are inside: what has arrived has left an open connection that waits.
-async fn inside(gateway: &Gateway, count: usize) {
+async fn inside(gateway: &TestGateway, count: usize) {
     until("everybody is connected", || gateway.server.connections() >= count).await;
     // Connected is not yet asked; a few turns of the runtime let every request be read.
     for _ in 0..200 {
@@ -30,14 +30,14 @@ async fn inside(gateway: &Gateway, count: usize) {
 }
 
 #[tokio::test]
-async fn a_crowd_that_asks_the_same_asks_the_node_once_and_everybody_pays() {
+async fn simultaneous_identical_calls_ask_the_node_once_and_each_is_charged() {
     let (node, gateway, _) = evm().await;
     node.hold();
-    let crowd = crowd(&gateway, 200, "eth_call");
+    let calls = start_calls(&gateway, 200, "eth_call");
     node.got(1).await;
     inside(&gateway, 200).await;
     node.release();
-    let replies = all(crowd).await;
+    let replies = all(calls).await;
     assert_eq!(node.requests(), 1);
     assert!(replies.iter().all(|reply| reply.json()["result"] == "ok" && reply.cu() == 15));
     let missed = replies.iter().filter(|reply| reply.cache() == "MISS").count();
@@ -56,11 +56,11 @@ async fn the_failure_of_the_leading_call_is_the_answer_of_its_waiters_and_poison
         let (node, gateway, client) = evm().await;
         node.hold();
         node.always(raw);
-        let crowd = crowd(&gateway, 50, "eth_call");
+        let calls = start_calls(&gateway, 50, "eth_call");
         node.got(1).await;
         inside(&gateway, 50).await;
         node.release();
-        let replies = all(crowd).await;
+        let replies = all(calls).await;
         assert!(replies.iter().all(|reply| (reply.code(), reply.cu()) == (-32603, 0)));
         // A single request may come late and lead again; a stampede is something else.
         assert!(node.requests() <= 5, "{}", node.requests());
@@ -80,11 +80,11 @@ async fn a_leader_that_is_reset_or_hangs_fails_with_its_waiters() {
         until("the first question about its height", || proxy.stats().requests >= 1).await;
         proxy.set(mode.clone());
         proxy.reset_open();
-        let replies = all(crowd(&gateway, 50, "eth_call")).await;
+        let replies = all(start_calls(&gateway, 50, "eth_call")).await;
         assert!(replies.iter().all(|reply| (reply.code(), reply.cache()) == (-32603, "MISS")), "{mode:?}");
         // A node that is silent until the time is up may be at work on the one call that it got.
         let cost = if mode == Mode::BlackHole { 15 } else { 0 };
-        assert_eq!(replies.iter().map(Reply::cu).sum::<u64>(), cost, "{mode:?}");
+        assert_eq!(replies.iter().map(TestReply::cu).sum::<u64>(), cost, "{mode:?}");
         proxy.set(Mode::Pass);
         let client = gateway.client();
         gateway.pass(60);
@@ -98,11 +98,11 @@ async fn an_answer_that_nothing_is_known_yet_goes_to_all_and_is_not_kept() {
     let (node, gateway, client) = evm().await;
     node.hold();
     node.result("eth_getTransactionReceipt", "null");
-    let crowd = crowd(&gateway, 50, "eth_getTransactionReceipt");
+    let calls = start_calls(&gateway, 50, "eth_getTransactionReceipt");
     node.got(1).await;
     inside(&gateway, 50).await;
     node.release();
-    assert!(all(crowd).await.iter().all(|reply| reply.json()["result"].is_null() && reply.cu() == 5));
+    assert!(all(calls).await.iter().all(|reply| reply.json()["result"].is_null() && reply.cu() == 5));
     let before = node.requests();
     client.call("eth", "eth_getTransactionReceipt", "[7]").await;
     assert_eq!(node.requests(), before + 1);
@@ -115,12 +115,12 @@ async fn when_the_leader_leaves_its_waiters_get_their_answer_all_the_same() {
     let leader = gateway.client();
     let leading = tokio::spawn(async move { leader.call("eth", "eth_call", "[7]").await });
     node.got(1).await;
-    let crowd = crowd(&gateway, 20, "eth_call");
+    let calls = start_calls(&gateway, 20, "eth_call");
     inside(&gateway, 21).await;
     leading.abort();
     until("the leader is gone", || gateway.server.connections() == 20).await;
     node.release();
-    assert!(all(crowd).await.iter().all(|reply| reply.json()["result"] == "ok"));
+    assert!(all(calls).await.iter().all(|reply| reply.json()["result"] == "ok"));
     assert_eq!(node.requests(), 1);
     until("the leader's record", || gateway.lines().len() == 21).await;
     assert_eq!(gateway.charged(), 21 * 15, "its call was at the node");

@@ -7,7 +7,7 @@ fn head(extra: &str) -> String {
 }
 
 /// What a connection of its own gets for these bytes, and whether it is closed afterwards.
-async fn raw(gateway: &Gateway, bytes: &[u8]) -> Reply {
+async fn raw(gateway: &TestGateway, bytes: &[u8]) -> TestReply {
     let mut connection = Connection::open(gateway.addr()).await.unwrap();
     // The server may answer and close before it has read everything.
     let _ = connection.write(bytes).await;
@@ -180,7 +180,7 @@ async fn a_uri_of_more_than_8_kib_is_refused_before_anybody_is_known() {
     let of = |bytes: usize| format!("/eth?{}", "a".repeat(bytes - 5));
     assert_eq!(client.send("POST", &of(8_192), &[], CALL.as_bytes()).await.status, 200);
     for bytes in [8_193, 20_000, 60_000, 100_000] {
-        for client in [client.another(), gateway.stranger()] {
+        for client in [client.another(), gateway.anonymous()] {
             let reply = client.send("POST", &of(bytes), &[], CALL.as_bytes()).await;
             // Far beyond the limit the head is given up before anybody has told what in it is so long.
             assert!(

@@ -2,7 +2,7 @@ use crate::*;
 
 const NOT_PERMITTED: &str = "method not permitted for this project";
 
-async fn listed(list: &str) -> (Node, Gateway, Client) {
+async fn listed(list: &str) -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     let gateway =
         Setup::of("eth", &node.url()).node("bsc", &node.url()).set("projects.default", list).start().await;

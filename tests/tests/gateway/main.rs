@@ -34,9 +34,9 @@ mod weights;
 mod window;
 
 pub(crate) use rpcgate_core::backend::usage_sink::Outcome;
-pub(crate) use rpcgate_tests::client::{Client, Connection, Reply};
-pub(crate) use rpcgate_tests::gateway::{Gateway, START, Setup, key};
-pub(crate) use rpcgate_tests::node::{Answer, Node, Raw};
+pub(crate) use rpcgate_tests::client::{Connection, TestClient, TestReply};
+pub(crate) use rpcgate_tests::gateway::{START, Setup, TestGateway, key};
+pub(crate) use rpcgate_tests::node::{Node, NodeAnswer, Raw};
 pub(crate) use rpcgate_tests::until;
 
 /// The gateway of this test binary where it is a process of its own: see `rpcgate_tests::process`.
@@ -61,7 +61,7 @@ pub(crate) const EVM: [&str; 4] = ["eth", "bsc", "polygon", "avax"];
 pub(crate) const UTXO: [&str; 6] = ["btc", "ltc", "bch", "doge", "dash", "liquid"];
 
 /// A gateway for `/eth` and `/bsc` with one node for both.
-pub(crate) async fn evm() -> (Node, Gateway, Client) {
+pub(crate) async fn evm() -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).node("bsc", &node.url()).start().await;
     let client = gateway.client();
@@ -69,7 +69,7 @@ pub(crate) async fn evm() -> (Node, Gateway, Client) {
 }
 
 /// A gateway for `/btc` with one node.
-pub(crate) async fn utxo() -> (Node, Gateway, Client) {
+pub(crate) async fn utxo() -> (Node, TestGateway, TestClient) {
     let node = Node::utxo().await;
     let gateway = Setup::of("btc", &node.url()).start().await;
     let client = gateway.client();
@@ -77,7 +77,7 @@ pub(crate) async fn utxo() -> (Node, Gateway, Client) {
 }
 
 /// A gateway for the ten chains of the two families, with one node for each family.
-pub(crate) async fn ten(setup: Setup) -> (Node, Node, Gateway) {
+pub(crate) async fn ten(setup: Setup) -> (Node, Node, TestGateway) {
     let (evm, utxo) = (Node::evm().await, Node::utxo().await);
     let setup = EVM.iter().fold(setup, |setup, chain| setup.node(chain, &evm.url()));
     let setup = UTXO.iter().fold(setup, |setup, chain| setup.node(chain, &utxo.url()));
@@ -85,17 +85,17 @@ pub(crate) async fn ten(setup: Setup) -> (Node, Node, Gateway) {
     (evm, utxo, gateway)
 }
 
-pub(crate) fn rated(reply: &Reply) -> bool {
+pub(crate) fn rated(reply: &TestReply) -> bool {
     RATE.iter().all(|name| reply.header(name).is_some())
 }
 
-pub(crate) fn unrated(reply: &Reply) -> bool {
+pub(crate) fn unrated(reply: &TestReply) -> bool {
     RATE.iter().all(|name| reply.header(name).is_none())
 }
 
 /// The one usage call of a gateway: its method, outcome, charge and HTTP status.
 #[track_caller]
-pub(crate) fn only_line(gateway: &Gateway) -> (String, Outcome, u32, u16) {
+pub(crate) fn only_line(gateway: &TestGateway) -> (String, Outcome, u32, u16) {
     let mut lines = gateway.lines();
     assert_eq!(lines.len(), 1, "{lines:?}");
     let line = lines.remove(0);

@@ -4,21 +4,21 @@ use crate::*;
 use rpcgate_tests::fault::{FaultProxy, Mode};
 
 /// A gateway that asks its nodes how they fare ten times a second.
-async fn watching(chain: &str, nodes: &[&str]) -> Gateway {
+async fn watching(chain: &str, nodes: &[&str]) -> TestGateway {
     let setup = Setup::new().set(&format!("chains.{chain}"), "probe_interval = \"100ms\"");
     nodes.iter().fold(setup, |setup, url| setup.node(chain, url)).start().await
 }
 
-fn standings(gateway: &Gateway) -> Vec<String> {
+fn standings(gateway: &TestGateway) -> Vec<String> {
     gateway.server.nodes().into_iter().map(|node| node.standing).collect()
 }
 
-async fn stand(gateway: &Gateway, expected: &[&str]) {
+async fn stand(gateway: &TestGateway, expected: &[&str]) {
     until(&format!("nodes stand {expected:?}"), || standings(gateway) == expected).await;
 }
 
 /// Which of the nodes is asked when so many calls are made; every one of them must be answered.
-async fn asked(gateway: &Gateway, chain: &str, nodes: &[&Node]) -> Vec<usize> {
+async fn asked(gateway: &TestGateway, chain: &str, nodes: &[&Node]) -> Vec<usize> {
     let before: Vec<_> = nodes.iter().map(|node| node.count("m")).collect();
     let client = gateway.client();
     for _ in 0..12 {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use rpcgate_core::clock::Time;
 use rpcgate_core::quota::Rolling;
 
-async fn of(ceiling: u64) -> (Node, Gateway, Client) {
+async fn of(ceiling: u64) -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).node("bsc", &node.url()).key("second", "");
     let gateway = setup.set("projects.default", &format!("cu_per_day = {ceiling}")).start().await;

@@ -1,9 +1,9 @@
 //! SIGHUP while callers call: the gateway is a process of its own, with its files.
 
 use crate::*;
-use rpcgate_tests::books::Books;
-use rpcgate_tests::load::{Load, Nodes, Seed};
+use rpcgate_tests::load::{Load, Nodes, TestSeed};
 use rpcgate_tests::process::{Process, Site};
+use rpcgate_tests::stored_usage::StoredUsage;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::task::JoinHandle;
@@ -48,9 +48,9 @@ fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<u64>> {
 }
 
 async fn page(process: &Process) -> String {
-    let told = process.log().lines("metrics at /metrics");
-    let addr = told[0]["addr"].as_str().unwrap().parse().unwrap();
-    Client::new(addr, None).send("GET", "/metrics", &[], b"").await.text()
+    let report = process.log().lines("metrics at /metrics");
+    let addr = report[0]["addr"].as_str().unwrap().parse().unwrap();
+    TestClient::new(addr, None).send("GET", "/metrics", &[], b"").await.text()
 }
 
 fn says(page: &str, series: &str) -> bool {
@@ -59,7 +59,7 @@ fn says(page: &str, series: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_reloads_under_load_fail_no_call_and_a_call_is_charged_by_the_weights_of_its_arrival() {
-    let (seed, nodes, numbers) = (Seed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
+    let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
     let mut site = Site::new(setup(&nodes, 0));
     let process = site.start().await;
     let load = Load::start(process.addr(), 6, &seed, &numbers);
@@ -86,8 +86,8 @@ async fn twenty_reloads_under_load_fail_no_call_and_a_call_is_charged_by_the_wei
     for task in weighing {
         weighed.extend(task.await.unwrap());
     }
-    let told = load.end().await;
-    assert!(told.unanswered.is_empty(), "{:?}", told.unanswered);
+    let report = load.end().await;
+    assert!(report.unanswered.is_empty(), "{:?}", report.unanswered);
     assert!(weighed.iter().all(|cu| WEIGHTS.map(u64::from).contains(cu)), "{weighed:?}");
     assert!(WEIGHTS.iter().all(|weight| weighed.contains(&u64::from(*weight))), "both were in force");
     let page = page(&process).await;
@@ -100,14 +100,14 @@ async fn twenty_reloads_under_load_fail_no_call_and_a_call_is_charged_by_the_wei
     ] {
         assert!(says(&page, &series), "{series}\n{page}");
     }
-    let books = Books::open(&site).await;
+    let stored = StoredUsage::open(&site).await;
     let (status, log) = process.stop().await;
     assert!(status.success(), "{}", log.text());
-    let events = books.events().await;
+    let events = stored.events().await;
     let lines = || events.iter().flat_map(|event| &event.lines);
     assert!(lines().filter(|line| line.method == "weighed").all(|line| WEIGHTS.contains(&line.cu)));
     let charged: u64 = lines().map(|line| u64::from(line.cu)).sum();
-    let expected = told.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>();
+    let expected = report.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>();
     assert_eq!(charged, expected + weighed.iter().sum::<u64>() + own, "what was told was charged");
 }
 
@@ -122,8 +122,8 @@ async fn a_file_with_a_fault_is_refused_and_told_and_the_old_one_stays() {
     site.write();
     process.hang_up();
     until("it is told", || !process.log().lines("configuration not reloaded").is_empty()).await;
-    let told = process.log().lines("configuration not reloaded");
-    let message = told[0]["message"].as_str().unwrap();
+    let report = process.log().lines("configuration not reloaded");
+    let message = report[0]["message"].as_str().unwrap();
     assert!(
         message.contains("rpcgate.toml:") && message.contains("unknown key chains.bsc.no_such_key"),
         "{message}"

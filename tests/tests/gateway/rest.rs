@@ -8,7 +8,7 @@ const NOT_IMPLEMENTED: &str = r#"{"code":12,"message":"Not Implemented"}"#;
 const NO_ROUTE: &str = r#"{"message":"no Route matched with those values"}"#;
 
 /// A gateway for every chain that is not of a family, with one node that answers JSON to whatever it is asked.
-async fn all() -> (Node, Gateway, Client) {
+async fn all() -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     node.always(Raw::json(200, r#"{"result":"ok"}"#));
     let chains = ["xlm", "tron", "cosmos", "aptos", "ton", "xrp", "near", "sui", "cardano", "solana"];
@@ -177,15 +177,15 @@ async fn a_rest_chain_without_a_node_is_404_and_a_json_rpc_call_of_the_same_chai
 #[tokio::test]
 async fn ton_takes_its_key_where_toncenter_does_and_the_node_sees_none() {
     let (node, gateway, _) = all().await;
-    let stranger = gateway.stranger();
+    let anonymous = gateway.anonymous();
     let own = key("default");
     let target = format!("/ton/getTransactions?api_key={own}&address=a");
-    assert_eq!(stranger.send("GET", &target, &[], b"").await.status, 200);
-    let reply = stranger.send("GET", "/ton/getTransactions?address=b", &[("x-api-key", &own)], b"").await;
+    assert_eq!(anonymous.send("GET", &target, &[], b"").await.status, 200);
+    let reply = anonymous.send("GET", "/ton/getTransactions?address=b", &[("x-api-key", &own)], b"").await;
     assert_eq!(reply.status, 200);
     let call = br#"{"id":"1","jsonrpc":"2.0","method":"getTransactions","params":{}}"#;
-    assert_eq!(stranger.send("POST", "/ton/jsonRPC", &[("x-api-key", &own)], call).await.status, 200);
-    assert_eq!(stranger.send("GET", "/xlm/metrics", &[("x-api-key", &own)], b"").await.status, 401);
+    assert_eq!(anonymous.send("POST", "/ton/jsonRPC", &[("x-api-key", &own)], call).await.status, 200);
+    assert_eq!(anonymous.send("GET", "/xlm/metrics", &[("x-api-key", &own)], b"").await.status, 401);
     assert!(node.seen().iter().all(|seen| !seen.whole().contains(&own)));
     let seen = node.seen();
     let call = seen.iter().find(|seen| seen.target == "/jsonRPC").unwrap();

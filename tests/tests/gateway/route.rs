@@ -22,7 +22,7 @@ async fn a_path_outside_the_catalog_is_answered_404_before_anybody_is_asked_for_
         "/ws",
         "/wsx/eth",
     ] {
-        for client in [&client, &gateway.stranger()] {
+        for client in [&client, &gateway.anonymous()] {
             let reply = client.send("POST", path, &[], br#"{"id":9,"method":"eth_chainId"}"#).await;
             assert_eq!((reply.status, reply.text().as_str()), (404, NO_ROUTE), "{path}");
             assert!(unrated(&reply) && reply.header("x-compute-units").is_none(), "{path}");
@@ -59,7 +59,7 @@ async fn a_slash_at_the_end_of_a_chains_path_changes_nothing() {
 async fn json_rpc_chains_take_post_and_say_so() {
     let (_node, gateway, client) = evm().await;
     for verb in ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE", "BREW"] {
-        for client in [&client, &gateway.stranger()] {
+        for client in [&client, &gateway.anonymous()] {
             let reply = client.send(verb, "/eth", &[], b"").await;
             assert_eq!(reply.status, 405, "{verb}");
             assert!(reply.header("allow").unwrap().split(", ").any(|method| method == "POST"), "{verb}");

@@ -10,23 +10,23 @@ const PLAN: &str = "per_minute = 8\nper_hour = 400\nper_day = 1000";
 const QUARTER: [u64; 3] = [2, 100, 250];
 const FULL: [u64; 3] = [8, 400, 1_000];
 
-async fn gateway(safeguard: &str) -> (Node, Gateway) {
+async fn gateway(safeguard: &str) -> (Node, TestGateway) {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).plan("free").key("second", "").set("plans.free", PLAN);
     let gateway = setup.set("safeguard", safeguard).start().await;
     (node, gateway)
 }
 
-async fn ask(client: &Client) -> Reply {
+async fn ask(client: &TestClient) -> TestReply {
     client.call("eth", "m", "[]").await
 }
 
-fn limits(reply: &Reply) -> [u64; 3] {
+fn limits(reply: &TestReply) -> [u64; 3] {
     ["minute", "hour", "day"].map(|span| reply.number(&format!("x-ratelimit-limit-{span}")))
 }
 
 /// Uses up the minute and is refused so many times on top.
-async fn hammer(gateway: &Gateway, client: &Client, refusals: u64) {
+async fn hammer(gateway: &TestGateway, client: &TestClient, refusals: u64) {
     while ask(client).await.number("x-ratelimit-remaining-minute") > 0 {}
     for _ in 0..refusals {
         let reply = ask(client).await;
@@ -36,7 +36,7 @@ async fn hammer(gateway: &Gateway, client: &Client, refusals: u64) {
 }
 
 /// Hammers until the limits of the key called `default` are scaled down.
-async fn storm(gateway: &Gateway, client: &Client) {
+async fn storm(gateway: &TestGateway, client: &TestClient) {
     hammer(gateway, client, 3).await;
     hammer(gateway, client, 3).await;
 }
@@ -121,7 +121,7 @@ async fn a_projects_requests_per_second_are_scaled_down_for_the_key() {
     let setup = Setup::of("eth", &node.url()).key("second", "").set("projects.default", "rps_limit = 4");
     let gateway = setup.set("safeguard", ENABLED).start().await;
     let (client, second) = (gateway.client(), gateway.client_of("second"));
-    let served = async |client: &Client| {
+    let served = async |client: &TestClient| {
         let mut served = 0;
         for _ in 0..7 {
             served += u64::from(ask(client).await.status == 200);
@@ -197,7 +197,7 @@ async fn metrics_tell_how_many_keys_are_cooled_down_and_how_often_it_came_to_tha
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).plan("free").set("plans.free", PLAN).set("safeguard", ENABLED);
     let gateway = setup.set("telemetry", "listen = \"127.0.0.1:0\"").start().await;
-    let metrics = Client::new(gateway.server.metrics_addr().unwrap(), None);
+    let metrics = TestClient::new(gateway.server.metrics_addr().unwrap(), None);
     let told = async || {
         let page = metrics.send("GET", "/metrics", &[], b"").await.text();
         ["rpcgate_cooled_keys ", "rpcgate_storms_total "].map(|name| {

@@ -2,7 +2,7 @@
 
 use crate::*;
 
-async fn demo() -> (Vec<Node>, Gateway) {
+async fn demo() -> (Vec<Node>, TestGateway) {
     let mut setup = Setup::new();
     let mut nodes = Vec::new();
     for chain in EVM.into_iter().chain(UTXO) {

@@ -4,25 +4,25 @@ use crate::*;
 use serde_json::{Value, json};
 
 /// A gateway for `chain` with its simulated node.
-async fn site(chain: &str) -> (Node, Gateway, Client) {
+async fn site(chain: &str) -> (Node, TestGateway, TestClient) {
     let node = Node::simulated(chain).await;
     let gateway = Setup::of(chain, &node.url()).start().await;
     let client = gateway.client();
     (node, gateway, client)
 }
 
-async fn get(client: &Client, path: &str) -> (u16, Value) {
+async fn get(client: &TestClient, path: &str) -> (u16, Value) {
     let reply = client.send("GET", path, &[], b"").await;
     (reply.status, reply.json())
 }
 
-async fn post(client: &Client, path: &str, body: &Value) -> (u16, Value) {
+async fn post(client: &TestClient, path: &str, body: &Value) -> (u16, Value) {
     let reply = client.send("POST", path, &[], body.to_string().as_bytes()).await;
     (reply.status, reply.json())
 }
 
 /// What JSON-RPC 2.0 gives for a call.
-async fn result(client: &Client, chain: &str, method: &str, params: &Value) -> Value {
+async fn result(client: &TestClient, chain: &str, method: &str, params: &Value) -> Value {
     let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
     let (status, answer) = post(client, &format!("/{chain}"), &call).await;
     assert_eq!((status, &answer["error"], &answer["id"]), (200, &Value::Null, &json!(7)), "{chain} {method}");
@@ -30,7 +30,7 @@ async fn result(client: &Client, chain: &str, method: &str, params: &Value) -> V
 }
 
 /// The code of the error that it gives.
-async fn refusal(client: &Client, chain: &str, method: &str, params: &Value) -> Value {
+async fn refusal(client: &TestClient, chain: &str, method: &str, params: &Value) -> Value {
     let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
     let (status, answer) = post(client, &format!("/{chain}"), &call).await;
     assert_eq!((status, answer.get("result")), (200, None), "{chain} {method}");
@@ -61,8 +61,8 @@ async fn xrp() {
     assert_eq!((&found["hash"], &found["validated"]), (&listed, &json!(true)));
     let account = "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh";
     assert_eq!(call("account_info", json!({ "account": account })).await["account_data"]["Account"], account);
-    let stranger = json!({ "account": "rrrrrrrrrrrrrrrrrrrrrhoLvTp" });
-    assert_eq!(call("account_info", stranger).await["error"], "actNotFound");
+    let unknown = json!({ "account": "rrrrrrrrrrrrrrrrrrrrrhoLvTp" });
+    assert_eq!(call("account_info", unknown).await["error"], "actNotFound");
     assert_eq!(call("ledger", json!({ "ledger_index": 1 })).await["error"], "lgrNotFound");
     assert_eq!(call("submit", json!({ "tx_blob": "00" })).await["status"], "error");
     assert_eq!(call("stop", json!({})).await["error"], "noPermission");

@@ -70,7 +70,7 @@ async fn a_utxo_nodes_status_passes_for_single_calls() {
         assert_eq!(gateway.lines().last().unwrap().status, status);
     }
     node.whole(|_| None);
-    node.answer("bad", Answer::Error(r#"{"code":-8,"message":"x"}"#.into()));
+    node.answer("bad", NodeAnswer::Error(r#"{"code":-8,"message":"x"}"#.into()));
     let reply = client.batch("btc", &[("bad", "[]"), ("good", "[]")]).await;
     assert_eq!(
         (reply.status, reply.text().as_str()),
@@ -125,7 +125,7 @@ async fn a_nodes_own_error_is_an_answer_and_not_asked_again() {
     let (one, two) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
     for node in [&one, &two] {
-        node.answer("m", Answer::Error(r#"{"code":-32000,"message":"x"}"#.into()));
+        node.answer("m", NodeAnswer::Error(r#"{"code":-32000,"message":"x"}"#.into()));
     }
     for _ in 0..4 {
         assert_eq!(gateway.client().call("eth", "m", "[]").await.code(), -32000);
@@ -146,7 +146,7 @@ async fn a_broadcast_is_asked_of_one_node_and_never_again() {
     ] {
         for node in [&one, &two] {
             let raw = raw.clone();
-            node.answer("eth_sendRawTransaction", Answer::Cut);
+            node.answer("eth_sendRawTransaction", NodeAnswer::Cut);
             node.whole(move |_| raw.clone());
         }
         let before = one.requests() + two.requests();
@@ -322,7 +322,7 @@ async fn an_answer_with_error_null_is_a_result() {
 }
 
 /// A gateway that streams what has more than 1 KiB, a proxy between it and its node, and an answer of 200,000 bytes.
-async fn streaming() -> (Node, FaultProxy, Gateway) {
+async fn streaming() -> (Node, FaultProxy, TestGateway) {
     let node = Node::evm().await;
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
     let gateway = Setup::of("eth", &proxy.url()).set("gateway", "reply_buffer = \"1KiB\"").start().await;
@@ -330,7 +330,7 @@ async fn streaming() -> (Node, FaultProxy, Gateway) {
     (node, proxy, gateway)
 }
 
-async fn ask(gateway: &Gateway) -> Connection {
+async fn ask(gateway: &TestGateway) -> Connection {
     let call = r#"{"jsonrpc":"2.0","id":9,"method":"eth_getCode"}"#;
     let mut connection = Connection::open(gateway.addr()).await.unwrap();
     let head = format!(
@@ -389,7 +389,10 @@ async fn a_client_that_leaves_while_an_answer_streams_pays_for_it() {
 #[tokio::test]
 async fn a_long_error_is_a_nodes_error() {
     let (node, _proxy, gateway) = streaming().await;
-    node.answer("eth_getCode", Answer::Error(format!(r#"{{"code":3,"message":"{}"}}"#, "x".repeat(100_000))));
+    node.answer(
+        "eth_getCode",
+        NodeAnswer::Error(format!(r#"{{"code":3,"message":"{}"}}"#, "x".repeat(100_000))),
+    );
     assert_eq!(ask(&gateway).await.read(false).await.unwrap().code(), 3);
     until("it is recorded", || !gateway.records().is_empty()).await;
     assert_eq!(only_line(&gateway), ("eth_getCode".into(), Outcome::NodeError, 10, 200));

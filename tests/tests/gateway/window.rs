@@ -7,7 +7,7 @@ const PLANS: [(&str, [u64; 3]); 4] = [
     ("enterprise", [1_000, 50_000, 1_000_000]),
 ];
 
-async fn of(plan: &str, lines: &[(&str, &str)]) -> (Node, Gateway, Client) {
+async fn of(plan: &str, lines: &[(&str, &str)]) -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).plan(plan).key("second", "");
     let gateway = lines.iter().fold(setup, |setup, (table, line)| setup.set(table, line)).start().await;
@@ -244,7 +244,7 @@ async fn a_clock_that_steps_never_makes_anybody_wait_longer_than_a_window() {
 }
 
 /// A request whose head the gateway has read and whose body it waits for.
-async fn parked(gateway: &Gateway, body: &str) -> Connection {
+async fn parked(gateway: &TestGateway, body: &str) -> Connection {
     let mut connection = Connection::open(gateway.addr()).await.unwrap();
     let head = format!(
         "POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",

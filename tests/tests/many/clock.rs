@@ -1,6 +1,6 @@
 //! Gateways by clocks of the tests'. They are in this process: only that way can their clocks be moved.
 
-use crate::cluster::{all_told, go_on, in_step};
+use crate::cluster::{all_reports, go_on, in_step};
 use crate::*;
 use rpcgate_core::caller::ProjectQuota;
 use rpcgate_core::clock::ManualClock;
@@ -18,7 +18,7 @@ async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_
     const CEILING: u64 = 1_000;
     const METHODS: [(&str, u64); 4] =
         [("unheard_of", 1), ("eth_getBalance", 5), ("eth_call", 15), ("eth_sendRawTransaction", 20)];
-    let (seed, node) = (Seed::new(), Node::evm().await);
+    let (seed, node) = (TestSeed::new(), Node::evm().await);
     let mut dice = seed.dice(0);
     let setup = Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY);
     // Nothing goes away here: however slow the machine is, all is to be counted together.
@@ -79,7 +79,7 @@ async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_
 )]
 async fn a_clock_that_jumps_an_hour_fails_no_call_bills_nothing_twice_and_waits_stay_within_their_window() {
     const LIMIT: usize = 20;
-    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let figures = format!("per_minute = {LIMIT}\nper_hour = 1000000\nper_day = 1000000");
     let setup = nodes.setup().set("plans.premium", &figures).set("redis", "timeout = \"10s\"");
     let cluster = Cluster::new(2, setup).await;
@@ -114,8 +114,8 @@ async fn a_clock_that_jumps_an_hour_fails_no_call_bills_nothing_twice_and_waits_
         assert_eq!(served, minutes * LIMIT, "{jump:?}");
         go_on(&loads, 50).await;
     }
-    let told = all_told(loads).await;
-    ledger::agrees(&cluster.books().await, &told).await;
+    let report = all_reports(loads).await;
+    ledger::agrees(&cluster.stored_usage().await, &report).await;
     for gateway in gateways {
         gateway.drain().await;
     }

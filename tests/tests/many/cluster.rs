@@ -3,10 +3,10 @@
 use crate::*;
 use rpcgate_admin::store::Store;
 use rpcgate_core::caller::RequestId;
-use rpcgate_tests::books::Books;
 use rpcgate_tests::services::postgres::Postgres;
 use rpcgate_tests::services::redis::Redis;
-use rpcgate_tests::stored::SECRET;
+use rpcgate_tests::stored_key::SECRET;
+use rpcgate_tests::stored_usage::StoredUsage;
 use std::net::SocketAddr;
 
 /// Limits that nobody reaches.
@@ -72,13 +72,13 @@ impl Cluster {
     }
 
     /// What the gateways have billed.
-    pub(crate) async fn books(&self) -> Books {
-        Books::at(&self.url, &self.sites[0]).await
+    pub(crate) async fn stored_usage(&self) -> StoredUsage {
+        StoredUsage::at(&self.url, &self.sites[0]).await
     }
 
     /// A key of a new tenant on this plan.
-    pub(crate) async fn key(&self, tier: Tier) -> Held {
-        Held::new(&self.store, tier).await
+    pub(crate) async fn key(&self, tier: Tier) -> StoredKey {
+        StoredKey::new(&self.store, tier).await
     }
 
     /// The next configuration of one gateway: what all of them have, and this.
@@ -97,14 +97,14 @@ pub(crate) async fn go_on(loads: &[Load], answers: u64) {
 }
 
 /// Ends these loads. Nobody of them was left without an answer.
-pub(crate) async fn all_told(loads: Vec<Load>) -> Told {
-    let mut told = Told::default();
+pub(crate) async fn all_reports(loads: Vec<Load>) -> LoadReport {
+    let mut report = LoadReport::default();
     for load in loads {
         let heard = load.end().await;
         assert!(heard.unanswered.is_empty(), "no call fails");
-        told.extend(heard);
+        report.extend(heard);
     }
-    told
+    report
 }
 
 /// How often a gateway has said that it counts alone.
@@ -131,7 +131,7 @@ pub(crate) async fn together(process: &Process) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "it counts alone:\n{}", process.log().text());
+    assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "it counts alone:\n{}", process.log().text());
 }
 
 /// Waits until what one gateway counts is counted at the other.
@@ -143,20 +143,20 @@ pub(crate) async fn in_step(cluster: &Cluster, addrs: &[SocketAddr]) {
     };
     let look = async {
         loop {
-            let told = [left(0).await, left(1).await, left(0).await];
-            if told[0] == told[1] + 1 && told[1] == told[2] + 1 {
+            let report = [left(0).await, left(1).await, left(0).await];
+            if report[0] == report[1] + 1 && report[1] == report[2] + 1 {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "they count alone");
+    assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "they count alone");
 }
 
 /// An answer, and when its request came.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
-    pub(crate) reply: Reply,
+    pub(crate) reply: TestReply,
     pub(crate) arrival: Time,
 }
 
@@ -171,7 +171,7 @@ pub(crate) async fn rush(
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let mut tasks = Vec::new();
     for addr in addrs.iter().flat_map(|addr| std::iter::repeat_n(*addr, callers)) {
-        let client = Client::new(addr, Some(key));
+        let client = TestClient::new(addr, Some(key));
         tasks.push(tokio::spawn(async move {
             let mut heard = Vec::new();
             for _ in 0..each {
@@ -190,7 +190,7 @@ pub(crate) async fn rush(
 }
 
 /// When a request came, which its id tells.
-fn arrival(reply: &Reply) -> Time {
+fn arrival(reply: &TestReply) -> Time {
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
     Time::from_millis((id.0 >> 80) as u64)
 }

@@ -1,4 +1,4 @@
-use crate::cluster::{all_told, go_on, in_step, is_together, rush};
+use crate::cluster::{all_reports, go_on, in_step, is_together, rush};
 use crate::*;
 use rpcgate_admin::usage::Restored;
 use rpcgate_core::caller::ProjectQuota;
@@ -10,7 +10,7 @@ const CEILING: u64 = 1_000_000;
 const SOON: Duration = Duration::from_secs(60);
 
 /// What Redis has counted of a key and its project: requests of the day, and Compute Units of all hours.
-fn counted(redis: &Redis, key: &Held) -> (u64, u64) {
+fn counted(redis: &Redis, key: &StoredKey) -> (u64, u64) {
     let numbers = |answer: String| -> Vec<u64> {
         answer
             .lines()
@@ -25,7 +25,7 @@ fn counted(redis: &Redis, key: &Held) -> (u64, u64) {
 }
 
 /// Waits until exactly so many requests and units are counted.
-async fn agrees(redis: &Redis, key: &Held, served: (u64, u64)) {
+async fn agrees(redis: &Redis, key: &StoredKey, served: (u64, u64)) {
     let look = async {
         while counted(redis, key) != served {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -36,7 +36,7 @@ async fn agrees(redis: &Redis, key: &Held, served: (u64, u64)) {
 }
 
 /// Calls of 15 units, evenly at these gateways: how many requests, and what they were charged.
-async fn serve(processes: &[&Process], key: &Held, each: usize, served: &mut (u64, u64)) {
+async fn serve(processes: &[&Process], key: &StoredKey, each: usize, served: &mut (u64, u64)) {
     let addrs: Vec<_> = processes.iter().map(|process| process.addr()).collect();
     for one in rush(&addrs, &key.text, 2, each, ("eth", "eth_call")).await {
         assert_eq!((one.reply.status, one.reply.code()), (200, 0), "{:?}", one.reply);
@@ -46,14 +46,14 @@ async fn serve(processes: &[&Process], key: &Held, each: usize, served: &mut (u6
 
 /// Waits until all that gateways have recorded is in the database.
 async fn shipped(cluster: &Cluster, processes: &[&Process]) {
-    let books = cluster.books().await;
+    let stored = cluster.stored_usage().await;
     for process in processes {
         let reply = process.client().call("eth", "eth_call", "[\"last\"]").await;
-        books.hold(ledger::single(&reply, "eth", "eth_call").0).await;
+        stored.hold(ledger::single(&reply, "eth", "eth_call").0).await;
     }
 }
 
-async fn cluster() -> (Cluster, Held, Vec<Process>, Node) {
+async fn cluster() -> (Cluster, StoredKey, Vec<Process>, Node) {
     let node = Node::evm().await;
     let cluster = Cluster::new(2, Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY)).await;
     let key = cluster.key(Tier::Enterprise).await;
@@ -181,12 +181,12 @@ fn side_by_side(redis: &Redis, recorded: &Restored) -> Vec<(String, u64, u64)> {
 )]
 async fn under_load_no_comparison_takes_away_what_was_counted() {
     const COMPARISONS: usize = 5;
-    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let cluster = Cluster::new(2, nodes.setup()).await;
     let processes = cluster.start().await;
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
-    let (books, redis) = (cluster.books().await, &cluster.redis);
+    let (stored, redis) = (cluster.stored_usage().await, &cluster.redis);
     let began = now().hour();
     go_on(&loads, 100).await;
     let (mut seen, mut samples) = (Vec::new(), 0);
@@ -201,7 +201,7 @@ async fn under_load_no_comparison_takes_away_what_was_counted() {
                 None => drop(redis.say("ZADD rpcgate:gateways 1 7")),
             }
             // What is recorded was counted before.
-            let recorded = books.store().recorded(now()).await.unwrap();
+            let recorded = stored.store().recorded(now()).await.unwrap();
             for (counter, recorded, counted) in side_by_side(redis, &recorded) {
                 samples += 1;
                 assert!(counted >= recorded, "{counter}: {counted} counted of {recorded}");
@@ -211,12 +211,12 @@ async fn under_load_no_comparison_takes_away_what_was_counted() {
     let in_time = tokio::time::timeout(2 * SOON, watch).await;
     assert!(in_time.is_ok() && samples > 0, "{} comparisons, {samples} samples", seen.len());
     go_on(&loads, 100).await;
-    all_told(loads).await;
+    all_reports(loads).await;
     shipped(&cluster, &processes.iter().collect::<Vec<_>>()).await;
     redis.say("ZADD rpcgate:gateways 1 7");
     let agree = async {
         loop {
-            let recorded = books.store().recorded(now()).await.unwrap();
+            let recorded = stored.store().recorded(now()).await.unwrap();
             if side_by_side(redis, &recorded).iter().all(|(_, recorded, counted)| recorded == counted) {
                 return;
             }
@@ -224,7 +224,7 @@ async fn under_load_no_comparison_takes_away_what_was_counted() {
         }
     };
     let in_time = tokio::time::timeout(SOON, agree).await;
-    let recorded = books.store().recorded(now()).await.unwrap();
+    let recorded = stored.store().recorded(now()).await.unwrap();
     assert!(in_time.is_ok(), "{:?}", side_by_side(redis, &recorded));
     assert_eq!(now().hour(), began, "with the hour all of it begins anew: run it again");
 }

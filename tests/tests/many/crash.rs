@@ -1,5 +1,5 @@
 use crate::*;
-use rpcgate_tests::admin::{Account, PASSWORD};
+use rpcgate_tests::admin::{ApiUser, PASSWORD};
 use serde_json::json;
 use std::fs;
 
@@ -11,10 +11,10 @@ const CALLERS: usize = 8;
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn whichever_gateway_is_killed_what_was_answered_is_billed_once() {
-    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let mut dice = seed.dice(u64::MAX);
     let cluster = Cluster::new(2, nodes.setup()).await;
-    let mut told = Told::default();
+    let mut report = LoadReport::default();
     for round in 0..6 {
         let mut running = Vec::new();
         for process in cluster.start().await {
@@ -27,18 +27,18 @@ async fn whichever_gateway_is_killed_what_was_answered_is_billed_once() {
         process.kill();
         let heard = load.end().await;
         assert!(heard.unanswered.len() <= CALLERS);
-        told.extend(heard);
+        report.extend(heard);
         // Nobody hears of it who calls the other one.
         let (process, load) = running.pop().unwrap();
         let before = load.answered();
         until("the other one goes on", || load.answered() > before + 100).await;
         let heard = load.end().await;
         assert!(heard.unanswered.is_empty(), "the other one serves all");
-        told.extend(heard);
+        report.extend(heard);
         process.kill();
     }
     let _processes = cluster.start().await;
-    ledger::agrees(&cluster.books().await, &told).await;
+    ledger::agrees(&cluster.stored_usage().await, &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,7 +47,7 @@ async fn whichever_gateway_is_killed_what_was_answered_is_billed_once() {
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
-    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let mut cluster = Cluster::new(1, nodes.setup()).await;
     let process = cluster.start().await.pop().unwrap();
     let load = Load::start(process.addr(), CALLERS, &seed, &numbers);
@@ -57,14 +57,14 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     let before = load.answered();
     until("calls go on", || load.answered() > before + 300).await;
     process.kill();
-    let told = load.end().await;
+    let report = load.end().await;
     let twin = Site::beside(&cluster.sites[0]);
     cluster.sites[0].copy_journal(&twin);
     cluster.sites.push(twin);
     cluster.postgres.start();
     for _ in 0..3 {
         let processes = cluster.start().await;
-        ledger::agrees(&cluster.books().await, &told).await;
+        ledger::agrees(&cluster.stored_usage().await, &report).await;
         for process in processes {
             process.kill();
         }
@@ -98,7 +98,7 @@ async fn a_management_side_that_is_killed_has_kept_whatever_it_said_yes_to() {
     let processes = cluster.start().await;
     let office = &cluster.sites[0];
     let mut admin = office.manage().await;
-    let mut owner = Account::at(admin.addr());
+    let mut owner = ApiUser::at(admin.addr());
     owner.register("ada@example.com").await;
     let confirmed = owner.ask("POST", "/auth/confirm", Some(&json!({ "token": mailed(office) }))).await;
     assert_eq!(confirmed.status, 204, "{confirmed:?}");
@@ -143,5 +143,5 @@ async fn a_management_side_that_is_killed_has_kept_whatever_it_said_yes_to() {
 }
 
 async fn call(process: &Process, key: &str) -> u16 {
-    Client::new(process.addr(), Some(key)).call("eth", "eth_chainId", "[]").await.status
+    TestClient::new(process.addr(), Some(key)).call("eth", "eth_chainId", "[]").await.status
 }

@@ -1,4 +1,4 @@
-use crate::cluster::{all_told, go_on, in_step, rush};
+use crate::cluster::{all_reports, go_on, in_step, rush};
 use crate::*;
 use rpcgate_core::caller::ProjectQuota;
 
@@ -8,7 +8,7 @@ const CEILING: u64 = 20_000;
 /// What these calls with a key at one gateway came to: how many were served, and what they were charged.
 async fn served(
     process: &Process,
-    key: &Held,
+    key: &StoredKey,
     each: usize,
     what: (&'static str, &'static str),
 ) -> (usize, u64) {
@@ -23,7 +23,7 @@ async fn served(
 /// Calls until it is refused.
 async fn until_refused(
     process: &Process,
-    key: &Held,
+    key: &StoredKey,
     (chain, method): (&'static str, &'static str),
 ) -> usize {
     let (client, mut served) = (key.client(process.addr()), 0);
@@ -37,9 +37,7 @@ async fn until_refused(
             }
         }
     };
-    tokio::time::timeout(PATIENCE, look)
-        .await
-        .unwrap_or_else(|_| panic!("what is used up is served for ever"))
+    tokio::time::timeout(TIMEOUT, look).await.unwrap_or_else(|_| panic!("what is used up is served for ever"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,13 +46,13 @@ async fn until_refused(
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn a_gateway_that_was_frozen_bills_once_and_respects_what_another_counted_meanwhile() {
-    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let figures = format!("per_minute = 1000000\nper_hour = 1000000\nper_day = {LIMIT}");
     let cluster = Cluster::new(2, nodes.setup().set("plans.premium", &figures)).await;
     let processes = cluster.start().await;
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
-    let (books, began, mut told) = (cluster.books().await, now().day(), Told::default());
+    let (stored, began, mut report) = (cluster.stored_usage().await, now().day(), LoadReport::default());
     for round in 0..2 {
         let (frozen, other) = (&processes[round % 2], &processes[1 - round % 2]);
         let (window, units) = (cluster.key(Tier::Premium).await, cluster.key(Tier::Enterprise).await);
@@ -76,8 +74,8 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_what_another_counted_
         charged += served(other, &units, 100, ("bsc", "eth_getLogs")).await.1;
         let reply = other.client().call("eth", "eth_call", &format!("[\"round\",{round}]")).await;
         let single = ledger::single(&reply, "eth", "eth_call");
-        books.hold(single.0).await;
-        told.answered.push(single);
+        stored.hold(single.0).await;
+        report.answered.push(single);
 
         // Its own delay is none of Redis's. But a Redis that is slow just now may leave it to count alone for a moment, on
         // top of what it knew: these bounds hold even then.
@@ -103,6 +101,6 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_what_another_counted_
         assert_eq!(frozen.health().await, 200);
     }
     assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
-    told.extend(all_told(loads).await);
-    ledger::agrees(&books, &told).await;
+    report.extend(all_reports(loads).await);
+    ledger::agrees(&stored, &report).await;
 }

@@ -4,26 +4,26 @@ use crate::*;
 use rpcgate_admin::usage::{StoredEvent, StoredLine};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::RequestId;
-use rpcgate_tests::books::Books;
-use rpcgate_tests::load::{Wanted, Wish};
+use rpcgate_tests::load::{ExpectedCall, ExpectedRequest};
+use rpcgate_tests::stored_usage::StoredUsage;
 use std::collections::{HashMap, HashSet};
 
 /// Waits until everything that the tenant called `default` was answered is billed, and compares it: each request once,
 /// with the calls it had to come to; what else is billed was under way when its gateway died.
-pub(crate) async fn agrees(books: &Books, told: &Told) {
-    let wanted: Vec<_> = told.answered.iter().filter(|(_, wanted)| !wanted.is_refused()).collect();
+pub(crate) async fn agrees(stored: &StoredUsage, report: &LoadReport) {
+    let wanted: Vec<_> = report.answered.iter().filter(|(_, wanted)| !wanted.is_refused()).collect();
     assert!(wanted.len() > 100, "something was called");
     let look = async {
         loop {
-            let events = served(books).await;
+            let events = served(stored).await;
             if missing(&events, &wanted) == 0 {
                 return events;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let Ok(events) = tokio::time::timeout(2 * PATIENCE, look).await else {
-        let events = served(books).await;
+    let Ok(events) = tokio::time::timeout(2 * TIMEOUT, look).await else {
+        let events = served(stored).await;
         panic!("{} of {} that were answered are never billed", missing(&events, &wanted), wanted.len());
     };
     let mut by_id: HashMap<RequestId, &StoredEvent> = HashMap::new();
@@ -36,9 +36,9 @@ pub(crate) async fn agrees(books: &Books, told: &Told) {
         let billed = (event.chain.as_str(), lines(event), event.windowed);
         assert_eq!(billed, (wanted.chain, wanted.lines.clone(), wanted.windowed), "{id}");
     }
-    let mut under_way = told.unanswered.clone();
+    let mut under_way = report.unanswered.clone();
     for event in by_id.values() {
-        let is_it = |wanted: &Wanted| wanted.chain == event.chain && wanted.lines == lines(event);
+        let is_it = |wanted: &ExpectedRequest| wanted.chain == event.chain && wanted.lines == lines(event);
         let Some(place) = under_way.iter().position(is_it) else {
             panic!("billed, and nobody asked for it: {event:?}")
         };
@@ -46,32 +46,33 @@ pub(crate) async fn agrees(books: &Books, told: &Told) {
     }
     // Refusals have no part in this sum: they cost nothing.
     let newest = events.iter().map(|event| event.arrival).max().unwrap();
-    let rollups = books.by_method(newest).await;
+    let rollups = stored.by_method(newest).await;
     let billed: u64 = rollups.values().map(|sum| sum.billable_units).sum();
     let charged: u64 = events.iter().flat_map(|event| &event.lines).map(|line| u64::from(line.cu)).sum();
     assert_eq!(billed, charged, "the hours' sums are those of the single requests");
 }
 
 /// What an answer to a single call must come to.
-pub(crate) fn single(reply: &Reply, chain: &'static str, method: &str) -> (RequestId, Wanted) {
+pub(crate) fn single(reply: &TestReply, chain: &'static str, method: &str) -> (RequestId, ExpectedRequest) {
     let id = reply.header("x-request-id").unwrap().parse().unwrap();
-    let line = Wish { method: method.into(), cu: reply.cu() as u32, outcome: Outcome::Answered };
-    (id, Wanted { chain, lines: vec![line], windowed: 1 })
+    let line = ExpectedCall { method: method.into(), cu: reply.cu() as u32, outcome: Outcome::Answered };
+    (id, ExpectedRequest { chain, lines: vec![line], windowed: 1 })
 }
 
 /// How many of these requests are not among these events.
-fn missing(events: &[StoredEvent], wanted: &[&(RequestId, Wanted)]) -> usize {
+fn missing(events: &[StoredEvent], wanted: &[&(RequestId, ExpectedRequest)]) -> usize {
     let there: HashSet<RequestId> = events.iter().map(|event| event.request).collect();
     wanted.iter().filter(|(id, _)| !there.contains(id)).count()
 }
 
-async fn served(books: &Books) -> Vec<StoredEvent> {
+async fn served(stored: &StoredUsage) -> Vec<StoredEvent> {
     let is_served = |line: &StoredLine| line.outcome != Outcome::Refused;
-    let events = books.events().await.into_iter().filter(|event| event.tenant == books.tenant());
+    let events = stored.events().await.into_iter().filter(|event| event.tenant == stored.tenant());
     events.filter(|event| event.lines.iter().any(is_served)).collect()
 }
 
-fn lines(event: &StoredEvent) -> Vec<Wish> {
-    let line = |line: &StoredLine| Wish { method: line.method.clone(), cu: line.cu, outcome: line.outcome };
+fn lines(event: &StoredEvent) -> Vec<ExpectedCall> {
+    let line =
+        |line: &StoredLine| ExpectedCall { method: line.method.clone(), cu: line.cu, outcome: line.outcome };
     event.lines.iter().map(line).collect()
 }

@@ -1,4 +1,4 @@
-use crate::cluster::{all_told, go_on, is_together, rush, times_alone, together};
+use crate::cluster::{all_reports, go_on, is_together, rush, times_alone, together};
 use crate::*;
 use rpcgate_tests::services::postgres::Postgres;
 use rpcgate_tests::services::redis::Redis;
@@ -15,7 +15,8 @@ const MANY: u64 = 800;
 /// (`a_look_up_that_stalls_is_away_within_a_second`).
 async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: Duration) {
     let clock = SystemClock::new();
-    let clients: Vec<_> = processes.iter().map(|process| Client::new(process.addr(), Some(key))).collect();
+    let clients: Vec<_> =
+        processes.iter().map(|process| TestClient::new(process.addr(), Some(key))).collect();
     while clock.elapsed() < how_long {
         for client in &clients {
             let reply = client.call("eth", "eth_chainId", "[]").await;
@@ -30,7 +31,7 @@ async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: D
 
 /// Two gateways and a management side under load, whose database goes away and comes back.
 async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: impl AsyncFn(&mut Postgres)) {
-    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let setup = nodes
         .setup()
         .set("admin", "listen = \"127.0.0.1:0\"")
@@ -54,7 +55,7 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
             go_on(&loads, MANY),
         )
     };
-    assert!(tokio::time::timeout(PATIENCE, away).await.is_ok(), "somebody waits for what is away");
+    assert!(tokio::time::timeout(TIMEOUT, away).await.is_ok(), "somebody waits for what is away");
     come_back(&mut cluster.postgres).await;
     let look = async {
         for process in &processes {
@@ -63,9 +64,9 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
             }
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "what was made before is never known");
-    let told = all_told(loads).await;
-    ledger::agrees(&cluster.books().await, &told).await;
+    assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "what was made before is never known");
+    let report = all_reports(loads).await;
+    ledger::agrees(&cluster.stored_usage().await, &report).await;
     for process in processes {
         assert_eq!(process.health().await, 200);
         let (status, log) = process.stop().await;
@@ -76,7 +77,7 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
 /// Without its database the management side says 503, and does not wait for its return with that.
 async fn management_says_so(admin: &Process) {
     for _ in 0..3 {
-        let client = Client::new(admin.addr(), None);
+        let client = TestClient::new(admin.addr(), None);
         let form = br#"{"email":"nobody@example.com","password":"correct horse battery staple"}"#;
         let json = [("content-type", "application/json")];
         let reply = client.send("POST", "/api/v1/auth/login", &json, form).await;
@@ -113,10 +114,10 @@ async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis
     let processes = cluster.start().await;
     let addrs: Vec<_> = processes.iter().map(Process::addr).collect();
     let (half, busy) = (cluster.key(Tier::Premium).await, cluster.key(Tier::Enterprise).await);
-    let call = async |key: &Held, each: usize| {
+    let call = async |key: &StoredKey, each: usize| {
         let calls = rush(&addrs, &key.text, 4, each, ("eth", "eth_chainId"));
         let heard =
-            tokio::time::timeout(PATIENCE, calls).await.unwrap_or_else(|_| panic!("they wait for Redis"));
+            tokio::time::timeout(TIMEOUT, calls).await.unwrap_or_else(|_| panic!("they wait for Redis"));
         for one in &heard {
             assert!(matches!(one.reply.status, 200 | 429), "{one:?}");
         }
@@ -198,7 +199,7 @@ async fn with_redis_frozen_each_gateway_counts_alone_and_then_together_again() {
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn with_redis_frozen_under_load_no_call_fails_and_every_unit_is_billed_once() {
-    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let cluster = Cluster::new(2, nodes.setup()).await;
     let processes = cluster.start().await;
     let loads: Vec<_> =
@@ -216,6 +217,6 @@ async fn with_redis_frozen_under_load_no_call_fails_and_every_unit_is_billed_onc
             together(process).await;
         }
     }
-    let told = all_told(loads).await;
-    ledger::agrees(&cluster.books().await, &told).await;
+    let report = all_reports(loads).await;
+    ledger::agrees(&cluster.stored_usage().await, &report).await;
 }

@@ -1,7 +1,7 @@
-use crate::cluster::{all_told, go_on};
+use crate::cluster::{all_reports, go_on};
 use crate::*;
 use rpcgate_core::caller::RequestId;
-use rpcgate_tests::load::Wanted;
+use rpcgate_tests::load::ExpectedRequest;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::task::JoinHandle;
 
@@ -12,7 +12,7 @@ fn weighed(setup: Setup, node: &Node, weight: u64) -> Setup {
 }
 
 /// Asks one method again and again; what each answer was charged.
-fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<(RequestId, Wanted)>> {
+fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<(RequestId, ExpectedRequest)>> {
     let (client, stop) = (process.client(), stop.clone());
     tokio::spawn(async move {
         let mut charged = Vec::new();
@@ -31,7 +31,7 @@ fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<(RequestId
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn reloads_of_several_gateways_fail_no_call_and_each_call_is_charged_by_the_weights_of_its_arrival() {
-    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let mut cluster = Cluster::new(2, nodes.setup()).await;
     for site in 0..2 {
         cluster.change(site, |setup| weighed(setup, &nodes.evm, WEIGHTS[0]));
@@ -72,10 +72,10 @@ async fn reloads_of_several_gateways_fail_no_call_and_each_call_is_charged_by_th
     for weight in WEIGHTS {
         assert!(charged.iter().any(|(_, wanted)| wanted.cu() == weight), "{weight} is never charged");
     }
-    let mut told = all_told(loads).await;
-    told.answered.extend(charged);
+    let mut report = all_reports(loads).await;
+    report.answered.extend(charged);
     // Each by what it was told.
-    ledger::agrees(&cluster.books().await, &told).await;
+    ledger::agrees(&cluster.stored_usage().await, &report).await;
     for process in processes {
         let (status, log) = process.stop().await;
         assert!(status.success(), "{}", log.text());

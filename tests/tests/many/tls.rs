@@ -1,6 +1,6 @@
 //! PostgreSQL and Redis that speak TLS, as those do that somebody else runs.
 
-use crate::cluster::all_told;
+use crate::cluster::all_reports;
 use crate::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rpcgate_admin::store::{Store, StoreError};
@@ -90,7 +90,7 @@ async fn said(process: &Process, words: &str) -> String {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    let is_said = tokio::time::timeout(PATIENCE, look).await.is_ok();
+    let is_said = tokio::time::timeout(TIMEOUT, look).await.is_ok();
     assert!(is_said, "it never says {words:?}:\n{}", process.log().text());
     message().unwrap()
 }
@@ -101,7 +101,7 @@ async fn said(process: &Process, words: &str) -> String {
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn gateways_count_together_and_bill_over_tls_as_they_do_without() {
-    let (seed, numbers, nodes) = (Seed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
+    let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let authority = Authority::new();
     let (postgres, redis) = (authority.postgres(), authority.redis(false));
     let trust = format!("sslrootcert={}", authority.file().display());
@@ -125,9 +125,9 @@ async fn gateways_count_together_and_bill_over_tls_as_they_do_without() {
             }
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "nobody hears of a change");
-    let told = all_told(loads).await;
-    ledger::agrees(&cluster.books().await, &told).await;
+    assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "nobody hears of a change");
+    let report = all_reports(loads).await;
+    ledger::agrees(&cluster.stored_usage().await, &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,9 @@
 
 mod contract;
 mod crates;
+mod example;
 mod layers;
+mod names;
 mod repository;
 mod rooms;
 mod size;

@@ -40,12 +40,12 @@ async fn gateways_tell_each_other_of_changes_also_after_redis_was_gone() {
     let mut redis = Redis::start();
     let settings = settings(&redis, &prefix(), LONG);
     let (one, mut other) = (Gateway::open(&settings), Gateway::open(&settings));
-    let mut stranger = Gateway::open(&RedisSettings { prefix: prefix(), ..settings.clone() });
+    let mut other_prefix = Gateway::open(&RedisSettings { prefix: prefix(), ..settings.clone() });
     assert!(one.tell_until_heard(&mut other, 1).await >= 1);
     redis.kill();
     redis.revive();
     assert!(one.tell_until_heard(&mut other, 1_000).await >= 1_000);
-    assert!(stranger.hears.try_recv().is_err(), "gateways of another prefix are others");
+    assert!(other_prefix.hears.try_recv().is_err(), "gateways of another prefix are others");
 }
 
 #[tokio::test(flavor = "multi_thread")]

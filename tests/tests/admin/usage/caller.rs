@@ -5,7 +5,7 @@
 
 use super::tally::{Call, Sums, Who};
 use rpcgate_core::clock::{Clock, ManualClock};
-use rpcgate_tests::client::{Client, Reply};
+use rpcgate_tests::client::{TestClient, TestReply};
 use rpcgate_tests::load::Dice;
 use rpcgate_tests::node::Node;
 use serde_json::Value;
@@ -81,7 +81,7 @@ enum Fate {
 #[derive(Debug)]
 pub(crate) struct Caller {
     world: Arc<World>,
-    client: Client,
+    client: TestClient,
     pub(crate) who: Who,
     /// Stands in all its params, so that no other caller's answer is its own.
     pub(crate) tag: String,
@@ -152,7 +152,7 @@ impl Caller {
     /// A caller with a key. The one called `all` has nothing to be refused by.
     pub(crate) fn new(
         world: &Arc<World>,
-        client: Client,
+        client: TestClient,
         who: Who,
         tag: &str,
         lists: Lists,
@@ -204,7 +204,7 @@ impl Caller {
     }
 
     /// The same key, and nothing is counted.
-    pub(crate) fn another(&self) -> Client {
+    pub(crate) fn another(&self) -> TestClient {
         self.client.another()
     }
 
@@ -300,7 +300,13 @@ impl Caller {
     }
 
     /// Method, status and sums of each call of a request, but for what the cache gave.
-    fn judge(&mut self, chain: &str, items: &[Item], body: &str, reply: &Reply) -> Vec<(String, u16, Sums)> {
+    fn judge(
+        &mut self,
+        chain: &str,
+        items: &[Item],
+        body: &str,
+        reply: &TestReply,
+    ) -> Vec<(String, u16, Sums)> {
         let [sent, got] = [body.len() as u64, reply.body.len() as u64];
         let value: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let words =

@@ -2,7 +2,7 @@
 //! view must say the same.
 
 mod caller;
-mod doors;
+mod endpoints;
 mod tally;
 mod views;
 mod windows;
@@ -10,12 +10,12 @@ mod windows;
 use caller::{AWAY, CUT, Caller, ERRING, Lists, NO, World};
 use rpcgate_core::clock::{Clock, ManualClock};
 use rpcgate_server::Gateway;
-use rpcgate_tests::PATIENCE;
-use rpcgate_tests::admin::{Account, Service};
-use rpcgate_tests::client::Client;
+use rpcgate_tests::TIMEOUT;
+use rpcgate_tests::admin::{ApiUser, TestService};
+use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::{START, Setup, key};
-use rpcgate_tests::load::Seed;
-use rpcgate_tests::node::{Answer, Node};
+use rpcgate_tests::load::TestSeed;
+use rpcgate_tests::node::{Node, NodeAnswer};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -26,10 +26,10 @@ use tokio::time::{sleep, timeout};
 
 /// The two tenants, what was called, and by whom it can be looked at.
 struct Town {
-    service: Service,
+    service: TestService,
     clock: Arc<ManualClock>,
-    owners: Vec<Account>,
-    operator: Account,
+    owners: Vec<ApiUser>,
+    operator: ApiUser,
     callers: Vec<Caller>,
     gateway: Gateway,
     _nodes: Vec<Node>,
@@ -68,7 +68,7 @@ impl Town {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(timeout(PATIENCE, wait).await.is_ok(), "{key} is never answered so");
+        assert!(timeout(TIMEOUT, wait).await.is_ok(), "{key} is never answered so");
     }
 
     /// Lets time pass, and renews the tokens that end meanwhile.
@@ -87,7 +87,7 @@ impl Town {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(timeout(PATIENCE, wait).await.is_ok(), "not {all} calls of {tenant}");
+        assert!(timeout(TIMEOUT, wait).await.is_ok(), "not {all} calls of {tenant}");
     }
 
     async fn view(&self, tenant: usize, query: &str) -> Value {
@@ -134,7 +134,7 @@ fn same(shown: &Rows, counted: &Rows, query: &str) {
 }
 
 /// Two tenants of several projects and keys, with something to be refused by for each.
-async fn town(seed: &Seed) -> Town {
+async fn town(seed: &TestSeed) -> Town {
     let clock = Arc::new(ManualClock::at(START));
     let world = World::new(clock.clone());
     let mut setup =
@@ -143,14 +143,14 @@ async fn town(seed: &Seed) -> Town {
     for (chain, is_utxo) in [("eth", false), ("bsc", false), ("btc", true), ("doge", true)] {
         let node = if is_utxo { Node::utxo().await } else { Node::evm().await };
         for method in ERRING {
-            node.answer(method, Answer::Error(format!(r#"{{"code":-8,"message":"{NO}"}}"#)));
+            node.answer(method, NodeAnswer::Error(format!(r#"{{"code":-8,"message":"{NO}"}}"#)));
         }
-        node.answer(CUT, Answer::Cut);
+        node.answer(CUT, NodeAnswer::Cut);
         world.listen(chain, &node);
         setup = setup.node(chain, &node.url());
         nodes.push(node);
     }
-    let service = Service::start(setup, clock.clone()).await;
+    let service = TestService::start(setup, clock.clone()).await;
     let gateway = service.gateway().await;
     let operator = service.operator().await;
     let owners = vec![service.owner("ada@example.com").await, service.owner("bob@example.com").await];
@@ -174,7 +174,7 @@ async fn town(seed: &Seed) -> Town {
         (1, Lists::default(), json!({}), vec![("gone", json!({}))]),
     ];
     for (tenant, lists, quota, keys) in projects {
-        let owner: &Account = &owners[tenant];
+        let owner: &ApiUser = &owners[tenant];
         let project = owner.project("one of them").await;
         let Lists { allowed, blocked } = lists;
         let change = json!({ "allowed_methods": allowed, "blocked_methods": blocked });
@@ -186,7 +186,8 @@ async fn town(seed: &Seed) -> Town {
             settings["description"] = json!(tag);
             let (key, text) = owner.key_with(&project, &settings).await;
             let who = Who { tenant, project: project.clone(), key };
-            let (client, dice) = (Client::new(gateway.addr(), Some(&text)), seed.dice(callers.len() as u64));
+            let (client, dice) =
+                (TestClient::new(gateway.addr(), Some(&text)), seed.dice(callers.len() as u64));
             callers.push(Caller::new(&world, client, who, tag, lists, dice));
         }
     }
@@ -194,14 +195,14 @@ async fn town(seed: &Seed) -> Town {
 }
 
 /// Calls of all kinds, over two days, while keys end and tenants are suspended.
-async fn lived(seed: &Seed) -> Town {
+async fn lived(seed: &TestSeed) -> Town {
     let mut town = town(seed).await;
     let addr = town.gateway.addr();
     // Nobody is charged for what nobody known has asked, nor for what leads nowhere.
     let known = town.caller("all").another();
     for (client, method, path, status) in [
-        (Client::new(addr, None), "POST", "/eth", 401),
-        (Client::new(addr, Some(&key("unknown"))), "POST", "/eth", 401),
+        (TestClient::new(addr, None), "POST", "/eth", 401),
+        (TestClient::new(addr, Some(&key("unknown"))), "POST", "/eth", 401),
         (known, "POST", "/nowhere", 404),
         (town.caller("all").another(), "GET", "/eth", 405),
     ] {

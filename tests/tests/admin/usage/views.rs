@@ -27,7 +27,7 @@ const TOLD: [&str; 17] = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_view_of_usage_is_what_callers_count_themselves() {
-    let seed = Seed::new();
+    let seed = TestSeed::new();
     let town = lived(&seed).await;
     let told: BTreeSet<_> = town.callers.iter().flat_map(|caller| &caller.told).map(String::as_str).collect();
     let untold: Vec<_> = TOLD.iter().filter(|words| !told.contains(**words)).collect();

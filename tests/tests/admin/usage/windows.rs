@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn periods_and_running_windows_agree_with_what_callers_count() {
-    let seed = Seed::new();
+    let seed = TestSeed::new();
     let town = lived(&seed).await;
     let now = town.clock.now().hour();
     for tenant in [0, 1] {

@@ -1,10 +1,10 @@
-//! From nobody to a revoked key.
+//! From registration to a revoked key.
 
 use rpcgate_core::clock::SystemClock;
 use rpcgate_server::Drained;
-use rpcgate_tests::PATIENCE;
-use rpcgate_tests::admin::Service;
-use rpcgate_tests::client::Client;
+use rpcgate_tests::TIMEOUT;
+use rpcgate_tests::admin::TestService;
+use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
 use serde_json::json;
@@ -19,10 +19,10 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn from_registering_to_a_revoked_key() {
     let node = Node::evm().await;
     let clock = Arc::new(SystemClock::new());
-    let service = Service::start(Setup::of("eth", &node.url()), clock.clone()).await;
+    let service = TestService::start(Setup::of("eth", &node.url()), clock.clone()).await;
     let gateway = service.gateway().await;
 
-    let mut ada = service.stranger();
+    let mut ada = service.anonymous();
     ada.register(EMAIL).await;
     ada.log_in(EMAIL).await;
     assert_eq!(ada.shown("/auth/me").await["confirmed"], false);
@@ -35,7 +35,7 @@ async fn from_registering_to_a_revoked_key() {
     let token = service.mailed(EMAIL);
     assert_eq!(service.mails(EMAIL).len(), 1);
     let confirm =
-        async || service.stranger().ask("POST", "/auth/confirm", Some(&json!({ "token": token }))).await;
+        async || service.anonymous().ask("POST", "/auth/confirm", Some(&json!({ "token": token }))).await;
     assert_eq!(confirm().await.status, 204);
     assert_eq!(confirm().await.status, 400, "a link is good once");
     assert_eq!(ada.shown("/auth/me").await["confirmed"], true);
@@ -45,7 +45,7 @@ async fn from_registering_to_a_revoked_key() {
     assert_eq!((&listed[0]["id"], &listed[0]["prefix"]), (&json!(id), &json!(&text[..12])));
     assert!(!listed.to_string().contains(&text), "a key is told once");
 
-    let client = Client::new(gateway.addr(), Some(&text));
+    let client = TestClient::new(gateway.addr(), Some(&text));
     let reply = client.call("eth", "eth_getBalance", "[]").await;
     let answered = elapsed(&service);
     assert_eq!((reply.status, reply.cu(), &reply.json()["result"]), (200, 5, &json!("ok")));
@@ -58,7 +58,7 @@ async fn from_registering_to_a_revoked_key() {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    let usage = timeout(PATIENCE, wait).await.unwrap();
+    let usage = timeout(TIMEOUT, wait).await.unwrap();
     let waited = elapsed(&service) - answered;
     assert!(waited <= SECOND, "usage showed the call after {waited:?}");
     let row = &usage["rows"][0];
@@ -76,7 +76,7 @@ async fn from_registering_to_a_revoked_key() {
             sleep(Duration::from_millis(10)).await;
         }
     };
-    timeout(PATIENCE, refused).await.unwrap();
+    timeout(TIMEOUT, refused).await.unwrap();
     let waited = elapsed(&service) - deleted;
     assert!(waited <= SECOND, "the key was refused after {waited:?}");
     let reply = client.call("eth", "eth_getBalance", "[]").await;
@@ -107,6 +107,6 @@ async fn from_registering_to_a_revoked_key() {
     service.stop().await;
 }
 
-fn elapsed(service: &Service) -> Duration {
+fn elapsed(service: &TestService) -> Duration {
     service.clock().elapsed()
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a key of the tests that cannot be made fails its test")]
 
-use crate::client::Client;
+use crate::client::TestClient;
 use rpcgate_admin::store::{Key, Project, Store, Tenant};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, Scope, TenantId};
 use rpcgate_core::clock::{Clock, SystemClock};
@@ -23,7 +23,7 @@ pub fn forged() -> String {
 
 /// A key, and whose it is.
 #[derive(Debug)]
-pub struct Held {
+pub struct StoredKey {
     /// The tenant.
     pub tenant: TenantId,
     /// Its project.
@@ -34,7 +34,7 @@ pub struct Held {
     pub text: String,
 }
 
-impl Held {
+impl StoredKey {
     /// A key of a new tenant on this plan.
     ///
     /// # Panics
@@ -67,11 +67,11 @@ impl Held {
             created_at: now,
         };
         store.create_key(&made, now).await.unwrap();
-        Held { tenant, project, key, text }
+        StoredKey { tenant, project, key, text }
     }
 
     /// One who calls a gateway with it.
-    pub fn client(&self, gateway: SocketAddr) -> Client {
-        Client::new(gateway, Some(&self.text))
+    pub fn client(&self, gateway: SocketAddr) -> TestClient {
+        TestClient::new(gateway, Some(&self.text))
     }
 }

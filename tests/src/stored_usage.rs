@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a database of the tests that cannot be read fails its test")]
 
-use crate::PATIENCE;
+use crate::TIMEOUT;
 use crate::process::Site;
 use rpcgate_admin::store::{UsageStore, url_of};
 use rpcgate_admin::usage::{
@@ -17,13 +17,13 @@ use std::time::Duration;
 
 /// The usage of one site's tenant called `default`.
 #[derive(Debug)]
-pub struct Books {
+pub struct StoredUsage {
     usage: UsageStore,
     raw: DatabaseConnection,
     tenant: TenantId,
 }
 
-impl Books {
+impl StoredUsage {
     /// Opens them.
     ///
     /// # Panics
@@ -31,7 +31,7 @@ impl Books {
     pub async fn open(site: &Site) -> Self {
         let usage = UsageStore::open(&url_of(&site.database()), false).await.unwrap();
         let raw = connect(&site.usage_database()).await;
-        Books { usage, raw, tenant: site.config().tenants["default"].id }
+        StoredUsage { usage, raw, tenant: site.config().tenants["default"].id }
     }
 
     /// Opens those of a site whose database is on a server at `url`.
@@ -43,7 +43,7 @@ impl Books {
         let mut options = ConnectOptions::new(url);
         options.max_connections(1).sqlx_logging(false);
         let raw = sea_orm::Database::connect(options).await.unwrap();
-        Books { usage, raw, tenant: site.config().tenants["default"].id }
+        StoredUsage { usage, raw, tenant: site.config().tenants["default"].id }
     }
 
     /// The store itself.
@@ -77,7 +77,7 @@ impl Books {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        assert!(tokio::time::timeout(PATIENCE, look).await.is_ok(), "never shipped: {request}");
+        assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "never shipped: {request}");
     }
 
     /// The sums of the 24 hours up to `now`, by chain and method. That they add up to the totals is looked at.
@@ -125,9 +125,9 @@ pub async fn connect(file: &Path) -> DatabaseConnection {
 
 /// The lock of a database's one writer, held until it is released.
 #[derive(Debug)]
-pub struct Held(DatabaseConnection);
+pub struct DatabaseLock(DatabaseConnection);
 
-impl Held {
+impl DatabaseLock {
     /// Takes it.
     ///
     /// # Panics
@@ -135,7 +135,7 @@ impl Held {
     pub async fn take(file: &Path) -> Self {
         let raw = connect(file).await;
         raw.execute_unprepared("BEGIN EXCLUSIVE").await.unwrap();
-        Held(raw)
+        DatabaseLock(raw)
     }
 
     /// Gives it back.

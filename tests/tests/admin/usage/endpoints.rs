@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_may_look_sees_the_same_everywhere_and_nobody_else_sees_anything() {
-    let seed = Seed::new();
+    let seed = TestSeed::new();
     let town = lived(&seed).await;
     for tenant in [0, 1] {
         let owner = &town.owners[tenant];
@@ -13,7 +13,7 @@ async fn who_may_look_sees_the_same_everywhere_and_nobody_else_sees_anything() {
         assert_eq!(owner.shown(&tenant_usage).await, own);
         assert_eq!(town.operator.shown(&tenant_usage).await, own);
         assert_eq!(town.owners[1 - tenant].ask("GET", &tenant_usage, None).await.status, 404);
-        assert_eq!(town.service.stranger().ask("GET", &tenant_usage, None).await.status, 401);
+        assert_eq!(town.service.anonymous().ask("GET", &tenant_usage, None).await.status, 401);
         for caller in town.callers.iter().filter(|caller| caller.who.tenant != tenant) {
             for strange in [format!("project_id={}", caller.who.project), format!("key={}", caller.who.key)] {
                 assert_eq!(owner.ask("GET", &format!("/usage?{strange}"), None).await.status, 404);
@@ -23,7 +23,7 @@ async fn who_may_look_sees_the_same_everywhere_and_nobody_else_sees_anything() {
         let query = "/api/v1/usage?period=7d&group_by=chain,key&limit=5000";
         let bearer = owner.bearer();
         let headers = [("accept", "text/csv"), ("authorization", bearer.as_str())];
-        let table = Client::new(town.service.addr(), None).send("GET", query, &headers, b"").await;
+        let table = TestClient::new(town.service.addr(), None).send("GET", query, &headers, b"").await;
         assert_eq!((table.status, table.header("x-truncated")), (200, Some("false")));
         let text = table.text();
         let mut lines = text.lines().map(|line| line.trim_end().split(',').collect::<Vec<_>>());
@@ -40,7 +40,7 @@ async fn who_may_look_sees_the_same_everywhere_and_nobody_else_sees_anything() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_charts_and_metrics_of_projects_are_what_callers_count() {
-    let seed = Seed::new();
+    let seed = TestSeed::new();
     let town = lived(&seed).await;
     for tenant in [0, 1] {
         let (owner, calls) = (&town.owners[tenant], town.calls(tenant));
