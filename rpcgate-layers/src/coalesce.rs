@@ -1,5 +1,5 @@
 //! Coalesced resumption: futures that become ready within a few polls of the runtime resume together, so that their bytes
-//! are written in a row and the reader is woken once (`docs/decisions/0012-turns.md`).
+//! are written in a row and the reader is woken once (`docs/decisions/0012-answers-leave-together.md`).
 //!
 //! Calls to a node and responses to a client wait in one queue per thread. The first future in the queue is the leader: it
 //! yields to the runtime once, and again as long as a yield brought others, and then all resume. No follower depends on the
