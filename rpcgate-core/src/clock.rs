@@ -1,10 +1,10 @@
-//! What time it is. Everything that decides by time takes a [`Time`] as an argument, and only a [`Clock`] makes one.
+//! Time. Every decision that depends on time takes a [`Time`] as an argument, and only a [`Clock`] makes one.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A moment on the UTC wall clock: microseconds since 1970-01-01T00:00:00Z, leap seconds not counted.
+/// A moment on the UTC wall clock: microseconds since 1970-01-01T00:00:00Z, without leap seconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -54,12 +54,12 @@ impl Time {
         self.secs() / 86_400
     }
 
-    /// This moment moved forward; stops at the end of the number range.
+    /// This moment moved forward; saturates at the largest number.
     pub const fn plus(self, by: Duration) -> Self {
         Time(self.0.saturating_add(by.as_micros() as u64))
     }
 
-    /// How long ago `earlier` was; zero when it lies ahead (clocks step back).
+    /// The time since `earlier`; zero when `earlier` is later than this moment (clocks step back).
     pub const fn since(self, earlier: Time) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
@@ -71,16 +71,16 @@ impl Debug for Time {
     }
 }
 
-/// Tells the time. Waiting is not its business: that is the runtime's timer.
+/// A source of time. It cannot be waited on: for that, use the runtime's timer.
 pub trait Clock: Send + Sync + Debug {
     /// The wall clock, for windows, expiry dates and records. It may step in either direction.
     fn now(&self) -> Time;
 
-    /// Time since some fixed moment, for latencies. It never steps back.
+    /// Time since a fixed moment, for latencies. It never steps back.
     fn elapsed(&self) -> Duration;
 }
 
-/// The machine's own clock.
+/// The clock of the operating system.
 #[derive(Debug)]
 pub struct SystemClock {
     origin: Instant,
@@ -103,7 +103,7 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     fn now(&self) -> Time {
-        // A machine whose clock stands before 1970 counts as standing at 1970.
+        // A clock that is set before 1970 counts as 1970.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Time(since.as_micros() as u64)
     }
@@ -113,7 +113,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved: for tests and for replaying the past.
+/// A clock that moves only when it is told to, for tests and for replaying the past.
 ///
 /// ```
 /// use rpcgate_core::clock::{Clock, ManualClock, Time};
@@ -131,18 +131,18 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `time`.
+    /// A clock that is set to `time`.
     pub fn at(time: Time) -> Self {
         ManualClock { now: AtomicU64::new(time.0), elapsed: AtomicU64::new(0) }
     }
 
-    /// Lets `by` pass, on both hands.
+    /// Moves both the wall clock and the elapsed time forward.
     pub fn advance(&self, by: Duration) {
         self.now.fetch_add(by.as_micros() as u64, Relaxed);
         self.elapsed.fetch_add(by.as_micros() as u64, Relaxed);
     }
 
-    /// Steps the wall clock to `time`, back or forth, as an administrator would.
+    /// Sets the wall clock to `time`, in either direction, as an administrator would.
     pub fn set(&self, time: Time) {
         self.now.store(time.0, Relaxed);
     }

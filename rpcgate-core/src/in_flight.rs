@@ -1,14 +1,15 @@
-//! Calls in flight, by when they began. Whoever has to know that all calls of before some moment are over asks here.
+//! Calls in flight, by the time at which they began: it can be asked whether all calls that began before some moment are
+//! over.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-/// Generations that are counted apart. While calls of so many are in flight, no further one begins.
+/// The number of generations that are counted separately. While calls of so many are in flight, no further one begins.
 const GENERATIONS: usize = 64;
 
-/// How many calls are in flight, in generations: a call belongs to the generation that was the newest when it began.
+/// Counts the calls in flight by generation: a call belongs to the generation that was the newest when it began.
 ///
 /// ```
 /// use rpcgate_core::in_flight::InFlight;
@@ -16,20 +17,20 @@ const GENERATIONS: usize = 64;
 ///
 /// let calls = Arc::new(InFlight::default());
 /// let call = calls.enter();
-/// assert!(calls.advance(7) < 7, "one that began earlier is in flight");
+/// assert!(calls.advance(7) < 7, "a call that began earlier is in flight");
 /// drop(call);
-/// assert_eq!(calls.advance(9), 9, "all that began earlier are over");
+/// assert_eq!(calls.advance(9), 9, "all calls that began earlier are over");
 /// ```
 #[derive(Debug)]
 pub struct InFlight {
     counts: [AtomicU64; GENERATIONS],
-    /// Where the newest generation is counted.
+    /// The index of the newest generation.
     newest: AtomicUsize,
-    /// When the generations began that may not be over, the oldest first.
+    /// The start of each generation that may not be over, the oldest first.
     begins: Mutex<VecDeque<i64>>,
 }
 
-/// A call in flight. Dropped, it is over.
+/// A call in flight. It is over when this is dropped.
 #[derive(Debug)]
 #[must_use = "dropped at once, it is over at once"]
 pub struct InFlightCall {
@@ -48,7 +49,7 @@ impl Default for InFlight {
 }
 
 impl InFlight {
-    /// A call begins.
+    /// Counts a call that begins now.
     pub fn enter(self: &Arc<Self>) -> InFlightCall {
         loop {
             let generation = self.newest.load(SeqCst);
@@ -56,13 +57,13 @@ impl InFlight {
             if self.newest.load(SeqCst) == generation {
                 return InFlightCall { calls: self.clone(), generation };
             }
-            // That generation may have been found to be over in the meantime.
+            // That generation may have been found to be over meanwhile.
             self.counts[generation].fetch_sub(1, SeqCst);
         }
     }
 
-    /// Begins a generation at `now`, unless calls of too many are in flight. Gives back the moment before which all
-    /// calls began that are over for certain: of those that began earlier none is in flight.
+    /// Begins a generation at `now`, unless calls of too many generations are in flight. Returns the latest moment for
+    /// which it is certain that no call that began before it is in flight.
     pub fn advance(&self, now: i64) -> i64 {
         let mut begins = self.begins.lock();
         let mut newest = self.newest.load(SeqCst);
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_began_before_the_oldest_call_in_flight_is_over() {
+    fn calls_that_began_before_the_oldest_one_in_flight_are_over() {
         let calls = Arc::new(InFlight::default());
         assert_eq!(calls.advance(1), 1);
         let (long, short) = (calls.enter(), calls.enter());
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_lasts_very_long_keeps_generations_from_beginning_and_nothing_is_forgotten() {
+    fn a_very_long_call_keeps_new_generations_from_beginning_and_no_call_is_forgotten() {
         let calls = Arc::new(InFlight::default());
         let long = calls.enter();
         for now in 0..1_000 {

@@ -1,7 +1,4 @@
-//! The words, the arithmetic and the backends of an RPC gateway.
-//!
-//! This crate does no input or output and knows no chain by name. `rpcgate-layers` builds layers on it,
-//! `rpcgate-chains` teaches it blockchains, and the binaries give its backends real backends.
+#![doc = include_str!("../README.md")]
 
 pub mod adapter;
 pub mod backend;

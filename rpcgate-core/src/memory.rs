@@ -1,5 +1,5 @@
-//! A bound on memory: whoever holds a body says how large it is, and is refused when all bodies together are too large,
-//! or those of its project.
+//! A bound on memory: the holder of a body reports its size, and is refused when all bodies together, or those of its
+//! project, are too large.
 
 use crate::caller::ProjectId;
 use crate::share::Shares;
@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 pub use crate::share::Full;
 
-/// Bytes of a body that is not worth to be counted in a share.
+/// The size, in bytes, of a body that is too small to be counted in a share.
 const SMALL: usize = 16 << 10;
 
-/// So many bytes, shared by everything that holds bodies. A project may always hold an eighth of them, and more only as
+/// A number of bytes that all holders of bodies share. A project may always hold an eighth of them, and more only as
 /// long as a quarter stays free.
 #[derive(Debug)]
 pub struct MemoryBudget(Shares);
 
 impl MemoryBudget {
-    /// Room for `limit` bytes.
+    /// A budget of `limit` bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(MemoryBudget(Shares::new(limit).with_share(limit / 8).with_reserve(limit / 4)))
     }
@@ -27,40 +27,40 @@ impl MemoryBudget {
     }
 }
 
-/// A part of a [`MemoryBudget`], given back when dropped. The default holds nothing and asks nobody.
+/// A part of a [`MemoryBudget`], which is returned when this is dropped. The default belongs to no budget and has no bound.
 #[derive(Debug, Default)]
 pub struct MemoryPermit {
     room: Option<Arc<MemoryBudget>>,
     project: Option<ProjectId>,
     bytes: usize,
-    /// Those of them that count in the project's share.
+    /// The bytes among them that count in the project's share.
     shared: usize,
 }
 
 impl MemoryPermit {
-    /// An empty part of `room`, which is in no project's share.
+    /// An empty part of `room` that counts in no project's share.
     pub fn of(room: Arc<MemoryBudget>) -> Self {
         MemoryPermit { room: Some(room), project: None, bytes: 0, shared: 0 }
     }
 
-    /// An empty part of `room` that is to be in this project's share.
+    /// An empty part of `room` that counts in this project's share.
     pub fn of_project(room: Arc<MemoryBudget>, project: ProjectId) -> Self {
         let mut held = MemoryPermit::of(room);
         held.project = Some(project);
         held
     }
 
-    /// Another empty part of the same room, in the same share.
+    /// Another empty part of the same budget, in the same share.
     pub fn sibling(&self) -> Self {
         MemoryPermit { room: self.room.clone(), project: self.project, bytes: 0, shared: 0 }
     }
 
-    /// The project in whose share it is.
+    /// The project in whose share it counts.
     pub fn project(&self) -> Option<ProjectId> {
         self.project
     }
 
-    /// Takes over what its sibling `other` holds.
+    /// Takes over the bytes of its sibling `other`.
     pub fn absorb(&mut self, mut other: MemoryPermit) {
         self.bytes += std::mem::take(&mut other.bytes);
         self.shared += std::mem::take(&mut other.shared);
@@ -69,7 +69,7 @@ impl MemoryPermit {
     /// Takes `bytes` more.
     ///
     /// # Errors
-    /// [`Full`] when that is more than the room has left, for this project; then nothing more is held.
+    /// [`Full`] when the budget has less left for this project; then nothing more is held.
     pub fn take(&mut self, bytes: usize) -> Result<(), Full> {
         let (Some(room), Some(project)) = (&self.room, self.project) else {
             return self.take_unshared(bytes);
@@ -80,8 +80,8 @@ impl MemoryPermit {
         Ok(())
     }
 
-    /// Takes `bytes` more for a body that came whole at once. A small one does not count in the project's share: there
-    /// are no more of those than connections, and it would cost more to account for than to hold.
+    /// Takes `bytes` more for a body that arrived whole at once. A small body does not count in the project's share: there
+    /// are no more of them than connections, and accounting for one would cost more than holding it.
     ///
     /// # Errors
     /// As [`take`](MemoryPermit::take).
@@ -97,15 +97,15 @@ impl MemoryPermit {
         Ok(())
     }
 
-    /// Takes what is missing to `bytes` in all.
+    /// Takes as much as is missing to hold `bytes` in total.
     ///
     /// # Errors
-    /// [`Full`] when that is more than the room has left, for this project; then nothing more is held.
+    /// [`Full`] when the budget has less left for this project; then nothing more is held.
     pub fn take_up_to(&mut self, bytes: usize) -> Result<(), Full> {
         self.take(bytes.saturating_sub(self.bytes))
     }
 
-    /// Gives back what is held beyond `bytes`.
+    /// Returns the bytes held beyond `bytes`.
     pub fn keep(&mut self, bytes: usize) {
         let rest = self.bytes.saturating_sub(bytes);
         let shared = rest.min(self.shared);
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_refused_beyond_the_limit_and_given_back_at_its_end() {
+    fn a_permit_is_refused_beyond_the_limit_and_returned_when_dropped() {
         let room = MemoryBudget::new(10);
         let mut one = MemoryPermit::of(room.clone());
         let mut two = MemoryPermit::of(room.clone());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_project_holds_is_given_back_to_its_share() {
+    fn the_bytes_of_a_project_return_to_its_share() {
         let room = MemoryBudget::new(1_000);
         let held = || MemoryPermit::of_project(room.clone(), ProjectId(1));
         let (mut one, mut two) = (held(), held());

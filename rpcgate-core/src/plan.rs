@@ -1,5 +1,5 @@
-//! Plans: how many requests a key may make, how many heavy calls its project may make, what a Compute Unit costs
-//! (specification, "Plans"), and how many things a tenant may have.
+//! Plans: how many requests a key may make, how many heavy calls its project may make, what a Compute Unit costs, and how
+//! many projects, keys and other resources a tenant may have.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,13 +7,13 @@ use std::str::FromStr;
 /// A plan's name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Tier {
-    /// Metered, bills nothing.
+    /// Metered, but never billed.
     Free,
     /// The smallest paid plan.
     Standard,
     /// Twice the windows of standard, at half its price.
     Premium,
-    /// The largest.
+    /// The largest plan.
     Enterprise,
 }
 
@@ -21,7 +21,7 @@ impl Tier {
     /// All tiers, smallest first.
     pub const ALL: [Tier; 4] = [Tier::Free, Tier::Standard, Tier::Premium, Tier::Enterprise];
 
-    /// The name used in every interface.
+    /// The name that every interface uses.
     pub const fn name(self) -> &'static str {
         match self {
             Tier::Free => "free",
@@ -38,7 +38,7 @@ impl fmt::Display for Tier {
     }
 }
 
-/// A word that names no [`Tier`].
+/// The text does not name a [`Tier`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownTier;
 
@@ -58,17 +58,17 @@ impl FromStr for Tier {
     }
 }
 
-/// A price per Compute Unit in millionths of a US dollar's millionth (10⁻¹² USD), so that sums are exact.
+/// A price per Compute Unit in units of 10⁻¹² US dollars, so that sums are exact.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord, Hash)]
 pub struct Price(pub u64);
 
 impl Price {
-    /// From US dollars per unit; what is finer than 10⁻¹² USD is rounded away, negative or absurd prices are none.
+    /// From US dollars per unit, rounded to 10⁻¹² USD. `None` for negative or absurd prices.
     pub fn from_usd(usd: f64) -> Option<Self> {
         (usd.is_finite() && (0.0..=1_000.0).contains(&usd)).then(|| Price((usd * 1e12).round() as u64))
     }
 
-    /// US dollars per unit.
+    /// In US dollars per unit.
     pub fn usd(self) -> f64 {
         self.0 as f64 / 1e12
     }
@@ -89,16 +89,16 @@ pub struct Plan {
     pub heavy_per_minute: u64,
     /// Price of a Compute Unit.
     pub price: Price,
-    /// How many things a tenant may have.
+    /// How many resources of each kind a tenant may have.
     pub counts: Counts,
 }
 
-/// How many things a tenant may have. What it has stays when a count is lowered below that.
+/// How many resources of each kind a tenant may have. Existing ones stay when a count is lowered below their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Projects of the tenant.
     pub projects: u32,
-    /// Keys of a project that can be used.
+    /// Usable keys of a project.
     pub keys_per_project: u32,
     /// Members of the tenant.
     pub members: u32,
@@ -111,10 +111,10 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The largest that may be set.
+    /// The largest count that may be set.
     pub const MOST: u32 = 1_000_000;
 
-    /// The deployed counts of a tier.
+    /// The default counts of a tier.
     pub const fn of(tier: Tier) -> Counts {
         let (owned, keys_per_project, webhooks_per_project, subscriptions_per_webhook, streams_per_project) =
             match tier {
@@ -135,7 +135,7 @@ impl Counts {
 }
 
 impl Plan {
-    /// The deployed figures of a tier.
+    /// The default figures of a tier.
     pub const fn of(tier: Tier) -> Plan {
         let (per_minute, per_hour, per_day, heavy_per_minute, price) = match tier {
             Tier::Free => (10, 500, 10_000, 6, 0),
@@ -158,7 +158,7 @@ impl Plan {
 /// What one batch counts as in the plan windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BatchCounts {
-    /// One request, whatever it holds.
+    /// One request, regardless of its size.
     #[default]
     Request,
     /// As many requests as it has items.
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plan_table_of_the_specification() {
+    fn the_plans_have_their_figures() {
         let rows: Vec<_> = Tier::ALL
             .map(Plan::of)
             .map(|p| (p.tier.name(), p.per_minute, p.per_hour, p.per_day, p.heavy_per_minute, p.price.usd()))
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counts_of_the_contract() {
+    fn the_plans_have_their_counts() {
         let rows = Tier::ALL.map(Plan::of).map(|plan| {
             let Counts { projects, keys_per_project, members, .. } = plan.counts;
             let Counts { webhooks_per_project, subscriptions_per_webhook, streams_per_project, .. } =

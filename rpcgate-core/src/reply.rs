@@ -1,4 +1,4 @@
-//! What came back for a call: cut into what is kept, what is passed on, and what is counted.
+//! The answer to a call, in the parts that are cached, forwarded and counted.
 
 use crate::fault::Fault;
 use bytes::Bytes;
@@ -21,17 +21,17 @@ pub struct Reply {
 /// Where an answer came from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// A node, asked for this call.
+    /// A node that answered this call.
     Node,
-    /// A node, with one answer to all calls it was asked together: no word about this one.
+    /// A node that gave one answer to all calls of a request together, with none for this call.
     NodeForAll,
-    /// The cache: it was stored before the request came.
+    /// The cache, where it was stored before the request arrived.
     Stored,
-    /// Another call for the same thing, which was under way when this one came.
+    /// Another, identical call, which was in flight when this one arrived.
     Shared,
-    /// A layer of an embedder's own, neither a node nor the cache.
+    /// A layer of an embedder, neither a node nor the cache.
     Own {
-        /// Whether the call had been reserved in the quota by then: only so it is charged.
+        /// Whether the call had been reserved in the quota by then: only then is it charged.
         reserved: bool,
     },
 }
@@ -39,21 +39,21 @@ pub enum Source {
 /// The content of an answer.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// A node's own answer to a set of one, under the client's own id: passed on as it is, with the headers in
+    /// A node's own answer to a set of one, under the client's own id. It is forwarded unchanged, with the headers in
     /// [`Tally::passing`](crate::tally::Tally::passing).
     Whole(Whole),
     /// The raw `result`.
     Result(Bytes),
-    /// The raw `result` of a node that says by it that the call failed, as the chain's adapter knows, and the HTTP status
-    /// the node gave it when it was asked alone.
+    /// A raw `result` which says that the call failed (the chain's adapter knows this form), and the HTTP status of the
+    /// node's answer if the call was sent alone.
     Failure(Bytes, StatusCode),
-    /// The raw `error` object of a node, and the HTTP status the node gave it when it was asked alone.
+    /// The raw `error` object of a node, and the HTTP status of its answer if the call was sent alone.
     Error(Bytes, StatusCode),
     /// The answer to a REST call.
     Rest(Box<Rest>),
-    /// A node's own answer to a set of one that is too large to be held: passed on as it comes.
+    /// A node's own answer to a set of one that is too large to be buffered. It is forwarded as it arrives.
     Stream(Box<Streamed>),
-    /// Nothing: what a notification gets.
+    /// Nothing: the answer to a notification.
     Nothing,
 }
 
@@ -62,7 +62,7 @@ pub enum Form {
 pub struct Rest {
     /// Its HTTP status.
     pub status: StatusCode,
-    /// The headers that pass to the client, `Content-Type` among them.
+    /// The headers that are forwarded to the client, `Content-Type` among them.
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
@@ -71,7 +71,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// All of it in one piece, for a store of bytes.
+    /// Status, headers and body as one byte string, for a store of bytes.
     pub fn kept(&self) -> Bytes {
         let lengths: usize =
             self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 8).sum();
@@ -88,7 +88,7 @@ impl Rest {
         out.into()
     }
 
-    /// What [`kept`](Rest::kept) made, which was no error. `None` for any other bytes.
+    /// Reads what [`kept`](Rest::kept) wrote, which was not an error. `None` for any other bytes.
     pub fn restored(mut kept: Bytes) -> Option<Self> {
         fn part(kept: &mut Bytes, len: usize) -> Option<Bytes> {
             (len <= kept.len()).then(|| kept.split_to(len))
@@ -111,17 +111,17 @@ impl Rest {
     }
 }
 
-/// A body on its way from a node.
+/// A body that is arriving from a node.
 pub type Flow = Pin<Box<dyn Body<Data = Bytes, Error = Fault> + Send>>;
 
-/// A node's answer of which only the head was read.
+/// A node's answer of which only the head was read so far.
 #[derive(Clone)]
 pub struct Streamed {
-    /// The HTTP status it came with.
+    /// Its HTTP status.
     pub status: StatusCode,
-    /// The headers that pass to the client.
+    /// The headers that are forwarded to the client.
     pub headers: HeaderMap,
-    /// Whether it is an error of the node's own.
+    /// Whether it is an error from the node.
     pub is_error: bool,
     body: Arc<Mutex<Option<Flow>>>,
 }
@@ -132,7 +132,7 @@ impl Streamed {
         Streamed { status, headers, is_error, body: Arc::new(Mutex::new(Some(body))) }
     }
 
-    /// The body; there is one, once.
+    /// Takes the body out; `None` the second time.
     pub fn take(&self) -> Option<Flow> {
         self.body.lock().take()
     }
@@ -147,18 +147,18 @@ impl fmt::Debug for Streamed {
     }
 }
 
-/// A node's answer as it came.
+/// A node's unchanged answer.
 #[derive(Clone, Debug)]
 pub struct Whole {
-    /// The HTTP status it came with.
+    /// Its HTTP status.
     pub status: StatusCode,
     /// The body.
     pub body: Bytes,
-    /// What is inside the body.
+    /// The parts of the body.
     pub inner: Inner,
 }
 
-/// What a node's reply has in it, as raw JSON.
+/// The content of a node's reply, as raw JSON.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Inner {
     /// Its `result`.
@@ -170,7 +170,7 @@ pub enum Inner {
 }
 
 impl Inner {
-    /// The same without the reply, which came with this HTTP status.
+    /// The same content without the reply, which had this HTTP status.
     pub fn form(self, status: StatusCode) -> Form {
         match self {
             Inner::Result(result) => Form::Result(result),
@@ -189,7 +189,7 @@ impl Form {
         }
     }
 
-    /// What a store of answers keeps of it: the raw result, or all of a REST answer that is no error.
+    /// The bytes that a store of answers keeps: the raw result, or a whole REST answer that is not an error.
     pub fn kept(&self) -> Option<Bytes> {
         match self {
             Form::Rest(rest) if !rest.is_error => Some(rest.kept()),
@@ -197,7 +197,7 @@ impl Form {
         }
     }
 
-    /// What says how permanent it is: the raw result, or the body of a REST answer.
+    /// The bytes that tell how permanent the answer is: the raw result, or the body of a REST answer.
     pub fn content(&self) -> Option<&Bytes> {
         match self {
             Form::Rest(rest) => Some(&rest.body),
@@ -205,7 +205,7 @@ impl Form {
         }
     }
 
-    /// Whether the node answered with an error of its own.
+    /// Whether the node answered with an error.
     pub fn is_error(&self) -> bool {
         match self {
             Form::Whole(whole) => !matches!(whole.inner, Inner::Result(_)),
@@ -216,7 +216,7 @@ impl Form {
         }
     }
 
-    /// The same content for another caller's id: whole answers are taken apart.
+    /// The same content for another caller's id: whole answers are split into their parts.
     #[must_use]
     pub fn shared(&self) -> Form {
         match self {

@@ -22,7 +22,7 @@ fn random() -> u64 {
 }
 
 impl RequestId {
-    /// A new id for a request that came at `now`.
+    /// A new id for a request that arrived at `now`.
     pub fn new(now: Time) -> Self {
         let (high, low) = (random(), random());
         let time = u128::from(now.millis() & 0xffff_ffff_ffff) << 80;
@@ -31,7 +31,7 @@ impl RequestId {
         RequestId(time | version | variant)
     }
 
-    /// The 36 characters of it.
+    /// Its 36 characters.
     pub fn text(self) -> [u8; 36] {
         crate::caller::uuid_text(self.0)
     }

@@ -1,5 +1,5 @@
-//! The safeguard against storms of refusals: a key that goes on calling although it is answered 429 has its limits
-//! scaled down for a while (specification, "States and transitions": cooled down).
+//! The safeguard against storms of refusals: a key that keeps calling although it is answered 429 has its limits scaled
+//! down for a while (it is *cooled down*).
 
 use crate::backend::usage_sink::Record;
 use crate::caller::{Caller, KeyId, ProjectId, TenantId};
@@ -16,9 +16,9 @@ pub struct SafeguardRule {
     pub refusals: u64,
     /// Stormy minutes in a row that make a storm.
     pub minutes: u64,
-    /// What is left of the limits, in percent.
+    /// The percentage of the limits that remains.
     pub percent: u64,
-    /// How long.
+    /// How long the cool-down lasts.
     pub cooldown: Duration,
 }
 
@@ -31,14 +31,14 @@ pub struct Cooled {
     pub project: ProjectId,
     /// Its project's tenant.
     pub tenant: TenantId,
-    /// What is left of the limits, in percent.
+    /// The percentage of the limits that remains.
     pub percent: u64,
-    /// Until when.
+    /// When the cool-down ends.
     pub end: Time,
 }
 
 impl Cooled {
-    /// What is left of a limit: as by the rule, see [`SafeguardRule::scale`].
+    /// A limit scaled down by the rule, see [`SafeguardRule::scale`].
     pub const fn scale(&self, limit: u64) -> u64 {
         scaled(limit, self.percent)
     }
@@ -50,12 +50,12 @@ const fn scaled(limit: u64, percent: u64) -> u64 {
 }
 
 impl SafeguardRule {
-    /// What is left of a limit: at least 1, so that a key is never cut off, unless there was nothing.
+    /// A limit scaled down: at least 1, so that a key is never cut off, but 0 stays 0.
     pub const fn scale(&self, limit: u64) -> u64 {
         scaled(limit, self.percent)
     }
 
-    /// The caller with what is left of its plan windows and of its project's requests per second.
+    /// The caller with its plan windows and its project's requests per second scaled down.
     pub fn cool(&self, caller: &Caller) -> Caller {
         let mut cooled = caller.clone();
         let Plan { per_minute, per_hour, per_day, .. } = &mut cooled.plan;
@@ -66,15 +66,15 @@ impl SafeguardRule {
     }
 }
 
-/// Whether all that a request asked for was refused with 429: by the plan windows, the project's requests per second,
-/// the pace or the heavy budget.
+/// Whether every call of a request was refused with 429: by the plan windows, the project's requests per second, the pace
+/// or the heavy budget.
 pub fn is_refused(record: &Record<'_>) -> bool {
     const TOO_MANY: StatusCode = Refusal::Window { retry_after: 1 }.status();
-    // The first line of nearly every request settles it.
+    // For nearly every request the first line decides.
     !record.lines.is_empty() && record.lines.iter().all(|line| line.status == TOO_MANY)
 }
 
-/// How one key stands.
+/// The refusals of one key, and its cool-down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Storm {
     /// The newest minute that had a refusal, and how many.
@@ -82,14 +82,14 @@ pub struct Storm {
     refused: u64,
     /// Stormy minutes in a row right before it.
     stormy: u64,
-    /// When it is over, if the key is cooled down.
+    /// When the cool-down ends, if the key is cooled down.
     end: Option<Time>,
 }
 
 impl Storm {
-    /// Notes a request that came at `now` and was refused; one that came in a minute before the newest counts in the
-    /// newest. `true`: with this one the key is cooled down. While it is, nothing is counted; afterwards counting starts
-    /// anew.
+    /// Counts a refused request that arrived at `now`; one that arrived in a minute before the newest counts in the newest.
+    /// Returns whether this request cools the key down. During a cool-down nothing is counted; afterwards counting starts
+    /// again.
     pub fn note(&mut self, rule: &SafeguardRule, now: Time) -> bool {
         if self.end.is_some() {
             return false;
@@ -108,15 +108,15 @@ impl Storm {
         is_storm
     }
 
-    /// Until when the key is cooled down, if it is for a request that came at `now`.
+    /// When the cool-down ends, if the key is cooled down for a request that arrived at `now`.
     pub fn end(&self, now: Time) -> Option<Time> {
         self.end.filter(|end| *end > now)
     }
 
-    /// Whether nothing of it matters any more at `present`: it is over, or the clock was set back since, which prolongs
-    /// no cool-down.
+    /// Whether it can be forgotten at `present`: it is over, or the clock was set back since, which does not prolong a
+    /// cool-down.
     pub fn is_over(&self, rule: &SafeguardRule, present: Time) -> bool {
-        // A clock that was read a moment ago is not one that was set back.
+        // A reading from a moment ago does not mean that the clock was set back.
         const SLACK: Duration = Duration::from_secs(60);
         match self.end {
             Some(end) => end <= present || end.since(present) > rule.cooldown + SLACK,
@@ -124,7 +124,7 @@ impl Storm {
         }
     }
 
-    /// Whether the key was cooled down when it was last looked at.
+    /// Whether the key was cooled down when it was last checked.
     pub const fn is_cooled(&self) -> bool {
         self.end.is_some()
     }
@@ -140,7 +140,7 @@ mod tests {
     const RULE: SafeguardRule =
         SafeguardRule { refusals: 3, minutes: 2, percent: 25, cooldown: Duration::from_secs(3_600) };
 
-    /// Notes one refusal at each of these seconds; the ones that made it a storm.
+    /// Counts one refusal at each of these seconds. Returns those that cooled the key down.
     fn storms(seconds: &[u64]) -> Vec<u64> {
         let mut storm = Storm::default();
         seconds.iter().copied().filter(|secs| storm.note(&RULE, Time::from_secs(*secs))).collect()
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn minutes_must_be_stormy_and_in_a_row() {
+    fn stormy_minutes_must_follow_each_other() {
         assert_eq!(storms(&[600, 601, 602, 603, 604, 605, 659]), [0; 0], "one minute is no storm");
         assert_eq!(storms(&[600, 601, 660, 661, 662, 663]), [0; 0], "the first one was calm");
         assert_eq!(storms(&[600, 601, 602, 720, 721, 722]), [0; 0], "a quiet minute lies between them");
@@ -160,12 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_came_before_its_neighbour_and_is_refused_after_it_counts_with_it() {
+    fn a_request_that_is_refused_after_a_later_one_counts_in_its_minute() {
         assert_eq!(storms(&[600, 601, 602, 660, 659, 659]), [659]);
     }
 
     #[test]
-    fn a_cool_down_ends_by_itself_and_the_next_storm_needs_all_its_minutes() {
+    fn a_cool_down_ends_by_itself_and_the_next_one_needs_all_its_minutes() {
         let mut storm = Storm::default();
         for secs in [600, 601, 602, 660, 661, 662] {
             storm.note(&RULE, Time::from_secs(secs));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_prolongs_no_cool_down() {
+    fn setting_the_clock_back_does_not_prolong_a_cool_down() {
         let mut storm = Storm::default();
         let day = 86_400;
         for secs in [600, 601, 602, 660, 661, 662] {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_long_ago_ends_no_storm() {
+    fn a_request_from_long_ago_does_not_end_a_storm() {
         assert_eq!(storms(&[600, 601, 602, 660, 661, 60, 662]), [60], "it counts in the newest minute");
         let mut storm = Storm::default();
         for secs in [7_200, 7_201, 7_202, 7_260, 7_261, 7_262] {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_and_requests_per_second_are_scaled_and_nothing_else() {
+    fn only_windows_and_requests_per_second_are_scaled() {
         let mut caller = suite::caller(1);
         caller.quota.rps_limit = Some(20);
         let cooled = RULE.cool(&caller);

@@ -2,10 +2,14 @@
 //! stored under.
 //!
 //! A key is `rpcg_`, 7 characters of id (together the 12-character prefix that may be shown), 32 characters of secret
-//! and 6 of checksum, all of `0-9A-Za-z`. The checksum is keyed, so nobody without `gateway.key_secret` can make a key
-//! that reaches the store.
+//! and 6 of checksum, all of `0-9A-Za-z`. The checksum is keyed: without `gateway.key_secret` no one can make a key that
+//! reaches the store.
+//!
+//! Making, checking and hashing keys needs the feature `secrets`.
 
+#[cfg(any(test, feature = "secrets"))]
 use ring::rand::{SecureRandom, SystemRandom};
+#[cfg(any(test, feature = "secrets"))]
 use ring::{digest, hmac};
 use std::fmt;
 
@@ -13,35 +17,42 @@ const MARK: &str = "rpcg_";
 const ID: usize = 7;
 const SECRET: usize = 32;
 const CHECKSUM: usize = 6;
-/// What a log, a list or a trace may show of a key.
+/// The number of characters of a key that a log, a list or a trace may show.
 pub const PREFIX: usize = MARK.len() + ID;
 /// The length of a key.
 pub const LENGTH: usize = PREFIX + SECRET + CHECKSUM;
+#[cfg(any(test, feature = "secrets"))]
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Makes keys and tells forged ones from real ones. Every part of a deployment holds the same secret.
+/// Makes keys, and tells forged ones from genuine ones. All parts of a deployment use the same secret.
+#[cfg(any(test, feature = "secrets"))]
 pub struct KeyForge {
     secret: hmac::Key,
 }
 
+#[cfg(any(test, feature = "secrets"))]
 impl fmt::Debug for KeyForge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeyForge")
     }
 }
 
-/// The machine gave no random numbers.
+/// The operating system returned no random numbers.
+#[cfg(any(test, feature = "secrets"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRandomness;
 
+#[cfg(any(test, feature = "secrets"))]
 impl fmt::Display for NoRandomness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the machine gives no random numbers")
     }
 }
 
+#[cfg(any(test, feature = "secrets"))]
 impl std::error::Error for NoRandomness {}
 
+#[cfg(any(test, feature = "secrets"))]
 impl KeyForge {
     /// A forge with this secret (`gateway.key_secret`).
     ///
@@ -52,7 +63,7 @@ impl KeyForge {
     /// let key = forge.make()?;
     /// assert!(key.starts_with("rpcg_") && key.len() == 50);
     /// assert!(forge.is_genuine(&key));
-    /// assert!(!KeyForge::new(b"a stranger's").is_genuine(&key));
+    /// assert!(!KeyForge::new(b"another secret").is_genuine(&key));
     /// # Ok::<(), rpcgate_core::secret::NoRandomness>(())
     /// ```
     pub fn new(secret: &[u8]) -> Self {
@@ -62,7 +73,7 @@ impl KeyForge {
     /// A new key.
     ///
     /// # Errors
-    /// [`NoRandomness`] when the machine has none to give.
+    /// [`NoRandomness`] when the operating system returns no random numbers.
     pub fn make(&self) -> Result<String, NoRandomness> {
         let mut key = String::with_capacity(LENGTH);
         key.push_str(MARK);
@@ -72,7 +83,7 @@ impl KeyForge {
         Ok(key)
     }
 
-    /// Whether `key` was made with this forge's secret. It may have been revoked since.
+    /// Whether `key` was made with this secret. It may have been revoked since.
     pub fn is_genuine(&self, key: &str) -> bool {
         let Some((body, checksum)) = key.split_at_checked(LENGTH - CHECKSUM) else { return false };
         use subtle::ConstantTimeEq;
@@ -95,14 +106,15 @@ impl KeyForge {
 /// `count` random characters of `0-9A-Za-z`, appended to `out`.
 ///
 /// # Errors
-/// [`NoRandomness`] when the machine has none to give.
+/// [`NoRandomness`] when the operating system returns no random numbers.
+#[cfg(any(test, feature = "secrets"))]
 pub fn random_text(count: usize, out: &mut String) -> Result<(), NoRandomness> {
     let random = SystemRandom::new();
     let mut left = count;
     while left > 0 {
         let mut bytes = [0; 64];
         random.fill(&mut bytes).map_err(|_| NoRandomness)?;
-        // 62 does not divide 256: what lies above the last whole multiple would favour the first digits.
+        // 62 does not divide 256: bytes above the last whole multiple would favour the first characters.
         for byte in bytes.into_iter().filter(|byte| *byte < 248).take(left) {
             out.push(char::from(ALPHABET[usize::from(byte) % 62]));
             left -= 1;
@@ -111,24 +123,25 @@ pub fn random_text(count: usize, out: &mut String) -> Result<(), NoRandomness> {
     Ok(())
 }
 
-/// The part of a key that may be shown. What is no key of ours is not shown at all.
+/// The part of a key that may be shown. Empty for a text that does not have the form of a key.
 pub fn shown(key: &str) -> &str {
     if key.len() == LENGTH && key.starts_with(MARK) { key.get(..PREFIX).unwrap_or_default() } else { "" }
 }
 
-/// What a key is stored under: its SHA-256. A key has 190 bits of randomness, so no salt is needed.
+/// The SHA-256 of a key, under which it is stored. A key has 190 bits of randomness, so no salt is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyHash(pub [u8; 32]);
 
 impl KeyHash {
     /// The hash of a key.
+    #[cfg(any(test, feature = "secrets"))]
     pub fn of(key: &str) -> Self {
         let mut hash = [0; 32];
         hash.copy_from_slice(digest::digest(&digest::SHA256, key.as_bytes()).as_ref());
         KeyHash(hash)
     }
 
-    /// Reads 64 hex digits.
+    /// Reads 64 hexadecimal digits; `None` for any other text.
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut hash = [0; 32];
         hex::decode_to_slice(text, &mut hash).ok()?;

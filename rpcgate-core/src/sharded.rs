@@ -1,5 +1,4 @@
-//! A map in many parts, each with a lock of its own that is held for a few additions only: callers wait for nobody
-//! but, now and then, a neighbour in the same part.
+//! A map in many shards, each with a lock that is held for a few additions only: a caller rarely waits for another one.
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
@@ -8,7 +7,7 @@ use std::hash::{BuildHasher, Hash};
 
 const SHARDS: usize = 64;
 
-/// Counts and the like, by key or project.
+/// Small values such as counts, by key or project.
 #[derive(Debug)]
 pub struct Sharded<K, V> {
     hash: RandomState,
@@ -35,12 +34,12 @@ impl<K, V> Default for Sharded<K, V> {
 }
 
 impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
-    /// Acts on the value under `key`, a new one if there is none. `act` must not come back to this map.
+    /// Calls `act` with the value under `key`, a new one if there is none. `act` must not use this map.
     pub fn with<T>(&self, key: K, act: impl FnOnce(&mut V) -> T) -> T {
         act(self.shard(key).lock().values.entry(key).or_default())
     }
 
-    /// The same as [`with`](Sharded::with) for values that come back to what they began as, and then are forgotten.
+    /// Like [`with`](Sharded::with), for values that are removed once they are back at their default.
     pub fn with_rest<T>(&self, key: K, act: impl FnOnce(&mut V) -> T) -> T
     where
         V: PartialEq,
@@ -54,9 +53,9 @@ impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
         done
     }
 
-    /// The same as [`with`](Sharded::with) for values that end by themselves: the first call of an `epoch`, which only
-    /// grows, at a part of the map first forgets what `keep` does not want there. So the map stays as small as what
-    /// matters although nobody sweeps it. Both functions must not come back to this map.
+    /// Like [`with`](Sharded::with), for values that expire: the first call of an `epoch`, which only grows, at a shard first
+    /// removes the values for which `keep` is false. So the map stays small without a sweep. Neither function may use this
+    /// map.
     pub fn with_kept<T>(
         &self,
         key: K,
@@ -72,31 +71,31 @@ impl<K: Hash + Eq + Copy, V: Default> Sharded<K, V> {
         act(shard.values.entry(key).or_default())
     }
 
-    /// Looks at the value under `key`. `act` must not come back to this map.
+    /// Calls `act` with the value under `key`. `act` must not use this map.
     pub fn look<T>(&self, key: K, act: impl FnOnce(Option<&V>) -> T) -> T {
         act(self.shard(key).lock().values.get(&key))
     }
 
-    /// Forgets what `keep` does not want.
+    /// Removes the values for which `keep` is false.
     pub fn retain(&self, mut keep: impl FnMut(&mut V) -> bool) {
         for shard in &self.shards {
             shard.lock().values.retain(|_, value| keep(value));
         }
     }
 
-    /// Acts on every value, part by part. `act` must not come back to this map.
+    /// Calls `act` with every value, shard by shard. `act` must not use this map.
     pub fn each(&self, mut act: impl FnMut(K, &mut V)) {
         for shard in &self.shards {
             shard.lock().values.iter_mut().for_each(|(key, value)| act(*key, value));
         }
     }
 
-    /// How many values are kept.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().values.len()).sum()
     }
 
-    /// Whether nothing is kept.
+    /// Whether there is no value.
     pub fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.lock().values.is_empty())
     }

@@ -1,14 +1,14 @@
-//! How much of what all projects use together one project may hold, so that none can keep the others out.
+//! How much of a shared resource one project may hold, so that none can keep the others out.
 
 use crate::caller::ProjectId;
 use crate::sharded::Sharded;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes, places or the like, of which there are so many for all projects together.
+/// A resource such as bytes or places, with a limit for all projects together.
 ///
-/// A project may always take up to its share while there are any left. It may take more, but then leaves a reserve
-/// for those that hold less than theirs: a project that is alone has nearly everything, and whoever comes next still
-/// finds something.
+/// A project may always take up to its share while any are left. It may take more, but must then leave a reserve for
+/// projects that hold less than theirs: a project that is alone gets nearly everything, and the next project still gets
+/// something.
 ///
 /// ```
 /// use rpcgate_core::caller::ProjectId;
@@ -30,39 +30,39 @@ pub struct Shares {
     projects: Sharded<ProjectId, usize>,
 }
 
-/// There is nothing left, or nothing for this project.
+/// Nothing is left, or nothing for this project.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
 impl Shares {
-    /// So many for all projects, of which one may hold all.
+    /// `limit` for all projects together, all of which one project may hold.
     pub fn new(limit: usize) -> Self {
         Shares { limit, share: limit, reserve: 0, held: AtomicUsize::new(0), projects: Sharded::default() }
     }
 
-    /// What a project may hold whoever else wants it.
+    /// Sets how much a project may always hold.
     #[must_use]
     pub fn with_share(mut self, share: usize) -> Self {
         self.share = share;
         self
     }
 
-    /// What is kept for those that hold less than their share.
+    /// Sets how much is reserved for projects that hold less than their share.
     #[must_use]
     pub fn with_reserve(mut self, reserve: usize) -> Self {
         self.reserve = reserve;
         self
     }
 
-    /// How many are held now.
+    /// How much is held now.
     pub fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    /// Takes `count` that are nobody's part.
+    /// Takes `count` that belong to no project.
     ///
     /// # Errors
-    /// [`Full`] when there are not so many left; then none is taken.
+    /// [`Full`] when fewer are left; then none is taken.
     pub fn take(&self, count: usize) -> Result<(), Full> {
         self.take_before(count).map(drop)
     }
@@ -70,7 +70,7 @@ impl Shares {
     /// Takes `count` for a project.
     ///
     /// # Errors
-    /// [`Full`] when there are not so many left for it; then none is taken.
+    /// [`Full`] when fewer are left for it; then none is taken.
     pub fn take_for(&self, project: ProjectId, count: usize) -> Result<(), Full> {
         let before = self.take_before(count)?;
         let leaves_reserve = before.saturating_add(count) <= self.limit.saturating_sub(self.reserve);
@@ -89,18 +89,18 @@ impl Shares {
         Err(Full)
     }
 
-    /// Gives back `count` that were nobody's part.
+    /// Returns `count` that belonged to no project.
     pub fn give(&self, count: usize) {
         self.held.fetch_sub(count, Relaxed);
     }
 
-    /// Gives back `count` of a project's.
+    /// Returns `count` of a project.
     pub fn give_for(&self, project: ProjectId, count: usize) {
         self.projects.with_rest(project, |its| *its = its.saturating_sub(count));
         self.give(count);
     }
 
-    /// Counted first and looked at second, so that two cannot both take the last: how many were held before.
+    /// Adds before it checks, so that two callers cannot both take the last one. Returns how many were held before.
     fn take_before(&self, count: usize) -> Result<usize, Full> {
         let before = self.held.fetch_add(count, Relaxed);
         if before.saturating_add(count) <= self.limit {

@@ -1,5 +1,5 @@
-//! What each layer costs over an inner service that answers at once, what the whole stack costs, and what it costs
-//! to ask an ordinary service about every call instead of walking the set.
+//! The cost of each layer over an inner service that answers at once, the cost of the whole stack, and the cost of calling
+//! an ordinary service for every call instead of iterating over the set.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use arc_swap::ArcSwap;
@@ -76,7 +76,7 @@ impl<A: Before<Settled>> Service<Calls<A>> for Null {
     }
 }
 
-/// Answers a request with an empty departure that holds its account.
+/// Answers a request with an empty pending response that owns its tally.
 #[derive(Clone)]
 struct Gone;
 
@@ -104,7 +104,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A fixture whose caller is never refused, and whose sink keeps nothing.
+    /// A fixture whose caller is never refused, and whose sink stores nothing.
     fn new() -> Self {
         let clock = Arc::new(SystemClock::new());
         let counters = Arc::new(MemoryCounters::default());
@@ -178,9 +178,8 @@ fn body(method: &str, calls: usize, batch: bool) -> Bytes {
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
-/// Measures `service` from a request at hand to an answer whose account is closed. Take off what `null` needs, and the
-/// rest is the layer's. In small lots, so that requests that wait for their turn do not drive each other out of the
-/// processor's caches.
+/// Measures `service` from a prepared request to an answer whose tally is settled. The difference to `null` is the cost of
+/// the layer. Requests are made in small batches, so that waiting ones do not evict each other from the processor's caches.
 fn measure<R, S>(group: &mut Group<'_>, name: &str, mut service: S, mut make: impl FnMut() -> R)
 where
     S: Service<R, Error = Infallible>,
@@ -263,7 +262,7 @@ fn layers_of_requests(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The stack of `rpcgate_layers::stack`, with an end that answers at once instead of nodes.
+/// The stack of `rpcgate_layers::stack`, with a service that answers at once instead of nodes.
 fn stack(criterion: &mut Criterion) {
     let fixture = Fixture::new();
     let chains = Arc::new(ArcSwap::from_pointee([fixture.chain.clone()].into_iter().collect()));

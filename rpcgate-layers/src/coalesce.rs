@@ -1,13 +1,13 @@
 //! Coalesced resumption: futures that become ready within a few polls of the runtime resume together, so that their bytes
-//! are written in a row and the reader is woken once (`docs/decisions/0012-answers-leave-together.md`).
+//! are written in a row and the reader is woken once ([decision 12](https://github.com/rpcgate/rpcgate/blob/main/docs/decisions/0012-answers-leave-together.md)).
 //!
 //! Calls to a node and responses to a client wait in one queue per thread. The first future in the queue is the leader: it
 //! yields to the runtime once, and again as long as a yield brought others, and then all resume. No follower depends on the
 //! leader, whose owner may not poll it for a while: a follower yields too, and resumes after [`YIELDS`] in any case.
 //!
-//! A future that yields is woken by the thread on which it yielded. Whoever finds that threads of the runtime are blocked,
-//! by a disk for instance, calls [`resume_everywhere`], so that other threads go on with the futures that wait there.
-//! tokio moves neither these nor the wait for its sockets from a blocked thread to another.
+//! A future that yields is woken by the thread on which it yielded. Code that finds threads of the runtime blocked, for
+//! example by a disk, calls [`resume_everywhere`], so that other threads resume the futures that wait there. tokio moves
+//! neither these futures nor the wait for its sockets from a blocked thread to another.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::mem;
@@ -16,9 +16,9 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use tokio::runtime::Handle;
 
-/// The most yields that a future waits.
+/// The largest number of yields that a future waits.
 const YIELDS: u8 = 3;
-/// The most followers. The next one makes all resume.
+/// The largest number of followers. The next one makes all resume.
 const FOLLOWERS: usize = 128;
 
 /// The queues of all threads that have one.
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Somebody who waits, polled by hand: without a runtime giving way rings at once.
+    /// A waiting future that is polled by hand: without a runtime, yielding wakes it at once.
     #[derive(Default)]
     struct Waits {
         turn: Coalesce,
@@ -187,7 +187,7 @@ mod tests {
     impl Waits {
         fn came() -> Self {
             let mut waits = Waits::default();
-            assert!(!waits.goes(), "everybody gives way once");
+            assert!(!waits.goes(), "every future yields once");
             waits
         }
 
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_goes_after_one_turn() {
+    fn a_future_that_is_alone_resumes_after_one_yield() {
         for _ in 0..3 {
             assert!(Waits::came().goes());
         }
     }
 
     #[test]
-    fn all_go_in_the_first_turn_that_brings_nobody() {
+    fn all_resume_in_the_first_turn_without_a_new_future() {
         let mut first = Waits::came();
         let mut second = Waits::came();
         assert!(!first.goes());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_last_goes_in_the_same_turn_as_the_first() {
+    fn the_last_follower_resumes_in_the_same_turn_as_the_leader() {
         let mut first = Waits::came();
         let others: Vec<_> = (1..YIELDS)
             .map(|_| {
@@ -232,13 +232,13 @@ mod tests {
             .collect();
         let mut last = Waits::came();
         assert!(!last.was_woken());
-        assert!(first.goes(), "however many come, nobody waits longer");
+        assert!(first.goes(), "more followers do not make it wait longer");
         assert!(others.iter().all(Waits::was_woken) && last.was_woken());
         assert!(last.goes());
     }
 
     #[test]
-    fn nobody_waits_for_a_leader_that_is_not_polled() {
+    fn followers_do_not_wait_for_a_leader_that_is_not_polled() {
         let mut first = Waits::came();
         let mut second = Waits::came();
         let mut third = Waits::came();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_is_given_up_lets_the_others_go() {
+    fn a_leader_that_is_dropped_lets_its_followers_resume() {
         let first = Waits::came();
         let mut second = Waits::came();
         drop(first);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_whose_group_has_gone_takes_none_of_the_next_with_it() {
+    fn a_leader_whose_group_has_resumed_does_not_resume_the_next_group() {
         let first = Waits::came();
         let mut second = Waits::came();
         for _ in 0..YIELDS {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_on_a_thread_that_is_blocked_is_resumed_by_another() {
+    fn futures_on_a_blocked_thread_are_resumed_by_another_thread() {
         let (came, has_come) = std::sync::mpsc::channel();
         let (unblock, blocked) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
@@ -283,7 +283,7 @@ mod tests {
         let ([mut first, mut second], queue) = has_come.recv().unwrap();
         assert!(!first.was_woken() && !second.was_woken());
         assert!(EVERYWHERE.lock().iter().any(|known| known.as_ptr() == Arc::as_ptr(&queue)));
-        // Of that thread alone: other tests wait on theirs.
+        // Only the futures of that thread: other tests wait on theirs.
         resume_with_leader(&queue);
         assert!(first.was_woken() && first.goes());
         assert!(second.was_woken() && second.goes());
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn when_very_many_wait_they_go_at_once() {
+    fn very_many_futures_resume_at_once() {
         let first = Waits::came();
         let mut others: Vec<_> = (0..FOLLOWERS).map(|_| Waits::came()).collect();
         assert!(!others.iter().any(Waits::was_woken));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_moves_to_another_thread_lets_those_go_who_came_with_it() {
+    fn a_leader_that_moves_to_another_thread_lets_its_followers_resume() {
         let mut first = Waits::came();
         let mut second = Waits::came();
         let mut first = std::thread::spawn(move || {
@@ -314,6 +314,6 @@ mod tests {
         .join()
         .unwrap();
         assert!(second.was_woken() && second.goes());
-        assert!(!first.goes(), "a turn that is over begins anew");
+        assert!(!first.goes(), "a new turn begins after the last one");
     }
 }

@@ -1,7 +1,7 @@
-//! A socket that writes what is small in one piece.
+//! A socket that writes small pieces as one.
 //!
-//! HTTP hands head and body over as two pieces, for `writev`. Where both are small, to copy them together and `send` them
-//! takes the kernel a twentieth less time than to collect them itself.
+//! HTTP passes head and body as two pieces, for `writev`. If both are small, copying them together and calling `send` takes
+//! the kernel a twentieth less time than collecting them itself.
 
 use smallvec::SmallVec;
 use std::io::{self, IoSlice};
@@ -9,10 +9,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Up to so many bytes are copied. A node's answer with the headers that go with it is mostly smaller.
+/// The largest number of bytes that are copied. Most answers of nodes are smaller, with their headers.
 const SMALL: usize = 2048;
 
-/// `T`, with small pieces written together.
+/// A writer that writes small pieces to `T` together.
 ///
 /// ```
 /// use rpcgate_layers::coalesced_writes::CoalescedWrites;
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
-    /// Notes the pieces of each write, and takes at most `takes` bytes of one.
+    /// Records the pieces of each write, and accepts at most `takes` bytes of one.
     struct Wire {
         writes: Vec<Vec<Vec<u8>>>,
         takes: usize,
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// How many pieces of which lengths were written, and how many bytes of them were taken.
+    /// The lengths of the pieces that were written, and how many bytes of them were accepted.
     fn written(pieces: &[usize], takes: usize) -> (Vec<usize>, usize) {
         let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(pieces.iter().sum()).collect();
         let mut rest = &bytes[..];
@@ -141,7 +141,7 @@ mod tests {
         assert!(socket.is_write_vectored());
         let mut cx = Context::from_waker(Waker::noop());
         let Poll::Ready(Ok(taken)) = Pin::new(&mut socket).poll_write_vectored(&mut cx, &bufs) else {
-            panic!("it takes some")
+            panic!("it accepts some bytes")
         };
         let [write] = &socket.0.writes[..] else { panic!("one write") };
         assert_eq!(write.concat(), bytes);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn small_pieces_are_written_as_one_and_large_ones_as_they_are() {
+    fn small_pieces_are_written_as_one_and_large_ones_separately() {
         assert_eq!(written(&[850, 40], 9_999), (vec![890], 890));
         assert_eq!(written(&[850, SMALL - 850], 9_999), (vec![SMALL], SMALL));
         assert_eq!(written(&[850, SMALL - 849], 9_999), (vec![850, SMALL - 849], SMALL + 1));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_socket_does_not_take_is_not_told_as_written() {
+    fn bytes_that_the_socket_does_not_accept_are_not_reported_as_written() {
         assert_eq!(written(&[10, 10], 7), (vec![20], 7));
         assert_eq!(written(&[10, 10], 13), (vec![20], 13));
     }

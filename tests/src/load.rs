@@ -7,7 +7,7 @@
 
 use crate::client::{Connection, TestReply};
 use crate::gateway::{Setup, key};
-use crate::node::{Node, NodeAnswer};
+use crate::node::{Node, ScriptedAnswer};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::RequestId;
 use std::io::Write;
@@ -132,9 +132,9 @@ impl Nodes {
         let (evm, utxo, dead) = (Node::evm().await, Node::utxo().await, Node::evm().await);
         evm.result("big_call", &format!("\"{}\"", "0".repeat(BIG)));
         for node in [&evm, &utxo] {
-            node.answer("broken_call", NodeAnswer::Error(r#"{"code":-5,"message":"no"}"#.into()));
+            node.answer("broken_call", ScriptedAnswer::Error(r#"{"code":-5,"message":"no"}"#.into()));
         }
-        dead.answer("eth_getBalance", NodeAnswer::Cut);
+        dead.answer("eth_getBalance", ScriptedAnswer::Cut);
         Nodes { evm, utxo, dead }
     }
 

@@ -23,7 +23,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 /// How a node answers one call.
 #[derive(Clone, Debug)]
-pub enum NodeAnswer {
+pub enum ScriptedAnswer {
     /// With this result, as JSON text.
     Result(String),
     /// With this error, as JSON text.
@@ -94,7 +94,7 @@ pub struct NodeCall {
 type Whole = Arc<dyn Fn(&SeenRequest) -> Option<Raw> + Send + Sync>;
 
 struct Script {
-    answers: HashMap<String, NodeAnswer>,
+    answers: HashMap<String, ScriptedAnswer>,
     whole: Option<Whole>,
     simulated: Option<Box<dyn Simulated>>,
     height: u64,
@@ -165,13 +165,13 @@ impl Node {
     }
 
     /// From now on calls of `method` are answered so.
-    pub fn answer(&self, method: &str, answer: NodeAnswer) {
+    pub fn answer(&self, method: &str, answer: ScriptedAnswer) {
         lock(&self.shared.script).answers.insert(method.into(), answer);
     }
 
     /// From now on calls of `method` get this result, JSON text.
     pub fn result(&self, method: &str, result: &str) {
-        self.answer(method, NodeAnswer::Result(result.into()));
+        self.answer(method, ScriptedAnswer::Result(result.into()));
     }
 
     /// From now on requests for which `answer` says something are answered so as a whole.
@@ -301,12 +301,12 @@ impl Script {
         }
         if probe {
             let height = if self.utxo { self.height.to_string() } else { format!("\"{:#x}\"", self.height) };
-            return Some(Raw::json(200, self.reply("1", &NodeAnswer::Result(height))?));
+            return Some(Raw::json(200, self.reply("1", &ScriptedAnswer::Result(height))?));
         }
         let mut replies = Vec::new();
         for call in &seen.calls {
             let answer =
-                self.answers.get(&call.method).cloned().unwrap_or(NodeAnswer::Result("\"ok\"".into()));
+                self.answers.get(&call.method).cloned().unwrap_or(ScriptedAnswer::Result("\"ok\"".into()));
             match &call.id {
                 None if call.version_2 && !self.utxo => {}
                 id => replies.push(self.reply(id.as_deref().unwrap_or("null"), &answer)?),
@@ -321,15 +321,19 @@ impl Script {
         Some(Raw::json(if failed { 500 } else { 200 }, replies.concat()))
     }
 
-    fn reply(&self, id: &str, answer: &NodeAnswer) -> Option<String> {
+    fn reply(&self, id: &str, answer: &ScriptedAnswer) -> Option<String> {
         Some(match (self.utxo, answer) {
-            (_, NodeAnswer::Cut) => return None,
-            (false, NodeAnswer::Result(result)) => {
+            (_, ScriptedAnswer::Cut) => return None,
+            (false, ScriptedAnswer::Result(result)) => {
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
             }
-            (false, NodeAnswer::Error(error)) => format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#),
-            (true, NodeAnswer::Result(result)) => format!(r#"{{"result":{result},"error":null,"id":{id}}}"#),
-            (true, NodeAnswer::Error(error)) => format!(r#"{{"result":null,"error":{error},"id":{id}}}"#),
+            (false, ScriptedAnswer::Error(error)) => {
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
+            }
+            (true, ScriptedAnswer::Result(result)) => {
+                format!(r#"{{"result":{result},"error":null,"id":{id}}}"#)
+            }
+            (true, ScriptedAnswer::Error(error)) => format!(r#"{{"result":null,"error":{error},"id":{id}}}"#),
         })
     }
 }

@@ -23,7 +23,7 @@ pub fn forged() -> String {
 
 /// A key, and whose it is.
 #[derive(Debug)]
-pub struct StoredKey {
+pub struct TestKey {
     /// The tenant.
     pub tenant: TenantId,
     /// Its project.
@@ -34,7 +34,7 @@ pub struct StoredKey {
     pub text: String,
 }
 
-impl StoredKey {
+impl TestKey {
     /// A key of a new tenant on this plan.
     ///
     /// # Panics
@@ -67,7 +67,7 @@ impl StoredKey {
             created_at: now,
         };
         store.create_key(&made, now).await.unwrap();
-        StoredKey { tenant, project, key, text }
+        TestKey { tenant, project, key, text }
     }
 
     /// One who calls a gateway with it.

@@ -1,4 +1,4 @@
-//! The change feed: what the management side has changed, in the order it was committed.
+//! The change feed: changes made by the management side, in the order of their commits.
 
 use super::{BoxFuture, Unavailable};
 use crate::caller::{KeyId, ProjectId, TenantId};
@@ -6,11 +6,11 @@ use crate::plan::Tier;
 use parking_lot::Mutex;
 use std::fmt::Debug;
 
-/// Something a gateway must look at anew.
+/// Something that a gateway must load again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Change {
-    /// A key was made, changed or revoked.
+    /// A key was created, changed or revoked.
     Key(KeyId),
     /// A project's lists or quota changed.
     Project(ProjectId),
@@ -20,29 +20,29 @@ pub enum Change {
     Plan(Tier),
     /// A chain was switched on or off, or its weights changed.
     Chain(String),
-    /// Of a kind that a newer management side writes: there is nothing here that it could concern.
+    /// A kind that a newer management side writes. It concerns nothing in this version.
     Other,
 }
 
-/// A change and its place in the order.
+/// A change with its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Numbered {
-    /// Its place: above that of every change committed before it.
+    /// Its number: higher than that of every change committed before it.
     pub number: u64,
-    /// What changed.
+    /// The change.
     pub change: Change,
 }
 
-/// Changes that are told at once.
+/// The largest number of changes that are returned at once.
 pub const AT_ONCE: usize = 1_000;
 
-/// Tells what has changed.
+/// A source of changes.
 pub trait ChangeFeed: Send + Sync + Debug {
-    /// The first [`AT_ONCE`] changes above `number`, in order; empty when there are none. A reader starts with 0, keeps
-    /// the number of the last change it has acted on, and asks again: at once, if there were so many.
+    /// The first [`AT_ONCE`] changes above `number`, in order; empty when there are none. A reader starts with 0, remembers
+    /// the number of the last change that it has applied, and asks again: immediately, if it got [`AT_ONCE`] changes.
     ///
     /// # Errors
-    /// [`Unavailable`] when the feed cannot be reached; the reader loses nothing by asking again.
+    /// [`Unavailable`] when the feed cannot be reached; the reader loses nothing and asks again.
     fn since(&self, number: u64) -> BoxFuture<'_, Result<Vec<Numbered>, Unavailable>>;
 }
 

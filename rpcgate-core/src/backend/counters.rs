@@ -10,50 +10,50 @@ use crate::sharded::Sharded;
 use crate::window::{Fixed, KeyWindows, Windows};
 use std::fmt::Debug;
 
-/// What came of asking for room in the windows.
+/// The result of counting requests in the windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// The windows as they stand now.
+    /// The current state of the windows.
     pub windows: Windows,
-    /// Why nothing was counted; `None` when it was.
+    /// The reason why nothing was counted; `None` if the requests were counted.
     pub refused: Option<Refusal>,
 }
 
 /// Counts requests and Compute Units. Shared by all gateways of a deployment, or local to one.
 pub trait Counters: Send + Sync + Debug {
-    /// Counts `weight` requests in the caller's three windows and, where the project has an `rps_limit`, in its
-    /// second; in all of them or in none. `now` is the request's arrival: where a span of it is over by what was counted
-    /// since, the request is counted in the newest one, see [`Fixed`].
+    /// Counts `weight` requests in the caller's three windows and, if the project has an `rps_limit`, in its second: in all
+    /// of them or in none. `now` is the arrival of the request; if a later request was counted in a newer window already,
+    /// this one is counted in the newer window too, see [`Fixed`].
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken>;
 
-    /// How the caller's windows stand. Never waits: it serves the headers of early refusals.
+    /// The state of the caller's windows. Never waits, because the headers of early refusals need it.
     fn peek(&self, caller: &Caller, now: Time) -> Windows;
 
     /// Reserves `costs` in order in the project's rolling 24 hours; see [`Rolling::reserve`].
     fn reserve(&self, caller: &Caller, costs: &[u32], now: Time) -> Answer<(Mask, Grant)>;
 
-    /// Gives `units` back to `hour`.
+    /// Returns `units` to `hour`.
     fn refund(&self, project: ProjectId, hour: u64, units: u64);
 
-    /// Held by whoever counts something, from before it is counted until its record is in the sink, so that counters
-    /// can tell which of what they have counted must be recorded. `None`: these counters need not know.
+    /// A guard that a call holds from before it is counted until its record is in the usage sink, so that the counters know
+    /// which of their counts must be recorded by now. `None`: these counters do not need it.
     fn in_flight(&self) -> Option<InFlightCall> {
         None
     }
 }
 
-/// What was counted before a restart and still matters.
+/// Counts from before a restart that are still valid.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Restored {
-    /// The moment it is told for.
+    /// The moment for which the counts were taken.
     pub now: Time,
-    /// By key: requests counted in the minute, the hour and the day of that moment.
+    /// By key: the requests in the minute, the hour and the day of that moment.
     pub windows: Vec<(KeyId, [u64; 3])>,
-    /// By project: number of a UTC hour, no more than 23 back, and the Compute Units charged in it.
+    /// By project: the number of a UTC hour, at most 23 hours back, and the Compute Units charged in it.
     pub units: Vec<(ProjectId, u64, u64)>,
 }
 
-/// Counters of one process.
+/// Counters in the memory of one process.
 #[derive(Debug, Default)]
 pub struct MemoryCounters {
     keys: Sharded<KeyId, KeyWindows>,
@@ -62,8 +62,8 @@ pub struct MemoryCounters {
 }
 
 impl MemoryCounters {
-    /// Forgets what no longer matters at `now`, which is the present. To be called now and then, so that keys long gone
-    /// take no memory, and when the clock was set back, so that nothing is counted in spans that are still to come.
+    /// Removes counts that are no longer valid at `now`, the present. Call it now and then, so that unused keys take no
+    /// memory, and when the clock was set back, so that nothing is counted in windows of the future.
     pub fn sweep(&self, now: Time) {
         self.keys.retain(|windows| {
             windows.forget_ahead(now);
@@ -73,7 +73,7 @@ impl MemoryCounters {
         self.units.retain(|units| !units.is_over(now));
     }
 
-    /// Adds what was counted before a restart.
+    /// Adds the counts from before a restart.
     pub fn restore(&self, restored: &Restored) {
         for (key, used) in &restored.windows {
             self.keys.with(*key, |windows| windows.restore(*used, restored.now));
@@ -99,7 +99,7 @@ impl Counters for MemoryCounters {
             Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
         };
         let Some(limit) = caller.quota.rps_limit else { return Answer::Now(take()) };
-        // The second is counted first and given back if the windows refuse, so that neither lock is held for the other.
+        // The second is counted first and returned if the windows refuse, so that the two locks are never held together.
         let counted = self.seconds.with(caller.project, |second| {
             let fits = second.used(now).saturating_add(weight) <= limit;
             fits.then(|| second.add(weight, now))
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_before_a_restart_is_counted_again() {
+    fn counts_from_before_a_restart_are_restored() {
         let caller = suite::caller(1);
         let now = Time::from_secs(100 * 86_400 + 5 * 3_600 + 90);
         let restored = Restored {
             now,
             windows: vec![(caller.key, [2, 30, 400])],
-            // The newest hour first: an hour's place in the ring does not depend on the order of telling.
+            // The newest hour first: the order of the hours does not matter.
             units: vec![
                 (caller.project, now.hour(), 7),
                 (caller.project, now.hour() - 23, 5),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_is_forgotten() {
+    fn expired_counts_are_removed() {
         let counters = MemoryCounters::default();
         let caller = suite::caller(1);
         let now = Time::from_secs(1_000_000);

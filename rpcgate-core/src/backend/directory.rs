@@ -1,140 +1,37 @@
 //! The directory: from an API key to its caller.
 
+#[cfg(any(test, feature = "secrets"))]
+mod memory;
+
 use super::{BoxFuture, Unavailable};
 use crate::caller::Caller;
-use crate::secret::KeyHash;
-use arc_swap::ArcSwap;
-use foldhash::fast::RandomState;
-use parking_lot::RwLock;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What is known of a key.
+#[cfg(any(test, feature = "secrets"))]
+pub use self::memory::MemoryDirectory;
+
+/// What a directory knows about a key.
 #[derive(Clone, Debug)]
 pub enum Peek {
-    /// Its caller.
+    /// The key is valid.
     Known(Arc<Caller>),
-    /// It was a key once. Its caller is still told, so that the refusal can be counted on its project.
+    /// The key was revoked. Its caller is still returned, so that the refusal can be counted for its project.
     Revoked(Arc<Caller>),
-    /// No such key.
+    /// There is no such key.
     Unknown,
-    /// Not known here yet: ask with [`fetch`](Directory::fetch).
+    /// Not in memory: call [`fetch`](Directory::fetch).
     Miss,
 }
 
-/// Knows keys.
+/// Finds the caller of a key.
 pub trait Directory: Send + Sync + fmt::Debug {
-    /// What is known of `key` without waiting.
+    /// What is known about `key` without waiting.
     fn peek(&self, key: &str) -> Peek;
 
-    /// What is known of `key` where it is stored; never [`Peek::Miss`].
+    /// Looks `key` up where keys are stored. Never returns [`Peek::Miss`].
     ///
     /// # Errors
     /// [`Unavailable`] when the store cannot be reached.
     fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>>;
-}
-
-/// A directory that is written down beforehand and replaced as a whole: the keys of a configuration file.
-#[derive(Default)]
-pub struct MemoryDirectory {
-    keys: ArcSwap<Keys>,
-}
-
-/// All keys by their hash, and those that have been used by their text: hashing costs as much as several layers do.
-#[derive(Default)]
-struct Keys {
-    by_hash: HashMap<KeyHash, Peek, RandomState>,
-    seen: RwLock<HashMap<Box<str>, Peek, RandomState>>,
-}
-
-impl From<HashMap<KeyHash, Peek, RandomState>> for Keys {
-    fn from(by_hash: HashMap<KeyHash, Peek, RandomState>) -> Self {
-        Keys { by_hash, seen: RwLock::default() }
-    }
-}
-
-impl fmt::Debug for MemoryDirectory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MemoryDirectory({} keys)", self.keys.load().by_hash.len())
-    }
-}
-
-impl MemoryDirectory {
-    /// A directory of these callers by the hash of their key.
-    pub fn new(callers: impl IntoIterator<Item = (KeyHash, Arc<Caller>)>) -> Self {
-        let directory = MemoryDirectory::default();
-        directory.replace(callers);
-        directory
-    }
-
-    /// Puts these callers in the place of all former ones. A key that is gone is from now on a revoked one.
-    pub fn replace(&self, callers: impl IntoIterator<Item = (KeyHash, Arc<Caller>)>) {
-        let mut keys: HashMap<_, _, RandomState> = HashMap::default();
-        for (hash, known) in &self.keys.load().by_hash {
-            if let Peek::Known(caller) | Peek::Revoked(caller) = known {
-                keys.insert(*hash, Peek::Revoked(caller.clone()));
-            }
-        }
-        keys.extend(callers.into_iter().map(|(hash, caller)| (hash, Peek::Known(caller))));
-        self.keys.store(Arc::new(Keys::from(keys)));
-    }
-
-    /// Revokes a key; whether there was one.
-    pub fn revoke(&self, hash: KeyHash) -> bool {
-        let mut found = false;
-        self.keys.rcu(|keys| {
-            let mut keys = keys.by_hash.clone();
-            if let Some(known) = keys.get_mut(&hash)
-                && let Peek::Known(caller) = known
-            {
-                *known = Peek::Revoked(caller.clone());
-                found = true;
-            }
-            Keys::from(keys)
-        });
-        found
-    }
-}
-
-impl Directory for MemoryDirectory {
-    fn peek(&self, key: &str) -> Peek {
-        let keys = self.keys.load();
-        if let Some(known) = keys.seen.read().get(key) {
-            return known.clone();
-        }
-        // Only what is a key is remembered, so strangers cannot fill the memory.
-        let Some(known) = keys.by_hash.get(&KeyHash::of(key)) else { return Peek::Unknown };
-        keys.seen.write().insert(key.into(), known.clone());
-        known.clone()
-    }
-
-    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
-        Box::pin(std::future::ready(Ok(self.peek(key))))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::suite;
-
-    #[test]
-    fn memory_keeps_the_directory_suite() {
-        suite::directory(|callers| {
-            let directory = Arc::new(MemoryDirectory::new(callers));
-            let writer = directory.clone();
-            (directory, Box::new(move |hash| assert!(writer.revoke(hash))))
-        });
-    }
-
-    #[test]
-    fn a_key_missing_from_the_new_list_is_a_revoked_one() {
-        let directory = MemoryDirectory::new([(KeyHash::of("a"), suite::caller(1).into())]);
-        directory.replace([(KeyHash::of("b"), suite::caller(2).into())]);
-        assert!(matches!(directory.peek("a"), Peek::Revoked(_)));
-        assert!(matches!(directory.peek("b"), Peek::Known(_)));
-        directory.replace([(KeyHash::of("a"), suite::caller(1).into())]);
-        assert!(matches!(directory.peek("a"), Peek::Known(_)), "and may come back");
-    }
 }

@@ -1,5 +1,5 @@
-//! The backends: what a gateway keeps somewhere. Each is a trait with an in-memory twin that is good enough for one
-//! process, and with the `suite` feature a conformance suite that every other backend runs too.
+//! The backends: the traits behind which a gateway keeps its state. Each has an implementation in memory, which is enough
+//! for one process, and with the feature `suite` a conformance suite for all implementations.
 
 pub mod changes;
 pub mod counters;
@@ -17,16 +17,16 @@ use std::pin::Pin;
 /// A future that a backend returns when it has to wait.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// An answer that is there, or on its way.
+/// An answer that is available now or later.
 pub enum Answer<T> {
-    /// There. This is the rule on the stack; it costs no allocation.
+    /// Available now. This is the usual case in the stack; it needs no allocation.
     Now(T),
-    /// On its way.
+    /// Available later.
     Pending(BoxFuture<'static, T>),
 }
 
 impl<T> Answer<T> {
-    /// The answer itself, waited for if need be.
+    /// Waits for the answer if it is pending.
     pub async fn wait(self) -> T {
         match self {
             Answer::Now(answer) => answer,
@@ -44,7 +44,7 @@ impl<T: fmt::Debug> fmt::Debug for Answer<T> {
     }
 }
 
-/// The place behind a backend cannot be reached now.
+/// The store behind a backend cannot be reached now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unavailable;
 

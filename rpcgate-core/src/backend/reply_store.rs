@@ -1,4 +1,4 @@
-//! The reply store: where the cache keeps raw results.
+//! The reply store: the raw results of the cache.
 
 use crate::chain::ChainName;
 use bytes::Bytes;
@@ -12,8 +12,8 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-/// What an answer is looked for under: chain, method as sent and the exact parameter bytes, compared in full. Never the
-/// id, never the caller. It is hashed once, when it is made, under a seed of this process's own; see [`ReplyHash`].
+/// The borrowed key of an answer: chain, method as sent and the exact parameter bytes, compared in full; never the id or
+/// the caller. It is hashed once, when it is made, with a seed of this process; see [`ReplyHash`].
 #[derive(Clone, Copy, Debug)]
 pub struct ReplySought<'a> {
     hash: u64,
@@ -23,12 +23,12 @@ pub struct ReplySought<'a> {
 }
 
 impl<'a> ReplySought<'a> {
-    /// What answers to such a call are found by.
+    /// The key of answers to such a call.
     pub fn new(chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
         ReplySought::again(Self::hash(chain, method, params), chain, method, params)
     }
 
-    /// The same as one that was made before and had this [hash](Self::hashed). With another's hash nothing is found.
+    /// A key that was made before and had this [hash](Self::hashed). With any other hash nothing is found.
     pub fn again(hash: u64, chain: ChainName, method: &'a [u8], params: &'a [u8]) -> Self {
         debug_assert_eq!(hash, Self::hash(chain, method, params), "it is another's");
         ReplySought { hash, chain, method, params }
@@ -54,26 +54,26 @@ impl<'a> ReplySought<'a> {
         self.method
     }
 
-    /// The bytes of the parameters; of a JSON-RPC call without white space between tokens.
+    /// The bytes of the parameters; those of a JSON-RPC call have no white space between tokens.
     pub const fn params(&self) -> &'a [u8] {
         self.params
     }
 
-    /// Its hash, in all bits of which keys differ. It is another in every process.
+    /// Its hash, in which keys differ in all bits. It differs between processes.
     #[inline]
     pub const fn hashed(&self) -> u64 {
         self.hash
     }
 
-    /// Bytes that the key takes up; see [`ReplyKey::len`].
+    /// The size of the key in bytes; see [`ReplyKey::len`].
     pub const fn key_len(&self) -> usize {
         size_of::<ReplyKey>() + self.method.len() + self.params.len()
     }
 
-    /// The key to keep an answer under.
+    /// The owned key, to store an answer under.
     pub fn to_key(&self) -> ReplyKey {
         let ReplySought { hash, chain, method, params } = *self;
-        // Nearly all calls are put together without an allocation beside the one that is kept.
+        // For nearly all calls only the key itself is allocated.
         let mut call: SmallVec<[u8; 256]> = SmallVec::from_slice(method);
         call.extend_from_slice(params);
         ReplyKey { hash, chain, method: method.len(), call: Arc::from(call.as_slice()) }
@@ -96,16 +96,16 @@ impl Equivalent<ReplyKey> for ReplySought<'_> {
     }
 }
 
-/// What an answer is kept under: a [`ReplySought`] that owns what it holds.
+/// The owned key of an answer: a [`ReplySought`] with its own bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReplyKey {
-    /// First, so that keys that differ are told apart by it.
+    /// The first field, so that comparing different keys ends here.
     hash: u64,
     /// The chain.
     pub chain: ChainName,
-    /// Where in `call` the method ends.
+    /// The end of the method in `call`.
     method: usize,
-    /// Method and parameters. Clones share it.
+    /// Method and parameters, shared by clones.
     call: Arc<[u8]>,
 }
 
@@ -115,24 +115,24 @@ impl ReplyKey {
         ReplySought::new(chain, method, params).to_key()
     }
 
-    /// To look for what is kept under it.
+    /// The borrowed key, for look-ups.
     pub fn sought(&self) -> ReplySought<'_> {
         let (method, params) = self.call.split_at_checked(self.method).unwrap_or_default();
         ReplySought { hash: self.hash, chain: self.chain, method, params }
     }
 
-    /// Its hash, in all bits of which keys differ. It is another in every process.
+    /// Its hash, in which keys differ in all bits. It differs between processes.
     #[inline]
     pub const fn hashed(&self) -> u64 {
         self.hash
     }
 
-    /// Bytes it takes up.
+    /// Its size in bytes.
     pub fn len(&self) -> usize {
         self.sought().key_len()
     }
 
-    /// Whether neither method nor parameters are in it.
+    /// Whether it has neither method nor parameters.
     pub fn is_empty(&self) -> bool {
         self.call.is_empty()
     }
@@ -145,7 +145,7 @@ impl Hash for ReplyKey {
     }
 }
 
-/// Takes a [`ReplyKey`]'s own hash as it is, for maps of such keys.
+/// A hasher that returns the hash of a [`ReplyKey`] unchanged, for maps of such keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplyHash(u64);
 
@@ -169,7 +169,7 @@ impl Hasher for ReplyHash {
         self.0 ^= hash;
     }
 
-    /// Not what a key calls, but right for any other value.
+    /// Keys never call this; it is correct for any other value.
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -177,14 +177,14 @@ impl Hasher for ReplyHash {
     }
 }
 
-/// Keeps raw results, bounded in bytes.
+/// A store of raw results, bounded in bytes.
 pub trait ReplyStore: Send + Sync + Debug {
-    /// The result kept under the key that is `sought`, unless its time is over at `now`. All moments are those of
-    /// [`Clock::elapsed`](crate::clock::Clock::elapsed), which no change of the time of day moves.
+    /// The result stored under the key `sought`, unless it has expired at `now`. All times are those of
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed), which changes of the wall clock do not affect.
     fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes>;
 
-    /// Keeps `result` for whoever looks for what is `sought`, until `expires_at`; `None`: until it is evicted. The result
-    /// is copied where it might otherwise hold a larger buffer in memory.
+    /// Stores `result` under the key `sought` until `expires_at`; `None`: until it is evicted. Copies the result if it would
+    /// otherwise keep a larger buffer in memory.
     fn put(&self, sought: &ReplySought<'_>, result: &Bytes, expires_at: Option<Duration>);
 }
 

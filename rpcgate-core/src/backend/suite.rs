@@ -1,5 +1,5 @@
-//! Conformance suites: what every backend of a backend must do. A backend's own test calls its suite with a way to make
-//! one, and a failed expectation panics.
+//! Conformance suites: the behaviour that every implementation of a backend must have. The test of an implementation calls
+//! its suite with a function that makes one; a failed expectation panics.
 #![expect(clippy::panic, clippy::expect_used, reason = "a suite fails by panicking")]
 
 use super::changes::{Change, ChangeFeed};
@@ -62,8 +62,8 @@ fn now_or_later<T>(answer: Answer<T>) -> T {
     }
 }
 
-/// Every [`Counters`] refuses beyond a window, counts a refused request nowhere, parts keys and projects, and gives
-/// refunds back.
+/// Every [`Counters`] refuses beyond a window, counts a refused request nowhere, separates keys and projects, and accepts
+/// refunds.
 pub fn counters(make: impl Fn() -> Arc<dyn Counters>) {
     let now = Time::from_secs(3_600 * 400_000 + 59);
     let free = caller(1);
@@ -123,18 +123,18 @@ pub fn counters(make: impl Fn() -> Arc<dyn Counters>) {
     assert!(mask.has(0), "another project has a quota of its own");
     let later = now.plus(Duration::from_secs(24 * 3_600));
     let (mask, _) = now_or_later(counters.reserve(&capped, &[5], later));
-    assert!(mask.has(0), "what is 24 hours old has left");
+    assert!(mask.has(0), "units that are 24 hours old have expired");
 }
 
-/// Makes a directory of these callers, and a way to revoke a key in it.
+/// Makes a directory of these callers, and a function that revokes a key in it.
 pub type MadeDirectory = (Arc<dyn Directory>, Box<dyn Fn(KeyHash)>);
 
-/// Every [`Directory`] finds known keys, tells unknown from revoked ones, and keeps a revoked key's caller.
+/// Every [`Directory`] finds known keys, distinguishes unknown from revoked ones, and keeps the caller of a revoked key.
 pub fn directory(make: impl Fn(Vec<(KeyHash, Arc<Caller>)>) -> MadeDirectory) {
     let (directory, revoke) =
         make(vec![(KeyHash::of("first"), Arc::new(caller(1))), (KeyHash::of("second"), Arc::new(caller(2)))]);
     let ask = |key: &str| match directory.peek(key) {
-        Peek::Miss => wait(directory.fetch(key)).expect("the store is there"),
+        Peek::Miss => wait(directory.fetch(key)).expect("the store is reachable"),
         known => known,
     };
     let Peek::Known(found) = ask("first") else { panic!("first is a key") };
@@ -144,13 +144,13 @@ pub fn directory(make: impl Fn(Vec<(KeyHash, Arc<Caller>)>) -> MadeDirectory) {
     revoke(KeyHash::of("first"));
     let Peek::Revoked(found) = ask("first") else { panic!("first was revoked") };
     assert_eq!(found.project, caller(1).project);
-    assert!(matches!(ask("second"), Peek::Known(_)), "the other key stays");
+    assert!(matches!(ask("second"), Peek::Known(_)), "the other key is still valid");
 }
 
-/// Makes a sink and a way to read it.
+/// Makes a sink and a function that reads it.
 pub type MadeUsageSink = (Arc<dyn UsageSink>, Box<dyn Fn() -> Vec<OwnedRecord>>);
 
-/// Every [`UsageSink`] keeps each record whole and once, also from many threads.
+/// Every [`UsageSink`] keeps each record completely and once, also from many threads.
 pub fn sink(make: impl Fn() -> MadeUsageSink) {
     let (sink, read) = make();
     let line = |method, outcome| Line {
@@ -207,7 +207,7 @@ pub fn sink(make: impl Fn() -> MadeUsageSink) {
     assert_eq!(held, 1_000);
 }
 
-/// Every [`ReplyStore`] gives back what was put, until its time is over, and holds no more than its bound.
+/// Every [`ReplyStore`] returns what was stored until it expires, and holds no more than its bound.
 pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     let key = |n: usize| ReplyKey::new(ChainName::new("toy"), b"toy_read", format!("[{n}]").as_bytes());
     let now = Duration::from_secs(1_000_000);
@@ -242,13 +242,13 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     assert_eq!(store.get(&key(9_999).sought(), now), None, "what is larger than all the room is not kept");
 }
 
-/// Makes a change feed and a way to publish in it.
+/// Makes a change feed and a function that publishes in it.
 pub type MadeChanges = (Arc<dyn ChangeFeed>, Box<dyn Fn(Change)>);
 
-/// Every [`ChangeFeed`] tells each change to each reader, in order.
+/// Every [`ChangeFeed`] returns each change to each reader, in order.
 pub fn changes(make: impl Fn() -> MadeChanges) {
     let (changes, publish) = make();
-    let read = |number| wait(changes.since(number)).expect("the feed is there");
+    let read = |number| wait(changes.since(number)).expect("the feed is reachable");
     assert!(read(0).is_empty());
     let all = [Change::Key(KeyId(1)), Change::Tenant(TenantId(2)), Change::Chain("toy".into())];
     for change in &all {

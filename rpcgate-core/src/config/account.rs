@@ -1,4 +1,4 @@
-//! Tenants, projects and keys together: what follows from their names, and the callers they make.
+//! Tenants, projects and keys together: what follows from their names, and the callers that they describe.
 
 use super::key::KeySettings;
 use super::nearest::nearest;
@@ -12,7 +12,7 @@ use crate::secret::{KeyHash, shown};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The project of keys, and the tenant of projects, that name no other. Both exist without being written down.
+/// The project of keys, and the tenant of projects, that name no other. Both exist even if the file does not define them.
 pub const DEFAULT_NAME: &str = "default";
 
 /// A key of the configuration with everything that follows from it.
@@ -20,11 +20,11 @@ pub const DEFAULT_NAME: &str = "default";
 pub struct KnownKey {
     /// Its name in the file.
     pub name: String,
-    /// What the key is looked up under.
+    /// The hash under which the key is looked up.
     pub hash: KeyHash,
-    /// Whether it was withdrawn.
+    /// Whether it was revoked.
     pub revoked: bool,
-    /// What the stack decides by.
+    /// The caller, which the stack uses for its decisions.
     pub caller: Arc<Caller>,
 }
 
@@ -36,8 +36,8 @@ pub(super) struct Accounts<'c> {
 }
 
 impl Accounts<'_> {
-    /// Adds what exists without being written down, gives everything an identifier, turns aliases of chains into
-    /// their names, and reports names that lead nowhere.
+    /// Adds the default tenant and project, gives everything an identifier, replaces aliases of chains by their names, and
+    /// reports names that do not exist.
     pub(super) fn settle(self, r: &mut Reading<'_>, aliases: &[(&str, &str)]) {
         let Accounts { tenants, projects, keys } = self;
         if !keys.is_empty() || !projects.is_empty() {
@@ -98,7 +98,7 @@ fn known<'n>(
     }
 }
 
-/// The callers of all keys. Empty names lead nowhere only in a configuration that was not read.
+/// The callers of all keys. Names can be missing only in a configuration that was not read.
 pub(super) fn callers(
     tenants: &BTreeMap<String, TenantSettings>,
     projects: &BTreeMap<String, ProjectSettings>,
@@ -132,7 +132,7 @@ pub(super) fn callers(
     keys.iter().filter_map(caller).collect()
 }
 
-/// A UUID of version 8 (RFC 9562) that follows from a name.
+/// A UUID of version 8 (RFC 9562) that is derived from a name.
 fn identifier(kind: &str, name: &str) -> u128 {
     let hash = KeyHash::of(&format!("rpcgate {kind} {name}"));
     let bits = hash.0.iter().take(16).fold(0, |bits, byte| bits << 8 | u128::from(*byte));

@@ -17,21 +17,21 @@ const WEB: &[&str] = &["http", "https"];
 pub struct Admin {
     /// Where the management API and the dashboard are served.
     pub listen: SocketAddr,
-    /// The management host as users see it; made from `listen` if absent.
+    /// The URL of the management API for users; derived from `listen` if absent.
     pub api_url: Option<Url>,
-    /// The dashboard as users see it: mails link to it. Made from `listen` if absent.
+    /// The URL of the dashboard for users; mails link to it. Derived from `listen` if absent.
     pub dash_url: Option<Url>,
-    /// The gateway as users see it: the dashboard shows it.
+    /// The URL of the gateway for users; the dashboard shows it.
     pub gateway_url: Option<Url>,
-    /// The gRPC entry as users see it.
+    /// The URL of the gRPC listener for users.
     pub grpc_url: Option<Url>,
-    /// Log-ins and registrations together that one client address may try in a minute.
+    /// Log-ins and registrations together that one client address may attempt in a minute.
     pub auth_per_minute: u32,
     /// Tokens.
     pub jwt: Jwt,
-    /// How mails are sent.
+    /// Mail.
     pub mail: MailSettings,
-    /// What a new account must solve.
+    /// The challenge that a registration must solve.
     pub challenge: ChallengeSettings,
 }
 
@@ -68,13 +68,13 @@ impl Table for Admin {
 /// `[admin.jwt]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Jwt {
-    /// Signs the tokens. The same for all hosts of the management side.
+    /// The secret that signs tokens. All hosts of the management side use the same one.
     pub secret: Option<Secret>,
-    /// Life of an access token.
+    /// Lifetime of an access token.
     pub access_ttl: Duration,
-    /// Life of a refresh token that is not used.
+    /// Lifetime of an unused refresh token.
     pub refresh_ttl: Duration,
-    /// Life of a session, however often it is renewed.
+    /// Lifetime of a session, even if it is renewed.
     pub session_ttl: Duration,
 }
 
@@ -98,9 +98,9 @@ impl Table for Jwt {
 pub struct MailSettings {
     /// The sender.
     pub from: String,
-    /// The server that mails are handed to; none by default.
+    /// The SMTP server; none by default.
     pub smtp: Option<Url>,
-    /// Folder in which mails are written as `.eml` files while there is no server.
+    /// The folder in which mails are written as `.eml` files when there is no server.
     pub outbox: PathBuf,
 }
 
@@ -121,11 +121,11 @@ impl Table for MailSettings {
     }
 }
 
-/// Who sets the challenge.
+/// The provider of the challenge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ChallengeKind {
-    /// A proof of work in ALTCHA's format, set and verified here.
+    /// A proof of work in ALTCHA's format, created and verified by the management side itself.
     Altcha,
     /// hCaptcha's hosted verifier.
     Hcaptcha,
@@ -144,13 +144,13 @@ impl Word for ChallengeKind {
 /// `[admin.challenge]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChallengeSettings {
-    /// Who sets it.
+    /// The provider.
     pub kind: ChallengeKind,
-    /// Greatest number a browser must try for ALTCHA.
+    /// The largest number that a browser must try for ALTCHA.
     pub difficulty: u32,
     /// The hosted verifier's public key.
     pub site_key: Option<String>,
-    /// The hosted verifier's secret; for ALTCHA what challenges are signed with, `admin.jwt.secret` if absent.
+    /// The secret of the hosted verifier. For ALTCHA it signs the challenges, and defaults to `admin.jwt.secret`.
     pub secret: Option<Secret>,
 }
 

@@ -1,4 +1,4 @@
-//! `[cache]`: kept answers.
+//! `[cache]`: cached answers.
 
 use super::fields::{Fields, Table};
 use super::units::{GIB, MIB};
@@ -6,7 +6,7 @@ use super::units::{GIB, MIB};
 /// `[cache]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CacheSettings {
-    /// Bytes of kept answers; 0 keeps none.
+    /// The size of the cache in bytes; 0 turns it off.
     pub bytes: u64,
 }
 

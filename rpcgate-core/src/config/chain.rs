@@ -12,26 +12,26 @@ use std::time::Duration;
 /// `[chains.<path>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChainSettings {
-    /// Whether it is served, if it has a node.
+    /// Whether the chain is served, if it has a node.
     pub enabled: bool,
-    /// How long a call may stay at the nodes.
+    /// The deadline of a call over all its tries at the nodes.
     pub timeout: Duration,
-    /// Calls at its nodes at one time.
+    /// The largest number of calls in flight at its nodes.
     pub max_in_flight: u32,
-    /// How often each node is asked for its newest block.
+    /// The time between probes for the newest block of each node.
     pub probe_interval: Duration,
-    /// Blocks on top of a block that make it final; the chain's own number if absent.
+    /// The number of blocks on top of a block that make it final; the chain's default if absent.
     pub final_depth: Option<u64>,
-    /// Blocks that a node may be behind the others before it is asked only when none is better; the chain's own number if
-    /// absent.
+    /// The number of blocks that a node may be behind the others before it is used only when no other is better; the chain's
+    /// default if absent.
     pub max_lag: Option<u64>,
-    /// Methods that nobody may call.
+    /// Methods that are closed to everyone.
     pub blocked_methods: Vec<String>,
-    /// Methods opened that are closed by default; `trace_*` names a family.
+    /// Methods to open that are closed by default; `trace_*` names a family.
     pub open_methods: Vec<String>,
-    /// Weights in Compute Units by method, instead of the chain's own.
+    /// Weights in Compute Units by method, instead of the chain's defaults.
     pub cu: BTreeMap<String, u32>,
-    /// Cache classes by method, instead of the chain's own.
+    /// Cache classes by method, instead of the chain's defaults.
     pub ttl: BTreeMap<String, CacheRule>,
     /// Its nodes.
     pub nodes: Vec<NodeSettings>,
@@ -56,7 +56,7 @@ impl Default for ChainSettings {
 }
 
 impl ChainSettings {
-    /// What this changes of the chain's own method table.
+    /// The changes to the chain's method table.
     pub fn changes(&self) -> ChainOverrides {
         ChainOverrides {
             cu: self.cu.iter().map(|(method, cu)| (method.clone(), *cu)).collect(),
@@ -96,7 +96,7 @@ impl Table for ChainSettings {
     }
 }
 
-/// Reports what cannot be the name of a method (contract: at most 256 bytes), or, where families may be named, of one.
+/// Reports texts that cannot be the name of a method (1 to 256 bytes) or, where allowed, of a family.
 pub(super) fn methods<'n, F: Fields>(
     f: &mut F,
     key: &'static str,

@@ -1,4 +1,4 @@
-//! `[database]` and `[redis]`: where state lives that outlives the process.
+//! `[database]` and `[redis]`: state that outlives the process.
 
 use super::fields::{Fields, Table};
 use super::units::{MILLI, SECOND};
@@ -12,20 +12,20 @@ const DATABASES: &[&str] = &["sqlite", "postgres", "postgresql"];
 pub struct Database {
     /// `sqlite://…` or `postgres://…`; `None`: [`Database::DEFAULT_URL`].
     url: Option<Url>,
-    /// Whether the schema is brought up to date at start.
+    /// Whether the schema is updated at start-up.
     pub migrate: bool,
 }
 
 impl Database {
-    /// The database when none is named.
+    /// The URL of the database if none is given.
     pub const DEFAULT_URL: &'static str = "sqlite://rpcgate.db";
 
-    /// The database's URL, password and all: `sqlite://…` or `postgres://…`.
+    /// The URL of the database, including its password: `sqlite://…` or `postgres://…`.
     pub fn url(&self) -> &str {
         self.url.as_ref().map_or(Self::DEFAULT_URL, Url::expose)
     }
 
-    /// The same for people to read.
+    /// The URL for logs, with its password masked.
     pub fn masked_url(&self) -> String {
         self.url.as_ref().map_or_else(|| Self::DEFAULT_URL.into(), Url::masked)
     }
@@ -47,11 +47,11 @@ impl Table for Database {
 /// `[redis]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Redis {
-    /// Where counters are shared; `None`: they live in the process.
+    /// The Redis server that shares counters; `None`: counters are in the memory of the process.
     pub url: Option<Url>,
-    /// What the names of all keys begin with; gateways with the same count together.
+    /// The prefix of all names in Redis. Gateways with the same prefix count together.
     pub prefix: String,
-    /// How long Redis may take for an answer before a gateway counts alone.
+    /// The time that Redis may take for an answer before a gateway counts alone.
     pub timeout: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! How a table lists its keys: once, for reading, printing and listing alike.
+//! How a table lists its keys: once, for reading, printing and listing.
 
 use super::problem::Problem;
 use super::reading::Reading;
@@ -11,28 +11,28 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A table of the configuration. It starts as its defaults.
+/// A table of the configuration. It starts with its defaults.
 pub(super) trait Table {
-    /// Visits every key: plain values first, then tables, as TOML wants them written.
+    /// Visits every key: plain values first, then tables, in the order that TOML requires.
     fn fields<F: Fields>(&mut self, f: &mut F);
 }
 
-/// A table that stands in a list and may be shortened to a text.
+/// A table in a list that may be abbreviated as a text.
 pub(super) trait Listed: Table + Default {
-    /// The table that `item`, a text, stands for.
+    /// The table that the text `item` abbreviates.
     fn from_text(item: &Item, r: &mut Reading<'_>) -> Option<Self>;
 }
 
-/// What may head the tables under a key.
+/// The names that the tables under a key may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Names {
-    /// The chains the caller knows. All of them are there from the start.
+    /// The known chains. All of them exist from the start.
     Chains,
-    /// Names of the operator's own: lower-case letters, digits, `_` and `-`.
+    /// Names chosen by the operator: lower-case letters, digits, `_` and `-`.
     Own,
 }
 
-/// One who visits the keys of a table.
+/// A visitor of the keys of a table.
 pub(super) trait Fields {
     /// A key with a value. `write` gives its TOML form; `None` leaves it out.
     fn leaf<T>(
@@ -57,11 +57,11 @@ pub(super) trait Fields {
     /// A key with a list of tables.
     fn list<T: Listed>(&mut self, key: &'static str, slot: &mut Vec<T>);
 
-    /// A rule that values of this table break together; only one who reads takes notice. The problem is placed at
-    /// the first of `keys` that was given, else at the table, and made from the path of the first.
+    /// A rule about several values of this table, which only the reader checks. The problem is reported at the first of
+    /// `keys` that was given, or else at the table, with the path of the first key.
     fn wrong(&mut self, keys: &[&'static str], problem: impl FnOnce(String) -> Problem);
 
-    /// A value of a type that knows how it is written.
+    /// A value of a type with a written form of its own.
     fn value<T: Value>(&mut self, key: &'static str, slot: &mut T) {
         self.leaf(key, slot, T::read, T::write);
     }
@@ -83,7 +83,7 @@ pub(super) trait Fields {
         self.leaf(key, slot, read, |bytes| Some(format!("{:?}", size::text(*bytes))));
     }
 
-    /// A length of time. A plain number counts seconds.
+    /// A duration. A plain number is in seconds.
     fn duration(&mut self, key: &'static str, slot: &mut Duration, range: RangeInclusive<Duration>) {
         let read = |item: &Item, r: &mut Reading<'_>| {
             let time = duration::read(item, r)?;
@@ -92,12 +92,12 @@ pub(super) trait Fields {
         self.leaf(key, slot, read, |time| Some(format!("{:?}", duration::text(*time))));
     }
 
-    /// One word of a few.
+    /// One of a few words.
     fn word<W: Word>(&mut self, key: &'static str, slot: &mut W) {
         self.leaf(key, slot, word, |w| Some(format!("{:?}", w.text())));
     }
 
-    /// A secret of at least so many bytes.
+    /// A secret of at least `least` bytes.
     fn secret(&mut self, key: &'static str, slot: &mut Option<Secret>, least: usize) {
         let read = |item: &Item, r: &mut Reading<'_>| Secret::read(item, r, least);
         self.leaf(key, slot, read, |secret| secret.as_ref().map(|_| format!("{:?}", super::secret::MASK)));

@@ -1,4 +1,4 @@
-//! `[gateway]`: where it listens, what it lets in, how much it holds.
+//! `[gateway]`: listeners, limits and buffers of the gateway.
 
 use super::fields::{Fields, Table};
 use super::problem::Problem;
@@ -12,21 +12,21 @@ use std::time::Duration;
 /// `[gateway]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GatewaySettings {
-    /// Where HTTP and WebSocket are served.
+    /// The address at which HTTP and WebSocket are served.
     pub listen: SocketAddr,
-    /// Where gRPC is served, over TLS only; nowhere by default.
+    /// The address at which gRPC is served, over TLS only; none by default.
     pub grpc_listen: Option<SocketAddr>,
-    /// Peers whose `X-Forwarded-For` is believed, by the gateway and by the management side.
+    /// Peers whose `X-Forwarded-For` the gateway and the management side trust.
     pub trusted_proxies: Vec<IpNet>,
-    /// Keys the checksum in every API key. Both binaries need the same one.
+    /// The secret of the checksum in every API key. Both binaries need the same one.
     pub key_secret: Option<Secret>,
-    /// Bytes of a node's answer that are collected and checked before the rest streams.
+    /// The number of bytes of a node's answer that are buffered and checked before the rest is streamed.
     pub reply_buffer: u64,
-    /// Bytes that all answers of one batch may have together.
+    /// The size of all answers of one batch together, in bytes.
     pub reply_max: u64,
     /// Certificate and key.
     pub tls: Tls,
-    /// Bounds on requests.
+    /// Limits of requests.
     pub limits: LimitSettings,
     /// WebSocket streams.
     pub ws: Ws,
@@ -70,10 +70,10 @@ impl Table for GatewaySettings {
     }
 }
 
-/// `[gateway.tls]`: PEM files. Given both, all that the gateway serves is served over TLS.
+/// `[gateway.tls]`: PEM files. If both are given, the gateway serves everything over TLS.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Tls {
-    /// The certificate and those it is signed with.
+    /// The certificate with its chain.
     pub cert: Option<PathBuf>,
     /// Its private key.
     pub key: Option<PathBuf>,
@@ -101,28 +101,29 @@ impl Table for Tls {
     }
 }
 
-/// `[gateway.limits]`: what a request may be, and how slow.
+/// `[gateway.limits]`: the limits of size and speed of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LimitSettings {
-    /// Bytes of a request's body.
+    /// The size of a request's body in bytes.
     pub body: u64,
-    /// Bytes of all bodies in memory together.
+    /// The size of all bodies in memory together, in bytes.
     pub bodies_total: u64,
-    /// Bytes of a request's headers.
+    /// The size of a request's headers in bytes.
     pub headers: u64,
-    /// Number of a request's headers.
+    /// The number of a request's headers.
     pub header_count: u32,
-    /// Bytes of a request's URI.
+    /// The size of a request's URI in bytes.
     pub uri: u64,
     /// Headers must be complete within this time.
     pub header_timeout: Duration,
-    /// A body may be as slow as it likes for this time.
+    /// For this time a body may be arbitrarily slow.
     pub body_grace: Duration,
-    /// Then it must bring so many bytes a second. A client must take its answers at the same pace, after the same time.
+    /// After that, the bytes per second that must arrive. A client must read its answers at the same rate, after the same
+    /// time.
     pub body_rate: u64,
-    /// A body must have come whole after this time.
+    /// A body must have arrived completely after this time.
     pub body_timeout: Duration,
-    /// A client that takes no byte of its answer for this time is cut.
+    /// A client that reads no byte of its answer for this time is disconnected.
     pub write_timeout: Duration,
     /// A connection without a request is closed after this time.
     pub idle_timeout: Duration,
@@ -169,11 +170,11 @@ impl Table for LimitSettings {
 /// `[gateway.ws]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ws {
-    /// Calls a second on one stream; 0: no bound.
+    /// Calls per second on one stream; 0: no limit.
     pub calls_per_second: u32,
     /// Time between pings.
     pub ping: Duration,
-    /// Bytes of one message, its fragments together.
+    /// The size of one message in bytes, with all its fragments.
     pub message: u64,
 }
 

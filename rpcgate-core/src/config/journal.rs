@@ -1,4 +1,4 @@
-//! `[journal]`: usage that is not in the database yet.
+//! `[journal]`: usage records on their way to the database.
 
 use super::fields::{Fields, Table};
 use super::units::{GIB, MIB, MILLI, SECOND};
@@ -6,10 +6,10 @@ use super::value::Word;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What happens to calls that cannot be recorded.
+/// The treatment of calls that cannot be recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnFull {
-    /// They are served, and what is lost is counted.
+    /// They are served, and the lost records are counted.
     Serve,
     /// They are refused with 503.
     Refuse,
@@ -22,13 +22,13 @@ impl Word for OnFull {
 /// `[journal]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalSettings {
-    /// The gateway's own folder of usage records that are not shipped yet.
+    /// The gateway's own folder for usage records that are not shipped yet.
     pub dir: PathBuf,
-    /// What happens to calls once neither disk nor memory takes a record.
+    /// The treatment of calls once neither disk nor memory accepts a record.
     pub on_full: OnFull,
-    /// Bytes of records held in memory while the disk is full or stalls.
+    /// The bytes of records held in memory while the disk is full or stalled.
     pub memory: u64,
-    /// Time between flushes to the medium: what a power failure may cost.
+    /// The time between flushes to the medium; a power failure may lose the records of this time.
     pub sync_interval: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! `[keys.<name>]`: who may call, where there is no store.
+//! `[keys.<name>]`: API keys in the configuration file.
 
 use super::account::DEFAULT_NAME;
 use super::fields::{Fields, Table};
@@ -15,19 +15,19 @@ use crate::secret::KeyHash;
 /// `[keys.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeySettings {
-    /// Its identifier; made from its name if not given, the same one each time.
+    /// Its identifier; if not given, derived from its name, always the same.
     pub id: KeyId,
-    /// The key itself, or else its digest is given.
+    /// The key itself; alternatively its digest is given.
     pub key: Option<Secret>,
-    /// SHA-256 of the key as its holder sends it.
+    /// The SHA-256 of the key as clients send it.
     pub sha256: Option<KeyHash>,
-    /// Name of its project.
+    /// The name of its project.
     pub project: String,
-    /// Chains it may use, by canonical name; none named: all.
+    /// The chains that it may use, by canonical name; empty: all.
     pub chains: Vec<String>,
-    /// When it ends.
+    /// The time at which it expires.
     pub expires_at: Option<Time>,
-    /// Whether it was withdrawn.
+    /// Whether it was revoked.
     pub revoked: bool,
 }
 
@@ -46,7 +46,7 @@ impl Default for KeySettings {
 }
 
 impl KeySettings {
-    /// What the key is looked up under; `None` only where neither form was given.
+    /// The hash under which the key is looked up; `None` only if neither form was given.
     pub fn hash(&self) -> Option<KeyHash> {
         self.key.as_ref().map(|key| KeyHash::of(key.expose())).or(self.sha256)
     }
@@ -76,7 +76,7 @@ impl Table for KeySettings {
 
 impl Value for KeyHash {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
-        // What was found is not shown: somebody may have put the key itself here.
+        // The value is not shown: it may be the key itself, put here by mistake.
         item.text().and_then(KeyHash::from_hex).or_else(|| {
             let (wanted, found) = ("64 hexadecimal digits".into(), "something else".into());
             r.wrong(item, |key| Problem::Unreadable { key, wanted, found })

@@ -1,38 +1,38 @@
-//! From a file's name to a configuration: the way that both binaries go.
+//! From the name of a file to a configuration, for both binaries.
 
 use super::{Config, ConfigErrors, ConfigLocation, Input, Setting};
 use crate::chain::Facts;
 use std::fmt;
 
-/// Where a binary has its configuration from.
+/// The sources of a binary's configuration.
 #[derive(Clone, Copy)]
 pub struct Sources<'s> {
-    /// The file's name; none: everything has its default unless something else sets it.
+    /// The name of the file; `None`: every key has its default unless another source sets it.
     pub file: Option<&'s str>,
-    /// The chains that exist.
+    /// The known chains.
     pub chains: &'s [&'s Facts],
-    /// The demo's own settings, weaker than the file.
+    /// The settings of the demo, which the file overrides.
     pub base: &'s [Setting],
     /// The whole environment.
     pub env: &'s [(String, String)],
-    /// What was said on the command line, the strongest.
+    /// The settings from the command line, which override all others.
     pub flags: &'s [Setting],
-    /// Reads a file, the configuration itself or one that holds a secret; the error says why not.
+    /// Reads a file: the configuration, or one that contains a secret. The error is the reason.
     pub read: &'s dyn Fn(&str) -> Result<String, String>,
 }
 
 impl fmt::Debug for Sources<'_> {
-    /// Values are left out: there are secrets among them.
+    /// Without values, because some are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sources").field("file", &self.file).finish_non_exhaustive()
     }
 }
 
 impl Sources<'_> {
-    /// Reads the file, if one is named, and everything else, and checks it all.
+    /// Reads all sources and checks the result.
     ///
     /// # Errors
-    /// [`LoadError`]: the file cannot be read, or something in any of the sources is wrong.
+    /// [`LoadError`] when the file cannot be read, or when a source contains a mistake.
     ///
     /// ```
     /// use rpcgate_core::config::Sources;
@@ -58,8 +58,8 @@ impl Sources<'_> {
         self.with_input(text.as_deref(), |input| Config::read(input).map_err(LoadError::Wrong))
     }
 
-    /// A message that begins with a key, such as `gateway.tls.cert: c.pem: no such file`, with the place in front of it
-    /// where a file or a variable gives that key. Any other message stays as it is.
+    /// A message that begins with a key, such as `gateway.tls.cert: c.pem: no such file`, prefixed with the location at
+    /// which a file or a variable sets that key. Any other message is returned unchanged.
     ///
     /// ```
     /// use rpcgate_core::config::Sources;
@@ -80,7 +80,7 @@ impl Sources<'_> {
         }
     }
 
-    /// What the sources come to, the file's text given.
+    /// The sources as input, with the text of the file.
     fn with_input<T>(&self, text: Option<&str>, read: impl FnOnce(&Input<'_>) -> T) -> T {
         let chains: Vec<&str> = self.chains.iter().map(|facts| facts.name.as_str()).collect();
         let aliases: Vec<(&str, &str)> = self
@@ -101,17 +101,17 @@ impl Sources<'_> {
     }
 }
 
-/// Why there is no configuration. Displayed one fault to a line, each with the place it stands at.
+/// The reason why there is no configuration. Displayed as one mistake per line, each with its location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LoadError {
     /// The file could not be read.
     Unreadable {
-        /// Its name.
+        /// The name of the file.
         file: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// What was read is wrong.
+    /// The sources contain mistakes.
     Wrong(ConfigErrors),
 }
 

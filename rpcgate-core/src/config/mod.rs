@@ -1,13 +1,14 @@
-//! The configuration of both binaries: one text, read into typed tables.
+//! The configuration of both binaries: a text that is read into typed tables.
 //!
-//! Each value comes from the last of these places that gives it: its default, the demo's own settings, the file, the
+//! Each value comes from the last of these sources that sets it: its default, the settings of the demo, the file, the
 //! environment (`RPCGATE_GATEWAY__LISTEN`, two underscores between levels), flags. Lists in variables and flags are
-//! separated by commas, tables of methods are written `eth_call=15,eth_getLogs=75`; both replace what stood there
-//! before, while tables of settings are merged key by key. An empty variable takes away a value that may be absent.
+//! separated by commas, tables of methods are written `eth_call=15,eth_getLogs=75`; both replace the previous value, while
+//! tables of settings are merged key by key. An empty variable removes a value that may be absent.
 //! A secret is a text, `{ file = "…" }` or `{ env = "…" }` (as variables: `RPCGATE_GATEWAY__KEY_SECRET__FILE`).
 //!
-//! Nothing here opens a file or looks at the environment: the binaries hand in what they have read. Every key and its
-//! default stand in `docs/rpcgate.example.toml`, which tests compare with this module.
+//! This module opens no file and reads no environment: the binaries pass in what they have read. The file
+//! [`docs/rpcgate.example.toml`](https://github.com/rpcgate/rpcgate/blob/main/docs/rpcgate.example.toml) shows every key
+//! with its default; tests compare it with this module.
 //!
 //! ```
 //! use rpcgate_core::config::{Config, Input};
@@ -88,52 +89,52 @@ use std::collections::BTreeMap;
 use std::fmt;
 use write::Writer;
 
-/// What the names of all variables that set a key begin with.
+/// The prefix of all variables that set a key.
 pub const PREFIX: &str = "RPCGATE_";
 
-/// What follows the prefix, in lower case, in variables that are no keys: the file's name, the log filter until the
-/// configuration is read, and whether tests may do without services.
+/// Variables with the prefix that do not set a key, in lower case without the prefix: the name of the file, the log filter
+/// until the configuration is read, and whether tests require their services.
 const RESERVED: [&str; 3] = ["config", "log", "require_services"];
 
-/// A value for one key from somewhere else than the file.
+/// A value for one key that does not come from the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// Who gives it, for error messages: `--gateway`.
+    /// The source, for error messages: `--gateway`.
     pub from: String,
     /// The key: `gateway.listen`.
     pub path: String,
-    /// The value, written as in a variable.
+    /// The value, in the form of a variable.
     pub value: String,
 }
 
 impl Setting {
-    /// `value` for the key at `path`, on behalf of `from`.
+    /// The `value` of the key at `path`, given by `from`.
     pub fn new(from: impl Into<String>, path: impl Into<String>, value: impl Into<String>) -> Self {
         Setting { from: from.into(), path: path.into(), value: value.into() }
     }
 }
 
-/// Everything a configuration is made from.
+/// All input of a configuration.
 #[derive(Clone, Copy)]
 pub struct Input<'i> {
-    /// The chains that exist, by path.
+    /// The known chains, by path.
     pub chains: &'i [&'i str],
     /// Other names for them that the scope of a key may use: (alias, path).
     pub aliases: &'i [(&'i str, &'i str)],
-    /// The demo's own, weaker than the file.
+    /// The settings of the demo, which the file overrides.
     pub base: &'i [Setting],
     /// The file's name, for error messages, and its text.
     pub file: Option<(&'i str, &'i str)>,
-    /// The whole environment: settings are picked out by their prefix, secrets by their names.
+    /// The whole environment: settings are found by their prefix, secrets by their names.
     pub env: &'i [(String, String)],
-    /// The strongest.
+    /// The settings from the command line, which override all others.
     pub flags: &'i [Setting],
-    /// Reads the file that a secret is kept in; the error says why not.
+    /// Reads a file that contains a secret. The error is the reason.
     pub secret_file: &'i dyn Fn(&str) -> Result<String, String>,
 }
 
 impl Default for Input<'_> {
-    /// No chains, nothing set, and no secret can be read from a file.
+    /// No chains, no settings, and no secret can be read from a file.
     fn default() -> Self {
         Input {
             chains: &[],
@@ -148,14 +149,14 @@ impl Default for Input<'_> {
 }
 
 impl fmt::Debug for Input<'_> {
-    /// Values are left out: there are secrets among them.
+    /// Without values, because some are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.map(|(name, _)| name);
         f.debug_struct("Input").field("chains", &self.chains).field("file", &file).finish_non_exhaustive()
     }
 }
 
-/// The effective configuration. [`Default`] is that of a gateway which knows no chains.
+/// The effective configuration. [`Default`] is that of a gateway without chains.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Config {
     /// `[gateway]`.
@@ -182,7 +183,7 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// `[plans]`.
     pub plans: Plans,
-    /// `[chains.<path>]`: every chain that exists, whether the file names it or not.
+    /// `[chains.<path>]`: every known chain, even if the file does not name it.
     pub chains: BTreeMap<String, ChainSettings>,
     /// `[tenants.<name>]`.
     pub tenants: BTreeMap<String, TenantSettings>,
@@ -214,9 +215,7 @@ impl Table for Config {
 }
 
 impl Config {
-    /// Reads and checks all of `input`; on any error, the list of all errors.
-    ///
-    /// A value that a stronger place overrides is not looked at.
+    /// Reads and checks all of `input`. A value that a stronger source overrides is not checked.
     pub fn read(input: &Input<'_>) -> Result<Config, ConfigErrors> {
         let mut errors = Vec::new();
         let base = settings(input.base, &mut errors);
@@ -235,20 +234,20 @@ impl Config {
         if reading.errors.is_empty() { Ok(config) } else { Err(ConfigErrors::new(reading.errors)) }
     }
 
-    /// The configuration as TOML with every value in force: what `check` prints. Secrets and passwords are `***`, and
-    /// reading them back is an error; all else reads back as it is. Chains that nothing was set for are left out.
+    /// The configuration as TOML with every effective value, as `check` prints it. Secrets and passwords are `***`, and
+    /// reading them back is an error; everything else reads back unchanged. Chains without any setting are left out.
     pub fn to_toml_masked(&self) -> String {
         let mut writer = Writer::default();
         self.clone().fields(&mut writer);
         writer.text
     }
 
-    /// The keys that are written in the configuration, for a directory in memory.
+    /// The keys of the configuration, for a directory in memory.
     pub fn callers(&self) -> Vec<KnownKey> {
         account::callers(&self.tenants, &self.projects, &self.keys, &self.plans)
     }
 
-    /// Paths of all keys, in the order they are printed; `*` stands for a name or a place in a list.
+    /// The paths of all keys, in the order in which they are printed; `*` stands for a name or an index of a list.
     pub fn known_keys() -> Vec<String> {
         let mut lister = Lister::default();
         Config::default().fields(&mut lister);
@@ -257,7 +256,7 @@ impl Config {
 }
 
 impl Input<'_> {
-    /// Where the value of `key` was given, of several places the strongest; `None` for a key that has its default.
+    /// The location at which `key` was set, the strongest if there are several; `None` for a key with its default.
     pub fn place(&self, key: &str) -> Option<ConfigLocation> {
         let mut errors = Vec::new();
         let file = self.file.map(|(name, text)| tree::parse(name, text, &mut errors)).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Which known word an unknown one was probably meant to be.
+//! The known word that an unknown one was probably meant to be.
 
-/// The word of `known` that takes the fewest edits to reach from `word`, of equals the first.
+/// The word of `known` with the fewest edits from `word`; the first of several.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known.into_iter().min_by_key(|candidate| distance(word, candidate))
 }
 
-/// Characters to insert, remove, replace or swap with their neighbour.
+/// The number of characters to insert, remove, replace or swap with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

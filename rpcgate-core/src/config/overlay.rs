@@ -1,10 +1,10 @@
-//! What operators set through the API: it beats the file.
+//! Settings that operators make through the API. They override the file.
 
 use super::Config;
 use crate::plan::{Counts, Plan, Price, Tier};
 use std::collections::BTreeMap;
 
-/// The fields of a plan that were set; the others are those of the file.
+/// The figures of a plan that were set; the others are those of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PlanChange {
     /// Requests a key may make in a UTC minute.
@@ -17,7 +17,7 @@ pub struct PlanChange {
     pub heavy_per_minute: Option<u64>,
     /// Price of a Compute Unit.
     pub price: Option<Price>,
-    /// How many things a tenant may have.
+    /// How many resources of each kind a tenant may have.
     pub counts: CountsChange,
 }
 
@@ -26,7 +26,7 @@ pub struct PlanChange {
 pub struct CountsChange {
     /// Projects of a tenant.
     pub projects: Option<u32>,
-    /// Keys of a project that can be used.
+    /// Usable keys of a project.
     pub keys_per_project: Option<u32>,
     /// Members of a tenant.
     pub members: Option<u32>,
@@ -51,7 +51,7 @@ impl CountsChange {
 }
 
 impl PlanChange {
-    /// Sets what was set in `plan`.
+    /// Applies the changes to `plan`.
     pub fn apply(&self, plan: &mut Plan) {
         plan.per_minute = self.per_minute.unwrap_or(plan.per_minute);
         plan.per_hour = self.per_hour.unwrap_or(plan.per_hour);
@@ -62,7 +62,7 @@ impl PlanChange {
     }
 }
 
-/// Everything that was set, over a configuration.
+/// All settings of operators, to be applied to a configuration.
 ///
 /// ```
 /// use rpcgate_core::config::{Config, Overlay, PlanChange};
@@ -79,12 +79,12 @@ pub struct Overlay {
     pub plans: BTreeMap<Tier, PlanChange>,
     /// Compute Units by chain and method.
     pub weights: BTreeMap<String, BTreeMap<String, u32>>,
-    /// Whether a chain is on. One is served only if file and operator both say so.
+    /// Whether a chain is on. A chain is served only if both the file and the operator enable it.
     pub chains: BTreeMap<String, bool>,
 }
 
 impl Overlay {
-    /// `config` with all this in force. A chain that does not exist is left out.
+    /// `config` with these settings applied. Unknown chains are ignored.
     pub fn over(&self, config: &Config) -> Config {
         let mut config = config.clone();
         for (tier, change) in &self.plans {

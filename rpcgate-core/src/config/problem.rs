@@ -1,24 +1,25 @@
-//! What can be wrong with a configuration, and where.
+//! Mistakes in a configuration, and their locations.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Where a value was given. Orders as errors are listed: the file from top to bottom, then the environment, then flags.
+/// The location at which a value was given. Ordered like the list of errors: the file from top to bottom, then the
+/// environment, then flags.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum ConfigLocation {
     /// In the configuration file.
     File {
-        /// The file's name as it was handed in.
+        /// The name of the file as it was passed in.
         file: Arc<str>,
-        /// Line, from 1.
+        /// The line, from 1.
         line: u32,
-        /// Column in characters, from 1.
+        /// The column in characters, from 1.
         column: u32,
     },
     /// In an environment variable of this name.
     Env(Arc<str>),
-    /// In a flag, or another [`Setting`](super::Setting), that calls itself so.
+    /// In a flag, or another [`Setting`](super::Setting), of this name.
     Flag(Arc<str>),
 }
 
@@ -31,13 +32,13 @@ impl fmt::Display for ConfigLocation {
     }
 }
 
-/// What is wrong. Keys are full paths such as `gateway.listen`; no variant ever holds a secret.
+/// A mistake. Keys are full paths such as `gateway.listen`; no variant ever contains a secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Problem {
-    /// Not TOML.
+    /// The text is not TOML.
     Syntax(String),
-    /// The same key (or variable, in another case) twice.
+    /// A key (or a variable that differs only in case) is given twice.
     Duplicate {
         /// The key as written.
         key: String,
@@ -46,43 +47,43 @@ pub enum Problem {
     UnknownKey {
         /// The key as given.
         key: String,
-        /// The existing key of the same table that is spelt most alike.
+        /// The existing key of the same table with the most similar spelling.
         nearest: Option<String>,
     },
-    /// An environment variable that stands for no key.
+    /// An environment variable that sets no key.
     UnknownVariable {
-        /// The variable spelt most alike.
+        /// The variable with the most similar spelling.
         nearest: Option<String>,
     },
     /// A name of something that does not exist: a chain, a project, a tenant.
     UnknownName {
-        /// The key whose value it is, or the table it should head.
+        /// The key whose value it is, or the table that it names.
         key: String,
-        /// What it should name: `chain`, `project`, `tenant`.
+        /// The kind of thing that it should name: `chain`, `project`, `tenant`.
         kind: &'static str,
         /// The name given.
         name: String,
-        /// The existing name spelt most alike.
+        /// The existing name with the most similar spelling.
         nearest: Option<String>,
     },
-    /// Another type, or a text that does not read as what is wanted.
+    /// A value of the wrong type, or a text that cannot be read as the wanted type.
     Unreadable {
         /// The key.
         key: String,
-        /// What the key wants, with its article.
+        /// The wanted type, with its article.
         wanted: String,
-        /// What was found.
+        /// The value that was found.
         found: String,
     },
-    /// Readable, but too small or too large.
+    /// A value that is too small or too large.
     OutOfRange {
         /// The key.
         key: String,
-        /// The least value allowed.
+        /// The smallest allowed value.
         low: String,
-        /// The greatest value allowed.
+        /// The largest allowed value.
         high: String,
-        /// What was found.
+        /// The value that was found.
         found: String,
     },
     /// A rule of this one key is broken.
@@ -120,12 +121,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// One thing that is wrong with a configuration. Displayed as `place: what is wrong`.
+/// One mistake in a configuration, with its location. Displayed as `location: mistake`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigError {
-    /// Where.
+    /// The location.
     pub place: ConfigLocation,
-    /// What.
+    /// The mistake.
     pub problem: Problem,
 }
 
@@ -137,7 +138,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Everything that is wrong with a configuration, in the order of [`ConfigLocation`]. Displayed one to a line.
+/// All mistakes in a configuration, in the order of [`ConfigLocation`]. Displayed one per line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfigErrors(Vec<ConfigError>);
 

@@ -1,4 +1,4 @@
-//! `[projects.<name>]`: what is metered.
+//! `[projects.<name>]`: the units of metering.
 
 use super::account::DEFAULT_NAME;
 use super::chain::methods;
@@ -9,15 +9,15 @@ use crate::caller::{MethodLists, ProjectId, ProjectQuota};
 /// `[projects.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProjectSettings {
-    /// Its identifier; made from its name if not given, the same one each time.
+    /// Its identifier; if not given, derived from its name, always the same.
     pub id: ProjectId,
-    /// Name of its tenant.
+    /// The name of its tenant.
     pub tenant: String,
     /// Compute Units in any rolling 24 hours; [`ProjectQuota::DEFAULT_CU_PER_DAY`] if absent.
     pub cu_per_day: Option<u64>,
     /// Recorded, not enforced.
     pub cu_per_month: Option<u64>,
-    /// Requests in a second; no bound if absent.
+    /// Requests per second; no limit if absent.
     pub rps_limit: Option<u64>,
     /// When not empty, only these methods pass.
     pub allowed_methods: Vec<String>,

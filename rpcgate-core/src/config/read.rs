@@ -1,4 +1,4 @@
-//! Fills tables from layers of values, the later layer winning value by value, and collects what is wrong.
+//! Fills tables from layers of values, of which later ones override earlier ones value by value, and collects mistakes.
 
 use super::fields::{Fields, Listed, Names, Table};
 use super::nearest::nearest;
@@ -31,7 +31,7 @@ impl<'a> Reader<'a, '_> {
         self.layers.iter().filter_map(|layer| layer.get(key)).collect()
     }
 
-    /// The tables that stand at `entries`; what is no table there is reported.
+    /// The tables at `entries`; other values are reported.
     fn tables(reading: &mut Reading<'_>, entries: Vec<&'a Entry>) -> Vec<&'a tree::Table> {
         let mut tables = Vec::new();
         for entry in entries {
@@ -46,7 +46,7 @@ impl<'a> Reader<'a, '_> {
         tables
     }
 
-    /// Reports every key that nobody asked for.
+    /// Reports every key that the table does not have.
     fn finish(self) {
         let Reader { layers, known, reading } = self;
         let reserved = if reading.path.is_empty() { &RESERVED[..] } else { &[] };
@@ -55,7 +55,7 @@ impl<'a> Reader<'a, '_> {
                 continue;
             }
             let before = if reading.path.is_empty() { String::new() } else { format!("{}.", reading.path) };
-            // A variable that stands for nothing at all may be meant as one of those that are no keys.
+            // A variable that sets no key may be meant as one of the variables that are not keys.
             let others = match (&entry.place, &entry.item.value) {
                 (ConfigLocation::Env(_), Value::Text(_)) => reserved,
                 _ => &[],
@@ -76,7 +76,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-/// The variables or flags that gave what stands under `entry`, each with its path from there; in a file, its key.
+/// The variables or flags that set the values under `entry`, each with its path from there; in a file, its key.
 fn givers(entry: &Entry) -> Vec<(ConfigLocation, String)> {
     fn walk(entry: &Entry, path: &str, out: &mut Vec<(ConfigLocation, String)>) {
         match &entry.item.value {
@@ -167,7 +167,7 @@ impl Fields for Reader<'_, '_> {
                     let before = r.errors.len();
                     let mut listed = T::default();
                     r.table(vec![table], &mut listed);
-                    // A table with errors is left out: what it lacks would only be reported a second time.
+                    // A table with mistakes is left out: missing values would only be reported a second time.
                     (r.errors.len() == before).then_some(listed)
                 })
             })

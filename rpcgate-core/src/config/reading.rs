@@ -1,18 +1,18 @@
-//! What a reading needs to know and what it finds out: faults, and where each value was given.
+//! The context of a reading: its inputs, the mistakes it found, and the location of each value.
 
 use super::problem::{ConfigError, ConfigLocation, Problem};
 use super::tree::Item;
 use std::collections::BTreeMap;
 
-/// What one reading needs and what it has found.
+/// The context of one reading.
 pub(super) struct Reading<'i> {
     pub(super) env: &'i [(String, String)],
     pub(super) secret_file: &'i dyn Fn(&str) -> Result<String, String>,
     pub(super) chains: &'i [&'i str],
     pub(super) errors: Vec<ConfigError>,
-    /// The path of what is being read.
+    /// The path of the value that is being read.
     pub(super) path: String,
-    /// Where each value in force was given, by path, and where each table begins.
+    /// The location of each effective value, by path, and the beginning of each table.
     places: BTreeMap<String, ConfigLocation>,
 }
 
@@ -31,7 +31,7 @@ impl<'i> Reading<'i> {
         self.env.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
     }
 
-    /// Reports a problem of `item`, whose key is the one being read.
+    /// Reports a problem of `item`, the value of the key that is being read.
     pub(super) fn wrong<T>(&mut self, item: &Item, problem: impl FnOnce(String) -> Problem) -> Option<T> {
         self.report(item.place.clone(), problem(self.path.clone()));
         None
@@ -41,7 +41,7 @@ impl<'i> Reading<'i> {
         self.wrong(item, |key| Problem::Unreadable { key, wanted: wanted.to_owned(), found: item.found() })
     }
 
-    /// The same where the value may be or hold a secret.
+    /// Like [`unreadable`](Self::unreadable), for a value that may be or contain a secret.
     pub(super) fn unfit<T>(&mut self, item: &Item, wanted: &str) -> Option<T> {
         let (wanted, found) = (wanted.to_owned(), item.kind().to_owned());
         self.wrong(item, |key| Problem::Unreadable { key, wanted, found })
@@ -51,7 +51,8 @@ impl<'i> Reading<'i> {
         self.wrong(item, |key| Problem::Invalid { key, why: why.into() })
     }
 
-    /// Reports a problem of the value at `path` once all is read; at the nearest table that was given, if it was not.
+    /// Reports a problem of the value at `path` after everything was read; at the nearest given table, if the value was not
+    /// given.
     pub(super) fn wrong_at(&mut self, path: &str, problem: Problem) {
         let mut at = path;
         loop {
@@ -60,18 +61,18 @@ impl<'i> Reading<'i> {
             }
             match at.rsplit_once('.') {
                 Some((table, _)) => at = table,
-                // Defaults break no rule, so something on the way was given.
+                // Defaults break no rule, so some table on the path was given.
                 None => return,
             }
         }
     }
 
-    /// Whether a value in force was given at `path`.
+    /// Whether an effective value was given at `path`.
     pub(super) fn is_given(&self, path: &str) -> bool {
         self.places.contains_key(path)
     }
 
-    /// Reads something whose path goes on with `name`.
+    /// Reads a value whose path continues with `name`.
     pub(super) fn under<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.path.len();
         if before > 0 && !name.starts_with('[') {
@@ -87,7 +88,7 @@ impl<'i> Reading<'i> {
         self.errors.push(ConfigError { place, problem });
     }
 
-    /// Notes that what is being read was given at `place`.
+    /// Records `place` as the location of the value that is being read.
     pub(super) fn here(&mut self, place: &ConfigLocation) {
         self.places.insert(self.path.clone(), place.clone());
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 /// `[retention]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retention {
-    /// Single requests.
+    /// How long single requests are kept.
     pub events: Duration,
-    /// The billing ledger: usage by the hour.
+    /// How long the billing ledger and usage by the hour are kept.
     pub ledger: Duration,
 }
 
@@ -22,7 +22,7 @@ impl Default for Retention {
 impl Table for Retention {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.duration("events", &mut self.events, DAY..=36_500 * DAY);
-        // The quota looks back 24 hours and GET /usage 92 days.
+        // The quota needs the last 24 hours and GET /usage 92 days.
         f.duration("ledger", &mut self.ledger, 92 * DAY..=36_500 * DAY);
     }
 }

@@ -1,4 +1,4 @@
-//! `[safeguard]`: keys that go on calling although they are refused.
+//! `[safeguard]`: keys that keep calling although they are refused.
 
 use super::fields::{Fields, Table};
 use super::units::{DAY, HOUR, SECOND};
@@ -12,11 +12,11 @@ pub struct SafeguardSettings {
     pub enabled: bool,
     /// Requests refused with 429 that make a UTC minute of a key a stormy one.
     pub refusals: u64,
-    /// Stormy minutes in a row after which its limits are scaled down.
+    /// Stormy minutes in a row after which the limits of a key are scaled down.
     pub minutes: u64,
-    /// What is left of them, in percent.
+    /// The percentage of the limits that remains.
     pub percent: u64,
-    /// For how long.
+    /// How long the limits stay scaled down.
     pub cooldown: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Default for SafeguardSettings {
 }
 
 impl SafeguardSettings {
-    /// When a key is cooled down, if ever.
+    /// The rule by which keys are cooled down, if the safeguard is enabled.
     pub fn rule(&self) -> Option<SafeguardRule> {
         let SafeguardSettings { enabled, refusals, minutes, percent, cooldown } = *self;
         enabled.then_some(SafeguardRule { refusals, minutes, percent, cooldown })

@@ -1,4 +1,4 @@
-//! Values of one word: how each type is read and written.
+//! Scalar values: how each type is read and written.
 
 use super::reading::Reading;
 use super::tree::{Item, Value as Given};
@@ -45,7 +45,7 @@ impl Value for u32 {
 
 impl Value for u64 {
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
-        // TOML's own numbers end there.
+        // The largest integer of TOML.
         number(item, r, 0..=i64::MAX as u64)
     }
 
@@ -122,7 +122,7 @@ impl Value for Price {
     }
 
     fn write(&self) -> Option<String> {
-        // Debug never leaves out the fraction, but may write an exponent; both are TOML.
+        // Debug always writes a fraction, and may write an exponent; both are valid TOML.
         Some(format!("{:?}", self.usd()))
     }
 }

@@ -9,13 +9,13 @@ use subtle::ConstantTimeEq;
 
 pub(super) const MASK: &str = "***";
 
-/// A secret text. It is written inline, or as `{ file = "path" }` or `{ env = "NAME" }`; line ends after a file's
-/// text do not belong to it. Displayed and debugged as `***`.
+/// A secret text. It is given inline, or as `{ file = "path" }` or `{ env = "NAME" }`; line ends at the end of a file are
+/// removed. `Display` and `Debug` write `***`.
 #[derive(Clone)]
 pub struct Secret(Box<str>);
 
 impl Secret {
-    /// Keeps `text` from view.
+    /// A secret with this text.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Secret(text.into())
     }
@@ -67,7 +67,7 @@ impl Value for Secret {
     }
 }
 
-/// The text of a secret, and whether it was kept outside of the configuration.
+/// The text of a secret, and whether it was stored outside of the configuration.
 pub(super) fn text(item: &Item, r: &mut Reading<'_>) -> Option<(String, bool)> {
     let inline = item.text();
     if inline == Some(MASK) {

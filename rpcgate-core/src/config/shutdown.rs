@@ -1,4 +1,4 @@
-//! `[shutdown]`: how the service ends.
+//! `[shutdown]`: how the service shuts down.
 
 use super::fields::{Fields, Table};
 use super::units::{HOUR, SECOND};
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// `[shutdown]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shutdown {
-    /// How long calls in flight may take to finish.
+    /// The time that calls in flight have to finish.
     pub grace: Duration,
 }
 

@@ -1,11 +1,11 @@
-//! Numbers of bytes as text: `100B`, `256KiB`, `5MiB`, `2GiB`.
+//! Sizes in bytes as text: `100B`, `256KiB`, `5MiB`, `2GiB`.
 
 pub(super) const WANTED: &str = "a size such as \"256KiB\" or \"5MiB\", or a number of bytes";
 
 /// Units in bytes, largest first.
 const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// Reads a text; digits alone count bytes.
+/// Reads a text; a plain number is in bytes.
 pub(super) fn parse(text: &str) -> Option<u64> {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let digits = &text[..text.len() - unit.len()];
@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(size)
 }
 
-/// The shortest text that reads as the same size.
+/// The shortest text for the same size.
 pub(super) fn text(bytes: u64) -> String {
     let unit = UNITS.into_iter().find(|(_, size)| bytes > 0 && bytes.is_multiple_of(*size));
     unit.map_or_else(|| "0B".into(), |(name, size)| format!("{}{name}", bytes / size))
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_size_is_refused() {
+    fn other_texts_are_not_sizes() {
         for bad in ["", "MiB", "5MB", "5 MiB", "-1", "1.5MiB", "99999999999GiB"] {
             assert_eq!(parse(bad), None, "{bad}");
         }

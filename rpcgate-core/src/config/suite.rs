@@ -1,10 +1,10 @@
-//! Two configurations for every key that differ in that key alone, and the table of `docs/operations.md` that says what
-//! becomes of such a change: for tests that hold a program against it.
+//! For tests of a program's reload: two configurations for every key that differ only in that key, and a reader of the
+//! table in `docs/operations.md` that says which changes need a restart.
 #![expect(clippy::panic, reason = "a suite fails by panicking")]
 
 use super::{Config, Input, Setting};
 
-/// What both have in common.
+/// The common part of both configurations.
 const BASE: &str = r#"
 [gateway.tls]
 cert = "a.pem"
@@ -22,7 +22,7 @@ project = "p"
 
 const NODE: &str = "url = \"http://a\"";
 
-/// What stands for the key in the other configuration, written as in a variable.
+/// The value of the key in the second configuration, in the form of a variable.
 const CHANGED: &[(&str, &str)] = &[
     ("gateway.listen", "127.0.0.1:1"),
     ("gateway.grpc_listen", "127.0.0.1:1"),
@@ -138,7 +138,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("keys.*.revoked", "true"),
 ];
 
-/// Keys for which the base is another.
+/// Keys that need another base.
 const OTHERWISE: &[(&str, &str, &str)] = &[
     (
         "admin.challenge.kind",
@@ -161,7 +161,7 @@ fn with_node(more: &str) -> String {
     format!("{BASE}[chains.eth]\nnodes = [{{ {more} }}]\n")
 }
 
-/// The key as one of its places is called.
+/// The key with a concrete name or index for each `*`.
 fn place(key: &str) -> String {
     let names = [
         ("chains.*", "chains.eth"),
@@ -172,7 +172,7 @@ fn place(key: &str) -> String {
     names.iter().fold(key.to_owned(), |key, (any, one)| key.replace(any, one))
 }
 
-/// The key as it stands in the list above.
+/// The key as it is written in the list above.
 fn listed(key: &str) -> String {
     let tiers = ["plans.free.", "plans.standard.", "plans.premium.", "plans.enterprise."];
     tiers.iter().fold(key.to_owned(), |key, tier| key.replace(tier, "plans.*."))
@@ -181,7 +181,7 @@ fn listed(key: &str) -> String {
 /// For each of [`Config::known_keys`]: the key, and two configurations that differ in it.
 ///
 /// # Panics
-/// When there is a key that this file has no other value for.
+/// When this file has no second value for a key.
 pub fn changes() -> Vec<(String, Config, Config)> {
     let change = |key: String| {
         if let Some((_, before, after)) = OTHERWISE.iter().find(|(other, ..)| *other == key) {
@@ -203,8 +203,8 @@ pub fn changes() -> Vec<(String, Config, Config)> {
     Config::known_keys().into_iter().map(change).collect()
 }
 
-/// What a document says about keys: lines such as ``| `a`, `b.c` | live | restart |``. The longest name that a key begins
-/// with decides.
+/// The table of a document about keys, with lines such as ``| `a`, `b.c` | live | restart |``. The longest name with which
+/// a key begins decides.
 #[derive(Debug)]
 pub struct ReloadTable {
     rows: Vec<(String, Vec<String>)>,
@@ -214,10 +214,10 @@ impl ReloadTable {
     /// The header of the table.
     const HEADER: &str = "| keys | `rpcgate-server` | `rpcgate-admin` |";
 
-    /// Reads it out of a document.
+    /// Reads the table of a document.
     ///
     /// # Panics
-    /// When it is not there.
+    /// When the document has no such table.
     pub fn read(document: &str) -> Self {
         let Some((_, table)) = document.split_once(Self::HEADER) else { panic!("no line {}", Self::HEADER) };
         let lines = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -231,10 +231,10 @@ impl ReloadTable {
         ReloadTable { rows: rows.collect() }
     }
 
-    /// Whether the program of this column, from 0, needs a restart for a change of `key`.
+    /// Whether the program in this column, from 0, needs a restart for a change of `key`.
     ///
     /// # Panics
-    /// When nothing is said about it, or something that is neither `live`, `restart` nor `–`.
+    /// When the table does not contain the key, or its cell is neither `live`, `restart` nor `–`.
     pub fn needs_restart(&self, key: &str, column: usize) -> bool {
         let says =
             |name: &str| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

@@ -1,16 +1,16 @@
-//! `[telemetry]`: how the service is watched.
+//! `[telemetry]`: metrics, logs and traces.
 
 use super::fields::{Fields, Table};
 use super::url::Url;
 use super::value::Word;
 use std::net::SocketAddr;
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFormat {
-    /// One JSON object to a line.
+    /// One JSON object per line.
     Json,
-    /// For people.
+    /// Text for people.
     Text,
 }
 
@@ -21,13 +21,13 @@ impl Word for LogFormat {
 /// `[telemetry]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Telemetry {
-    /// Where Prometheus finds `/metrics`; nowhere by default.
+    /// The address at which `/metrics` is served for Prometheus; none by default.
     pub listen: Option<SocketAddr>,
     /// Log filter: a level, or directives such as `info,rpcgate_layers=debug`.
     pub log_filter: String,
-    /// How log lines look.
+    /// The format of log lines.
     pub log_format: LogFormat,
-    /// The OpenTelemetry collector that traces are sent to (OTLP); none by default.
+    /// The OpenTelemetry collector to which traces are sent (OTLP); none by default.
     pub otlp_url: Option<Url>,
 }
 

@@ -1,4 +1,4 @@
-//! `[tenants.<name>]`: who pays.
+//! `[tenants.<name>]`: the customers.
 
 use super::fields::{Fields, Table};
 use super::value::word;
@@ -9,7 +9,7 @@ use crate::plan::Tier;
 /// `[tenants.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TenantSettings {
-    /// Its identifier; made from its name if not given, the same one each time.
+    /// Its identifier; if not given, derived from its name, always the same.
     pub id: TenantId,
     /// Its plan.
     pub plan: Tier,

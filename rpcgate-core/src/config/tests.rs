@@ -1,4 +1,4 @@
-//! What the configuration as a whole promises: precedence, error texts and masking.
+//! Tests of the configuration as a whole: precedence, error texts and masking.
 
 use super::*;
 use crate::cache_rule::CacheRule;
@@ -32,7 +32,7 @@ fn errors(text: &str) -> Vec<String> {
     Config::read(&input(text)).unwrap_err().iter().map(ToString::to_string).collect()
 }
 
-/// The one error of a one-line text under `table`, without its place.
+/// The only error of a one-line text under `table`, without its location.
 fn error(table: &str, line: &str) -> String {
     let all = errors(&format!("[{table}]\n{line}\n"));
     let [one] = all.as_slice() else { panic!("{all:?}") };
@@ -60,7 +60,7 @@ fn an_empty_file_gives_the_defaults_and_every_chain() {
 }
 
 #[test]
-fn a_later_place_beats_an_earlier_one() {
+fn a_later_source_overrides_an_earlier_one() {
     let file =
         "[gateway]\nlisten = \"127.0.0.1:2\"\n[chains.eth]\nnodes = [\"http://file\"]\ntimeout = \"2s\"\n";
     let env = pairs(&[
@@ -88,7 +88,7 @@ fn a_later_place_beats_an_earlier_one() {
 }
 
 #[test]
-fn variables_say_what_the_file_can_say() {
+fn variables_can_set_what_the_file_can_set() {
     let config = with_env(
         &[
             ("RPCGATE_CHAINS__ETH__CU", "eth_call=3, queryNetwork/tip=4"),
@@ -137,19 +137,19 @@ fn all_errors_are_reported_in_the_order_of_their_lines() {
 }
 
 #[test]
-fn an_error_knows_its_column() {
+fn an_error_has_its_column() {
     let all = Config::read(&input("[gateway]\n  lisen = 1\n")).unwrap_err();
     let place = ConfigLocation::File { file: "f.toml".into(), line: 2, column: 3 };
     assert_eq!(all.iter().map(|e| &e.place).collect::<Vec<_>>(), [&place]);
 }
 
 #[test]
-fn a_file_that_is_no_toml_is_reported_without_guesses() {
+fn a_file_that_is_not_toml_has_one_error() {
     assert_eq!(errors("[gateway\nlisen = 1\n"), ["f.toml:1: not valid TOML: unclosed table, expected `]`"]);
 }
 
 #[test]
-fn each_type_says_what_it_wants() {
+fn the_error_of_each_type_names_the_wanted_form() {
     for (table, line, says) in [
         ("database", "migrate = 1", "database.migrate must be true or false, found 1"),
         ("plans.free", "per_day = \"x\"", "plans.free.per_day must be a whole number, found \"x\""),
@@ -237,7 +237,7 @@ fn urls_are_refused_without_being_repeated() {
 }
 
 #[test]
-fn what_may_hold_a_secret_is_not_repeated_where_it_does_not_belong() {
+fn values_that_may_contain_a_secret_are_not_shown_in_errors() {
     for (table, line, says) in [
         ("chains.eth", "nodes = \"http://u:pw@h\"", "chains.eth.nodes must be a list, found a text"),
         ("keys", "a = \"the key itself\"", "keys.a must be a table, found a text"),
@@ -252,7 +252,7 @@ fn what_may_hold_a_secret_is_not_repeated_where_it_does_not_belong() {
 }
 
 #[test]
-fn rules_between_keys_are_kept() {
+fn rules_about_several_keys_are_checked() {
     for (table, line, says) in [
         (
             "gateway",
@@ -321,7 +321,7 @@ fn rules_between_keys_are_kept() {
 }
 
 #[test]
-fn keys_must_be_whole_sound_and_different() {
+fn api_keys_must_be_complete_valid_and_different() {
     let text = format!(
         "[keys.a]\nkey = \"{KEY}\"\nproject = \"wallte\"\nchains = [\"ethereum\", \"etherum\"]\n[keys.b]\nsha256 = \"{}\"\n\
          [keys.c]\nrevoked = true\n[keys.d]\nsha256 = \"{KEY}\"\n[keys.e]\nkey = \"short\"\n[keys.F]\n[keys.g]\n\
@@ -408,7 +408,7 @@ fn secrets_come_from_text_file_or_variable() {
 }
 
 #[test]
-fn an_overridden_secret_need_not_be_there() {
+fn an_overridden_secret_need_not_exist() {
     let config = with_env(
         &[("RPCGATE_GATEWAY__KEY_SECRET", "sixteen bytes here")],
         "[gateway]\nkey_secret = { file = \"/run/secrets/none\" }\n",
@@ -417,7 +417,7 @@ fn an_overridden_secret_need_not_be_there() {
 }
 
 #[test]
-fn nodes_are_written_short_or_long() {
+fn nodes_have_a_short_and_a_long_form() {
     let config = read(
         "[chains.btc]\nnodes = [\"http://u:p%40@a:1/x\", \"wss://b\", \"grpcs://c\", { url = \"http://d\", ws = \"ws://u@d\", max_batch = 1, priority = 2 }]\n",
     );
@@ -433,7 +433,7 @@ fn nodes_are_written_short_or_long() {
 }
 
 #[test]
-fn a_chain_hands_on_what_it_changes() {
+fn a_chain_returns_its_changes_to_the_method_table() {
     let config = read(
         "[chains.eth]\nblocked_methods = [\"b\"]\nopen_methods = [\"trace_*\"]\nfinal_depth = 0\ncu = { a = 7 }\n\
          ttl = { c = \"immutable 3s\", d = \"0s\", e = 4 }\n",
@@ -488,7 +488,7 @@ fn the_safeguard_is_off_until_it_is_enabled() {
 }
 
 #[test]
-fn what_is_printed_without_secrets_reads_back_the_same() {
+fn a_printed_configuration_without_secrets_reads_back_unchanged() {
     let text = format!(
         "[chains.btc]\nenabled = false\nttl = {{ a = \"2s\", \"b/c\" = \"forever\" }}\nnodes = [\"http://u@h\", \"ws://h\"]\n\
          [plans]\nbatch_counts = \"items\"\n[plans.free]\nprice_per_cu = 0.000000000001\n[keys.a]\nsha256 = \"{}\"\n\

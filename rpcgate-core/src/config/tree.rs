@@ -1,18 +1,18 @@
-//! One layer of configuration as a tree of values that remember where they were given.
+//! One layer of configuration as a tree of values with their locations.
 
 use super::problem::{ConfigError, ConfigLocation, Problem};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 
-/// A value and its place.
+/// A value with its location.
 #[derive(Debug)]
 pub(super) struct Item {
     pub(super) place: ConfigLocation,
     pub(super) value: Value,
 }
 
-/// A key's place and what stands under it.
+/// The location of a key, and its value.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) place: ConfigLocation,
@@ -23,10 +23,10 @@ pub(super) type Table = BTreeMap<String, Entry>;
 
 #[derive(Debug)]
 pub(super) enum Value {
-    /// From a variable or a flag: whatever the key wants, written as text.
+    /// A value from a variable or a flag, as text; the key decides how it is read.
     Text(String),
     String(String),
-    /// `None`: more than 128 bits.
+    /// `None`: a number of more than 128 bits.
     Integer(Option<i128>),
     Float(f64),
     Boolean(bool),
@@ -36,7 +36,7 @@ pub(super) enum Value {
 }
 
 impl Item {
-    /// The text of a text.
+    /// The text, if it is one.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) | Value::String(text) => Some(text),
@@ -44,7 +44,7 @@ impl Item {
         }
     }
 
-    /// The sort of the value, for error messages about what may be or hold a secret.
+    /// The type of the value, for error messages about values that may be or contain a secret.
     pub(super) const fn kind(&self) -> &'static str {
         match &self.value {
             Value::Text(_) | Value::String(_) => "a text",
@@ -56,7 +56,7 @@ impl Item {
         }
     }
 
-    /// The value for an error message. Not to be used on secrets.
+    /// The value for an error message. Not for secrets.
     pub(super) fn found(&self) -> String {
         match &self.value {
             Value::Text(text) | Value::String(text) => format!("{text:?}"),
@@ -70,7 +70,7 @@ impl Item {
     }
 }
 
-/// Where the lines of a text begin.
+/// The offsets at which the lines of a text begin.
 struct Lines<'a> {
     file: Arc<str>,
     text: &'a str,
@@ -92,7 +92,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Where the value of a key stands; a key below one that is no table has that one's place.
+/// The location of a key's value; a key below one that is not a table has the location of that one.
 pub(super) fn place(root: &Table, key: &str) -> Option<ConfigLocation> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     let entry = root.get(first)?;
@@ -102,8 +102,8 @@ pub(super) fn place(root: &Table, key: &str) -> Option<ConfigLocation> {
     }
 }
 
-/// The tree of a TOML text. After a syntax error nothing else can be trusted, so the tree is then empty;
-/// a key given twice leaves the rest of it whole.
+/// The tree of a TOML text. After a syntax error nothing else can be trusted, so the tree is then empty; after a duplicate
+/// key the rest is kept.
 pub(super) fn parse(file: &str, text: &str, errors: &mut Vec<ConfigError>) -> Table {
     let lines = Lines::new(file, text);
     let (root, problems) = DeTable::parse_recoverable(text);
@@ -126,7 +126,7 @@ fn table(from: &DeTable<'_>, lines: &Lines<'_>) -> Table {
     from.iter()
         .map(|(key, value)| {
             let place = lines.place(key.span().start);
-            // The span of a table is that of its header or first key, which its own key names better.
+            // The span of a table is that of its header or first key; the span of its own key is more exact.
             let at = if value.get_ref().is_table() { key.span().start } else { value.span().start };
             (key.get_ref().to_string(), Entry { place, item: item(value.get_ref(), at, lines) })
         })
@@ -150,7 +150,7 @@ fn item(from: &DeValue<'_>, at: usize, lines: &Lines<'_>) -> Item {
     Item { place: lines.place(at), value }
 }
 
-/// Puts a text at `path`. `Err` when something else stands there or on the way, unless it may be `replaced`.
+/// Sets a text at `path`. `Err` if there is another value at `path` or above it, unless it may be `replaced`.
 pub(super) fn insert(
     root: &mut Table,
     path: &[&str],
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_takes_its_place_once() {
+    fn a_text_is_set_once() {
         let place = ConfigLocation::Env("X".into());
         let mut root = Table::new();
         assert_eq!(insert(&mut root, &["a", "b"], "1", &place, false), Ok(()));

@@ -1,4 +1,4 @@
-//! Units that defaults and ranges are written in.
+//! The units of defaults and ranges.
 
 use std::time::Duration;
 

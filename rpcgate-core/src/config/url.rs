@@ -1,4 +1,4 @@
-//! URLs whose passwords no log, error or printout may show.
+//! URLs whose passwords must not appear in a log, an error or a printout.
 
 use super::problem::Problem;
 use super::reading::Reading;
@@ -9,8 +9,8 @@ use std::fmt;
 /// Query parameters whose values are secrets in the URLs of nodes and databases.
 const SECRET_PARAMETERS: [&str; 7] = ["password", "token", "apikey", "api_key", "api-key", "key", "secret"];
 
-/// A URL. It may be given inline, or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`; then all of it is
-/// secret. Displayed and debugged with its password masked.
+/// A URL. It is given inline or, like a [`Secret`], as `{ file = "…" }` or `{ env = "…" }`; then the whole URL is secret.
+/// `Display` and `Debug` mask its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     text: String,
@@ -18,8 +18,8 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads a URL with one of `schemes`: a host (a file for `sqlite`), no fragment, no spaces, a sound port.
-    /// The error is the end of a sentence that begins with the key; it does not repeat the URL.
+    /// Reads a URL with one of `schemes`: a host (a file for `sqlite`), no fragment, no spaces, a valid port. The error is
+    /// the end of a sentence that begins with the key; it does not contain the URL.
     pub fn parse(text: &str, schemes: &[&str]) -> Result<Self, String> {
         let wanted = || match schemes {
             [one] => format!("must begin with {one}://"),
@@ -41,23 +41,23 @@ impl Url {
                 Err("must name a file, as in sqlite://rpcgate.db".into())
             }
             "sqlite" => Ok(url),
-            // A local server is reached through its socket, which `?host=` names.
+            // A local server is reached through its Unix socket, which `?host=` names.
             "postgres" | "postgresql" if rest.starts_with("///") => Ok(url),
             _ => rest.strip_prefix("//").ok_or_else(wanted).and_then(authority).map(|()| url),
         }
     }
 
-    /// The URL as given, password and all.
+    /// The URL as given, including its password.
     pub fn expose(&self) -> &str {
         &self.text
     }
 
-    /// What stands before the first colon.
+    /// The scheme: the part before the first colon.
     pub fn scheme(&self) -> &str {
         self.text.split(':').next().unwrap_or_default()
     }
 
-    /// The URL with its password masked; all of it if it came from a secret place.
+    /// The URL with its password masked; masked completely if it came from a file or a variable.
     pub fn masked(&self) -> String {
         if self.hidden {
             return MASK.into();
@@ -81,7 +81,7 @@ impl Url {
         format!("{head}{authority}{path}")
     }
 
-    /// Takes user and password out of the URL, percent-escapes resolved. `Err` if those are not UTF-8.
+    /// Removes user and password from the URL and returns them with resolved percent-escapes. `Err` if they are not UTF-8.
     pub(super) fn take_login(&mut self) -> Result<Option<(String, Secret)>, String> {
         let Some((head, rest)) = self.text.split_once("//") else {
             return Ok(None);
@@ -119,7 +119,7 @@ fn parameter(pair: &str) -> String {
     }
 }
 
-/// Checks what follows `//`.
+/// Checks the part after `//`.
 fn authority(rest: &str) -> Result<(), String> {
     let authority = &rest[..rest.find(['/', '?']).unwrap_or(rest.len())];
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
@@ -133,7 +133,7 @@ fn authority(rest: &str) -> Result<(), String> {
     if let Some(port) = port
         && !port.parse::<u16>().is_ok_and(|port| port > 0)
     {
-        // A password with a slash ends up here, so the text is not shown.
+        // This may be a part of a password with a slash, so the text is not shown.
         return Err("has a port that is not between 1 and 65535".into());
     }
     match format!("http://{rest}").parse::<http::Uri>() {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_of_every_sort_are_taken() {
+    fn urls_of_every_kind_are_accepted() {
         for good in [
             "http://127.0.0.1:8545",
             "https://u:p%40@h.example/a/b?c=d",
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_is_named() {
+    fn each_mistake_is_named() {
         assert_eq!(why("http://h/#x"), "must not have a fragment (#…)");
         assert_eq!(why("http://h:0/"), "has a port that is not between 1 and 65535");
         assert_eq!(why("http://h:99999"), "has a port that is not between 1 and 65535");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_masked_wherever_they_stand() {
+    fn passwords_are_masked_wherever_they_occur() {
         for (given, shown) in [
             ("postgres://u:p@ss@h/db", "postgres://u:***@h/db"),
             ("http://u@h/", "http://u@h/"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_taken_out_with_its_escapes_resolved() {
+    fn user_and_password_are_removed_with_resolved_escapes() {
         let mut url = Url::parse("http://us%65r:p%40ss@h:1/x?y=z", ALL).unwrap();
         assert_eq!(url.take_login(), Ok(Some(("user".into(), Secret::new("p@ss")))));
         assert_eq!(url.take_login(), Ok(None));

@@ -1,4 +1,4 @@
-//! How values of each type are read from a tree and written as TOML.
+//! Reading values of each type from a tree and writing them as TOML.
 
 use super::problem::Problem;
 use super::reading::Reading;
@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// A type that knows how its values are written.
+/// A type with a written form.
 pub(super) trait Value: Sized {
-    /// The value of `item`; `None` after reporting what is wrong.
+    /// The value of `item`; `None` after reporting a mistake.
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self>;
 
-    /// TOML that reads as this value, secrets masked. `None`: nothing to write.
+    /// The TOML text of this value, with masked secrets. `None`: nothing to write.
     fn write(&self) -> Option<String>;
 }
 
@@ -54,7 +54,7 @@ pub(super) fn word<W: Word>(item: &Item, r: &mut Reading<'_>) -> Option<W> {
     })
 }
 
-/// A whole number not below 0. A greater one than fits counts as the greatest.
+/// A whole number not below 0. A number that does not fit counts as the largest one.
 pub(super) fn integer(item: &Item, r: &mut Reading<'_>, wanted: &str) -> Option<u64> {
     let number = match &item.value {
         Given::Integer(number) => Some(number.unwrap_or(i128::MAX)),
@@ -74,7 +74,7 @@ pub(super) fn number<N: Number>(item: &Item, r: &mut Reading<'_>, range: RangeIn
     N::try_from(span(item, r, wide, &wide_range, ToString::to_string)?).ok()
 }
 
-/// `value` if it lies in `range`.
+/// `value` if it is in `range`.
 pub(super) fn span<T: PartialOrd>(
     item: &Item,
     r: &mut Reading<'_>,
@@ -89,7 +89,7 @@ pub(super) fn span<T: PartialOrd>(
     r.wrong(item, |key| Problem::OutOfRange { key, low, high, found })
 }
 
-/// The texts of a list, or of a text with commas.
+/// The texts of a list, or the parts of a text with commas.
 pub(super) fn items<T>(
     item: &Item,
     r: &mut Reading<'_>,
@@ -108,7 +108,7 @@ pub(super) fn items<T>(
         }
         _ => return r.unfit(item, wanted),
     };
-    // Every item is looked at, so that every fault is reported.
+    // All items are read, so that every mistake is reported.
     let read: Vec<_> = list.iter().enumerate().map(|(n, one)| each(one, n, r)).collect();
     read.into_iter().collect()
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 /// `[webhooks]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Webhooks {
-    /// Whether deliveries may go to private and local addresses. For tests.
+    /// Whether deliveries may go to private and local addresses; for tests.
     pub allow_private_targets: bool,
-    /// How long a receiver may take to answer.
+    /// The time that a receiver may take to answer.
     pub timeout: Duration,
-    /// Attempts in all.
+    /// The total number of attempts.
     pub attempts: u32,
-    /// Waits before the second attempt, the third and so on.
+    /// The waiting times before the second attempt, the third and so on.
     pub waits: Vec<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! Writes a configuration as TOML, secrets masked.
+//! Writes a configuration as TOML with masked secrets.
 
 use super::fields::{Fields, Listed, Names, Table};
 use super::problem::Problem;
@@ -28,7 +28,7 @@ pub(super) fn key(name: &str) -> String {
     if !name.is_empty() && name.bytes().all(bare) { name.to_owned() } else { quote(name) }
 }
 
-/// Prints tables one after the other.
+/// Writes tables one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     path: String,
@@ -89,7 +89,7 @@ impl Fields for Writer {
     ) {
         self.under(key, false, "[", "]", |w| {
             for (name, one) in slot {
-                // Chains are there anyway; those left as they are would only fill the page.
+                // All chains exist anyway; those without settings are left out to keep the text short.
                 if names == Names::Own || *one != T::default() {
                     w.under(name, true, "[", "]", |w| one.fields(w));
                 }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_and_texts_are_quoted_where_toml_wants_it() {
+    fn keys_and_texts_are_quoted_where_toml_requires_it() {
         assert_eq!(key("eth_call"), "eth_call");
         assert_eq!(key("queryNetwork/tip"), "\"queryNetwork/tip\"");
         assert_eq!(key(""), "\"\"");

@@ -1,18 +1,18 @@
-//! What a client sends: one call or a batch of them.
+//! The request of a client: one call or a batch of calls.
 
 use std::fmt;
 
 use super::members::{Member, UnknownMembers};
 use crate::json::{Cursor, Span, SyntaxError, Text, unescape};
 
-/// How much of a body is read.
+/// The limits of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Arrays and objects inside each other, a batch's own array counted; [`DEEPEST`](crate::json::DEEPEST) at most.
+    /// Arrays and objects inside each other, including the array of a batch; at most [`DEEPEST`](crate::json::DEEPEST).
     pub depth: usize,
-    /// Items of a batch.
+    /// The number of items in a batch.
     pub batch: usize,
-    /// Bytes of a method's name, escapes resolved.
+    /// The length of a method's name in bytes, with resolved escapes.
     pub method: usize,
 }
 
@@ -22,17 +22,17 @@ impl Default for Limits {
     }
 }
 
-/// A method's name as the client meant it.
+/// The name of a method.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Name {
-    /// It stands in the body just so; the quotes are left out.
+    /// The name as it is in the body, without the quotes.
     Plain(Span),
-    /// It was written with escapes, which are resolved here.
+    /// A name that was written with escapes, which are resolved here.
     Resolved(Box<str>),
 }
 
 impl Name {
-    /// The name; `body` is the body it was read from (empty if it is another).
+    /// The name. `body` is the body that it was read from; with any other the result is empty.
     #[inline]
     pub fn text<'a>(&'a self, body: &'a [u8]) -> &'a str {
         match self {
@@ -51,24 +51,24 @@ impl Name {
     }
 }
 
-/// A well-formed call; every [`Span`] is of the body that it was read from.
+/// A well-formed call. Every [`Span`] is in the body that the call was read from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Envelope {
     /// The whole object.
     pub whole: Span,
-    /// `jsonrpc` as JSON text; version 1.0 has none.
+    /// `jsonrpc` as JSON text; calls of version 1.0 have none.
     pub version: Option<Span>,
-    /// `id` as JSON text, of any kind.
+    /// `id` as JSON text, of any type.
     pub id: Option<Span>,
     /// `method`.
     pub method: Name,
-    /// `params` as JSON text, of any kind.
+    /// `params` as JSON text, of any type.
     pub params: Option<Span>,
 }
 
 impl Envelope {
-    /// Whether no reply is wanted: version 2.0 without an `id` (JSON-RPC 2.0, section 4.1). A call of version 1.0
-    /// always gets its reply.
+    /// Whether it is a notification, which gets no reply: version 2.0 without an `id` (JSON-RPC 2.0, section 4.1). A call
+    /// of version 1.0 always gets a reply.
     #[inline]
     pub fn is_notification(&self, body: &[u8]) -> bool {
         if self.id.is_some() {
@@ -79,35 +79,35 @@ impl Envelope {
     }
 }
 
-/// Valid JSON that is no valid call.
+/// Valid JSON that is not a valid call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadItem {
     /// The whole value.
     pub whole: Span,
-    /// Its `id` as JSON text, if every reader would find the same one.
+    /// Its `id` as JSON text, if all readers would find the same one.
     pub id: Option<Span>,
 }
 
-/// One call of a body, or what stands in its place.
+/// One call of a body, or the invalid item in its place.
 pub type Item = Result<Envelope, BadItem>;
 
-/// What a body holds.
+/// The content of a body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Parsed {
-    /// One call; any value that is no array.
+    /// One call: any value that is not an array.
     Single(Item),
-    /// An array, in its order, never empty.
+    /// The items of an array, in order; never empty.
     Batch(Vec<Item>),
 }
 
-/// Why a body is refused as a whole.
+/// The reason why a body is refused as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseError {
-    /// Not JSON, or nested too deeply: -32700.
+    /// The body is not JSON, or nested too deeply: -32700.
     Syntax(SyntaxError),
-    /// An array without items: -32600.
+    /// The body is an array without items: -32600.
     EmptyBatch,
-    /// More items than [`Limits::batch`]. The rest of the body was not looked at.
+    /// The array has more items than [`Limits::batch`]. The rest of the body was not read.
     BatchTooLarge,
 }
 
@@ -138,12 +138,12 @@ impl std::error::Error for ParseError {
 
 /// Reads a body in one pass.
 ///
-/// The whole body must be JSON, whatever its items are. A call is refused on its own ([`BadItem`]) if it is no
-/// object; if a member's name is repeated, cannot be decoded, or differs from one of the four known names in case
-/// alone, so that no reader behind us can find another call in it than we did; if it has more than 32 unknown
-/// members; or if `method` is missing, no string, empty, too long or not decodable. Other unknown members are passed over.
+/// The whole body must be JSON. A single call is refused ([`BadItem`]) if it is not an object; if a member's name is
+/// repeated, cannot be decoded, or differs from one of the four known names only in case, so that no later reader can find
+/// another call in it; if it has more than 32 unknown members; or if `method` is missing, not a string, empty, too long or
+/// not decodable. Other unknown members are skipped.
 ///
-/// Nothing is allocated but the list of a batch and names that hold escapes.
+/// Only the list of a batch and names with escapes are allocated.
 ///
 /// ```
 /// use rpcgate_core::envelope::{Limits, Parsed, parse};
@@ -164,7 +164,7 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
     Ok(Parsed::Single(item))
 }
 
-/// Items that room is made for at once.
+/// The number of items for which memory is reserved at once.
 const MOST: usize = 1024;
 
 struct Reader<'a> {
@@ -180,7 +180,7 @@ impl Reader<'_> {
         self.cursor.enter_array()?;
         while self.cursor.next_item()? {
             if items.len() >= self.limits.batch {
-                // A comma alone does not make one item too many.
+                // A comma without an item after it does not exceed the limit.
                 return Err(match self.cursor.peek() {
                     Some(b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
                         ParseError::BatchTooLarge
@@ -201,7 +201,7 @@ impl Reader<'_> {
 
     #[inline]
     fn member(&mut self) -> Result<Member, SyntaxError> {
-        // How nearly every client spells them.
+        // Nearly every client writes them like this.
         let usual = match self.cursor.second() {
             Some(b'j') if self.cursor.take(b"\"jsonrpc\":") => Some(Member::Version),
             Some(b'i') if self.cursor.take(b"\"id\":") => Some(Member::Id),
@@ -259,8 +259,8 @@ impl Reader<'_> {
     }
 }
 
-/// What is known of an object while it is read. It is read to its end even when it is refused: the rest may be
-/// malformed, and its id may be still to come.
+/// The members of an object that were read so far. The object is read to its end even if it is refused: the rest may be
+/// malformed, and the id may follow.
 struct Draft {
     version: Option<Span>,
     id: Option<Span>,
@@ -303,7 +303,7 @@ fn name(method: Text, body: &[u8], longest: usize) -> Option<Name> {
         let plain = method.inner();
         return (1..=longest).contains(&plain.len()).then_some(Name::Plain(plain));
     }
-    // An escape of six bytes stands for one byte at least, so most of what is too long need not be decoded.
+    // An escape of six bytes is at least one byte of the name, so most names that are too long need not be decoded.
     if method.inner().len() / 6 > longest {
         return None;
     }
@@ -337,7 +337,7 @@ mod tests {
         single(body).unwrap_or_else(|bad| panic!("{body}: {bad:?}"))
     }
 
-    /// The id that a refused call keeps.
+    /// The id of a refused call.
     fn kept_id(body: &str) -> Option<&str> {
         let bad = single(body).expect_err(body);
         bad.id.map(|id| std::str::from_utf8(id.of(body.as_bytes())).unwrap())
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_call_is_refused_and_keeps_a_readable_id() {
+    fn an_invalid_call_is_refused_and_keeps_a_readable_id() {
         for (body, id) in [
             ("1", None),
             ("null", None),
@@ -589,7 +589,7 @@ mod tests {
         assert!(is_syntax_error(&"[{\"a\":".repeat(100_000)));
     }
 
-    /// One member as it is spelt: name literal, value text.
+    /// One member as written: name literal, value text.
     type Spelt = (String, String);
 
     fn member() -> impl Strategy<Value = Spelt> {
@@ -618,7 +618,7 @@ mod tests {
         serde_json::from_str(literal).ok()
     }
 
-    /// As Go's `encoding/json` matches names.
+    /// Matches names like Go's `encoding/json`.
     fn go_fold(name: &str) -> String {
         name.chars()
             .map(|c| match c {

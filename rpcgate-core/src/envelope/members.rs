@@ -1,22 +1,22 @@
-//! The member names of a call: the four that mean something, and the strangers that must not repeat.
+//! The member names of a call: the four known ones, and the unknown ones, which must not repeat.
 
 use std::borrow::Cow;
 
 use crate::json::{Span, Text};
 
-/// Members of one call beyond the four known ones, so that comparing their names stays bounded work.
+/// The largest number of unknown members in one call. It bounds the work of comparing their names.
 const MAX_UNKNOWN: usize = 32;
 
-/// What a member's name makes of it.
+/// The meaning of a member's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Member {
     Version,
     Id,
     Method,
     Params,
-    /// Differs from `id` in case alone: some readers would take it for the id.
+    /// Differs from `id` only in case: some readers would read it as the id.
     AlmostId,
-    /// Spells another of the four in another case, repeats a stranger, cannot be decoded, or is one too many.
+    /// Differs from another known name only in case, repeats an unknown one, cannot be decoded, or is one too many.
     Refused,
     Unknown,
 }
@@ -44,8 +44,8 @@ impl Member {
     }
 }
 
-/// Whether a reader that ignores case takes `name` for `known`, which is lower-case ASCII. Unicode folds one
-/// character beyond ASCII into a letter of our names, the long s, and Go's `encoding/json` follows it.
+/// Whether a reader that ignores case reads `name` as `known`, which is lower-case ASCII. Unicode folds one character
+/// beyond ASCII into a letter of our names, the long s, and Go's `encoding/json` does so too.
 fn same_but_case(name: &str, known: &str) -> bool {
     let mut known = known.chars();
     name.chars().all(|char| {
@@ -54,7 +54,7 @@ fn same_but_case(name: &str, known: &str) -> bool {
     }) && known.next().is_none()
 }
 
-/// The names of one call's unknown members so far.
+/// The names of the unknown members of one call so far.
 #[derive(Debug, Default)]
 pub(super) struct UnknownMembers {
     plain: [Span; MAX_UNKNOWN],
@@ -63,7 +63,7 @@ pub(super) struct UnknownMembers {
 }
 
 impl UnknownMembers {
-    /// Forgets the last call's.
+    /// Removes the names of the previous call.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.plain_count = 0;
@@ -72,7 +72,7 @@ impl UnknownMembers {
         }
     }
 
-    /// What the next member of this call is.
+    /// Classifies the next member of this call.
     #[inline]
     pub(super) fn classify(&mut self, name: Text, body: &[u8]) -> Member {
         if !name.is_escaped()

@@ -1,33 +1,33 @@
-//! What a node answers.
+//! The answers of nodes.
 
 use crate::json::{Cursor, DEEPEST, Span, SyntaxError, Text};
 
-/// The places of a reply's members in its body, each as JSON text.
+/// The spans of a reply's members in its body, each as JSON text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplyMembers {
     /// The whole object.
     pub whole: Span,
     /// `id`.
     pub id: Option<Span>,
-    /// `result`, `null` as well.
+    /// `result`, which may be `null`.
     pub result: Option<Span>,
-    /// `error`; one that is `null` counts as absent.
+    /// `error`; `null` counts as absent.
     pub error: Option<Span>,
 }
 
-/// What the body of a node's answer holds.
+/// The content of the body of a node's answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Replies {
     /// One object.
     Single(ReplyMembers),
-    /// An array of objects, in the node's order, possibly empty.
+    /// An array of objects, in the order of the node, possibly empty.
     Many(Vec<ReplyMembers>),
 }
 
 /// Reads a node's whole answer, nested no deeper than `depth`.
 ///
-/// Anything but an object or an array of objects is an error, and so is a second `id`, `result` or `error`: which of
-/// the two a client would take is unknown. Other members are passed over.
+/// Anything but an object or an array of objects is an error, and so is a second `id`, `result` or `error`, because it is
+/// unknown which of the two a client would use. Other members are skipped.
 ///
 /// ```
 /// use rpcgate_core::envelope::{Replies, replies};
@@ -58,7 +58,7 @@ pub fn replies(body: &[u8], depth: usize) -> Result<Replies, SyntaxError> {
     Ok(replies)
 }
 
-/// Replies that room is made for at once.
+/// The number of replies for which memory is reserved at once.
 const MOST: usize = 128;
 
 #[inline]
@@ -99,10 +99,10 @@ enum Member {
 }
 
 impl Member {
-    /// Reads the name that is next, with its colon.
+    /// Reads the next name, with its colon.
     #[inline]
     fn next(cursor: &mut Cursor<'_>, body: &[u8]) -> Result<Self, SyntaxError> {
-        // How nearly every node spells them.
+        // Nearly every node writes them like this.
         Ok(match cursor.second() {
             Some(b'j') if cursor.take(b"\"jsonrpc\":") => Member::Other,
             Some(b'i') if cursor.take(b"\"id\":") => Member::Id,
@@ -131,21 +131,21 @@ impl Member {
     }
 }
 
-/// What the beginning of a reply tells about it.
+/// The kind of a reply, as far as its beginning tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplyKind {
-    /// It carries a result.
+    /// The reply has a result.
     Result,
-    /// It carries an error that is not `null`.
+    /// The reply has an error that is not `null`.
     Error,
-    /// Not to be told yet; an array of replies never is.
+    /// Not decided yet; an array of replies is never decided.
     Undecided,
-    /// It is no reply, whatever follows.
+    /// It cannot be a reply, whatever follows.
     Bad,
 }
 
-/// Whether a reply of which only the first bytes are at hand is a result or an error. A member counts as soon as its
-/// value starts with anything but `null`; two members that are both `null` make a result of `null`.
+/// Whether a reply is a result or an error, from its first bytes. A member counts as soon as its value starts with
+/// anything but `null`; if both members are `null`, the reply is a result of `null`.
 ///
 /// ```
 /// use rpcgate_core::envelope::{ReplyKind, reply_head};
@@ -154,20 +154,20 @@ pub enum ReplyKind {
 /// assert_eq!(reply_head(br#"{"result":null,"err"#), ReplyKind::Undecided);
 /// ```
 pub fn reply_head(prefix: &[u8]) -> ReplyKind {
-    // A prefix may be all that a socket had in one read, hundreds of kilobytes, and a look surveys all it is given.
+    // A prefix may be hundreds of kilobytes, all that a socket had in one read, and the scan would go through all of it.
     match prefix.get(..SOON).map_or(ReplyKind::Undecided, head_of) {
         ReplyKind::Undecided => head_of(prefix),
         head => head,
     }
 }
 
-/// Within so many bytes nearly every reply tells what it is.
+/// Nearly every reply is decided within this number of bytes.
 const SOON: usize = 256;
 
 fn head_of(prefix: &[u8]) -> ReplyKind {
     let (text, cut) = match std::str::from_utf8(prefix) {
         Ok(text) => (text.as_bytes(), true),
-        // A character may be cut in two, but it may not be wrong.
+        // A character may be incomplete at the end, but it must not be invalid.
         Err(error) => (prefix.get(..error.valid_up_to()).unwrap_or_default(), error.error_len().is_none()),
     };
     match look(text) {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_reply_is_an_error() {
+    fn anything_but_a_reply_is_an_error() {
         for body in [
             "",
             "1",
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_the_callers_choice() {
+    fn the_caller_chooses_the_depth() {
         let body = |levels: usize| format!("{{\"result\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
         assert!(replies(body(511).as_bytes(), 512).is_ok());
         assert!(replies(body(512).as_bytes(), 512).is_err());
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_tells_result_from_error() {
+    fn the_beginning_of_a_reply_distinguishes_result_from_error() {
         for (prefix, head) in [
             ("", ReplyKind::Undecided),
             (" {", ReplyKind::Undecided),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_found_behind_a_long_member_wherever_a_character_is_cut() {
+    fn a_reply_is_decided_after_a_long_member_wherever_a_character_is_cut() {
         for length in 0..400 {
             let id = format!("{}\u{20ac}", "x".repeat(length));
             for (rest, head) in [

@@ -1,14 +1,14 @@
-//! A call as it is written to a node.
+//! Writing a call to a node.
 
 use super::call::{Envelope, Name};
 use crate::json::write_string;
 
-/// Which id a call carries to a node.
+/// The id that a call has at the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WireId<'a> {
-    /// The client's own, byte for byte; none if it sent none.
+    /// The client's own id, byte for byte; none if the client sent none.
     Own,
-    /// Its place among the calls of one node request; [`parse_index`] reads it back.
+    /// The index of the call in a request to a node; [`parse_index`] reads it back.
     Index(usize),
     /// This JSON text.
     Raw(&'a [u8]),
@@ -16,7 +16,7 @@ pub enum WireId<'a> {
 
 impl Envelope {
     /// Appends the call: `jsonrpc`, `id`, `method`, `params` in this order, each only if the client sent it, version
-    /// and params byte for byte. Unknown members are left out, so a node reads exactly what was judged here.
+    /// and params byte for byte. Unknown members are left out, so a node reads exactly the call that was parsed here.
     /// A notification never gets an id; a call of version 1.0 without one does, unless `id` is [`WireId::Own`].
     pub fn write(&self, body: &[u8], id: WireId<'_>, out: &mut Vec<u8>) {
         out.push(b'{');
@@ -29,9 +29,9 @@ impl Envelope {
         self.write_rest(body, out);
     }
 
-    /// Appends the call with nothing of its client's but method and params: under this version (the JSON text of
-    /// `jsonrpc`) and this index as its id, or without either where calls have no version. What others may wait for is
-    /// sent so; else one client's odd envelope would be another's error.
+    /// Appends the call with only the method and params of its client: with this version (the JSON text of `jsonrpc`) and
+    /// this index as its id, or with neither where calls have no version. Calls that other clients may wait for are sent
+    /// like this; otherwise one client's odd envelope would become another client's error.
     pub fn write_anonymous(&self, body: &[u8], version: Option<&str>, index: usize, out: &mut Vec<u8>) {
         out.push(b'{');
         if let Some(version) = version {
@@ -50,7 +50,7 @@ impl Envelope {
             && body.get(name.end()..params.start()) == Some(BETWEEN)
             && let Some(both) = body.get(name.start()..params.end())
         {
-            // As nearly every client writes it: one piece to copy.
+            // Nearly every client writes it like this: one piece to copy.
             out.extend_from_slice(b"\"method\":\"");
             out.extend_from_slice(both);
             out.push(b'}');
@@ -98,8 +98,8 @@ fn write_index(out: &mut Vec<u8>, index: usize) {
     out.extend_from_slice(itoa::Buffer::new().format(index).as_bytes());
 }
 
-/// The index that an id of [`WireId::Index`] stands for. `None` for any other JSON text, other spellings of the same
-/// number included.
+/// The index in an id written as [`WireId::Index`]. `None` for any other JSON text, including other spellings of the same
+/// number.
 ///
 /// ```
 /// use rpcgate_core::envelope::parse_index;
@@ -127,7 +127,7 @@ mod tests {
     use crate::envelope::{Limits, Parsed, parse};
 
     #[test]
-    fn an_anonymous_call_has_nothing_of_its_client_but_method_and_params() {
+    fn an_anonymous_call_has_only_the_method_and_params_of_its_client() {
         let body = br#"{"jsonrpc":"3.0","id":{"odd":1},"x":2,"method":"toy_r\u0065ad","params":[1.0]}"#;
         let Ok(Parsed::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a call") };
         let mut out = Vec::new();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_spelling_is_an_index() {
+    fn only_the_written_spelling_is_an_index() {
         for other in [
             "",
             "-1",

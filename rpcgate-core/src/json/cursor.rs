@@ -5,15 +5,15 @@ use std::fmt;
 use super::text::{Text, end_of};
 use super::{Span, SyntaxError};
 
-/// The deepest nesting that a [`Cursor`] can be told to allow.
+/// The deepest nesting that a [`Cursor`] can allow.
 pub const DEEPEST: usize = 1024;
 
-/// Reads one JSON text from front to back and hands out the places of its parts.
+/// Reads one JSON text from front to back and returns the spans of its parts.
 ///
-/// A value can be stepped over whole ([`value`](Self::value)) or entered: after
+/// A value can be skipped as a whole ([`value`](Self::value)) or entered: after
 /// [`enter_object`](Self::enter_object) every [`next_member`](Self::next_member) is followed by reading that
 /// member's value, after [`enter_array`](Self::enter_array) every [`next_item`](Self::next_item) by reading that item.
-/// After the first error the position is meaningless. [`end`](Self::end) tells whether the text was whole.
+/// After the first error the position is meaningless. [`end`](Self::end) checks that the text was complete.
 ///
 /// ```
 /// use rpcgate_core::json::{Cursor, SyntaxError};
@@ -30,18 +30,18 @@ pub const DEEPEST: usize = 1024;
 /// assert_eq!(first_param(br#"[ "0x1b4", false ]"#), Ok(Some(&br#""0x1b4""#[..])));
 /// ```
 pub struct Cursor<'a> {
-    /// Valid UTF-8, as every scan below relies on.
+    /// Valid UTF-8; every scan below relies on that.
     text: &'a [u8],
     pos: usize,
     depth: usize,
     limit: usize,
     /// One bit per level that `value` has open: set for an object.
     kinds: [u64; DEEPEST / 64],
-    /// Just after an opening bracket, where no comma may stand.
+    /// The position is just after an opening bracket, where a comma is not allowed.
     fresh: bool,
-    /// `text` is all that there was.
+    /// `text` is the whole input.
     whole: bool,
-    /// There is no control character in `text` but for white space at its end, so none stands in a string that ends.
+    /// `text` contains no control character except for white space at its end, so no complete string contains one.
     bare: bool,
 }
 
@@ -58,9 +58,9 @@ impl fmt::Debug for Cursor<'_> {
 
 impl<'a> Cursor<'a> {
     /// Starts at the first byte of `text`. More than `max_depth` arrays and objects inside each other are an error;
-    /// [`DEEPEST`] is the most that can be asked for.
+    /// `max_depth` is at most [`DEEPEST`].
     ///
-    /// A text that is not UTF-8, or not below 4 GiB, is read up to where that shows, and [`end`](Self::end) refuses it.
+    /// A text that is not UTF-8, or not below 4 GiB, is read up to the offending byte, and [`end`](Self::end) refuses it.
     #[inline]
     pub fn new(text: &'a [u8], max_depth: usize) -> Self {
         let (valid, bare) = survey(text);
@@ -83,20 +83,20 @@ impl<'a> Cursor<'a> {
         self.text.get(self.pos).copied()
     }
 
-    /// Offset of the next byte to be read.
+    /// The offset of the next byte to be read.
     #[inline]
     pub const fn offset(&self) -> usize {
         self.pos
     }
 
-    /// How many items the array has if all are as long as the first, which started at `from` and has just been read;
-    /// `most` at most.
+    /// An estimate of the number of items in the array: as many as fit if all are as long as the first, which started at
+    /// `from` and has just been read. At most `most`.
     pub(crate) fn items_like(&self, from: usize, most: usize) -> usize {
         let left = self.text.len().saturating_sub(self.pos);
         (left / self.pos.saturating_sub(from).max(1) + 1).min(most)
     }
 
-    /// Steps over one value of any kind and says where it stands, white space around it left out.
+    /// Skips one value of any kind and returns its span, without the white space around it.
     #[inline]
     pub fn value(&mut self) -> Result<Span, SyntaxError> {
         let start = skip_space(self.text, self.pos);
@@ -108,14 +108,14 @@ impl<'a> Cursor<'a> {
         Ok(Span::within(start, self.pos))
     }
 
-    /// The same where the value is likely to be this one, with no white space in front.
+    /// Like [`value`](Self::value), for a value that is probably this one, without white space in front.
     #[inline]
     pub(crate) fn value_likely(&mut self, likely: &[u8]) -> Result<Span, SyntaxError> {
         let start = self.pos;
         if self.take(likely) { Ok(Span::within(start, self.pos)) } else { self.value() }
     }
 
-    /// The same where the value is likely to be a whole number.
+    /// Like [`value`](Self::value), for a value that is probably a whole number.
     #[inline]
     pub(crate) fn value_number(&mut self) -> Result<Span, SyntaxError> {
         let start = self.pos;
@@ -141,8 +141,8 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// Steps over these very bytes if they come next, and says whether they did. A comparison with what is likely
-    /// there is several times cheaper than a search for where it ends. It must be a run of whole tokens.
+    /// Skips exactly these bytes if they are next, and returns whether they were. Comparing with the likely bytes is
+    /// several times cheaper than searching for their end. They must be a run of whole tokens.
     #[inline]
     pub(crate) fn take(&mut self, likely: &[u8]) -> bool {
         let took = self.text.get(self.pos..).is_some_and(|rest| rest.starts_with(likely));
@@ -158,7 +158,7 @@ impl<'a> Cursor<'a> {
         self.text.get(self.pos + 1).copied()
     }
 
-    /// Like [`next_member`](Self::next_member) up to where the name starts: whether there is a further member.
+    /// Like [`next_member`](Self::next_member), but only up to the start of the name: whether there is a further member.
     #[inline]
     pub(crate) fn next_name(&mut self) -> Result<bool, SyntaxError> {
         let more = self.next(b'}')?;
@@ -180,33 +180,33 @@ impl<'a> Cursor<'a> {
         Ok(name)
     }
 
-    /// Steps into an object; any other kind of value is an error.
+    /// Enters an object; any other kind of value is an error.
     #[inline]
     pub fn enter_object(&mut self) -> Result<(), SyntaxError> {
         self.enter(b'{')
     }
 
-    /// Steps into an array; any other kind of value is an error.
+    /// Enters an array; any other kind of value is an error.
     #[inline]
     pub fn enter_array(&mut self) -> Result<(), SyntaxError> {
         self.enter(b'[')
     }
 
-    /// The name of the entered object's next member; the cursor then stands before its value. `None` once the object
-    /// has ended; the cursor then stands after it.
+    /// The name of the next member of the entered object; the cursor is then before its value. `None` at the end of the
+    /// object; the cursor is then after it.
     #[inline]
     pub fn next_member(&mut self) -> Result<Option<Text>, SyntaxError> {
         if self.next_name()? { self.name().map(Some) } else { Ok(None) }
     }
 
-    /// Whether the entered array has a further item; the cursor then stands before it. If not, the cursor stands
-    /// after the array.
+    /// Whether the entered array has a further item; the cursor is then before it. If not, the cursor is after the
+    /// array.
     #[inline]
     pub fn next_item(&mut self) -> Result<bool, SyntaxError> {
         self.next(b']')
     }
 
-    /// Nothing but white space may be left.
+    /// Checks that nothing but white space is left.
     #[inline]
     pub fn end(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {
@@ -226,7 +226,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Past the comma that a further part needs, or past `close`.
+    /// Skips the comma that a further part needs, or `close`.
     #[inline]
     fn next(&mut self, close: u8) -> Result<bool, SyntaxError> {
         let fresh = std::mem::take(&mut self.fresh);
@@ -245,7 +245,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Offset after the array or object that opens at `start`. A loop and a bit per level, so that nesting costs no
+    /// The offset after the array or object that opens at `start`. A loop with one bit per level, so that nesting needs no
     /// stack.
     fn nested(&mut self, start: usize) -> Result<usize, SyntaxError> {
         let (text, bare) = (self.text, self.bare);
@@ -310,8 +310,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// How much of `text` is UTF-8 whose offsets fit a [`Span`], and whether it holds no control character but for white
-/// space at its end. One look at all bytes, of which compilers make a few vector instructions for each 32.
+/// The length of the part of `text` that is UTF-8 and whose offsets fit a [`Span`], and whether it contains no control
+/// character except for white space at its end. One pass over all bytes, which compiles to a few vector instructions for
+/// each 32.
 #[inline]
 fn survey(text: &[u8]) -> (usize, bool) {
     let text = text.get(..u32::MAX as usize).unwrap_or(text);
@@ -331,10 +332,10 @@ const fn closing(in_object: bool) -> u8 {
     if in_object { b'}' } else { b']' }
 }
 
-/// Offset of the first byte at or after `pos` that is not white space.
+/// The offset of the first byte at or after `pos` that is not white space.
 #[inline]
 fn skip_space(text: &[u8], pos: usize) -> usize {
-    // Most clients and nodes write none.
+    // Most clients and nodes write no white space.
     if text.get(pos).is_some_and(|byte| *byte <= b' ') { spaces_end(text, pos) } else { pos }
 }
 
@@ -346,7 +347,7 @@ fn spaces_end(text: &[u8], mut pos: usize) -> usize {
     pos
 }
 
-/// Past a member's name, colon and white space, to where its value starts.
+/// Skips a member's name, colon and white space, up to the start of its value.
 #[inline]
 fn member_name(text: &[u8], pos: usize, bare: bool) -> Result<usize, SyntaxError> {
     if text.get(pos) != Some(&b'"') {
@@ -359,7 +360,7 @@ fn member_name(text: &[u8], pos: usize, bare: bool) -> Result<usize, SyntaxError
     Ok(skip_space(text, colon + 1))
 }
 
-/// Offset after the number or literal at `pos`.
+/// The offset after the number or literal at `pos`.
 #[inline]
 fn scalar(text: &[u8], pos: usize) -> Result<usize, SyntaxError> {
     match text.get(pos) {
@@ -404,14 +405,14 @@ fn number(text: &[u8], mut pos: usize) -> Result<usize, SyntaxError> {
     Ok(pos)
 }
 
-/// Past one digit or more.
+/// Skips one digit or more.
 #[inline]
 fn digits(text: &[u8], start: usize) -> Result<usize, SyntaxError> {
     let end = digits_end(text, start);
     if end == start { Err(SyntaxError::at(end)) } else { Ok(end) }
 }
 
-/// Past the digits at `start`, if there are any.
+/// Skips the digits at `start`, if there are any.
 #[inline]
 fn digits_end(text: &[u8], start: usize) -> usize {
     let rest = text.get(start..).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! JSON text read in place: where a value starts and ends, never a tree of it.
+//! JSON text read in place: the start and end of each value, never a tree of values.
 //!
-//! What is accepted is RFC 8259 to the letter: UTF-8 throughout, well-formed escapes, no control characters in
-//! strings, no leading zeros, nothing after the value, no byte order mark. Nesting is bounded and costs no stack.
-//! An escape of a lone surrogate is well-formed, so it passes in a value that is only stepped over; it has no
-//! meaning as text, so [`unescape`] refuses it.
+//! The grammar is exactly that of RFC 8259: UTF-8 throughout, well-formed escapes, no control characters in strings, no
+//! leading zeros, nothing after the value, no byte order mark. Nesting is bounded and needs no stack. An escape of a lone
+//! surrogate is well-formed, so it passes in a value that is only skipped; it has no meaning as text, so [`unescape`]
+//! refuses it.
 
 mod cursor;
 mod space;
@@ -16,7 +16,7 @@ pub use cursor::{Cursor, DEEPEST};
 pub use space::{close_up, has_space};
 pub use text::{Text, unescape, write_string};
 
-/// A piece of a body: where it starts and how long it is, in bytes. Bodies are below 4 GiB.
+/// A part of a body: its offset and its length in bytes. Bodies are smaller than 4 GiB.
 ///
 /// ```
 /// use rpcgate_core::json::Span;
@@ -32,51 +32,52 @@ pub struct Span {
 }
 
 impl Span {
-    /// The bytes from `start` up to, not including, `end`; empty if `end` is not after `start`.
-    /// Offsets beyond 4 GiB are cut to it.
+    /// The bytes from `start` up to, but not including, `end`; empty if `end` is not after `start`. Offsets beyond 4 GiB are
+    /// reduced to 4 GiB.
     #[inline]
     pub const fn new(start: usize, end: usize) -> Self {
         let start = offset(start);
         Span { start, len: offset(end).saturating_sub(start) }
     }
 
-    /// The same for offsets in order that a [`Cursor`] found, so that nothing is to be cut.
+    /// Like [`new`](Self::new), for ordered offsets that a [`Cursor`] found, which need no checks.
     #[inline]
     const fn within(start: usize, end: usize) -> Self {
         Span { start: start as u32, len: end.wrapping_sub(start) as u32 }
     }
 
-    /// Offset of the first byte.
+    /// The offset of the first byte.
     #[inline]
     pub const fn start(self) -> usize {
         self.start as usize
     }
 
-    /// Offset after the last byte.
+    /// The offset after the last byte.
     #[inline]
     pub const fn end(self) -> usize {
         self.start as usize + self.len as usize
     }
 
-    /// Number of bytes.
+    /// The number of bytes.
     #[inline]
     pub const fn len(self) -> usize {
         self.len as usize
     }
 
-    /// Whether there is no byte in it.
+    /// Whether it has no bytes.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The bytes themselves. Empty if the span reaches beyond `body`, which is then not the body it was made from.
+    /// The bytes themselves. Empty if the span reaches beyond `body`, which is then another body than the one it was made
+    /// from.
     #[inline]
     pub fn of(self, body: &[u8]) -> &[u8] {
         body.get(self.range()).unwrap_or_default()
     }
 
-    /// The same as a range of offsets, as `bytes::Bytes::slice` takes it.
+    /// The span as a range of offsets, as `bytes::Bytes::slice` takes it.
     #[inline]
     pub const fn range(self) -> Range<usize> {
         self.start()..self.end()
@@ -87,21 +88,20 @@ const fn offset(at: usize) -> u32 {
     if at > u32::MAX as usize { u32::MAX } else { at as u32 }
 }
 
-/// The body is not what it must be; `offset` is the first byte at which that shows, the body's length if it ends
-/// too soon.
+/// The text is malformed. `offset` is the first offending byte, or the length of the text if it ends too early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SyntaxError {
     offset: u32,
 }
 
 impl SyntaxError {
-    /// An error that shows at this byte.
+    /// An error at this byte.
     #[inline]
     pub const fn at(at: usize) -> Self {
         SyntaxError { offset: offset(at) }
     }
 
-    /// Where it shows, in bytes from the start.
+    /// The offset of the error, in bytes from the start.
     pub const fn offset(self) -> usize {
         self.offset as usize
     }

@@ -1,7 +1,7 @@
-//! White space that means nothing.
+//! Insignificant white space.
 
-/// Whether there is any white space in a JSON text, inside of strings or outside: a look at its bytes, which spares
-/// most texts [`close_up`].
+/// Whether a JSON text contains white space, in strings or outside of them. This pass over the bytes saves most texts a
+/// [`close_up`].
 ///
 /// ```
 /// use rpcgate_core::json::has_space;
@@ -10,12 +10,12 @@
 /// ```
 #[inline]
 pub fn has_space(text: &[u8]) -> bool {
-    // No early end, so that many bytes are compared at once. No other control character stands in a JSON text.
+    // No early exit, so that many bytes are compared at once. A JSON text contains no other control character.
     text.iter().fold(false, |found, byte| found | (*byte <= b' '))
 }
 
-/// Moves the white space between the tokens of a JSON text to its end, as spaces, and says how long the rest is. Strings
-/// and numbers stay digit by digit, members in their order.
+/// Moves the white space between the tokens of a JSON text to its end, as spaces, and returns the length of the rest.
+/// Strings and numbers stay unchanged, members keep their order.
 ///
 /// ```
 /// use rpcgate_core::json::close_up;
@@ -56,7 +56,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     #[test]
-    fn strings_keep_their_white_space_whatever_is_escaped_in_them() {
+    fn strings_with_escapes_keep_their_white_space() {
         for (sent, left) in [
             (r#"[ "a \" b" , 1 ]"#, r#"["a \" b",1]"#),
             (r#"[ "a \\" , " \\\" " ]"#, r#"["a \\"," \\\" "]"#),

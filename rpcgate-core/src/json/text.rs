@@ -1,10 +1,10 @@
-//! Strings of JSON: where they end, what they say, how they are written.
+//! JSON strings: finding their end, resolving their escapes, writing them.
 
 use std::borrow::Cow;
 
 use super::{Span, SyntaxError};
 
-/// A string literal of a body.
+/// A string literal in a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Text {
     raw: Span,
@@ -12,25 +12,25 @@ pub struct Text {
 }
 
 impl Text {
-    /// The literal as it stands, with its quotes.
+    /// The literal as written, with its quotes.
     #[inline]
     pub const fn raw(self) -> Span {
         self.raw
     }
 
-    /// What stands between the quotes, escapes unresolved.
+    /// The part between the quotes, with unresolved escapes.
     #[inline]
     pub const fn inner(self) -> Span {
         Span::new(self.raw.start() + 1, self.raw.end().saturating_sub(1))
     }
 
-    /// Whether it holds an escape, so that [`inner`](Self::inner) is not yet what it says.
+    /// Whether it contains an escape, so that [`inner`](Self::inner) differs from its text.
     #[inline]
     pub const fn is_escaped(self) -> bool {
         self.escaped
     }
 
-    /// What it says, escapes resolved. `None` if it escapes a lone surrogate. Copies only if there is an escape.
+    /// Its text with resolved escapes. `None` if it escapes a lone surrogate. Copies only if there is an escape.
     pub fn resolve(self, body: &[u8]) -> Option<Cow<'_, str>> {
         unescape(self.raw.of(body))
     }
@@ -47,15 +47,15 @@ impl Text {
     }
 }
 
-/// Offset after the literal whose opening quote is at `open`. `bare`: there is no control character in `text` but for
-/// white space at its end, so none has to be looked for.
+/// The offset after the literal whose opening quote is at `open`. `bare`: `text` contains no control character except for
+/// white space at its end, so the scan need not look for one.
 #[inline]
 pub(super) fn end_of(text: &[u8], open: usize, bare: bool) -> Result<usize, SyntaxError> {
     let stop = run_end(text, open + 1, bare);
     if text.get(stop) == Some(&b'"') { Ok(stop + 1) } else { rest(text, stop, bare) }
 }
 
-/// Offset of the first byte at or after `pos` that a string literal does not hold as it is, or of the end.
+/// The offset of the first byte at or after `pos` that ends the literal or must be checked, or the end of `text`.
 #[inline]
 fn run_end(text: &[u8], pos: usize, bare: bool) -> usize {
     if !bare {
@@ -64,12 +64,12 @@ fn run_end(text: &[u8], pos: usize, bare: bool) -> usize {
     let rest = text.get(pos..).unwrap_or_default();
     match memchr::memchr2(b'"', b'\\', rest) {
         Some(at) => pos + at,
-        // A string that does not end; the first byte that tells may be white space after the last token.
+        // The string does not end; the offending byte may be white space after the last token.
         None => plain_end(text, pos),
     }
 }
 
-/// Offset after a literal that cannot be read in one run: `stop` is its first byte that is not plain.
+/// The offset after a literal that needs more than one run: `stop` is its first byte that is not plain.
 #[inline(never)]
 fn rest(text: &[u8], mut stop: usize, bare: bool) -> Result<usize, SyntaxError> {
     loop {
@@ -81,7 +81,7 @@ fn rest(text: &[u8], mut stop: usize, bare: bool) -> Result<usize, SyntaxError> 
     }
 }
 
-/// Offset after the escape whose backslash is at `at`.
+/// The offset after the escape whose backslash is at `at`.
 fn escape_end(text: &[u8], at: usize) -> Result<usize, SyntaxError> {
     match text.get(at + 1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
@@ -103,11 +103,11 @@ const QUOTES: u64 = u64::from_ne_bytes([b'"'; 8]);
 const BACKSLASHES: u64 = u64::from_ne_bytes([b'\\'; 8]);
 const SPACES: u64 = u64::from_ne_bytes([b' '; 8]);
 
-/// Offset of the first quote, backslash or control character at or after `pos`, or of the end.
+/// The offset of the first quote, backslash or control character at or after `pos`, or the end of `text`.
 ///
-/// Eight bytes at a time: a subtraction borrows into a byte's high bit if that byte was too small, and the high bit
-/// of the minuend tells such a byte from one above 0x7f. A borrow can also mark the byte after a hit, never
-/// the one before, so the lowest mark is exact.
+/// Eight bytes at a time: a subtraction borrows into the high bit of a byte that is too small, and the high bit of the
+/// minuend distinguishes such a byte from one above 0x7f. A borrow can also mark the byte after a hit, but never the one
+/// before, so the lowest mark is exact.
 #[inline]
 pub(super) fn plain_end(text: &[u8], mut pos: usize) -> usize {
     while let Some(chunk) = text.get(pos..).and_then(<[u8]>::first_chunk::<8>) {
@@ -132,9 +132,9 @@ const fn is_special(byte: u8) -> bool {
     byte == b'"' || byte == b'\\' || byte < b' '
 }
 
-/// What a string literal says; `raw` includes its quotes.
+/// The text of a string literal; `raw` includes its quotes.
 ///
-/// `None` for a lone surrogate, which is no Unicode text, and for bytes that are no string literal.
+/// `None` for a lone surrogate, which is not Unicode text, and for bytes that are not a string literal.
 ///
 /// ```
 /// use rpcgate_core::json::unescape;
@@ -165,7 +165,7 @@ pub fn unescape(raw: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// The character that an escape stands for and what follows it; `rest` starts after the backslash.
+/// The character of an escape, and the rest after it; `rest` starts after the backslash.
 fn one_escape(rest: &str) -> Option<(char, &str)> {
     let mut chars = rest.chars();
     let escaped = match chars.next()? {
@@ -181,7 +181,7 @@ fn one_escape(rest: &str) -> Option<(char, &str)> {
     Some((escaped, chars.as_str()))
 }
 
-/// The character of one `\u` escape, or of two that make a surrogate pair; `rest` starts after the `u`.
+/// The character of one `\u` escape, or of two that form a surrogate pair; `rest` starts after the `u`.
 fn unicode_escape(rest: &str) -> Option<(char, &str)> {
     let (first, rest) = unit(rest)?;
     if !(0xd800..0xe000).contains(&first) {
@@ -205,7 +205,7 @@ fn unit(text: &str) -> Option<(u32, &str)> {
     Some((value, rest))
 }
 
-/// Appends `text` as a JSON string with its quotes. Only what must be escaped is.
+/// Appends `text` as a JSON string with quotes. Escapes only the characters that need it.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scan_of_many_bytes_finds_what_a_byte_scan_finds() {
+    fn the_scan_of_many_bytes_agrees_with_a_scan_of_single_bytes() {
         for byte in 0..=u8::MAX {
             for before in (0..20).chain(28..70) {
                 for filler in [b'a', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_has_no_meaning() {
+    fn bytes_that_are_not_a_string_have_no_text() {
         for bad in [
             r#""\ud800""#,
             r#""\udc00""#,

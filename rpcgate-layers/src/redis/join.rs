@@ -1,5 +1,5 @@
-//! How a gateway comes to count together with the others, and stays in step: it seeds counters that are lost, lifts
-//! those that it knows better, and tells what it has counted alone.
+//! Joining the shared counters: a gateway seeds lost counters, raises those for which it knows a higher count, and sends
+//! the counts that it made alone.
 
 use super::Standing;
 use super::compare::{COMPARISONS, ONLY_RAISE};
@@ -15,24 +15,24 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Counters in one script.
+/// The largest number of counters in one script.
 const CHUNK: usize = 200;
-/// How long the telling of what was counted may take.
+/// The time that a [`Seed`] may take.
 const TELLING: Duration = Duration::from_secs(10);
-/// Seconds until another gateway may seed, when the one that began to has not ended.
+/// The number of seconds after which another gateway may seed if the first one has not finished.
 const SEEDING: u64 = 20;
 
-/// What a gateway hears when it says that it is there.
+/// The answer to a gateway's sign of life.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Heartbeat {
-    /// Comparisons of counters with what is recorded that are left to be made, if it is time for one.
+    /// The number of comparisons with the recorded usage that are still to be made, if one is due.
     pub(super) left: u64,
-    /// The comparison that is under way; empty: none is.
+    /// The running comparison; empty: none.
     pub(super) comparison: String,
 }
 
 impl Link {
-    /// Brings counters and gateway in step.
+    /// Synchronises the counters with this gateway.
     pub(super) async fn join(&mut self, connection: &mut MultiplexedConnection) -> Result<(), Broken> {
         let answers = self.send(connection, &Digests::load()).await?;
         *self.shared.digests.write() = Some(Arc::new(digests(answers)?));
@@ -43,16 +43,16 @@ impl Link {
         let before = self.shared.era.load(Relaxed);
         let is_new = before == 0;
         if before != era {
-            // What may have been told to counters that are lost is among what is known.
+            // Counts that may have been sent to the lost counters are among the known counts.
             self.unsettled.clear();
-            // One that starts knows what is recorded. Others may still have to tell Redis what is among that, and would
-            // add it to what it was raised to.
+            // A gateway that starts knows the recorded usage. Other gateways may still have to send a part of it to Redis,
+            // and would add it to the raised counts.
             if !is_new || self.seed.recording().is_none() {
                 self.raise(connection, self.shared.known()).await?;
             }
             self.shared.era.store(era, Relaxed);
         }
-        // Redis may have counted for one that was here before, which has not heard of it and counted again.
+        // Redis may have counted a call whose answer an earlier connection did not deliver, and which was counted again.
         self.beat(connection, if is_new { ONLY_RAISE } else { COMPARISONS }).await?;
         self.settle(connection, false).await
     }
@@ -65,7 +65,7 @@ impl Link {
         Ok(answer.as_ref().and_then(number).and_then(|era| u64::try_from(era).ok()))
     }
 
-    /// Seeds counters that are lost, or were never there, and begins an era.
+    /// Seeds counters that are lost or never existed, and begins an era.
     async fn seed(&mut self, connection: &mut MultiplexedConnection) -> Result<u64, Broken> {
         self.shared.stand(Standing::Seeding);
         let mut pipe = Pipeline::new();
@@ -77,7 +77,7 @@ impl Link {
         let items = match timeout(TELLING, self.seed.tell()).await {
             Ok(Ok(restored)) => told(&self.shared, &restored),
             _ => {
-                // The next attempt, by whoever makes it, need not wait.
+                // The next attempt, by any gateway, need not wait.
                 let mut pipe = Pipeline::new();
                 pipe.cmd("DEL").arg(self.shared.names.seeding());
                 self.send(connection, &pipe).await?;
@@ -99,7 +99,7 @@ impl Link {
         Ok(era)
     }
 
-    /// Lifts counters to these values. Gives back what time it is at Redis.
+    /// Raises counters to these values. Returns the time of Redis.
     async fn raise(&self, connection: &mut MultiplexedConnection, items: Vec<Item>) -> Result<u64, Broken> {
         let mut time = 0;
         let chunks = items.chunks(CHUNK).chain(items.is_empty().then_some([].as_slice()));
@@ -117,7 +117,7 @@ impl Link {
         Ok(time)
     }
 
-    /// Tells Redis what is owed, and gives back what nobody spends; with `all`, every slice.
+    /// Sends owed counts to Redis and returns idle slices; with `all`, every slice.
     pub(super) async fn settle(
         &mut self,
         connection: &mut MultiplexedConnection,
@@ -143,7 +143,7 @@ impl Link {
         Ok(())
     }
 
-    /// Says that this gateway is there, and hears how many are. It asks for so many comparisons with what is recorded.
+    /// Sends a sign of life and returns the state of the counters. Asks for `comparisons` with the recorded usage.
     pub(super) async fn beat(
         &mut self,
         connection: &mut MultiplexedConnection,
@@ -160,17 +160,17 @@ impl Link {
         let mut next = || numbers.next().unwrap_or(0);
         let (left, lowered, is_new) = (next(), next(), next() == 1);
         if self.lowered.replace(lowered).is_some_and(|before| before != lowered) {
-            // What is known here may be more than what is counted now.
+            // The known counts may be higher than the counters now.
             self.shared.doubt();
             if is_new {
-                // It was silent for so long that its slices were taken back.
+                // This gateway was silent for so long that its slices were taken back.
                 self.shared.units.each(|_, units| units.forget_slice());
             }
         }
         Ok(Heartbeat { left, comparison: String::from_utf8_lossy(answered.text(4)).into_owned() })
     }
 
-    /// Says that this gateway is there no more, and left nothing behind.
+    /// Signs this gateway off; it holds no slices any more.
     pub(super) async fn leave(&self, connection: &mut MultiplexedConnection) -> Result<(), Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("ZREM").arg(self.shared.names.gateways()).arg(self.gateway);
@@ -187,8 +187,8 @@ fn hour(item: &Item) -> String {
     item.hour.map(|hour| hour.to_string()).unwrap_or_default()
 }
 
-/// What `restored` tells, less what this gateway has counted alone: that is among it, since it is shipped within
-/// moments, and Redis is told of it apart.
+/// The counts in `restored` without those that this gateway made alone: these are included, because they are shipped within
+/// moments, and are sent to Redis separately.
 fn told(shared: &Shared, restored: &Restored) -> Vec<Item> {
     let mut items = Vec::new();
     for (key, used) in &restored.windows {

@@ -1,4 +1,4 @@
-//! What a gateway knows of a key's windows: as Redis told them last, and what it has counted itself since.
+//! A gateway's view of a key's windows: the last counts from Redis, and its own counts since then.
 
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
@@ -10,7 +10,7 @@ pub(super) const fn numbers(now: Time) -> [u64; 3] {
     [now.minute(), now.hour(), now.day()]
 }
 
-/// The count of one span: the one by this number.
+/// The count of one span, which has this number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Spot {
     pub(super) number: u64,
@@ -18,8 +18,8 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// What counts for an arrival in the span `number`. What came late is counted in the newest span, as
-    /// [`Fixed`](rpcgate_core::window::Fixed) does it.
+    /// The count for an arrival in the span `number`. Late arrivals count in the newest span, as in
+    /// [`Fixed`](rpcgate_core::window::Fixed).
     const fn used(self, number: u64) -> u64 {
         if number > self.number { 0 } else { self.count }
     }
@@ -31,7 +31,7 @@ impl Spot {
         self.count = self.count.saturating_add(weight);
     }
 
-    /// At least `count` was counted in the span `number`.
+    /// Raises the count of the span `number` to at least `count`.
     const fn raise(&mut self, number: u64, count: u64) {
         if number > self.number {
             *self = Spot { number, count };
@@ -41,7 +41,7 @@ impl Spot {
     }
 }
 
-/// What was counted here alone and Redis is still to be told.
+/// Counts that were made alone and are still to be sent to Redis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Owed {
     /// 0: minute, 1: hour, 2: day.
@@ -55,24 +55,25 @@ pub(super) struct Owed {
 pub(super) struct Known {
     spots: [Spot; 3],
     owed: SmallVec<[Owed; 3]>,
-    /// Redis may have lowered the hour and the day since it told them.
+    /// Redis may have lowered the hour and the day since it returned them.
     doubted: bool,
 }
 
 impl Known {
-    /// How the windows of `plan` stand.
+    /// The state of the windows of `plan`.
     pub(super) fn peek(&self, plan: &Plan, now: Time) -> Windows {
         let numbers = numbers(now);
         Windows::of(plan, std::array::from_fn(|span| self.spots[span].used(numbers[span])), now)
     }
 
-    /// The numbers of the spans in which an arrival at `arrival` counts: its own, or the newest where those are over.
+    /// The numbers of the spans in which an arrival at `arrival` counts: its own, or newer ones if those are over.
     pub(super) fn numbers(&self, arrival: Time) -> [u64; 3] {
         let own = numbers(arrival);
         std::array::from_fn(|span| own[span].max(self.spots[span].number))
     }
 
-    /// Redis tells, or a database told at the start, that at least so much is counted in the windows by these numbers.
+    /// Applies counts from Redis, or from a database at start-up: at least this much is counted in the windows with these
+    /// numbers.
     pub(super) fn raise(&mut self, used: [u64; 3], numbers: [u64; 3]) {
         if std::mem::take(&mut self.doubted) {
             for span in [1, 2] {
@@ -84,7 +85,7 @@ impl Known {
         }
     }
 
-    /// Counts without Redis, as far as is known: in all three windows or in none. `Err` holds the seconds to wait.
+    /// Counts without Redis, on the known counts: in all three windows or in none. `Err` contains the seconds to wait.
     pub(super) fn take(&mut self, plan: &Plan, weight: u64, now: Time) -> (Windows, Result<(), u64>) {
         let before = self.peek(plan, now);
         if let Some(wait) = before.exhausted(weight) {
@@ -92,7 +93,7 @@ impl Known {
         }
         for (span, number) in self.numbers(now).into_iter().enumerate() {
             self.spots[span].add(number, weight);
-            // What is two spans back can matter to nobody any more.
+            // Counts of two spans ago are no longer needed.
             self.owed.retain(|owed| owed.span != span || owed.number + 1 >= number);
             match self.owed.iter_mut().find(|owed| (owed.span, owed.number) == (span, number)) {
                 Some(owed) => owed.count = owed.count.saturating_add(weight),
@@ -102,18 +103,18 @@ impl Known {
         (self.peek(plan, now), Ok(()))
     }
 
-    /// What Redis is to be told; it is not owed any more.
+    /// Takes the counts to be sent to Redis; they are no longer owed.
     pub(super) fn pay(&mut self) -> SmallVec<[Owed; 3]> {
         std::mem::take(&mut self.owed)
     }
 
-    /// What is owed of one span.
+    /// The owed count of one span.
     pub(super) fn owed(&self, span: usize, number: u64) -> u64 {
         let owed = self.owed.iter().filter(|owed| (owed.span, owed.number) == (span, number));
         owed.map(|owed| owed.count).sum()
     }
 
-    /// What Redis has counted as far as is known: without what is owed.
+    /// The counts of Redis as far as known: without the owed ones.
     pub(super) fn told(&self) -> [Spot; 3] {
         std::array::from_fn(|span| {
             let Spot { number, count } = self.spots[span];
@@ -122,18 +123,18 @@ impl Known {
         })
     }
 
-    /// What is known of the hour and the day may be more than what is counted by now. It is the best there is until
-    /// Redis tells it anew, but nobody is refused by it while Redis can be asked.
+    /// The known counts of the hour and the day may be too high by now. They are kept until Redis returns new ones, but no
+    /// call is refused by them while Redis is reachable.
     pub(super) fn doubt(&mut self) {
         self.doubted = true;
     }
 
-    /// Whether Redis must be asked even if a window seems to be full.
+    /// Whether Redis must decide even if a window seems to be full.
     pub(super) fn is_doubted(&self) -> bool {
         self.doubted
     }
 
-    /// Forgets what lies more than one span ahead of `present`: the clock was set back since.
+    /// Removes counts of spans more than one ahead of `present`: the clock was set back since.
     pub(super) fn forget_ahead(&mut self, present: Time) {
         for (spot, number) in self.spots.iter_mut().zip(numbers(present)) {
             if spot.number > number + 1 {
@@ -142,7 +143,7 @@ impl Known {
         }
     }
 
-    /// Whether nothing of it matters any more at `present`.
+    /// Whether it can be removed at `present`.
     pub(super) fn is_over(&self, present: Time) -> bool {
         self.owed.is_empty() && present.day() > self.spots[2].number
     }
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_never_lowers_what_is_known_of_the_same_span() {
+    fn counts_from_redis_never_lower_the_known_count_of_the_same_span() {
         let mut known = Known::default();
         known.raise([5, 50, 500], numbers(at(59)));
         known.raise([4, 51, 500], numbers(at(59)));
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_doubted_stays_until_redis_tells_it_anew() {
+    fn doubted_counts_stay_until_redis_returns_new_ones() {
         let mut known = Known::default();
         known.raise([5, 500, 9_000], numbers(at(0)));
         known.doubt();
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_alone_is_owed_until_it_is_paid() {
+    fn counts_made_alone_are_owed_until_they_are_sent() {
         let mut known = Known::default();
         known.raise([8, 50, 500], numbers(at(0)));
         assert_eq!(known.take(&FREE, 2, at(0)).1, Ok(()));
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_outage_owes_only_what_still_matters() {
+    fn a_long_outage_owes_only_counts_that_are_still_valid() {
         let mut known = Known::default();
         for minute in 0..30 {
             assert_eq!(known.take(&FREE, 1, at(minute * 60)).1, Ok(()));

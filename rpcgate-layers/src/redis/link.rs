@@ -1,6 +1,6 @@
-//! The link to Redis: one task that owns the connection. What has been asked for while the last answers were on their
-//! way goes out together in one pipeline. It breaks the circuit: once an answer fails to come in time, nobody is made
-//! to wait for another until Redis has been tried again.
+//! The link to Redis: one task that owns the connection. Commands that arrive while answers are pending are sent together
+//! in one pipeline. The link is a circuit breaker: once an answer does not arrive in time, no call waits for Redis until it
+//! was tried again.
 
 use super::report::Report;
 use super::script::{Answered, BadAnswer, Code, Digests};
@@ -20,16 +20,16 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-/// How often Redis is told what is owed, given back what is idle, and found out to be there.
+/// The interval at which owed counts and idle slices are sent to Redis, and its presence is checked.
 const TICK: Duration = Duration::from_millis(500);
-/// Time between two attempts to reach Redis.
+/// The time between two attempts to reach Redis.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long a connection may take to be made.
+/// The time that connecting may take.
 const CONNECT: Duration = Duration::from_secs(1);
-/// Commands in one pipeline.
+/// The largest number of commands in one pipeline.
 const TOGETHER: usize = 256;
 
-/// Why Redis is not asked any more.
+/// The reason why the link is broken.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Broken {
     #[error("does not answer")]
@@ -48,35 +48,35 @@ pub(super) enum Broken {
 
 pub(super) type Orders = mpsc::UnboundedReceiver<Order>;
 
-/// Something to tell Redis, once.
+/// Counts to be sent to Redis exactly once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Unsettled {
     pub(super) number: u64,
     pub(super) items: Vec<Item>,
 }
 
-/// The task at the other end of the orders.
+/// The task that executes the orders.
 #[derive(Debug)]
 pub(super) struct Link {
     client: Client,
     pub(super) shared: Arc<Shared>,
     pub(super) seed: Arc<dyn Seed>,
-    /// Of this gateway, for as long as it runs.
+    /// The id of this gateway, for as long as it runs.
     pub(super) gateway: u64,
     pub(super) receipts: u64,
-    /// What may have been settled or not: it is told again under the same number.
+    /// Counts that may or may not have been added: they are sent again under the same number.
     pub(super) unsettled: VecDeque<Unsettled>,
-    /// How often counters had been lowered when that was heard last.
+    /// The last known number of times that counters were lowered.
     pub(super) lowered: Option<u64>,
-    /// To the newest comparison that was heard of.
+    /// The report to the newest known comparison.
     pub(super) report: Report,
-    /// The comparison that is made here, if one is. It ends with the link.
+    /// The comparison that this gateway makes, if any. It ends with the link.
     pub(super) comparing: JoinSet<()>,
 }
 
 impl Link {
     pub(super) fn new(url: &str, shared: Arc<Shared>, seed: Arc<dyn Seed>) -> Result<Self, BadRedis> {
-        // Its keys are random.
+        // Hash keys of the standard library are random.
         let gateway = RandomState::new().build_hasher().finish();
         Ok(Link {
             client: client(url)?,
@@ -91,7 +91,7 @@ impl Link {
         })
     }
 
-    /// Reaches Redis again and again, until nobody can order anything any more.
+    /// Connects to Redis again and again, until no handle is left that could send an order.
     pub(super) async fn run(mut self, mut orders: Orders) {
         let mut told = String::new();
         let seed = self.seed.clone();
@@ -115,7 +115,7 @@ impl Link {
         }
     }
 
-    /// One connection, from its making to its break. `None`: it is closed.
+    /// One connection, until it breaks. `None`: it was closed.
     async fn life(&mut self, orders: &mut Orders, told: &mut String) -> Option<Broken> {
         let mut connection = match alone(orders, connect(self.client.clone())).await? {
             Ok(connection) => connection,
@@ -132,7 +132,7 @@ impl Link {
         match served {
             Ok(done) => {
                 if let Some(done) = done {
-                    // Whoever closes may have gone.
+                    // The caller of `close` may have gone.
                     let _ = done.send(());
                 }
                 None
@@ -141,13 +141,13 @@ impl Link {
         }
     }
 
-    /// Does what is ordered, until it is closed or the connection breaks.
+    /// Executes orders until the link is closed or the connection breaks.
     async fn serve(
         &mut self,
         connection: &mut MultiplexedConnection,
         orders: &mut Orders,
     ) -> Result<Option<oneshot::Sender<()>>, Broken> {
-        // What was counted alone while this gateway joined.
+        // Counts that were made alone while this gateway joined.
         self.settle(connection, false).await?;
         let mut taken = Vec::with_capacity(TOGETHER);
         let mut tick = interval(TICK);
@@ -166,7 +166,7 @@ impl Link {
                         return Ok(None);
                     }
                     if let Some(done) = self.together(connection, &mut taken).await? {
-                        // What is still asked for is decided without Redis, and told to it.
+                        // Pending requests are decided without Redis, and their counts are sent to it.
                         self.shared.stand(Standing::Alone);
                         orders.close();
                         while let Ok(order) = orders.try_recv() {
@@ -183,8 +183,8 @@ impl Link {
         }
     }
 
-    /// Sends what is asked for in one pipeline, and hands out the answers. Gives back who wants to close, if somebody
-    /// does.
+    /// Sends the waiting commands in one pipeline and distributes the answers. Returns the sender of an order to close, if
+    /// there is one.
     async fn together(
         &self,
         connection: &mut MultiplexedConnection,
@@ -206,7 +206,7 @@ impl Link {
         let (answers, in_time) = match self.send_timed(connection, &pipe).await {
             Ok(answers) => answers,
             Err(broken) => {
-                // First of all: whoever learns now that he gets no answer must not ask again.
+                // First of all: a caller that learns now that it gets no answer must not ask again.
                 self.shared.stand(Standing::Alone);
                 waiting.into_iter().for_each(|then| then(None));
                 return Err(broken);
@@ -235,7 +235,7 @@ impl Link {
         broken.map_or(Ok(closing), Err)
     }
 
-    /// Sends a pipeline and waits for its answers, but not for ever.
+    /// Sends a pipeline and waits for its answers, within a deadline.
     pub(super) async fn send(
         &self,
         connection: &mut MultiplexedConnection,
@@ -244,7 +244,7 @@ impl Link {
         Ok(self.send_timed(connection, pipe).await?.0)
     }
 
-    /// The same, and whether they were read as soon as they were there: only then do they tell what time it is.
+    /// Like [`send`](Self::send), and whether the answers were read as soon as they arrived: only then is their time exact.
     async fn send_timed(
         &self,
         connection: &mut MultiplexedConnection,
@@ -255,7 +255,7 @@ impl Link {
         let mut answers = timeout(patience, &mut sending).await;
         let stood_still = asked.elapsed() > patience.saturating_mul(2);
         if answers.is_err() && stood_still {
-            // This process did, which says nothing of Redis: its answers may have been here for long.
+            // This process was suspended, which says nothing about Redis: the answers may have arrived long ago.
             answers = timeout(patience, &mut sending).await;
         }
         let answers = answers.map_err(|_| Broken::Silent)??;
@@ -263,7 +263,7 @@ impl Link {
         if is_whole { Ok((answers, asked.elapsed() <= patience)) } else { Err(BadAnswer::Strange.into()) }
     }
 
-    /// Runs one script of the link's own.
+    /// Runs one script for the link itself.
     pub(super) async fn run_script(
         &self,
         connection: &mut MultiplexedConnection,
@@ -280,7 +280,7 @@ impl Link {
     }
 }
 
-/// Waits for `what`, while nothing that is ordered can be done. `None`: it is closed.
+/// Waits for `what` while no order can be executed. `None`: the link was closed.
 async fn alone<T>(orders: &mut Orders, what: impl Future<Output = T>) -> Option<T> {
     let mut what = pin!(what);
     loop {
@@ -290,7 +290,7 @@ async fn alone<T>(orders: &mut Orders, what: impl Future<Output = T>) -> Option<
             order = orders.recv() => match order? {
                 Order::Ask(ask) => (ask.then)(None),
                 Order::Close(done) => {
-                    // Whoever closes may have gone.
+                    // The caller of `close` may have gone.
                     let _ = done.send(());
                     return None;
                 }
@@ -301,13 +301,13 @@ async fn alone<T>(orders: &mut Orders, what: impl Future<Output = T>) -> Option<
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // However it ends, nobody may wait for it.
+        // No call may wait for the link after its end.
         self.shared.stand(Standing::Alone);
     }
 }
 
 pub(super) async fn connect(client: Client) -> Result<MultiplexedConnection, Broken> {
-    // Deadlines are ours.
+    // The link has deadlines of its own.
     let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     Ok(timeout(CONNECT, connecting).await.map_err(|_| Broken::Silent)??)

@@ -1,18 +1,18 @@
 //! Counters that several gateways share in Redis.
 //!
-//! Plan windows and requests per second are counted by one script per request; what is ready together travels
-//! together. Compute Units are spent from a slice that is reserved in advance, so that they cost no trip; once less is
-//! left than a slice for each gateway, every call is reserved in Redis, so that a ceiling is overrun by one call at
-//! most. What refuses a call for certain (a window that is known to be full) asks nobody.
+//! Plan windows and requests per second are counted by one script per request; scripts that are ready together are sent
+//! together. Compute Units are spent from a slice that is reserved in advance, so that they need no round trip. Once less
+//! than a slice for each gateway is left, every call is reserved in Redis, so that a ceiling is overrun by one call at
+//! most. A call that is certain to be refused (by a window that is known to be full) does not reach Redis.
 //!
-//! While Redis is away or answers nothing, each gateway counts alone, on top of what it knew: no call fails, and a
-//! limit may be overrun by as much as one limit for each further gateway. What was counted alone is added when Redis is
-//! back. If Redis has lost its counters, they are seeded: with what the gateways know, and with what a [`Seed`] tells
-//! of the keys that they do not know. That may count twice what was counted alone while they were lost.
+//! While Redis is unreachable or does not answer, each gateway counts alone, starting from its last known counts: no call
+//! fails, and a limit may be overrun by up to one limit for each further gateway. Counts made alone are added when Redis is
+//! back. If Redis has lost its counters, they are seeded: with the counts that the gateways know, and with those of a
+//! [`Seed`] for other keys. Calls that were counted alone while the counters were lost may then count twice.
 //!
-//! A gateway that ends gives back what is left of its slices. One that is killed takes it along, at most a 64th of a
-//! ceiling for each project. After that, after Redis has lost its counters, and after the way to it broke, counters are
-//! compared with what is recorded: see [`Seed::recording`]. Minutes and seconds are left as they are.
+//! A gateway that shuts down returns the rest of its slices. The slices of one that is killed stay counted, at most a 64th
+//! of a ceiling for each project. After that, after Redis has lost its counters, and after the connection to it broke, the
+//! counters are compared with the recorded usage: see [`Seed::recording`]. Minutes and seconds are not corrected.
 //!
 //! Redis must not evict: `maxmemory-policy noeviction`. A cluster of Redis servers is not supported.
 
@@ -51,27 +51,27 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use units::{Spent, Want};
 
-/// The largest number that a script can tell from its neighbours.
+/// The largest whole number that a script represents exactly.
 const MOST: u64 = 1 << 53;
-/// A ceiling's smallest share that is worth being reserved in advance, in Compute Units.
+/// The smallest slice that is worth reserving in advance, in Compute Units.
 const LEAST_SLICE: u64 = 16;
-/// Compute Units that are reserved in advance at most.
+/// The largest slice that is reserved in advance, in Compute Units.
 const MOST_SLICE: u64 = 100_000;
 
-/// Where the counters are.
+/// The address and the settings of Redis.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisSettings {
-    /// `redis://…`, or `rediss://…` for TLS. With that, `?sslrootcert=/file` names the authorities that are trusted in
-    /// place of the web's, `sslcert=/file` and `sslkey=/file` a certificate to be shown to the server.
+    /// `redis://…`, or `rediss://…` for TLS. With TLS, `?sslrootcert=/file` names the authorities that are trusted instead
+    /// of the public ones, `sslcert=/file` and `sslkey=/file` a client certificate.
     pub url: String,
-    /// What the names of all keys begin with.
+    /// The prefix of all key names.
     pub prefix: String,
-    /// How long Redis may take for an answer before this gateway counts alone.
+    /// The time that Redis may take for an answer before this gateway counts alone.
     pub patience: Duration,
 }
 
 impl fmt::Debug for RedisSettings {
-    /// The URL is left out: there may be a password in it.
+    /// Without the URL, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisSettings")
             .field("prefix", &self.prefix)
@@ -80,44 +80,44 @@ impl fmt::Debug for RedisSettings {
     }
 }
 
-/// No Redis can be at this URL, or a file that it names cannot be used.
+/// The URL is not valid for Redis, or a file that it names cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("redis.url: {0}")]
 pub struct BadRedis(String);
 
-/// Where a gateway's calls are recorded, and how far that has come.
+/// The place in which a gateway's calls are recorded, and the delay of the records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recording {
-    /// Names the place. Counters are only compared with what is recorded if it is the same at all gateways, and holds
-    /// what all of them record.
+    /// The name of the place. Counters are compared with the recorded usage only if it is the same at all gateways and
+    /// contains the records of all of them.
     pub place: Arc<str>,
-    /// What the sink was given longer ago is recorded there.
+    /// Records that are older than this have arrived there.
     pub behind: Duration,
 }
 
-/// Tells what was counted before Redis lost its counters, and what there must be in them.
+/// A source of the counts from before Redis lost its counters, and of the recorded usage.
 pub trait Seed: Send + Sync + fmt::Debug {
-    /// Waits until it can tell. Before that, the counters do not look for their Redis.
+    /// Waits until the counts are available. Before that, the counters do not connect to Redis.
     fn ready(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// What was counted and still matters.
+    /// The counts that are still valid.
     fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>>;
 
-    /// Where all gateways record what they count. `None`: nowhere, or it is not known where; then counters are never
-    /// compared with what is recorded.
+    /// The place in which all gateways record their calls. `None`: there is none, or it is unknown; then counters are never
+    /// compared with the recorded usage.
     fn recording(&self) -> Option<Recording> {
         None
     }
 
-    /// What is recorded of the hour, the day and the 24 hours. Minutes need not be told.
+    /// The recorded usage of the hour, the day and the last 24 hours. Minutes may be missing.
     fn recorded(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
         self.tell()
     }
 }
 
-/// Knows nothing: for gateways that keep no usage.
+/// A source without counts, for gateways that keep no usage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NoSeed;
 
@@ -127,15 +127,15 @@ impl Seed for NoSeed {
     }
 }
 
-/// How a gateway's counters stand.
+/// Whether a gateway's counters are shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Standing {
     /// All gateways count together.
     Together = 0,
-    /// Redis is there, but its counters are not yet what they should be: this gateway counts alone.
+    /// Redis is connected, but its counters are not yet seeded: this gateway counts alone.
     Seeding = 1,
-    /// Redis is away: this gateway counts alone.
+    /// Redis is unreachable: this gateway counts alone.
     Alone = 2,
 }
 
@@ -147,11 +147,11 @@ pub struct RedisCounters {
 }
 
 impl RedisCounters {
-    /// Counters at `settings`, reached in the background: until then they are counted alone. Runs inside a tokio
-    /// runtime, and ends with the last of its handles.
+    /// Counters in the Redis of `settings`, which is connected in the background; until then this gateway counts alone. Must
+    /// be called inside a tokio runtime. The connection ends with the last clone.
     ///
     /// # Errors
-    /// [`BadRedis`] when the URL names no Redis, or a file that it names cannot be used.
+    /// [`BadRedis`] when the URL is not valid for Redis, or a file that it names cannot be used.
     pub fn new(settings: &RedisSettings, seed: Arc<dyn Seed>) -> Result<Self, BadRedis> {
         let shared = Arc::new(Shared::new(&settings.prefix, settings.patience));
         let (orders, taken) = mpsc::unbounded_channel();
@@ -160,15 +160,15 @@ impl RedisCounters {
         Ok(RedisCounters { shared, orders })
     }
 
-    /// Looks at what [`new`](Self::new) would refuse.
+    /// Checks the settings like [`new`](Self::new).
     ///
     /// # Errors
-    /// [`BadRedis`] when the URL names no Redis, or a file that it names cannot be used.
+    /// [`BadRedis`] when the URL is not valid for Redis, or a file that it names cannot be used.
     pub fn check(settings: &RedisSettings) -> Result<(), BadRedis> {
         tls::client(&settings.url).map(drop)
     }
 
-    /// How they stand.
+    /// Whether the counters are shared now.
     pub fn standing(&self) -> Standing {
         self.shared.standing()
     }
@@ -177,7 +177,7 @@ impl RedisCounters {
     pub async fn joined(&self) {
         loop {
             let mut changed = pin!(self.shared.changed.notified());
-            // From here on no change is missed.
+            // No change is missed after this point.
             changed.as_mut().enable();
             if self.standing() == Standing::Together {
                 return;
@@ -186,12 +186,12 @@ impl RedisCounters {
         }
     }
 
-    /// Gateways that count together as far as is known.
+    /// The number of gateways that count together, as last reported by Redis.
     pub fn gateways(&self) -> u64 {
         self.shared.gateways.load(Relaxed)
     }
 
-    /// Knows from now on what was counted before a restart. Redis is not told: it knows, or it is seeded.
+    /// Adds the counts from before a restart. They are not sent to Redis, which has them already or is seeded.
     pub fn restore(&self, restored: &Restored) {
         for (key, used) in &restored.windows {
             self.shared.keys.with(*key, |known| known.raise(*used, numbers(restored.now)));
@@ -201,8 +201,8 @@ impl RedisCounters {
         }
     }
 
-    /// Forgets what no longer matters at `now`, which is the present: also what was counted in spans that are still to
-    /// come, after the clock was set back.
+    /// Removes counts that are no longer valid at `now`, the present, including those of future windows after the clock was
+    /// set back.
     pub fn sweep(&self, now: Time) {
         self.shared.keys.retain(|known| {
             known.forget_ahead(now);
@@ -212,17 +212,17 @@ impl RedisCounters {
         self.shared.units.retain(|units| !units.is_over(now));
     }
 
-    /// Compute Units of a project in the 24 hours up to `now`, as far as is known.
+    /// The Compute Units of a project in the 24 hours up to `now`, as far as this gateway knows.
     pub fn used(&self, project: ProjectId, now: Time) -> u64 {
         self.shared.units.look(project, |units| units.map_or(0, |units| units.used(now.hour())))
     }
 
-    /// Gives back what is reserved and not used, tells Redis what was counted alone, and counts alone from then on. To
-    /// be called after the last call; takes no longer than some answers of Redis may take.
+    /// Returns unused reservations, sends the counts made alone to Redis, and counts alone from then on. To be called after
+    /// the last call; takes no longer than a few answers of Redis.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         if self.orders.send(Order::Close(done)).is_ok() {
-            // A link that has ended has nothing left to close.
+            // The link has ended already.
             let _ = closed.await;
         }
     }
@@ -234,7 +234,7 @@ impl RedisCounters {
         }
     }
 
-    /// What to reserve in advance of so high a ceiling.
+    /// The size of a slice below this ceiling.
     fn slice(&self, ceiling: u64) -> u64 {
         let slice = (ceiling / (64 * self.gateways().max(1))).min(MOST_SLICE);
         if slice < LEAST_SLICE { 0 } else { slice }
@@ -265,7 +265,7 @@ impl RedisCounters {
                 let slice = numbers.next().unwrap_or(0);
                 let hours = std::iter::from_fn(|| Some((numbers.next()?, numbers.next()?))).collect();
                 shared.units.with(project, |units| units.told(want, hour, slice, hours));
-                // Whoever asked may have left, or leave before he looks.
+                // The caller may have gone, or go before it reads the answer.
                 let _ = tell.send(Unclaimed { shared, project, mask, grant });
             }
         });
@@ -273,7 +273,7 @@ impl RedisCounters {
     }
 }
 
-/// What Redis has granted, until whoever asked for it takes it over. Dropped before, its units go back.
+/// Units that Redis has granted, until the caller takes them. If this is dropped before that, the units are returned.
 #[derive(Debug)]
 struct Unclaimed {
     shared: Arc<Shared>,
@@ -296,7 +296,7 @@ impl Drop for Unclaimed {
     }
 }
 
-/// Which costs were granted.
+/// The costs that were granted.
 fn reserved(answered: &Answered, costs: &[u32], hour: u64) -> (Mask, Grant) {
     let (mut mask, mut grant) = (Mask::default(), Grant { hour, units: 0 });
     for (index, cost) in costs.iter().enumerate() {
@@ -329,7 +329,7 @@ impl Counters for RedisCounters {
             command.arg(shared.names.window(caller.key, span, number));
         }
         if second.is_some() {
-            // Nothing is counted by this: it tells the newest second that a request came in.
+            // This counts nothing; it sets the newest second in which a request arrived.
             let newest = shared.seconds.with(caller.project, |second| second.add(0, now));
             command.arg(shared.names.second(caller.project, newest));
         }
@@ -341,10 +341,10 @@ impl Counters for RedisCounters {
         }
         let (tell, told) = oneshot::channel();
         self.ask(command, move |answered| {
-            // Whoever asked may have left.
+            // The caller may have gone.
             let _ = tell.send(answered);
         });
-        // What else is known of a caller costs something to copy.
+        // Copying the whole caller would be expensive.
         let lean = Caller::new(caller.key, caller.project, caller.tenant, caller.plan);
         let (shared, caller) = (shared.clone(), Caller { quota: caller.quota, ..lean });
         Answer::Pending(Box::pin(async move {
@@ -383,7 +383,7 @@ impl Counters for RedisCounters {
             }));
         }
         if let Spent::Low(want) = spent {
-            // Nobody waits for it: the answer goes into the slice.
+            // No call waits for it: the answer goes into the slice.
             drop(self.ask_for_units(&digests, (project, ceiling, now), &[], want));
         }
         let mut mask = Mask::default();
@@ -400,7 +400,7 @@ impl Counters for RedisCounters {
     }
 }
 
-/// What came of a request that Redis has decided on.
+/// The result of a request that Redis has decided.
 fn taken(
     shared: &Shared,
     caller: &Caller,
@@ -411,7 +411,7 @@ fn taken(
     let mut counts = answered.numbers(0);
     let used = std::array::from_fn(|_| counts.next().unwrap_or(0));
     shared.keys.with(caller.key, |known| {
-        // What was answered before counters were lowered is no longer so.
+        // Answers from before counters were lowered are out of date.
         if shared.doubts.load(Relaxed) == doubts {
             known.raise(used, numbers);
         }

@@ -1,7 +1,7 @@
-//! Changes of the management database, told from gateway to gateway: one whose way to the database is cut, or that finds
-//! it silent, hears of them from those that have read them.
+//! Changes of the management database, published from gateway to gateway: a gateway that cannot reach the database receives
+//! them from gateways that have read them.
 //!
-//! Nothing depends on a message that arrives: each gateway reads all changes from the database, in order, when it can.
+//! Nothing depends on the arrival of a message: each gateway reads all changes from the database, in order, when it can.
 
 use super::link::{Broken, connect};
 use super::script::BadAnswer;
@@ -15,39 +15,39 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// Time between two attempts to reach Redis.
+/// The time between two attempts to reach Redis.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long Redis may take to answer. No call waits for it.
+/// The time that Redis may take to answer. No call waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often Redis is asked whether it is still there: a way that is cut says nothing.
+/// The interval of pings: a broken connection may give no sign.
 const ALIVE: Duration = Duration::from_secs(10);
-/// Changes that are published in one pipeline.
+/// The largest number of changes that are published in one pipeline.
 const TOGETHER: usize = 256;
 
-/// Tells other gateways of changes, and hears of them.
+/// Publishes changes to other gateways and receives theirs.
 pub struct ChangeRelay {
     client: Client,
     channel: String,
 }
 
 impl fmt::Debug for ChangeRelay {
-    /// The URL, which may have a password, is left out.
+    /// Without the URL, which may contain a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChangeRelay").field("channel", &self.channel).finish_non_exhaustive()
     }
 }
 
 impl ChangeRelay {
-    /// One between all gateways with these settings.
+    /// A relay between all gateways with these settings.
     ///
     /// # Errors
-    /// [`BadRedis`] for a URL that is none, or that names files which cannot be used.
+    /// [`BadRedis`] for an invalid URL, or one that names files which cannot be used.
     pub fn new(settings: &RedisSettings) -> Result<Self, BadRedis> {
         Ok(ChangeRelay { client: client(&settings.url)?, channel: format!("{}changes", settings.prefix) })
     }
 
-    /// Publishes what comes from `told`, and hands to `heard` what others publish, and what is published here, until nobody
-    /// can tell anything any more. What is told while Redis is away is lost, and so is what `heard` has no room for.
+    /// Publishes the changes from `told`, and passes all published changes, including its own, to `heard`, until the sender
+    /// of `told` is dropped. Changes are lost while Redis is unreachable or `heard` is full.
     pub async fn run(self, mut told: mpsc::Receiver<Numbered>, heard: mpsc::Sender<Numbered>) {
         let mut why = String::new();
         loop {
@@ -112,7 +112,7 @@ impl ChangeRelay {
     }
 }
 
-/// A change as it is published. None if it says nothing without the database.
+/// The published form of a change. `None` if the change is meaningless without the database.
 fn line(Numbered { number, change }: &Numbered) -> Option<String> {
     Some(match change {
         Change::Key(id) => format!("{number} key {id}"),
@@ -144,7 +144,7 @@ mod tests {
     use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 
     #[test]
-    fn what_is_published_is_read_and_nothing_else() {
+    fn published_changes_are_read_and_other_texts_are_not() {
         let changes =
             [Change::Key(KeyId(1)), Change::Project(ProjectId(u128::MAX)), Change::Tenant(TenantId(3))];
         for (number, change) in (1..).zip(changes) {

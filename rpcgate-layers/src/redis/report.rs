@@ -1,5 +1,5 @@
-//! What a gateway reports for a comparison of counters with what is recorded: up to when all is recorded that it has
-//! counted, and how many units of its reservations no call has used.
+//! The report of a gateway for a comparison of counters with the recorded usage: the time up to which all that it counted
+//! is recorded, and the units of its reservations that no call has used.
 
 use super::Recording;
 use super::link::{Broken, Link};
@@ -9,27 +9,27 @@ use redis::aio::MultiplexedConnection;
 use rpcgate_core::caller::ProjectId;
 use std::collections::{HashMap, VecDeque};
 
-/// Seconds that a report is kept.
+/// The number of seconds for which a report is kept.
 const KEPT: u64 = 120;
-/// Projects in one pipeline.
+/// The largest number of projects in one pipeline.
 const CHUNK: usize = 200;
-/// Moments that wait until all before them is recorded. While there are so many, no further one is noted.
+/// The largest number of moments that wait until everything before them is recorded. Beyond it no further one is added.
 const MOST_MOMENTS: usize = 128;
 
-/// What was reported for one comparison.
+/// The report for one comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Report {
-    /// The comparison; empty: there was none.
+    /// The comparison; empty: none.
     comparison: String,
     recorded: RecordedUpTo,
     unused: HashMap<(ProjectId, u64), MostUnused>,
 }
 
-/// Up to when all is recorded that was counted.
+/// The time up to which all that was counted is recorded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct RecordedUpTo {
     known: i64,
-    /// A moment, and when all calls that had begun before it were found to be over.
+    /// A moment, and the time at which all calls that began before it were found to be over.
     waiting: VecDeque<(i64, i64)>,
 }
 
@@ -40,7 +40,7 @@ impl Default for RecordedUpTo {
 }
 
 impl RecordedUpTo {
-    /// At `now` all calls are over that began before `oldest`, and what was over `behind` ago is recorded.
+    /// At `now` all calls that began before `oldest` are over, and calls that were over `behind` ago are recorded.
     fn look(&mut self, oldest: i64, now: i64, behind: i64) -> i64 {
         if self.waiting.len() < MOST_MOMENTS {
             self.waiting.push_back((oldest, now));
@@ -55,16 +55,16 @@ impl RecordedUpTo {
     }
 }
 
-/// The most units of a project and hour that can have been unused at any time since the report began.
+/// The largest number of units of a project and hour that can have been unused at any time since the report began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct MostUnused {
-    /// What was unused at first, and what had ever become unused by then.
+    /// The units that were unused at first, and the units that had ever become unused by then.
     first: Unused,
     reported: u64,
 }
 
 impl MostUnused {
-    /// By how much it has grown since that was asked last.
+    /// The growth since the last call.
     fn grow(&mut self, unused: Unused) -> u64 {
         let most = self.first.now.saturating_add(unused.ever.saturating_sub(self.first.ever));
         let by = most.saturating_sub(self.reported);
@@ -74,7 +74,7 @@ impl MostUnused {
 }
 
 impl Link {
-    /// Reports to a comparison. Each time it is said anew how things stand.
+    /// Reports to a comparison. Each report is complete.
     pub(super) async fn report(
         &mut self,
         connection: &mut MultiplexedConnection,
@@ -87,7 +87,7 @@ impl Link {
         }
         let now = self.shared.micros();
         let behind = i64::try_from(recording.behind.as_micros()).unwrap_or(i64::MAX);
-        // First this, then what is unused: a call that is over has given back what it did not use.
+        // This is read before the unused units: a call that is over has returned what it did not use.
         let known = self.report.recorded.look(self.shared.in_flight.advance(now), now, behind);
         let names = &self.shared.names;
         let unused_units = names.unused(comparison);
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_is_recorded_up_to_a_moment_once_its_calls_are_over_and_what_they_left_is_shipped() {
+    fn everything_before_a_moment_is_recorded_once_its_calls_are_over_and_shipped() {
         let mut recorded = RecordedUpTo::default();
         assert_eq!(recorded.look(90, 100, 20), i64::MIN, "what was over at 100 is not known to be recorded");
         assert_eq!(recorded.look(95, 110, 20), i64::MIN);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_that_can_be_unused_never_falls_and_grows_by_what_becomes_unused() {
+    fn the_largest_possible_number_of_unused_units_never_falls_and_grows_by_units_that_become_unused() {
         let unused = |now, ever| Unused { now, ever };
         let mut most = MostUnused { first: unused(40, 100), reported: 0 };
         assert_eq!(most.grow(unused(40, 100)), 40);

@@ -110,7 +110,7 @@ impl Relay<'_> {
             let passed = match step {
                 Up::Forward => node.write_all(&piece[..read]).await.is_ok(),
                 Up::Swallow => true,
-                Up::NodeAnswer(answer) => self.write(&answer).await,
+                Up::ScriptedAnswer(answer) => self.write(&answer).await,
                 Up::Close => false,
             };
             if !passed {
@@ -184,7 +184,7 @@ impl Relay<'_> {
 enum Up {
     Forward,
     Swallow,
-    NodeAnswer(Vec<u8>),
+    ScriptedAnswer(Vec<u8>),
     Close,
 }
 
@@ -275,13 +275,13 @@ impl Exchange {
         let whole = piece.ends > 0 || opaque;
         let step = match mode {
             Mode::BlackHole => Up::Swallow,
-            Mode::Garbage if whole => Up::NodeAnswer(reply::noise()),
-            Mode::GarbageBody if whole => Up::NodeAnswer(reply::garbage_body()),
-            Mode::EarlyAnswer(body) if piece.heads > 0 || opaque => Up::NodeAnswer(reply::ok(body)),
+            Mode::Garbage if whole => Up::ScriptedAnswer(reply::noise()),
+            Mode::GarbageBody if whole => Up::ScriptedAnswer(reply::garbage_body()),
+            Mode::EarlyAnswer(body) if piece.heads > 0 || opaque => Up::ScriptedAnswer(reply::ok(body)),
             Mode::Garbage | Mode::GarbageBody | Mode::EarlyAnswer(_) => Up::Swallow,
             _ => Up::Forward,
         };
-        if matches!(step, Up::NodeAnswer(_)) {
+        if matches!(step, Up::ScriptedAnswer(_)) {
             self.done += 1;
         }
         (step, piece.heads)

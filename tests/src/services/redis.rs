@@ -24,7 +24,7 @@ pub fn binary() -> Option<PathBuf> {
 
 /// A running server. It keeps nothing on a disk, and ends with this value, or with this process however that ends.
 #[derive(Debug)]
-pub struct Redis {
+pub struct RedisServer {
     port: u16,
     tls: Option<Tls>,
     shell: Child,
@@ -42,13 +42,13 @@ struct Tls {
     asks_who_comes: bool,
 }
 
-impl Redis {
+impl RedisServer {
     /// Starts a server.
     ///
     /// # Panics
     /// When the machine has none, or it does not start.
-    pub fn start() -> Redis {
-        Redis::somewhere(&|_| None)
+    pub fn start() -> RedisServer {
+        RedisServer::somewhere(&|_| None)
     }
 
     /// Starts a server that is reached by TLS at [`secure_port`](Self::secure_port), and shows the certificate in the
@@ -57,15 +57,15 @@ impl Redis {
     ///
     /// # Panics
     /// When the machine has none, or it does not start.
-    pub fn secure(files: &[PathBuf; 3], asks_who_comes: bool) -> Redis {
-        Redis::somewhere(&|port| Some(Tls { port, files: files.clone(), asks_who_comes }))
+    pub fn secure(files: &[PathBuf; 3], asks_who_comes: bool) -> RedisServer {
+        RedisServer::somewhere(&|port| Some(Tls { port, files: files.clone(), asks_who_comes }))
     }
 
-    fn somewhere(tls: &dyn Fn(u16) -> Option<Tls>) -> Redis {
+    fn somewhere(tls: &dyn Fn(u16) -> Option<Tls>) -> RedisServer {
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         for _ in 0..10 {
             // Somebody else may have taken a port in the meantime.
-            if let Some(redis) = Redis::on(free(), tls(free())) {
+            if let Some(redis) = RedisServer::on(free(), tls(free())) {
                 return redis;
             }
         }
@@ -73,12 +73,12 @@ impl Redis {
     }
 
     /// One server for all tests of this process that do it no harm. Each is to use keys of its own: [`prefix`].
-    pub fn common() -> &'static Redis {
-        static COMMON: OnceLock<Redis> = OnceLock::new();
-        COMMON.get_or_init(Redis::start)
+    pub fn common() -> &'static RedisServer {
+        static COMMON: OnceLock<RedisServer> = OnceLock::new();
+        COMMON.get_or_init(RedisServer::start)
     }
 
-    fn on(port: u16, tls: Option<Tls>) -> Option<Redis> {
+    fn on(port: u16, tls: Option<Tls>) -> Option<RedisServer> {
         let server = binary().expect("needs redis-server (apt install redis-server)");
         let script = "\"$0\" --bind 127.0.0.1 --save '' --appendonly no --dir / --port \"$@\" >/dev/null 2>&1 & \
                       pid=$!; echo $pid; read _; kill -9 $pid";
@@ -97,7 +97,7 @@ impl Redis {
         while out.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
             text.push(byte[0].into());
         }
-        let redis = Redis { port, tls, shell, leash, pid: text.parse().unwrap() };
+        let redis = RedisServer { port, tls, shell, leash, pid: text.parse().unwrap() };
         redis.is_up().then_some(redis)
     }
 
@@ -154,7 +154,7 @@ impl Redis {
     /// When it does not start.
     pub fn revive(&mut self) {
         self.kill();
-        *self = Redis::on(self.port, self.tls.clone()).expect("redis-server does not start again");
+        *self = RedisServer::on(self.port, self.tls.clone()).expect("redis-server does not start again");
     }
 
     /// Says something to it as one line, and gives back what it answers first.
@@ -176,7 +176,7 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
+impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }

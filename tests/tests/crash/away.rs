@@ -5,7 +5,7 @@ use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::load::ExpectedRequest;
 use rpcgate_tests::node::Node;
-use rpcgate_tests::stored_key::{SECRET, StoredKey, forged};
+use rpcgate_tests::stored_key::{SECRET, TestKey, forged};
 use rpcgate_tests::stored_usage::connect;
 use sea_orm::ConnectionTrait;
 use std::fs;
@@ -139,8 +139,8 @@ async fn a_gateway_whose_database_has_no_folder_yet_waits_for_it() {
     assert_eq!(client.call("eth", "eth_call", "[]").await.cu(), 15);
 }
 
-async fn stored_key(store: &Store) -> StoredKey {
-    StoredKey::new(store, Tier::Enterprise).await
+async fn stored_key(store: &Store) -> TestKey {
+    TestKey::new(store, Tier::Enterprise).await
 }
 
 #[tokio::test]

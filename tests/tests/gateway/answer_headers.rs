@@ -11,8 +11,8 @@ async fn kinds() -> Vec<TestReply> {
         .key("narrow", r#"chains = ["btc"]"#);
     let gateway = setup.start().await;
     let client = gateway.client();
-    node.answer("fails", NodeAnswer::Cut);
-    node.answer("errs", NodeAnswer::Error(r#"{"code":1,"message":"x"}"#.into()));
+    node.answer("fails", ScriptedAnswer::Cut);
+    node.answer("errs", ScriptedAnswer::Error(r#"{"code":1,"message":"x"}"#.into()));
     let mut replies = vec![
         client.call("eth", "eth_chainId", "[]").await,
         client.call("eth", "eth_chainId", "[]").await,

@@ -168,13 +168,13 @@ async fn what_is_not_known_yet_is_never_kept() {
 async fn errors_are_never_kept() {
     let (node, _gateway, client) = evm().await;
     for method in ["eth_chainId", "eth_blockNumber", "eth_call", "eth_getTransactionReceipt"] {
-        node.answer(method, NodeAnswer::Error(r#"{"code":-32000,"message":"busy"}"#.into()));
+        node.answer(method, ScriptedAnswer::Error(r#"{"code":-32000,"message":"busy"}"#.into()));
         assert_eq!(hits(&client, "eth", method, "[]", 2).await, [false; 2], "{method}");
     }
     let (node, _gateway, client) = utxo().await;
     node.answer(
         "getblockcount",
-        NodeAnswer::Error(r#"{"code":-28,"message":"Loading block index..."}"#.into()),
+        ScriptedAnswer::Error(r#"{"code":-28,"message":"Loading block index..."}"#.into()),
     );
     assert_eq!(hits(&client, "btc", "getblockcount", "[]", 2).await, [false; 2]);
     assert_eq!(node.requests(), 2);

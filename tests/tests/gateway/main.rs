@@ -36,7 +36,7 @@ mod window;
 pub(crate) use rpcgate_core::backend::usage_sink::Outcome;
 pub(crate) use rpcgate_tests::client::{Connection, TestClient, TestReply};
 pub(crate) use rpcgate_tests::gateway::{START, Setup, TestGateway, key};
-pub(crate) use rpcgate_tests::node::{Node, NodeAnswer, Raw};
+pub(crate) use rpcgate_tests::node::{Node, Raw, ScriptedAnswer};
 pub(crate) use rpcgate_tests::until;
 
 /// The gateway of this test binary where it is a process of its own: see `rpcgate_tests::process`.

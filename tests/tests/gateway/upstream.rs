@@ -70,7 +70,7 @@ async fn a_utxo_nodes_status_passes_for_single_calls() {
         assert_eq!(gateway.lines().last().unwrap().status, status);
     }
     node.whole(|_| None);
-    node.answer("bad", NodeAnswer::Error(r#"{"code":-8,"message":"x"}"#.into()));
+    node.answer("bad", ScriptedAnswer::Error(r#"{"code":-8,"message":"x"}"#.into()));
     let reply = client.batch("btc", &[("bad", "[]"), ("good", "[]")]).await;
     assert_eq!(
         (reply.status, reply.text().as_str()),
@@ -125,7 +125,7 @@ async fn a_nodes_own_error_is_an_answer_and_not_asked_again() {
     let (one, two) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
     for node in [&one, &two] {
-        node.answer("m", NodeAnswer::Error(r#"{"code":-32000,"message":"x"}"#.into()));
+        node.answer("m", ScriptedAnswer::Error(r#"{"code":-32000,"message":"x"}"#.into()));
     }
     for _ in 0..4 {
         assert_eq!(gateway.client().call("eth", "m", "[]").await.code(), -32000);
@@ -146,7 +146,7 @@ async fn a_broadcast_is_asked_of_one_node_and_never_again() {
     ] {
         for node in [&one, &two] {
             let raw = raw.clone();
-            node.answer("eth_sendRawTransaction", NodeAnswer::Cut);
+            node.answer("eth_sendRawTransaction", ScriptedAnswer::Cut);
             node.whole(move |_| raw.clone());
         }
         let before = one.requests() + two.requests();
@@ -391,7 +391,7 @@ async fn a_long_error_is_a_nodes_error() {
     let (node, _proxy, gateway) = streaming().await;
     node.answer(
         "eth_getCode",
-        NodeAnswer::Error(format!(r#"{{"code":3,"message":"{}"}}"#, "x".repeat(100_000))),
+        ScriptedAnswer::Error(format!(r#"{{"code":3,"message":"{}"}}"#, "x".repeat(100_000))),
     );
     assert_eq!(ask(&gateway).await.read(false).await.unwrap().code(), 3);
     until("it is recorded", || !gateway.records().is_empty()).await;

@@ -38,7 +38,7 @@ async fn the_status_of_a_call_is_what_it_would_have_had_alone() {
         .start()
         .await;
     let client = gateway.client();
-    node.answer("errs", NodeAnswer::Error(r#"{"code":1,"message":"x"}"#.into()));
+    node.answer("errs", ScriptedAnswer::Error(r#"{"code":1,"message":"x"}"#.into()));
     let mut calls = vec![
         ("m", "[]"),
         ("errs", "[]"),
@@ -90,8 +90,8 @@ async fn the_ledger_has_what_random_callers_were_told() {
         .set("plans.enterprise", "per_minute = 100000")
         .set("projects.default", "cu_per_day = 3000"))
     .await;
-    evm.answer("eth_getCode", NodeAnswer::Error(r#"{"code":-32000,"message":"x"}"#.into()));
-    utxo.answer("gettxout", NodeAnswer::Cut);
+    evm.answer("eth_getCode", ScriptedAnswer::Error(r#"{"code":-32000,"message":"x"}"#.into()));
+    utxo.answer("gettxout", ScriptedAnswer::Cut);
     let client = gateway.client();
     // A small generator of one seed, so that a failure can be repeated.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

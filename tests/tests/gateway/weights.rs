@@ -148,7 +148,7 @@ async fn an_answer_from_the_cache_costs_the_same() {
 #[tokio::test]
 async fn a_nodes_own_error_is_charged() {
     let (node, gateway, client) = evm().await;
-    node.answer("eth_call", NodeAnswer::Error(r#"{"code":3,"message":"execution reverted"}"#.into()));
+    node.answer("eth_call", ScriptedAnswer::Error(r#"{"code":3,"message":"execution reverted"}"#.into()));
     let reply = client.call("eth", "eth_call", "[]").await;
     assert_eq!((reply.code(), reply.cu()), (3, 15));
     assert_eq!(only_line(&gateway), ("eth_call".into(), Outcome::NodeError, 15, 200));

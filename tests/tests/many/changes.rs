@@ -4,7 +4,7 @@ use crate::*;
 const SOON: Duration = Duration::from_secs(1);
 
 /// Calls every gateway with a key until all have answered with `status`, and says how long that took at most.
-async fn all_answer(processes: &[Process], key: &StoredKey, status: u16) -> Duration {
+async fn all_answer(processes: &[Process], key: &TestKey, status: u16) -> Duration {
     let clock = SystemClock::new();
     let mut longest = Duration::ZERO;
     let clients: Vec<_> = processes.iter().map(|process| key.client(process.addr())).collect();

@@ -4,7 +4,7 @@ use crate::*;
 use rpcgate_admin::store::Store;
 use rpcgate_core::caller::RequestId;
 use rpcgate_tests::services::postgres::Postgres;
-use rpcgate_tests::services::redis::Redis;
+use rpcgate_tests::services::redis::RedisServer;
 use rpcgate_tests::stored_key::SECRET;
 use rpcgate_tests::stored_usage::StoredUsage;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ const ALONE: &str = "counts alone";
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) postgres: Postgres,
-    pub(crate) redis: Redis,
+    pub(crate) redis: RedisServer,
     pub(crate) store: Store,
     pub(crate) url: String,
     pub(crate) sites: Vec<Site>,
@@ -31,7 +31,7 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// So many gateways of `setup`, none of which runs.
     pub(crate) async fn new(gateways: usize, setup: Setup) -> Self {
-        let (postgres, redis) = (Postgres::launch(), Redis::start());
+        let (postgres, redis) = (Postgres::launch(), RedisServer::start());
         let urls = (postgres.database(), redis.url());
         Self::on(postgres, redis, urls, gateways, setup).await
     }
@@ -39,7 +39,7 @@ impl Cluster {
     /// The same on these servers, which are reached by these URLs.
     pub(crate) async fn on(
         postgres: Postgres,
-        redis: Redis,
+        redis: RedisServer,
         (url, redis_url): (String, String),
         gateways: usize,
         setup: Setup,
@@ -77,8 +77,8 @@ impl Cluster {
     }
 
     /// A key of a new tenant on this plan.
-    pub(crate) async fn key(&self, tier: Tier) -> StoredKey {
-        StoredKey::new(&self.store, tier).await
+    pub(crate) async fn key(&self, tier: Tier) -> TestKey {
+        TestKey::new(&self.store, tier).await
     }
 
     /// The next configuration of one gateway: what all of them have, and this.

@@ -2,7 +2,7 @@ use crate::cluster::{all_reports, go_on, in_step, is_together, rush};
 use crate::*;
 use rpcgate_admin::usage::Restored;
 use rpcgate_core::caller::ProjectQuota;
-use rpcgate_tests::services::redis::Redis;
+use rpcgate_tests::services::redis::RedisServer;
 
 /// So much of it is reserved in advance by each of two gateways that it shows.
 const CEILING: u64 = 1_000_000;
@@ -10,7 +10,7 @@ const CEILING: u64 = 1_000_000;
 const SOON: Duration = Duration::from_secs(60);
 
 /// What Redis has counted of a key and its project: requests of the day, and Compute Units of all hours.
-fn counted(redis: &Redis, key: &StoredKey) -> (u64, u64) {
+fn counted(redis: &RedisServer, key: &TestKey) -> (u64, u64) {
     let numbers = |answer: String| -> Vec<u64> {
         answer
             .lines()
@@ -25,7 +25,7 @@ fn counted(redis: &Redis, key: &StoredKey) -> (u64, u64) {
 }
 
 /// Waits until exactly so many requests and units are counted.
-async fn agrees(redis: &Redis, key: &StoredKey, served: (u64, u64)) {
+async fn agrees(redis: &RedisServer, key: &TestKey, served: (u64, u64)) {
     let look = async {
         while counted(redis, key) != served {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -36,7 +36,7 @@ async fn agrees(redis: &Redis, key: &StoredKey, served: (u64, u64)) {
 }
 
 /// Calls of 15 units, evenly at these gateways: how many requests, and what they were charged.
-async fn serve(processes: &[&Process], key: &StoredKey, each: usize, served: &mut (u64, u64)) {
+async fn serve(processes: &[&Process], key: &TestKey, each: usize, served: &mut (u64, u64)) {
     let addrs: Vec<_> = processes.iter().map(|process| process.addr()).collect();
     for one in rush(&addrs, &key.text, 2, each, ("eth", "eth_call")).await {
         assert_eq!((one.reply.status, one.reply.code()), (200, 0), "{:?}", one.reply);
@@ -53,7 +53,7 @@ async fn shipped(cluster: &Cluster, processes: &[&Process]) {
     }
 }
 
-async fn cluster() -> (Cluster, StoredKey, Vec<Process>, Node) {
+async fn cluster() -> (Cluster, TestKey, Vec<Process>, Node) {
     let node = Node::evm().await;
     let cluster = Cluster::new(2, Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY)).await;
     let key = cluster.key(Tier::Enterprise).await;
@@ -159,7 +159,7 @@ async fn a_gateway_that_was_frozen_until_its_slices_were_taken_back_counts_exact
 
 /// Of each counter that is recorded: its name in Redis, and its hour if it has hours; what is recorded, and what Redis has
 /// counted now.
-fn side_by_side(redis: &Redis, recorded: &Restored) -> Vec<(String, u64, u64)> {
+fn side_by_side(redis: &RedisServer, recorded: &Restored) -> Vec<(String, u64, u64)> {
     let number =
         |line: String| redis.say(&line).lines().nth(1).and_then(|line| line.parse().ok()).unwrap_or(0);
     let (hour, day) = (recorded.now.hour(), recorded.now.day());

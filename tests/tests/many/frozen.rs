@@ -8,7 +8,7 @@ const CEILING: u64 = 20_000;
 /// What these calls with a key at one gateway came to: how many were served, and what they were charged.
 async fn served(
     process: &Process,
-    key: &StoredKey,
+    key: &TestKey,
     each: usize,
     what: (&'static str, &'static str),
 ) -> (usize, u64) {
@@ -23,7 +23,7 @@ async fn served(
 /// Calls until it is refused.
 async fn until_refused(
     process: &Process,
-    key: &StoredKey,
+    key: &TestKey,
     (chain, method): (&'static str, &'static str),
 ) -> usize {
     let (client, mut served) = (key.client(process.addr()), 0);

@@ -25,7 +25,7 @@ pub(crate) use rpcgate_tests::gateway::Setup;
 pub(crate) use rpcgate_tests::load::{Load, LoadReport, Nodes, TestSeed};
 pub(crate) use rpcgate_tests::node::Node;
 pub(crate) use rpcgate_tests::process::{Process, Site, manage, serve};
-pub(crate) use rpcgate_tests::stored_key::StoredKey;
+pub(crate) use rpcgate_tests::stored_key::TestKey;
 pub(crate) use rpcgate_tests::{TIMEOUT, until};
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::AtomicU64;

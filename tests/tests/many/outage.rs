@@ -1,7 +1,7 @@
 use crate::cluster::{all_reports, go_on, is_together, rush, times_alone, together};
 use crate::*;
 use rpcgate_tests::services::postgres::Postgres;
-use rpcgate_tests::services::redis::Redis;
+use rpcgate_tests::services::redis::RedisServer;
 
 /// How long a database or a Redis is away.
 const AWAY: Duration = Duration::from_secs(4);
@@ -106,7 +106,7 @@ async fn with_postgresql_frozen_known_keys_are_served_and_all_of_it_is_billed_la
 const LIMIT: usize = 300;
 
 /// Two gateways whose Redis goes away and comes back.
-async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis)) {
+async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut RedisServer)) {
     let node = Node::evm().await;
     let figures = format!("per_minute = 1000000\nper_hour = 1000000\nper_day = {LIMIT}");
     let setup = Setup::of("eth", &node.url()).set("plans.premium", &figures).set("plans.enterprise", PLENTY);
@@ -114,7 +114,7 @@ async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis
     let processes = cluster.start().await;
     let addrs: Vec<_> = processes.iter().map(Process::addr).collect();
     let (half, busy) = (cluster.key(Tier::Premium).await, cluster.key(Tier::Enterprise).await);
-    let call = async |key: &StoredKey, each: usize| {
+    let call = async |key: &TestKey, each: usize| {
         let calls = rush(&addrs, &key.text, 4, each, ("eth", "eth_chainId"));
         let heard =
             tokio::time::timeout(TIMEOUT, calls).await.unwrap_or_else(|_| panic!("they wait for Redis"));
@@ -181,7 +181,7 @@ async fn without_redis(leave: impl Fn(&mut Redis), come_back: impl Fn(&mut Redis
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn with_redis_killed_each_gateway_counts_alone_and_then_together_again() {
-    without_redis(Redis::kill, Redis::revive).await;
+    without_redis(RedisServer::kill, RedisServer::revive).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

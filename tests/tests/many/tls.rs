@@ -5,7 +5,7 @@ use crate::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rpcgate_admin::store::{Store, StoreError};
 use rpcgate_tests::services::postgres::Postgres;
-use rpcgate_tests::services::redis::Redis;
+use rpcgate_tests::services::redis::RedisServer;
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -57,8 +57,8 @@ impl Authority {
         Postgres::secure(&certificate, &key)
     }
 
-    fn redis(&self, asks_who_comes: bool) -> Redis {
-        Redis::secure(&self.files("localhost"), asks_who_comes)
+    fn redis(&self, asks_who_comes: bool) -> RedisServer {
+        RedisServer::secure(&self.files("localhost"), asks_who_comes)
     }
 }
 
@@ -68,7 +68,7 @@ fn by_name(url: &str, host: &str, parameters: &str) -> String {
 }
 
 /// The URL of a Redis by the name in its certificate.
-fn redis_url(redis: &Redis, parameters: &str) -> String {
+fn redis_url(redis: &RedisServer, parameters: &str) -> String {
     format!("rediss://localhost:{}/0?{parameters}", redis.secure_port())
 }
 

@@ -15,7 +15,7 @@ use rpcgate_tests::admin::{ApiUser, TestService};
 use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::{START, Setup, key};
 use rpcgate_tests::load::TestSeed;
-use rpcgate_tests::node::{Node, NodeAnswer};
+use rpcgate_tests::node::{Node, ScriptedAnswer};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -143,9 +143,9 @@ async fn town(seed: &TestSeed) -> Town {
     for (chain, is_utxo) in [("eth", false), ("bsc", false), ("btc", true), ("doge", true)] {
         let node = if is_utxo { Node::utxo().await } else { Node::evm().await };
         for method in ERRING {
-            node.answer(method, NodeAnswer::Error(format!(r#"{{"code":-8,"message":"{NO}"}}"#)));
+            node.answer(method, ScriptedAnswer::Error(format!(r#"{{"code":-8,"message":"{NO}"}}"#)));
         }
-        node.answer(CUT, NodeAnswer::Cut);
+        node.answer(CUT, ScriptedAnswer::Cut);
         world.listen(chain, &node);
         setup = setup.node(chain, &node.url());
         nodes.push(node);
