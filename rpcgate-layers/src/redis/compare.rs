@@ -1,13 +1,13 @@
-//! Counters are compared with what is recorded, and brought to it, when something may have put them out of step: a
-//! gateway was killed and took slices along, Redis lost its counters, or broke when it had counted and not yet said so.
+//! Counters are compared with the recorded usage, and corrected, when they may be wrong: a gateway was killed together with
+//! its slices, Redis lost its counters, or the connection broke after Redis had counted and before its answer arrived.
 //!
-//! One gateway compares for all. A counter is too low if more is recorded than it says. It has too much if it says more
-//! than is recorded once everything is that it had counted, and than what gateways have reserved and not used. That is
-//! found out in this order: every gateway has [reported](super::report) what it has not used; the counters are read; every
-//! gateway reports that all is recorded that it had counted by then, and what has become unused meanwhile; what is recorded
-//! is read. So nothing is taken away that a gateway that is there has counted. What is recorded meanwhile hides as much of
-//! what a counter has too much, so comparisons are made again, some of them when another hour has begun and no call is
-//! recorded any more in that of the trouble.
+//! One gateway compares for all. A counter is too low if it is below the recorded usage. It is too high if it exceeds the
+//! recorded usage, once everything that it had counted is recorded, plus the units that gateways have reserved and not
+//! used. This is determined in the following order: every gateway has [reported](super::report) its unused units; the
+//! counters are read; every gateway reports that all it had counted by then is recorded, and the units that have become
+//! unused meanwhile; the recorded usage is read. So nothing that a connected gateway has counted is subtracted. Usage that
+//! is recorded meanwhile hides an excess of the same size, so comparisons are repeated, some of them when another hour has
+//! begun and no call is recorded any more in the hour of the failure.
 
 use super::known::numbers;
 use super::link::{Broken, Link};
@@ -26,29 +26,29 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Comparisons to be made when counters may be too high or too low. The last one only raises them.
+/// The number of comparisons when counters may be too high or too low. The last one only raises them.
 pub(super) const COMPARISONS: u64 = 6;
-/// So many of them, the last ones, are made after long pauses.
+/// The number of comparisons, the last ones, that are made after long pauses.
 const RARE: u64 = 3;
-/// Comparisons to be made when counters can only be too low.
+/// The number of comparisons when counters can only be too low.
 pub(super) const ONLY_RAISE: u64 = 1;
-/// Seconds between two comparisons, and between two of the last ones: those reach into the next hour.
+/// The seconds between two comparisons, and between two of the last ones, which reach into the next hour.
 const PAUSE: u64 = 12;
 const RARE_PAUSE: u64 = 1_900;
-/// Seconds until the next attempt when what is recorded could not be read, or must not be compared.
+/// The seconds until the next attempt when the recorded usage could not be read or must not be compared.
 const RECORD_PAUSE: u64 = 60;
-/// How long a comparison may take.
+/// The time that a comparison may take.
 const WHOLE: Duration = Duration::from_secs(50);
-/// Seconds without a sign of life after which a comparison is over whose gateway was killed.
+/// The seconds without a sign of life after which a comparison counts as abandoned, because its gateway was killed.
 const GIVEN_UP: u64 = 20;
-/// How long one answer of Redis may take. No call waits for it.
+/// The time that one answer of Redis may take. No call waits for it.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Time between two looks at what the gateways have reported.
+/// The time between two reads of the gateways' reports.
 const LOOK: Duration = Duration::from_millis(200);
-/// Counters in one script, or commands in one pipeline.
+/// The largest number of counters in one script, or of commands in one pipeline.
 const CHUNK: usize = 200;
 
-/// Why counters were not compared.
+/// The reason why counters were not compared.
 #[derive(Debug, thiserror::Error)]
 enum Uncompared {
     #[error("redis: {0}")]
@@ -74,18 +74,18 @@ enum Counter {
 
 type Counts = HashMap<Counter, u64>;
 
-/// A counter that is out of step.
+/// A counter that must be corrected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Correction {
     counter: Counter,
-    /// What it has too much.
+    /// The excess to subtract.
     surplus: u64,
-    /// What it must have at least.
+    /// The smallest correct value.
     least: u64,
 }
 
 impl Link {
-    /// Reports to the comparison that is under way, or makes one if one is due.
+    /// Reports to the running comparison, or makes one if one is due.
     pub(super) async fn compare(
         &mut self,
         connection: &mut MultiplexedConnection,
@@ -94,7 +94,7 @@ impl Link {
         while self.comparing.try_join_next().is_some() {}
         let Some(recording) = self.seed.recording() else { return Ok(()) };
         if self.comparing.is_empty() && heard.comparison.starts_with(&format!("{:x}:", self.gateway)) {
-            // It ended when the way to Redis broke, and could not say so.
+            // The comparison ended when the connection to Redis broke, and could not report that.
             let mut pipe = Pipeline::with_capacity(1);
             pipe.cmd("DEL").arg(self.shared.names.comparing());
             return self.send(connection, &pipe).await.map(drop);
@@ -141,7 +141,7 @@ impl Comparison {
     async fn make(mut self) {
         match timeout(WHOLE, self.begin()).await {
             Ok(Ok(true)) => {}
-            // Another gateway was faster, or Redis is away.
+            // Another gateway was faster, or Redis is unreachable.
             _ => return,
         }
         let made = timeout(WHOLE, self.correct()).await.unwrap_or(Err(Uncompared::TooLong));
@@ -170,7 +170,7 @@ impl Comparison {
         }
     }
 
-    /// Whether this is the one that is made.
+    /// Whether this is the running comparison.
     async fn begin(&mut self) -> Result<bool, Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         let comparing = self.shared.names.comparing();
@@ -178,7 +178,7 @@ impl Comparison {
         Ok(self.send(&pipe).await?.pop() != Some(Value::Nil))
     }
 
-    /// How many counters were raised and lowered.
+    /// Returns how many counters were raised and lowered.
     async fn correct(&mut self) -> Result<(u64, u64), Uncompared> {
         let corrections =
             if self.left <= ONLY_RAISE { self.too_low().await? } else { self.out_of_step().await? };
@@ -219,7 +219,7 @@ impl Comparison {
 
     async fn out_of_step(&mut self) -> Result<Vec<Correction>, Uncompared> {
         let (windows, projects) = self.counters(&self.recorded().await?);
-        // From here on every gateway tells what becomes unused.
+        // After this point every gateway reports the units that become unused.
         self.reported(i64::MIN).await?;
         let read = self.read(&windows, &projects).await?;
         let time = self.time().await?;
@@ -233,7 +233,7 @@ impl Comparison {
         self.seed.recorded().await.map_err(|_| Uncompared::NoRecord)
     }
 
-    /// The windows and the projects that are recorded or known here.
+    /// The windows and the projects that are recorded or known to this gateway.
     fn counters(&self, recorded: &Restored) -> (Vec<Counter>, Vec<ProjectId>) {
         let numbers = numbers(recorded.now);
         let mut keys: HashSet<KeyId> = recorded.windows.iter().map(|(key, _)| *key).collect();
@@ -244,7 +244,7 @@ impl Comparison {
         (keys.into_iter().flat_map(spans).collect(), projects.into_iter().collect())
     }
 
-    /// What Redis has counted.
+    /// The counts of Redis.
     async fn read(&mut self, windows: &[Counter], projects: &[ProjectId]) -> Result<Counts, Broken> {
         let mut counts = Counts::new();
         for chunk in windows.chunks(CHUNK) {
@@ -272,7 +272,7 @@ impl Comparison {
         Ok(counts)
     }
 
-    /// What gateways have reserved and not used.
+    /// The units that gateways have reserved and not used.
     async fn unused(&mut self) -> Result<Counts, Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("HGETALL").arg(self.shared.names.unused(&self.name));
@@ -285,7 +285,7 @@ impl Comparison {
         Ok(unused.collect())
     }
 
-    /// Waits until every gateway has reported that all is recorded that it had counted by `time` of Redis's clock.
+    /// Waits until every gateway has reported that all it had counted by `time` of Redis's clock is recorded.
     async fn reported(&mut self, time: i64) -> Result<(), Uncompared> {
         loop {
             let mut pipe = Pipeline::with_capacity(3);
@@ -319,7 +319,7 @@ impl Comparison {
         }
     }
 
-    /// What time it is at Redis.
+    /// The time of Redis.
     async fn time(&mut self) -> Result<i64, Broken> {
         let mut pipe = Pipeline::with_capacity(1);
         pipe.cmd("TIME");
@@ -347,8 +347,8 @@ impl Comparison {
     }
 }
 
-/// Which counters are out of step. All that had been counted when they were `read` is `recorded`, which is told for `now`,
-/// or `unused`.
+/// The counters that must be corrected. Everything that had been counted when they were `read` is either `recorded`, which
+/// is the usage at `now`, or `unused`.
 fn corrections(recorded: &Counts, read: &Counts, unused: &Counts, now: Time) -> Vec<Correction> {
     let of = |counts: &Counts, counter: &Counter| counts.get(counter).copied().unwrap_or(0);
     let counters: HashSet<Counter> = recorded.keys().chain(read.keys()).copied().collect();
@@ -357,7 +357,7 @@ fn corrections(recorded: &Counts, read: &Counts, unused: &Counts, now: Time) -> 
         let surplus = found.saturating_sub(least.saturating_add(of(unused, &counter)));
         (surplus > 0 || found < least).then_some(Correction { counter, surplus, least })
     };
-    // Of other spans it is not told what is recorded.
+    // The recorded usage of other spans is unknown.
     let is_told = |counter: &Counter| match counter {
         Counter::Window(_, span, number) => numbers(now)[span % 3] == *number,
         Counter::Units(_, hour) => *hour <= now.hour() && hour.saturating_add(23) >= now.hour(),
@@ -365,7 +365,7 @@ fn corrections(recorded: &Counts, read: &Counts, unused: &Counts, now: Time) -> 
     counters.into_iter().filter(is_told).filter_map(correction).collect()
 }
 
-/// What is recorded, by counter. Minutes are over before anything is compared.
+/// The recorded usage by counter. Minutes are over before anything is compared.
 fn counts(recorded: &Restored) -> Counts {
     let numbers = numbers(recorded.now);
     let windows = recorded
@@ -376,7 +376,7 @@ fn counts(recorded: &Restored) -> Counts {
     windows.chain(units).collect()
 }
 
-/// A hash: its fields with their values.
+/// The fields of a hash with their values.
 fn fields(value: Value) -> Vec<(Value, Value)> {
     match value {
         Value::Map(fields) => fields,
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_recorded_nor_unused_is_too_much() {
+    fn counts_that_are_neither_recorded_nor_unused_are_an_excess() {
         assert_eq!(surplus(881, 1_921, 0), 1_040);
         assert_eq!(surplus(881, 1_921, 1_040), 0, "it is in slices");
         assert_eq!(surplus(900, 1_000, 40), 60);
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_is_the_least_that_must_be_counted() {
+    fn a_counter_is_at_least_the_recorded_usage() {
         let (few, none) = (one(5), Counts::new());
         let raise = Correction { counter: UNITS, surplus: 0, least: 9 };
         assert_eq!(corrections(&one(9), &few, &none, NOW), [raise]);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_of_a_span_that_is_not_told_of_is_left_alone() {
+    fn a_counter_of_a_span_without_recorded_usage_is_not_corrected() {
         let far = [
             Counter::Units(ProjectId(7), 400_001),
             Counter::Units(ProjectId(7), 400_000 - 24),

@@ -1,12 +1,12 @@
-//! The scripts that count in Redis, the names of its keys, and how a script's answer is read.
+//! The scripts that count in Redis, the names of the keys, and reading the answer of a script.
 
 use redis::{Cmd, Pipeline, ServerError, Value, cmd};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use std::fmt::Write;
 
-/// Seconds that the counters of a minute, an hour and a day are kept.
+/// The seconds for which the counters of a minute, an hour and a day are kept.
 pub(super) const KEPT: [u64; 3] = [120, 3_900, 90_000];
-/// Seconds that a project's units are kept.
+/// The seconds for which a project's units are kept.
 pub(super) const KEPT_UNITS: u64 = 100_000;
 
 const TEXTS: [&str; 7] = [
@@ -31,7 +31,7 @@ pub(super) enum Script {
     Compared,
 }
 
-/// The digests by which Redis calls the scripts.
+/// The digests of the scripts in Redis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Digests(Vec<String>);
 
@@ -45,7 +45,7 @@ impl Digests {
         pipe
     }
 
-    /// What Redis answered to [`load`](Self::load).
+    /// Reads the answer to [`load`](Self::load).
     pub(super) fn read(answers: Vec<Value>) -> Option<Self> {
         let digests: Vec<String> = answers
             .into_iter()
@@ -58,7 +58,7 @@ impl Digests {
         (digests.len() == TEXTS.len()).then_some(Digests(digests))
     }
 
-    /// A command that runs `script` on so many keys. Keys and arguments are to follow.
+    /// A command that runs `script` on `keys` keys. The caller appends keys and arguments.
     pub(super) fn run(&self, script: Script, keys: usize) -> Cmd {
         let digest = self.0.get(script as usize).map_or("", String::as_str);
         let mut command = cmd("EVALSHA");
@@ -74,52 +74,52 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Holds the era: a number that whoever seeds the counters draws, so that all notice when they are lost.
+    /// The era: a random number, drawn when the counters are seeded, so that all gateways notice when they are lost.
     pub(super) fn era(&self) -> String {
         format!("{}era", self.prefix)
     }
 
-    /// Held by whoever seeds the counters.
+    /// The lock of the gateway that seeds the counters.
     pub(super) fn seeding(&self) -> String {
         format!("{}seeding", self.prefix)
     }
 
-    /// The gateways that are there.
+    /// The connected gateways.
     pub(super) fn gateways(&self) -> String {
         format!("{}gateways", self.prefix)
     }
 
-    /// How many comparisons with what is recorded are left to be made.
+    /// The number of comparisons with the recorded usage that are still to be made.
     pub(super) fn comparisons(&self) -> String {
         format!("{}comparisons", self.prefix)
     }
 
-    /// The comparison that is under way.
+    /// The running comparison.
     pub(super) fn comparing(&self) -> String {
         format!("{}comparing", self.prefix)
     }
 
-    /// There as long as no comparison is to begin.
+    /// Exists while no comparison may begin.
     pub(super) fn pause(&self) -> String {
         format!("{}pause", self.prefix)
     }
 
-    /// How often counters were lowered.
+    /// The number of times that counters were lowered.
     pub(super) fn lowered(&self) -> String {
         format!("{}lowered", self.prefix)
     }
 
-    /// What gateways have reserved and not used, as they reported it to a comparison.
+    /// The units that gateways have reserved and not used, as reported to a comparison.
     pub(super) fn unused(&self, comparison: &str) -> String {
         format!("{}unused:{comparison}", self.prefix)
     }
 
-    /// Up to when all is recorded that each gateway has counted, as it reported it to a comparison.
+    /// The time up to which everything that each gateway counted is recorded, as reported to a comparison.
     pub(super) fn reports(&self, comparison: &str) -> String {
         format!("{}reports:{comparison}", self.prefix)
     }
 
-    /// A receipt.
+    /// A receipt, which makes sending counts idempotent.
     pub(super) fn receipt(&self, gateway: u64, number: u64) -> String {
         format!("{}r:{gateway:x}:{number:x}", self.prefix)
     }
@@ -127,7 +127,7 @@ impl Names {
     /// A key's window; 0: minute, 1: hour, 2: day.
     pub(super) fn window(&self, key: KeyId, span: usize, number: u64) -> String {
         let mut name = String::with_capacity(self.prefix.len() + 48);
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(name, "{}w:{:x}:{}{number}", self.prefix, key.0, ["m", "h", "d"][span % 3]);
         name
     }
@@ -143,14 +143,14 @@ impl Names {
     }
 }
 
-/// What a script's first number says.
+/// The meaning of a script's first number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Code {
     /// Done.
     Done,
-    /// It came too late and did nothing: nobody waits for it any more.
+    /// The script came too late and did nothing: no call waits for it any more.
     Late,
-    /// It did nothing: the era is another one.
+    /// The script did nothing: the era has changed.
     OtherEra,
     /// The second is full.
     Second,
@@ -162,13 +162,13 @@ pub(super) enum Code {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Answered {
     pub(super) code: Code,
-    /// What time it was at Redis, in microseconds.
+    /// The time of Redis, in microseconds.
     pub(super) time: i64,
     /// The rest of it.
     pub(super) more: Vec<Value>,
 }
 
-/// Why an answer is none.
+/// The reason why an answer is not usable.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum BadAnswer {
     #[error("{0}")]
@@ -178,7 +178,7 @@ pub(super) enum BadAnswer {
 }
 
 impl Answered {
-    /// Reads what a script answered.
+    /// Reads the answer of a script.
     pub(super) fn read(value: Value) -> Result<Self, BadAnswer> {
         let mut more = match value {
             Value::Array(more) => more,
@@ -203,13 +203,13 @@ impl Answered {
         Ok(Answered { code, time, more: rest })
     }
 
-    /// The numbers of the rest from `index` on; what is none counts as 0.
+    /// The numbers of the rest from `index` on; anything else counts as 0.
     pub(super) fn numbers(&self, index: usize) -> impl Iterator<Item = u64> {
         let values = self.more.get(index..).unwrap_or_default();
         values.iter().map(|value| number(value).and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
     }
 
-    /// The text in place `index` of the rest.
+    /// The text at `index` of the rest.
     pub(super) fn text(&self, index: usize) -> &[u8] {
         match self.more.get(index) {
             Some(Value::BulkString(text)) => text,
@@ -223,7 +223,7 @@ fn told(error: &ServerError) -> String {
     words.join(" ").trim().to_owned()
 }
 
-/// A number, as a number or as a text.
+/// A number that Redis returned as a number or as a text.
 pub(super) fn number(value: &Value) -> Option<i64> {
     match value {
         Value::Int(number) => Some(*number),
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read_and_nonsense_is_none() {
+    fn an_answer_is_read_and_other_values_are_not() {
         let answer = Value::Array(vec![
             Value::Int(4),
             Value::Int(7),

@@ -1,4 +1,4 @@
-//! What callers and the link have in common: what is known, and how the link stands.
+//! The state that callers and the link share: the known counts, and the state of the link.
 
 use super::Standing;
 use super::known::{Known, Spot};
@@ -21,16 +21,17 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-/// A command on its way to Redis, and who waits for what it answers; `None`: it has not been done, or nobody knows.
+/// A command for Redis, and the sender of its answer; `None` as answer: the command was not executed, or it is unknown
+/// whether it was.
 pub(super) struct Ask {
     pub(super) command: Cmd,
     pub(super) then: Box<dyn FnOnce(Option<Answered>) + Send>,
 }
 
-/// What the link is told to do.
+/// An order to the link.
 pub(super) enum Order {
     Ask(Ask),
-    /// Give back what is not used, tell what is owed, and end.
+    /// Return unused units, send owed counts, and end.
     Close(oneshot::Sender<()>),
 }
 
@@ -47,39 +48,39 @@ impl fmt::Debug for Order {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Item {
     pub(super) name: String,
-    /// A project's units are kept by the hour.
+    /// The hour, for a project's units.
     pub(super) hour: Option<u64>,
     pub(super) value: i64,
-    /// Seconds.
+    /// For how many seconds it is kept.
     pub(super) kept: u64,
 }
 
-/// What is known, and how the link stands.
+/// The known counts, and the state of the link.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) names: Names,
-    /// How long Redis may take for an answer.
+    /// The time that Redis may take for an answer.
     pub(super) patience: Duration,
     pub(super) keys: Sharded<KeyId, Known>,
     pub(super) seconds: Sharded<ProjectId, Fixed<1>>,
     pub(super) units: Sharded<ProjectId, Units>,
-    /// Calls that may have been counted and are not in the sink yet.
+    /// The calls that may have been counted and are not in the usage sink yet.
     pub(super) in_flight: Arc<InFlight>,
-    /// Something was counted here alone and Redis is still to be told.
+    /// Whether counts were made alone and are still to be sent to Redis.
     pub(super) owes: AtomicBool,
-    /// Gateways that count together.
+    /// The number of gateways that count together.
     pub(super) gateways: AtomicU64,
     pub(super) era: AtomicU64,
     pub(super) digests: RwLock<Option<Arc<Digests>>>,
-    /// How often it was heard that counters were lowered. What Redis answered to a question of before may be too much.
+    /// The number of known lowerings of counters. Answers to commands from before a lowering may be too high.
     pub(super) doubts: AtomicU64,
-    /// It was told that gateways record in different databases.
+    /// Whether the warning that gateways record in different databases was logged.
     pub(super) is_warned: AtomicBool,
     standing: AtomicU8,
-    /// Told whenever the standing changes.
+    /// Notified whenever the state of the link changes.
     pub(super) changed: Notify,
     origin: Instant,
-    /// Redis's clock minus ours, in microseconds; never more than it really is.
+    /// Redis's clock minus ours, in microseconds; never more than the real difference.
     ahead: AtomicI64,
 }
 
@@ -119,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// The scripts' digests, if Redis is to be asked.
+    /// The digests of the scripts, if Redis is in use.
     pub(super) fn together(&self) -> Option<Arc<Digests>> {
         if self.standing() != Standing::Together {
             return None;
@@ -127,29 +128,29 @@ impl Shared {
         self.digests.read().clone()
     }
 
-    /// Redis says what time it was when it answered.
+    /// Updates the clock difference with the time in an answer of Redis.
     pub(super) fn clock(&self, time: i64) {
         self.ahead.store(time.saturating_sub(self.micros()), Relaxed);
     }
 
-    /// From when on, by Redis's clock, an answer would come too late: nobody waits for it any more, and what was asked
+    /// The time of Redis's clock after which an answer would come too late: no call waits for it any more, and the request
     /// is decided without it.
     pub(super) fn not_after(&self) -> i64 {
         let patience = i64::try_from(self.patience.as_micros()).unwrap_or(i64::MAX);
         self.micros().saturating_add(self.ahead.load(Relaxed)).saturating_add(patience)
     }
 
-    /// By Redis's clock, and no later than it really was, what was `micros` here.
+    /// Our time `micros` on Redis's clock; never later than the real time.
     pub(super) fn at_redis(&self, micros: i64) -> i64 {
         micros.saturating_add(self.ahead.load(Relaxed))
     }
 
-    /// Microseconds since this gateway's counters were made.
+    /// The microseconds since these counters were created.
     pub(super) fn micros(&self) -> i64 {
         i64::try_from(self.origin.elapsed().as_micros()).unwrap_or(i64::MAX)
     }
 
-    /// Counts without Redis, as far as is known.
+    /// Counts without Redis, on the known counts.
     pub(super) fn take_alone(&self, caller: &Caller, weight: u64, now: Time) -> Taken {
         let counted = caller.quota.rps_limit.map(|limit| {
             self.seconds.with(caller.project, |second| {
@@ -173,7 +174,7 @@ impl Shared {
         Taken { windows, refused: taken.err().map(|retry_after| Refusal::Window { retry_after }) }
     }
 
-    /// Reserves without Redis, as far as is known.
+    /// Reserves without Redis, on the known counts.
     pub(super) fn reserve_alone(
         &self,
         project: ProjectId,
@@ -184,7 +185,7 @@ impl Shared {
         self.units.with(project, |units| units.reserve(costs, ceiling, now))
     }
 
-    /// Gives back what was reserved and is not used.
+    /// Returns reserved units that are not used.
     pub(super) fn refund(&self, project: ProjectId, hour: u64, units: u64) {
         let is_together = self.standing() == Standing::Together;
         self.units.with(project, |known| match is_together {
@@ -193,7 +194,7 @@ impl Shared {
         });
     }
 
-    /// What Redis is still to be told; it is not owed any more.
+    /// Takes the counts that are still to be sent to Redis; they are no longer owed.
     pub(super) fn pay(&self, all: bool) -> Vec<Item> {
         let mut items = Vec::new();
         if self.owes.swap(false, Relaxed) {
@@ -213,13 +214,13 @@ impl Shared {
         items
     }
 
-    /// What is known of windows may be more than what is counted now.
+    /// Marks the known counts of windows as possibly too high.
     pub(super) fn doubt(&self) {
         self.doubts.fetch_add(1, Relaxed);
         self.keys.each(|_, known| known.doubt());
     }
 
-    /// Units that Redis has counted and no call has used, by project and hour.
+    /// The units that Redis has counted and no call has used, by project and hour.
     pub(super) fn unused(&self) -> Vec<(ProjectId, u64, Unused)> {
         let mut all = Vec::new();
         self.units.each(|project, units| {
@@ -228,7 +229,7 @@ impl Shared {
         all
     }
 
-    /// What Redis has counted as far as is known.
+    /// The counts of Redis as far as known.
     pub(super) fn known(&self) -> Vec<Item> {
         let mut items = Vec::new();
         self.keys.each(|key, known| {

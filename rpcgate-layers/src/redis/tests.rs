@@ -10,17 +10,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 mod compared;
 mod relayed;
-#[path = "../../../tests/src/services/redis.rs"]
-mod service;
+mod server;
 
-use service::{Redis, prefix};
+use server::{RedisServer, prefix};
 
 const NOW: Time = Time::from_secs(400_000 * 3_600 + 90);
-/// Longer than any pause that a busy machine makes.
+/// Longer than any pause of a busy machine.
 const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(250);
 
-fn settings(redis: &Redis, prefix: &str, patience: Duration) -> RedisSettings {
+fn settings(redis: &RedisServer, prefix: &str, patience: Duration) -> RedisSettings {
     RedisSettings { url: redis.url(), prefix: prefix.into(), patience }
 }
 
@@ -48,9 +47,9 @@ async fn gateways(count: u64, settings: &RedisSettings) -> Vec<Arc<RedisCounters
     gateways
 }
 
-/// All count together, in the era that Redis is in. What they stand for on the way there may be over before anybody
-/// looks.
-async fn in_step(gateways: &[Arc<RedisCounters>], redis: &Redis, settings: &RedisSettings) {
+/// Waits until all count together, in the current era of Redis. They may leave an intermediate state before it can be
+/// observed.
+async fn in_step(gateways: &[Arc<RedisCounters>], redis: &RedisServer, settings: &RedisSettings) {
     let names = script::Names { prefix: settings.prefix.clone() };
     until("being in step", || {
         let era = redis.say(&format!("GET {}", names.era()));
@@ -68,7 +67,7 @@ fn caller(per_minute: u64) -> Caller {
     caller
 }
 
-/// Takes so many requests at once, evenly by all gateways, and tells how many were let through.
+/// Counts `count` requests at once, evenly at all gateways. Returns how many were admitted.
 async fn storm(gateways: &[Arc<RedisCounters>], caller: &Caller, requests: usize, now: Time) -> u64 {
     let tasks: Vec<_> = (0..requests)
         .map(|n| {
@@ -83,7 +82,7 @@ async fn storm(gateways: &[Arc<RedisCounters>], caller: &Caller, requests: usize
     admitted
 }
 
-/// What is used of the minute, the hour and the day, as a gateway hears it from Redis.
+/// The used requests of the minute, the hour and the day, as a gateway receives them from Redis.
 async fn used(settings: &RedisSettings, caller: &Caller, now: Time) -> [u64; 3] {
     let fresh = joined(settings, Arc::new(NoSeed)).await;
     let taken = fresh.take(caller, 1, now).wait().await;
@@ -91,7 +90,7 @@ async fn used(settings: &RedisSettings, caller: &Caller, now: Time) -> [u64; 3] 
     [taken.windows.minute, taken.windows.hour, taken.windows.day].map(|w| w.limit - w.remaining - counted)
 }
 
-async fn units_in(redis: &Redis, settings: &RedisSettings, project: ProjectId, hour: u64) -> u64 {
+async fn units_in(redis: &RedisServer, settings: &RedisSettings, project: ProjectId, hour: u64) -> u64 {
     let names = script::Names { prefix: settings.prefix.clone() };
     let answer = redis.say(&format!("HGET {} {hour}", names.units(project)));
     answer.lines().nth(1).and_then(|units| units.parse().ok()).unwrap_or(0)
@@ -102,7 +101,7 @@ async fn units_in(redis: &Redis, settings: &RedisSettings, project: ProjectId, h
 fn redis_keeps_the_counters_suite() {
     let runtime = Runtime::new().unwrap();
     suite::counters(|| {
-        runtime.block_on(joined(&settings(Redis::common(), &prefix(), LONG), Arc::new(NoSeed)))
+        runtime.block_on(joined(&settings(RedisServer::common(), &prefix(), LONG), Arc::new(NoSeed)))
     });
 }
 
@@ -110,7 +109,7 @@ fn redis_keeps_the_counters_suite() {
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn gateways_together_admit_exactly_the_limit() {
     for count in [2, 4] {
-        let settings = settings(Redis::common(), &prefix(), LONG);
+        let settings = settings(RedisServer::common(), &prefix(), LONG);
         let gateways = gateways(count, &settings).await;
         for minute in 0..5 {
             let (caller, now) = (caller(100), NOW.plus(Duration::from_secs(60 * minute)));
@@ -129,7 +128,7 @@ async fn gateways_together_admit_exactly_the_limit() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn gateways_together_admit_exactly_the_requests_per_second() {
-    let settings = settings(Redis::common(), &prefix(), LONG);
+    let settings = settings(RedisServer::common(), &prefix(), LONG);
     let gateways = gateways(3, &settings).await;
     let mut slow = caller(10_000);
     slow.quota.rps_limit = Some(25);
@@ -143,7 +142,7 @@ async fn gateways_together_admit_exactly_the_requests_per_second() {
     assert_eq!(storm(&gateways, &slow, 100, next).await, 25);
 }
 
-/// Reserves calls at one gateway until one is refused; tells the units granted and how many calls had to wait.
+/// Reserves calls at one gateway until one is refused. Returns the granted units and how many calls had to wait.
 async fn spend(gateway: Arc<RedisCounters>, caller: Caller, costs: &'static [u32]) -> (u64, usize, usize) {
     let (mut units, mut waited, mut calls) = (0, 0, 0);
     for cost in costs.iter().cycle() {
@@ -163,12 +162,12 @@ async fn spend(gateway: Arc<RedisCounters>, caller: Caller, costs: &'static [u32
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn a_ceiling_is_overrun_by_one_call_at_most_and_needs_few_round_trips() {
     for count in [2, 4] {
-        let settings = settings(Redis::common(), &prefix(), LONG);
+        let settings = settings(RedisServer::common(), &prefix(), LONG);
         let gateways = gateways(count, &settings).await;
         let mut capped = caller(100);
         capped.quota.cu_per_day = 100_000;
         let mut total = 0;
-        // What one gateway holds back, idle, comes back within a second; then it can be spent by another.
+        // An idle slice of one gateway is returned within a second; then another gateway can spend it.
         for round in 0..10 {
             let tasks: Vec<_> = (0..4 * count as usize)
                 .map(|n| gateways[n % gateways.len()].clone())
@@ -192,14 +191,14 @@ async fn a_ceiling_is_overrun_by_one_call_at_most_and_needs_few_round_trips() {
             sleep(Duration::from_millis(600)).await;
         }
         assert!((100_000..100_075).contains(&total), "{total}");
-        assert_eq!(units_in(Redis::common(), &settings, capped.project, NOW.hour()).await, total);
+        assert_eq!(units_in(RedisServer::common(), &settings, capped.project, NOW.hour()).await, total);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn what_is_given_back_can_be_spent_elsewhere() {
-    let settings = settings(Redis::common(), &prefix(), LONG);
+async fn returned_units_can_be_spent_at_another_gateway() {
+    let settings = settings(RedisServer::common(), &prefix(), LONG);
     let gateways = gateways(2, &settings).await;
     let mut capped = caller(100);
     capped.quota.cu_per_day = 200;
@@ -213,34 +212,34 @@ async fn what_is_given_back_can_be_spent_elsewhere() {
         }
     };
     timeout(LONG, next).await.unwrap();
-    assert_eq!(units_in(Redis::common(), &settings, capped.project, NOW.hour()).await, 105);
+    assert_eq!(units_in(RedisServer::common(), &settings, capped.project, NOW.hour()).await, 105);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn what_was_granted_to_somebody_who_left_is_given_back() {
-    let settings = settings(Redis::common(), &prefix(), LONG);
+async fn units_granted_to_a_client_that_disconnected_are_returned() {
+    let settings = settings(RedisServer::common(), &prefix(), LONG);
     let gateway = joined(&settings, Arc::new(NoSeed)).await;
     let mut capped = caller(100);
     capped.quota.cu_per_day = 1_000;
     let granted = || gateway.used(capped.project, NOW);
-    // The answer is there, and nobody has looked at it when the client leaves.
+    // The answer has arrived and was not read when the client disconnects.
     let Answer::Pending(answer) = gateway.reserve(&capped, &[100, 50], NOW) else {
         panic!("nothing is leased yet")
     };
     until("the answer is there", || granted() >= 150).await;
     drop(answer);
-    // This one leaves before there is an answer.
+    // This client disconnects before there is an answer.
     drop(gateway.reserve(&capped, &[900], NOW));
     gateway.reserve(&capped, &[7], NOW).wait().await;
     gateway.close().await;
-    assert_eq!(units_in(Redis::common(), &settings, capped.project, NOW.hour()).await, 7);
+    assert_eq!(units_in(RedisServer::common(), &settings, capped.project, NOW.hour()).await, 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_gateway_that_ends_gives_its_slices_back() {
-    let settings = settings(Redis::common(), &prefix(), LONG);
+async fn a_gateway_that_shuts_down_returns_its_slices() {
+    let settings = settings(RedisServer::common(), &prefix(), LONG);
     let gateways = gateways(2, &settings).await;
     let caller = caller(100);
     let hour = NOW.hour();
@@ -252,15 +251,15 @@ async fn a_gateway_that_ends_gives_its_slices_back() {
         gateway.close().await;
         assert_eq!(gateway.standing(), Standing::Alone);
     }
-    assert_eq!(units_in(Redis::common(), &settings, caller.project, hour).await, 24);
+    assert_eq!(units_in(RedisServer::common(), &settings, caller.project, hour).await, 24);
     let (mask, _) = gateways[0].reserve(&caller, &[5], NOW).wait().await;
-    assert!(mask.has(0), "who is late is served all the same");
+    assert!(mask.has(0), "a late call is served nevertheless");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
-    let redis = Redis::start();
+    let redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), SHORT);
     let gateways = gateways(2, &settings).await;
     let caller = caller(1_000);
@@ -295,13 +294,13 @@ async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
 
 #[test]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-fn a_gateway_that_stood_still_does_not_take_it_for_silence() {
-    let redis = Redis::start();
+fn a_gateway_that_was_suspended_does_not_blame_redis() {
+    let redis = RedisServer::start();
     let caller = caller(100);
     let prefix = prefix();
     let others = Runtime::new().unwrap();
     let other = others.block_on(joined(&settings(&redis, &prefix, LONG), Arc::new(NoSeed)));
-    // All that one does runs on this thread: what stops it stops all of it.
+    // Everything of the first gateway runs on this thread: blocking it suspends the gateway.
     let stopped = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let one = stopped.block_on(joined(&settings(&redis, &prefix, SHORT), Arc::new(NoSeed)));
     stopped.block_on(async {
@@ -317,7 +316,7 @@ fn a_gateway_that_stood_still_does_not_take_it_for_silence() {
             tokio::task::yield_now().await;
         }
         redis.thaw();
-        // Longer than it has patience, and until the other one has used up the minute.
+        // Longer than its deadline, and until the other gateway has used up the minute.
         let admitted = std::thread::scope(|scope| {
             let elsewhere =
                 scope.spawn(|| others.block_on(storm(std::slice::from_ref(&other), &caller, 200, NOW)));
@@ -335,8 +334,8 @@ fn a_gateway_that_stood_still_does_not_take_it_for_silence() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn counted_alone_is_added_exactly() {
-    let redis = Redis::start();
+async fn counts_made_alone_are_added_exactly() {
+    let redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), SHORT);
     let gateways = gateways(2, &settings).await;
     let caller = caller(100);
@@ -351,7 +350,7 @@ async fn counted_alone_is_added_exactly() {
             gateways.iter().all(|gateway| gateway.standing() == Standing::Together)
         })
         .await;
-        // The next tick tells what was counted between the last telling and the return.
+        // The next tick sends the counts made between the last one and the reconnection.
         sleep(Duration::from_millis(700)).await;
         let names = script::Names { prefix: settings.prefix.clone() };
         let counted = redis.say(&format!("GET {}", names.window(caller.key, 0, NOW.minute())));
@@ -363,7 +362,7 @@ async fn counted_alone_is_added_exactly() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn alone_each_gateway_admits_its_own_limit_at_most() {
-    let mut redis = Redis::start();
+    let mut redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), SHORT);
     let gateways = gateways(2, &settings).await;
     let mut caller = caller(50);
@@ -379,13 +378,13 @@ async fn alone_each_gateway_admits_its_own_limit_at_most() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_redis_that_lost_everything_learns_it_from_the_gateways() {
-    let mut redis = Redis::start();
+async fn a_redis_that_lost_everything_is_seeded_by_the_gateways() {
+    let mut redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), SHORT);
     let gateways = gateways(2, &settings).await;
     let caller = caller(100);
     assert_eq!(storm(&gateways, &caller, 40, NOW).await, 40);
-    // Both have heard of all forty.
+    // Both know of all forty.
     for gateway in &gateways {
         assert!(gateway.take(&caller, 1, NOW).wait().await.refused.is_none());
     }
@@ -415,8 +414,8 @@ impl Seed for Told {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn an_empty_redis_is_seeded_once_with_what_the_database_tells() {
-    let settings = settings(Redis::common(), &prefix(), LONG);
+async fn an_empty_redis_is_seeded_once_from_the_database() {
+    let settings = settings(RedisServer::common(), &prefix(), LONG);
     let caller = caller(100);
     let restored = Restored {
         now: NOW,
@@ -432,7 +431,7 @@ async fn an_empty_redis_is_seeded_once_with_what_the_database_tells() {
     until("counting together", || first.standing() == Standing::Together).await;
     until("being told", || {
         let names = script::Names { prefix: settings.prefix.clone() };
-        let day = Redis::common().say(&format!("GET {}", names.window(caller.key, 2, NOW.day())));
+        let day = RedisServer::common().say(&format!("GET {}", names.window(caller.key, 2, NOW.day())));
         first.shared.keys.look(caller.key, |known| known.unwrap().owed(2, NOW.day()) == 0)
             && day.lines().nth(1).is_some_and(|day| matches!(day, "290" | "291"))
     })
@@ -452,8 +451,8 @@ async fn an_empty_redis_is_seeded_once_with_what_the_database_tells() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn what_was_restored_before_redis_was_there_is_counted_on() {
-    let mut redis = Redis::start();
+async fn counts_restored_before_redis_was_reachable_are_kept() {
+    let mut redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), SHORT);
     redis.kill();
     let caller = caller(100);
@@ -477,7 +476,7 @@ async fn what_was_restored_before_redis_was_there_is_counted_on() {
 }
 
 #[test]
-fn a_url_that_is_none_is_refused_without_its_password() {
+fn an_invalid_url_is_refused_without_its_password() {
     let settings =
         RedisSettings { url: "http://u:hunter2@h".into(), prefix: String::new(), patience: Duration::ZERO };
     let error = RedisCounters::check(&settings).unwrap_err().to_string();

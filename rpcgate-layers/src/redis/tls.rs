@@ -1,8 +1,8 @@
-//! TLS on the way to Redis: `rediss://`, and the files that parameters of the URL may name.
+//! TLS to Redis: `rediss://`, and the files that parameters of the URL may name.
 //!
-//! A server is trusted if its certificate is for the name in the URL and comes from one of the web's authorities, which
-//! are compiled in, or, with `?sslrootcert=/file`, from one of those in that file and nobody else. `sslcert` and
-//! `sslkey` name what this gateway shows if the server wants to know who comes.
+//! A server is trusted if its certificate is for the name in the URL and signed by one of the public authorities, which are
+//! compiled in, or, with `?sslrootcert=/file`, by one of the authorities in that file and no other. `sslcert` and `sslkey`
+//! name the client certificate for servers that ask for one.
 
 use super::BadRedis;
 use redis::{Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, TlsCertificates};
@@ -14,22 +14,22 @@ const ROOTS: &str = "sslrootcert";
 const CERTIFICATE: &str = "sslcert";
 const KEY: &str = "sslkey";
 
-/// What stands for a file where the web's authorities will do.
+/// The value of `sslrootcert` that stands for the public authorities.
 const SYSTEM: &str = "system";
 
-/// What every file of certificates has in it.
+/// A text that every file of certificates contains.
 const BEGIN: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
-/// The client for `url`. Files are read here, and not again.
+/// The client for `url`. Files are read once, here.
 pub(super) fn client(url: &str) -> Result<Client, BadRedis> {
     let (url, files) = Files::take(url);
-    // What the library says of a bad URL may quote its password.
+    // The library's message about a bad URL may contain its password.
     let bad = |error: redis::RedisError| BadRedis(format!("not a Redis URL ({:?})", error.kind()));
     let info = url.into_connection_info().map_err(bad)?;
     match info.addr() {
         ConnectionAddr::TcpTls { .. } => {
             if CryptoProvider::get_default().is_none() {
-                // Another may have been put there in between, which is as good.
+                // Another thread may have installed one meanwhile, which is just as good.
                 let _ = ring::default_provider().install_default();
             }
             let certificates = files.read()?;
@@ -50,7 +50,7 @@ struct Files {
 }
 
 impl Files {
-    /// Takes them out of a URL.
+    /// Removes the parameters from a URL.
     fn take(url: &str) -> (Cow<'_, str>, Self) {
         let mut files = Files::default();
         let Some((head, query)) = url.split_once('?') else { return (url.into(), files) };
@@ -90,7 +90,7 @@ fn bytes(name: &str, file: &str) -> Result<Vec<u8>, BadRedis> {
     fs::read(file).map_err(|error| BadRedis(format!("{name}={file}: {error}")))
 }
 
-/// An empty file would be taken for one that trusts nobody.
+/// An empty file would mean that no authority is trusted.
 fn certificates(name: &str, file: &str) -> Result<Vec<u8>, BadRedis> {
     let bytes = bytes(name, file)?;
     let has_any = bytes.windows(BEGIN.len()).any(|part| part == BEGIN);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_taken_out_of_a_url_and_the_rest_stays_as_it_is() {
+    fn files_are_removed_from_a_url_and_the_rest_is_unchanged() {
         let some = |file: &str| Some(file.to_owned());
         assert_eq!(files(""), (String::new(), Files::default()));
         assert_eq!(files("?protocol=resp3").0, "?protocol=resp3");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named_and_the_password_is_not() {
+    fn an_unusable_parameter_is_named_without_the_password() {
         let folder = std::env::temp_dir().join(format!("rpcgate-redis-tls-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let (empty, bad) = (folder.join("empty.pem"), folder.join("bad.pem"));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_the_webs_authorities_are_trusted() {
+    fn without_a_file_the_public_authorities_are_trusted() {
         for query in ["", "?sslrootcert=system"] {
             assert!(client(&format!("rediss://h{query}")).is_ok());
         }

@@ -1,72 +1,71 @@
-//! What a gateway knows of a project's Compute Units: by the hour as Redis told them last, the slice that it may spend
-//! without asking, and what Redis is still to be told.
+//! A gateway's view of a project's Compute Units: the last counts from Redis by the hour, the slice that it may spend
+//! without a round trip, and the counts that are still to be sent to Redis.
 
 use rpcgate_core::clock::Time;
 use rpcgate_core::quota::{Grant, Mask};
 use smallvec::SmallVec;
 
-/// Units by the number of their hour; what is to be told may be negative.
+/// Units by the number of their hour; owed units may be negative.
 pub(super) type Owed = SmallVec<[(u64, i64); 2]>;
 
 /// One project's units.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Units {
-    /// As Redis told them, with what was counted here alone since.
+    /// The last counts from Redis, with those made alone since.
     hours: Vec<(u64, u64)>,
-    /// Counted in Redis in `hour`, and not used.
+    /// Units that are counted in Redis in `hour` and not used.
     rest: u64,
     hour: u64,
-    /// Whether the rest may be spent. Near the ceiling it may not: there it goes back to Redis.
+    /// Whether the rest may be spent. Near the ceiling it may not: then it returns to Redis.
     spendable: bool,
-    /// The ceiling below which the newest slice was reserved. Who has a lower one may not spend the rest.
+    /// The ceiling below which the newest slice was reserved. A call with a lower ceiling may not spend the rest.
     ceiling: u64,
-    /// A slice is on its way.
+    /// Whether a slice was requested and has not arrived.
     asked: bool,
-    /// It was spent from since this was last looked at.
+    /// Whether it was spent from since the last check.
     touched: bool,
     owed: Owed,
-    /// On their way back to Redis, with a reservation of the newest hour or of the one before.
+    /// Units on their way back to Redis, with a reservation of the newest hour or of the one before.
     returning: u64,
-    /// Units that have become unused in an hour, since the beginning: slices that came and reservations given back.
-    /// Never less than before.
+    /// All units that have ever become unused in an hour: slices that arrived and reservations that were returned. Never
+    /// falls.
     freed: SmallVec<[(u64, u64); 2]>,
 }
 
 /// Units that Redis has counted and no call has used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unused {
-    /// So many now.
+    /// Their number now.
     pub(super) now: u64,
-    /// All that have ever become unused. What this grows by is the most that can be unused at any later time, on top of
-    /// what was at an earlier one.
+    /// All that have ever become unused. Between two times, the number of unused units grows at most by the growth of this.
     pub(super) ever: u64,
 }
 
-/// What to ask Redis for.
+/// A request to Redis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Want {
-    /// The slice; 0: none.
+    /// The size of the slice; 0: none.
     pub(super) slice: u64,
-    /// Units of this hour that go back before anything else.
+    /// Units of this hour that are returned before anything else.
     pub(super) back: u64,
-    /// The ceiling below which it is reserved.
+    /// The ceiling below which the slice is reserved.
     pub(super) ceiling: u64,
 }
 
-/// How a reservation went.
+/// The result of a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Spent {
-    /// From the slice, and there is enough left of it.
+    /// Paid from the slice, of which enough is left.
     Yes,
-    /// From the slice, and it is time to ask for the next.
+    /// Paid from the slice; it is time to request the next.
     Low(Want),
-    /// The slice is too small: Redis must be asked.
+    /// The slice is too small: Redis must decide.
     No(Want),
 }
 
 impl Units {
-    /// Spends `units` of the slice, if it is that large and was not reserved below a higher ceiling than what is now
-    /// the project's. `slice` is what to ask Redis for.
+    /// Spends `units` of the slice, if it is large enough and was not reserved below a higher ceiling than the project has
+    /// now. `slice` is the size to request from Redis.
     pub(super) fn spend(&mut self, units: u64, slice: u64, ceiling: u64, now: Time) -> Spent {
         self.roll(now.hour());
         let is_slice = self.is_spendable(now.hour(), ceiling);
@@ -89,7 +88,7 @@ impl Units {
         Spent::No(Want { slice, back, ceiling })
     }
 
-    /// What Redis answered to `want` in `hour`: a slice, and units by the hour, the slice among them.
+    /// Applies the answer of Redis to `want` in `hour`: a slice, and units by the hour, including the slice.
     pub(super) fn told(&mut self, want: Want, hour: u64, slice: u64, hours: Vec<(u64, u64)>) {
         self.hours = hours;
         self.returning = self.returning.saturating_sub(want.back);
@@ -103,7 +102,7 @@ impl Units {
         self.asked = false;
         self.roll(hour);
         if self.hour > hour {
-            // The hour is over that it was reserved in.
+            // The hour in which it was reserved is over.
             self.owe(hour, -signed(slice));
             return;
         }
@@ -114,14 +113,14 @@ impl Units {
         self.touched = true;
     }
 
-    /// Redis did not answer to `want` of `hour`.
+    /// Redis did not answer `want` of `hour`.
     pub(super) fn untold(&mut self, want: Want, hour: u64) {
         self.asked &= want.slice == 0;
         self.returning = self.returning.saturating_sub(want.back);
         self.put_back(hour, want.back);
     }
 
-    /// Reserves without Redis, as far as is known.
+    /// Reserves without Redis, on the known counts.
     pub(super) fn reserve(&mut self, costs: &[u32], ceiling: u64, now: Time) -> (Mask, Grant) {
         let hour = now.hour();
         let total = costs.iter().map(|cost| u64::from(*cost)).sum();
@@ -147,13 +146,13 @@ impl Units {
         (mask, Grant { hour, units })
     }
 
-    /// Gives back `units` that were reserved in `hour` and are not used.
+    /// Returns `units` that were reserved in `hour` and are not used.
     pub(super) fn give_back(&mut self, hour: u64, units: u64) {
         self.free(hour, units);
         self.put_back(hour, units);
     }
 
-    /// Puts `units` back to `hour`: to the slice if that is of this hour, otherwise to Redis.
+    /// Returns `units` to `hour`: to the slice if it belongs to this hour, otherwise to Redis.
     fn put_back(&mut self, hour: u64, units: u64) {
         if units == 0 {
             return;
@@ -166,14 +165,14 @@ impl Units {
         }
     }
 
-    /// Takes away what was counted here alone.
+    /// Subtracts counts that were made alone.
     pub(super) fn refund(&mut self, hour: u64, units: u64) {
         self.free(hour, units);
         self.shift(hour, -signed(units));
         self.owe(hour, -signed(units));
     }
 
-    /// What was counted before a restart.
+    /// Adds counts from before a restart.
     pub(super) fn raise(&mut self, hour: u64, units: u64) {
         match self.hours.iter_mut().find(|(at, _)| *at == hour) {
             Some((_, known)) => *known = (*known).max(units),
@@ -181,8 +180,8 @@ impl Units {
         }
     }
 
-    /// What Redis is to be told; it is not owed any more. A slice that nobody has spent from since the last time goes
-    /// back too, so that others may have it; with `all`, any slice does.
+    /// Takes the counts to be sent to Redis; they are no longer owed. A slice that was not spent from since the last time is
+    /// returned too, so that other gateways may have it; with `all`, any slice is.
     pub(super) fn pay(&mut self, all: bool) -> Owed {
         let idle = !std::mem::take(&mut self.touched) || !self.spendable;
         if self.rest > 0 && (all || idle) {
@@ -191,8 +190,8 @@ impl Units {
         std::mem::take(&mut self.owed)
     }
 
-    /// By hour, what Redis has counted and no call has used. It may be more than it is: what is on its way back is told
-    /// of two hours.
+    /// The units that Redis has counted and no call has used, by hour. This may be too high: units on their way back are
+    /// included in two hours.
     pub(super) fn unused(&self) -> SmallVec<[(u64, Unused); 2]> {
         let mut all = SmallVec::<[(u64, Unused); 2]>::new();
         let mut add = |hour: u64, now: u64, ever: u64| {
@@ -215,26 +214,26 @@ impl Units {
         all
     }
 
-    /// The counters that held the slice are gone, so it is worth nothing.
+    /// Drops the slice, because the counters in which it was reserved are lost.
     pub(super) fn forget_slice(&mut self) {
         let rest = std::mem::take(&mut self.rest);
         self.shift(self.hour, -signed(rest));
         self.spendable = false;
     }
 
-    /// What Redis has counted as far as is known: without what is owed.
+    /// The counts of Redis as far as known: without the owed ones.
     pub(super) fn known(&self) -> impl Iterator<Item = (u64, u64)> {
         self.hours
             .iter()
             .map(|(hour, units)| (*hour, units.saturating_add_signed(self.owed(*hour).saturating_neg())))
     }
 
-    /// What is owed of one hour.
+    /// The owed units of one hour.
     pub(super) fn owed(&self, hour: u64) -> i64 {
         self.owed.iter().filter(|(at, _)| *at == hour).map(|(_, by)| *by).sum()
     }
 
-    /// Units in the hour of `now` and the 23 before.
+    /// The units in the hour of `now` and the 23 hours before.
     pub(super) fn used(&self, hour: u64) -> u64 {
         self.hours
             .iter()
@@ -243,7 +242,7 @@ impl Units {
             .fold(0, u64::saturating_add)
     }
 
-    /// Whether nothing of it matters any more at `now`.
+    /// Whether it can be removed at `now`.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.owed.is_empty()
             && self.rest == 0
@@ -251,12 +250,12 @@ impl Units {
             && self.hours.iter().all(|(at, _)| at + 23 < now.hour())
     }
 
-    /// Whether a call of `hour` below this ceiling may be paid from the rest.
+    /// Whether a call of `hour` below this ceiling may be paid from the rest of the slice.
     fn is_spendable(&self, hour: u64, ceiling: u64) -> bool {
         self.spendable && self.hour == hour && self.ceiling <= ceiling
     }
 
-    /// A new hour: what is left of the slice of another goes back to that one.
+    /// Begins a new hour: the rest of the slice returns to its own hour.
     fn roll(&mut self, hour: u64) {
         if self.hour < hour {
             if self.rest > 0 {
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_is_spent_without_asking_and_the_next_is_asked_for_in_time() {
+    fn a_slice_is_spent_without_redis_and_the_next_is_requested_in_time() {
         let mut units = with_slice(100);
         assert_eq!(units.spend(50, 100, CEILING, NOW), Spent::Yes);
         let low = Want { slice: 100, back: 0, ceiling: CEILING };
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_redis_did_not_hear_of_is_still_here() {
+    fn units_of_an_unanswered_request_are_kept() {
         let mut units = with_slice(100);
         let Spent::No(want) = units.spend(101, 100, CEILING, NOW) else { panic!("it is too small") };
         assert_eq!(want, Want { slice: 100, back: 100, ceiling: CEILING });
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_an_hour_goes_back_to_it() {
+    fn the_rest_of_a_slice_returns_to_its_hour() {
         let mut units = with_slice(100);
         assert!(matches!(
             units.spend(30, 100, CEILING, LATER),
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_slice_goes_back_and_a_busy_one_stays() {
+    fn an_idle_slice_is_returned_and_a_busy_one_is_kept() {
         let mut units = with_slice(100);
         assert!(units.pay(false).is_empty(), "it has only come");
         assert_eq!(units.spend(10, 100, CEILING, NOW), Spent::Yes);
@@ -378,13 +377,13 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_of_a_higher_ceiling_goes_back_before_anything_is_reserved_below_a_lower_one() {
+    fn a_slice_of_a_higher_ceiling_is_returned_before_anything_is_reserved_below_a_lower_one() {
         let mut units = with_slice(100);
         let Spent::No(want) = units.spend(10, 0, 0, NOW) else { panic!("the ceiling is nothing now") };
         assert_eq!(want, Want { slice: 0, back: 100, ceiling: 0 });
         units.told(want, HOUR, 0, vec![(HOUR, 1_000)]);
         assert!(matches!(units.spend(10, 0, 0, NOW), Spent::No(Want { back: 0, .. })));
-        // One that was asked for before the ceiling was lowered, and comes after.
+        // A slice that was requested before the ceiling was lowered, and arrives afterwards.
         let mut units = with_slice(100);
         let Spent::Low(want) = units.spend(60, 100, CEILING, NOW) else { panic!("it is time for the next") };
         let Spent::No(asked) = units.spend(10, 20, 500, NOW) else { panic!("it is of the higher ceiling") };
@@ -428,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unused_is_told_wherever_it_is() {
+    fn unused_units_are_reported_wherever_they_are() {
         let unused = |units: &Units| {
             units.unused().into_iter().filter(|(hour, _)| *hour == HOUR).map(|(_, unused)| unused).next()
         };
@@ -449,7 +448,7 @@ mod tests {
         assert_eq!(unused(&units), Some(Unused { now: 5, ever: 145 }), "given back while Redis was away");
     }
 
-    /// One gateway's project in a Redis that answers late.
+    /// One gateway's project with a Redis that answers late.
     #[derive(Default)]
     struct Slow {
         counted: u64,
@@ -487,7 +486,7 @@ mod tests {
             }
         }
 
-        /// A call is over, and recorded, or given back as no node has answered.
+        /// A call is over: its units are recorded, or returned because no node answered.
         fn end(&mut self, is_answered: bool) {
             match self.granted.pop() {
                 Some(units) if is_answered => self.recorded += units,
@@ -533,7 +532,7 @@ mod tests {
         }
     }
 
-    /// A project in a Redis that always answers.
+    /// A project with a Redis that always answers.
     #[derive(Default)]
     struct Far {
         counted: u64,

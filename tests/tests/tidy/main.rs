@@ -10,6 +10,7 @@ mod crates;
 mod example;
 mod layers;
 mod names;
+mod packages;
 mod repository;
 mod rooms;
 mod size;

@@ -1,4 +1,4 @@
-//! Counters that are out of step with what is recorded are brought to it.
+//! Counters that differ from the recorded usage are corrected.
 
 use super::*;
 use parking_lot::Mutex;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-/// What all gateways have recorded.
+/// The recorded usage of all gateways.
 #[derive(Debug)]
 struct Recorded {
     restored: Mutex<Restored>,
@@ -20,7 +20,7 @@ impl Recorded {
         Arc::new(Recorded { restored: Mutex::new(Restored { now: NOW, ..Restored::default() }), place })
     }
 
-    /// So many requests and Compute Units of the caller, in all.
+    /// The requests and Compute Units of the caller in total.
     fn put(&self, caller: &Caller, requests: u64, units: u64) {
         let mut restored = self.restored.lock();
         restored.windows = vec![(caller.key, [requests; 3])];
@@ -43,21 +43,21 @@ fn names(settings: &RedisSettings) -> script::Names {
     script::Names { prefix: settings.prefix.clone() }
 }
 
-fn number(redis: &Redis, ask: &str) -> u64 {
+fn number(redis: &RedisServer, ask: &str) -> u64 {
     let answer = redis.say(ask);
     let told = answer.strip_prefix(':').or_else(|| answer.lines().nth(1)).unwrap_or_default();
     told.trim().parse().unwrap_or(0)
 }
 
-/// Requests of the hour and the day.
-fn windows_in(redis: &Redis, settings: &RedisSettings, caller: &Caller) -> [u64; 2] {
+/// The requests of the hour and the day.
+fn windows_in(redis: &RedisServer, settings: &RedisSettings, caller: &Caller) -> [u64; 2] {
     let names = names(settings);
     [(1, NOW.hour()), (2, NOW.day())]
         .map(|(span, at)| number(redis, &format!("GET {}", names.window(caller.key, span, at))))
 }
 
-/// Waits until there is counted what is recorded.
-async fn agreed(redis: &Redis, settings: &RedisSettings, caller: &Caller, requests: u64, units: u64) {
+/// Waits until the counters equal the recorded usage.
+async fn agreed(redis: &RedisServer, settings: &RedisSettings, caller: &Caller, requests: u64, units: u64) {
     let look = async {
         loop {
             let counted = units_in(redis, settings, caller.project, NOW.hour()).await;
@@ -84,8 +84,8 @@ async fn serve(gateway: &RedisCounters, caller: &Caller, calls: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn what_a_gateway_that_starts_has_shipped_is_counted_although_no_comparison_is_due_for_long() {
-    let redis = Redis::start();
+async fn usage_shipped_at_start_up_is_counted_although_no_comparison_is_due_for_long() {
+    let redis = RedisServer::start();
     let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
     let _gateway = joined(&settings, recorded.clone()).await;
     let (left, pause) = (names(&settings).comparisons(), names(&settings).pause());
@@ -97,8 +97,8 @@ async fn what_a_gateway_that_starts_has_shipped_is_counted_although_no_compariso
     agreed(&redis, &settings, &caller, 7, 70).await;
 }
 
-/// As if it had been silent for long: it is taken for gone, unless it says that it is there.
-fn forget_gateways(redis: &Redis, settings: &RedisSettings) {
+/// Makes a gateway look silent for long: it is considered gone, unless it sends a sign of life.
+fn forget_gateways(redis: &RedisServer, settings: &RedisSettings) {
     let gateways = names(settings).gateways();
     let all = redis.say(&format!("ZRANGE {gateways} 0 -1"));
     for gateway in all.lines().filter(|line| line.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -109,7 +109,7 @@ fn forget_gateways(redis: &Redis, settings: &RedisSettings) {
 #[test]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 fn the_slice_of_a_gateway_that_was_killed_is_taken_back() {
-    let redis = Redis::start();
+    let redis = RedisServer::start();
     let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
     let (living, dying) = (Runtime::new().unwrap(), Runtime::new().unwrap());
     let _alive = living.block_on(joined(&settings, recorded.clone()));
@@ -127,8 +127,8 @@ fn the_slice_of_a_gateway_that_was_killed_is_taken_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_redis_that_lost_its_counters_has_neither_slices_nor_requests_twice_in_the_end() {
-    let mut redis = Redis::start();
+async fn after_a_redis_lost_its_counters_neither_slices_nor_requests_stay_counted_twice() {
+    let mut redis = RedisServer::start();
     let (settings, caller) = (settings(&redis, &prefix(), SHORT), caller(1_000));
     let recorded = Recorded::new("a");
     let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
@@ -139,11 +139,11 @@ async fn a_redis_that_lost_its_counters_has_neither_slices_nor_requests_twice_in
         for gateway in &gateways {
             serve(gateway, &caller, 5).await;
         }
-        // It is all recorded before Redis is back, so whoever seeds tells of what the other one has counted alone.
+        // Everything is recorded before Redis is back, so the seed includes what the other gateway has counted alone.
         recorded.put(&caller, 20 * loss, 200 * loss);
         redis.revive();
         in_step(&gateways, &redis, &settings).await;
-        // Now both hold slices, and know of each other's.
+        // Now both hold slices, and know the slices of the other.
         for gateway in &gateways {
             serve(gateway, &caller, 5).await;
         }
@@ -155,15 +155,15 @@ async fn a_redis_that_lost_its_counters_has_neither_slices_nor_requests_twice_in
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn what_was_counted_alone_is_not_counted_again_by_a_gateway_that_starts_meanwhile() {
-    let redis = Redis::start();
+async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_meanwhile() {
+    let redis = RedisServer::start();
     let (settings, caller) = (settings(&redis, &prefix(), SHORT), caller(1_000));
     let recorded = Recorded::new("a");
     let other = joined(&settings, recorded.clone()).await;
     serve(&other, &caller, 10).await;
     redis.freeze();
     until("counting alone", || other.standing() == Standing::Alone).await;
-    // Those that found Redis frozen are decided alone too.
+    // Requests that met a frozen Redis are decided alone too.
     serve(&other, &caller, 20).await;
     recorded.put(&caller, 35, 350);
     let restarted = Arc::new(RedisCounters::new(&settings, recorded.clone()).unwrap());
@@ -177,8 +177,8 @@ async fn what_was_counted_alone_is_not_counted_again_by_a_gateway_that_starts_me
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn who_was_refused_by_too_high_a_window_is_served_when_it_is_lowered() {
-    let redis = Redis::start();
+async fn a_caller_refused_by_too_high_a_window_is_served_once_it_is_lowered() {
+    let redis = RedisServer::start();
     let (settings, recorded) = (settings(&redis, &prefix(), LONG), Recorded::new("a"));
     let mut caller = caller(1_000);
     caller.plan.per_hour = 50;
@@ -194,19 +194,22 @@ async fn who_was_refused_by_too_high_a_window_is_served_when_it_is_lowered() {
             "used up, as far as anybody knows"
         );
     }
-    // One that nobody knows has gone.
+    // An unknown gateway has gone.
     redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
     agreed(&redis, &settings, &caller, 10, 100).await;
     for gateway in &gateways {
         let look = async { while gateway.take(&caller, 1, NOW).wait().await.refused.is_some() {} };
-        assert!(timeout(Duration::from_secs(60), look).await.is_ok(), "refused by what is counted no more");
+        assert!(
+            timeout(Duration::from_secs(60), look).await.is_ok(),
+            "refused by counts that are no longer there"
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_comparison_whose_gateway_lost_its_way_is_followed_by_another() {
-    let redis = Redis::start();
+async fn a_comparison_whose_gateway_was_disconnected_is_followed_by_another() {
+    let redis = RedisServer::start();
     let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
     let gateway = joined(&settings, recorded.clone()).await;
     serve(&gateway, &caller, 3).await;
@@ -219,8 +222,8 @@ async fn a_comparison_whose_gateway_lost_its_way_is_followed_by_another() {
     agreed(&redis, &settings, &caller, 2, 20).await;
 }
 
-/// What a gateway has reported last to the comparison that is under way: up to when all is recorded.
-fn reported(redis: &Redis, settings: &RedisSettings) -> Vec<i64> {
+/// The last report of a gateway to the running comparison: the time up to which everything is recorded.
+fn reported(redis: &RedisServer, settings: &RedisSettings) -> Vec<i64> {
     let comparison = redis.say(&format!("GET {}", names(settings).comparing()));
     let Some(comparison) = comparison.lines().nth(1) else { return Vec::new() };
     let reports = redis.say(&format!("HVALS {}", names(settings).reports(comparison)));
@@ -229,13 +232,13 @@ fn reported(redis: &Redis, settings: &RedisSettings) -> Vec<i64> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn what_a_call_in_flight_has_counted_is_not_taken_away() {
-    let redis = Redis::start();
+async fn the_counts_of_a_call_in_flight_are_not_subtracted() {
+    let redis = RedisServer::start();
     let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
     let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
     let call = gateways[0].in_flight();
     serve(&gateways[0], &caller, 3).await;
-    // One that nobody knows has gone.
+    // An unknown gateway has gone.
     redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
     until("the other one has waited for it", || {
         let reported = reported(&redis, &settings);
@@ -252,12 +255,12 @@ async fn what_a_call_in_flight_has_counted_is_not_taken_away() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_gateway_whose_slices_were_taken_back_neither_spends_nor_gives_them_back() {
-    let redis = Redis::start();
+async fn a_gateway_whose_slices_were_taken_back_neither_spends_nor_returns_them() {
+    let redis = RedisServer::start();
     let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
     let gateway = joined(&settings, Arc::new(NoSeed)).await;
     serve(&gateway, &caller, 1).await;
-    // It was silent for long, and counters were lowered meanwhile.
+    // The gateway was silent for long, and counters were lowered meanwhile.
     let names = names(&settings);
     let script =
         "redis.call('DEL',KEYS[1]) redis.call('INCR',KEYS[2]) return redis.call('HGET',KEYS[3],ARGV[1])";
@@ -268,7 +271,7 @@ async fn a_gateway_whose_slices_were_taken_back_neither_spends_nor_gives_them_ba
     assert!(before > 0);
 }
 
-/// A way to Redis on which answers can be lost, and which can be cut.
+/// A connection to Redis that can lose answers and can be cut.
 struct Lossy {
     url: String,
     loses: Arc<AtomicBool>,
@@ -276,7 +279,7 @@ struct Lossy {
 }
 
 impl Lossy {
-    async fn to(redis: &Redis) -> Self {
+    async fn to(redis: &RedisServer) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}/0", listener.local_addr().unwrap());
         let (loses, cut, target) = (Arc::<AtomicBool>::default(), Arc::<Notify>::default(), redis.url());
@@ -313,8 +316,8 @@ impl Lossy {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn what_redis_counted_and_could_not_say_is_counted_once_in_the_end() {
-    let redis = Redis::start();
+async fn requests_whose_answers_from_redis_were_lost_are_counted_once_in_the_end() {
+    let redis = RedisServer::start();
     let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
     let way = Lossy::to(&redis).await;
     let gateway = joined(&RedisSettings { url: way.url.clone(), ..settings.clone() }, recorded.clone()).await;
@@ -326,7 +329,7 @@ async fn what_redis_counted_and_could_not_say_is_counted_once_in_the_end() {
         way.loses.store(false, Relaxed);
     };
     let (taken, ()) = tokio::join!(gateway.take(&caller, 1, NOW).wait(), cut);
-    assert!(taken.refused.is_none(), "it is counted alone, too");
+    assert!(taken.refused.is_none(), "it is counted alone as well");
     recorded.put(&caller, 4, 30);
     in_step(std::slice::from_ref(&gateway), &redis, &settings).await;
     agreed(&redis, &settings, &caller, 4, 30).await;
@@ -335,7 +338,7 @@ async fn what_redis_counted_and_could_not_say_is_counted_once_in_the_end() {
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
 async fn gateways_that_record_in_different_places_lower_nothing() {
-    let redis = Redis::start();
+    let redis = RedisServer::start();
     let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
     let (here, there) = (Recorded::new("here"), Recorded::new("there"));
     let _gateways = [joined(&settings, here).await, joined(&settings, there).await];
@@ -346,6 +349,6 @@ async fn gateways_that_record_in_different_places_lower_nothing() {
     until("comparisons are left", || number(&redis, &format!("GET {left}")) == compare::COMPARISONS).await;
     until("one was tried", || number(&redis, &format!("EXISTS {pause}")) == 1).await;
     assert_eq!(number(&redis, &format!("GET {left}")), compare::COMPARISONS, "it was not made");
-    assert!(number(&redis, &format!("TTL {pause}")) > 12, "it is not tried again and again");
+    assert!(number(&redis, &format!("TTL {pause}")) > 12, "the attempt is not repeated at once");
     assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()).await, 900);
 }

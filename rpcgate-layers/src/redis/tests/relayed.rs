@@ -1,4 +1,4 @@
-//! Changes that gateways tell each other.
+//! Changes that gateways publish to each other.
 
 use super::*;
 use rpcgate_core::backend::changes::{Change, Numbered};
@@ -16,7 +16,7 @@ impl Gateway {
         Gateway { tells, hears }
     }
 
-    /// Tells of change after change, from `number` on, until `other` hears of one: the number of that.
+    /// Publishes change after change, from `number` on, until `other` receives one. Returns its number.
     async fn tell_until_heard(&self, other: &mut Gateway, mut number: u64) -> u64 {
         let telling = async {
             loop {
@@ -36,8 +36,8 @@ impl Gateway {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn gateways_tell_each_other_of_changes_also_after_redis_was_gone() {
-    let mut redis = Redis::start();
+async fn gateways_publish_changes_to_each_other_also_after_redis_was_gone() {
+    let mut redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), LONG);
     let (one, mut other) = (Gateway::open(&settings), Gateway::open(&settings));
     let mut other_prefix = Gateway::open(&RedisSettings { prefix: prefix(), ..settings.clone() });
@@ -45,13 +45,13 @@ async fn gateways_tell_each_other_of_changes_also_after_redis_was_gone() {
     redis.kill();
     redis.revive();
     assert!(one.tell_until_heard(&mut other, 1_000).await >= 1_000);
-    assert!(other_prefix.hears.try_recv().is_err(), "gateways of another prefix are others");
+    assert!(other_prefix.hears.try_recv().is_err(), "gateways with another prefix receive nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_relay_ends_with_whoever_tells_also_while_redis_is_away() {
-    let mut redis = Redis::start();
+async fn a_relay_ends_with_its_sender_also_while_redis_is_unreachable() {
+    let mut redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), LONG);
     let ((tells, told), (hearing, _hears)) = (mpsc::channel(1), mpsc::channel(1));
     let relay = tokio::spawn(ChangeRelay::new(&settings).unwrap().run(told, hearing));
