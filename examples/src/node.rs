@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode, Uri};
 use parking_lot::Mutex;
-use rpcgate_chains::simulate::{self, SimulatedRequest};
 use rpcgate_core::clock::Clock;
+use rpcgate_simulate::SimulatedRequest;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 /// # Errors
 /// When the chain has no simulated node, or the machine has no port to give.
 pub async fn simulated(chain: &str, clock: Arc<dyn Clock>) -> io::Result<String> {
-    let node = simulate::node(chain, 7).ok_or(io::ErrorKind::NotFound)?;
+    let node = rpcgate_simulate::node(chain, 7).ok_or(io::ErrorKind::NotFound)?;
     let node = Arc::new(Mutex::new(node));
     start(Router::new().fallback(async move |method: Method, uri: Uri, body: Bytes| -> Response {
         let request = SimulatedRequest { method: &method, path: uri.path(), body: &body };

@@ -27,9 +27,6 @@ pub mod tron;
 pub mod xlm;
 pub mod xrp;
 
-#[cfg(feature = "simulate")]
-pub mod simulate;
-
 /// Makes a chain's adapter.
 pub type Make = fn() -> Arc<dyn Adapter>;
 

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use rpcgate_chains::simulate::{self, Simulated, SimulatedRequest};
+use rpcgate_simulate::{Simulated, SimulatedRequest};
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -137,7 +137,7 @@ impl Node {
     /// # Panics
     /// When the chain has no simulated node.
     pub async fn simulated(chain: &str) -> Self {
-        Node::start(false, Some(simulate::node(chain, 7).unwrap())).await
+        Node::start(false, Some(rpcgate_simulate::node(chain, 7).unwrap())).await
     }
 
     async fn start(utxo: bool, simulated: Option<Box<dyn Simulated>>) -> Self {

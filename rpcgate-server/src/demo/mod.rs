@@ -38,9 +38,9 @@ use rpcgate_admin::management::app_state::AppStateError;
 use rpcgate_admin::management::identity::password::PasswordError;
 use rpcgate_admin::process::Failure;
 use rpcgate_admin::store::{NodeState, StoreError};
-use rpcgate_chains::simulate::{self, Dial};
 use rpcgate_core::config::{Config, ConfigErrors, LoadError};
 use rpcgate_core::plan::Tier;
+use rpcgate_simulate::Dial;
 use settings::Settings;
 use sheet::Sheet;
 use state::State;
@@ -170,7 +170,7 @@ impl Prepared {
         let mut listeners = Vec::new();
         for adapter in rpcgate_chains::catalog() {
             let chain = adapter.facts().name.as_str();
-            if !chosen::is_replaced(&chosen, chain) && simulate::node(chain, state.seed).is_some() {
+            if !chosen::is_replaced(&chosen, chain) && rpcgate_simulate::node(chain, state.seed).is_some() {
                 listeners.push((chain, NodeListener::bind().map_err(DemoError::Listen)?));
             }
         }
@@ -201,7 +201,7 @@ impl Prepared {
         let clock = options.clock.clone();
         let mut nodes = Vec::new();
         for (chain, listener) in listeners {
-            if let Some(mut node) = simulate::node(chain, state.seed) {
+            if let Some(mut node) = rpcgate_simulate::node(chain, state.seed) {
                 let (submissions, past) = Submissions::open(&dir, chain, state.seed)?;
                 node.replay(&past);
                 nodes.push(listener.serve_kept(node, submissions, Dial::new(state.seed), clock.clone()));

@@ -11,8 +11,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use rpcgate_admin::process::accept::Acceptor;
-use rpcgate_chains::simulate::{Dial, Disturbance, NodeReply, Simulated, SimulatedRequest};
 use rpcgate_core::clock::Clock;
+use rpcgate_simulate::{Dial, Disturbance, NodeReply, Simulated, SimulatedRequest};
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
@@ -208,7 +208,7 @@ mod tests {
         let listener = NodeListener::bind().unwrap();
         let address = listener.acceptor.addr().to_string();
         let clock = Arc::new(ManualClock::at(NOW));
-        let node = rpcgate_chains::simulate::node(chain, 7).unwrap();
+        let node = rpcgate_simulate::node(chain, 7).unwrap();
         (listener.serve(node, dial, clock), address)
     }
 

@@ -13,7 +13,7 @@
 
 use super::dir::Dir;
 use super::state::StateError;
-use rpcgate_chains::simulate::{SUBMISSION_BYTES, SUBMISSIONS, Submission};
+use rpcgate_simulate::{SUBMISSION_BYTES, SUBMISSIONS, Submission};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;

@@ -12,15 +12,33 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("rpcgate-core", &[]),
     ("rpcgate-layers", &["rpcgate-core"]),
     ("rpcgate-chains", &["rpcgate-core"]),
+    ("rpcgate-simulate", &["rpcgate-core"]),
     ("rpcgate-admin", &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"]),
-    ("rpcgate-server", &["rpcgate-core", "rpcgate-layers", "rpcgate-chains", "rpcgate-admin"]),
+    (
+        "rpcgate-server",
+        &["rpcgate-core", "rpcgate-layers", "rpcgate-chains", "rpcgate-simulate", "rpcgate-admin"],
+    ),
     (
         "rpcgate-examples",
-        &["rpcgate-core", "rpcgate-layers", "rpcgate-chains", "rpcgate-server", "rpcgate-admin"],
+        &[
+            "rpcgate-core",
+            "rpcgate-layers",
+            "rpcgate-chains",
+            "rpcgate-simulate",
+            "rpcgate-server",
+            "rpcgate-admin",
+        ],
     ),
     (
         "rpcgate-tests",
-        &["rpcgate-core", "rpcgate-layers", "rpcgate-chains", "rpcgate-server", "rpcgate-admin"],
+        &[
+            "rpcgate-core",
+            "rpcgate-layers",
+            "rpcgate-chains",
+            "rpcgate-simulate",
+            "rpcgate-server",
+            "rpcgate-admin",
+        ],
     ),
 ];
 
@@ -48,7 +66,7 @@ const INPUT_OUTPUT: &[&str] = &[
     "tower-http",
 ];
 
-const NOT_PUBLISHED: &[&str] = &["rpcgate-examples", "rpcgate-tests"];
+const NOT_PUBLISHED: &[&str] = &["rpcgate-examples", "rpcgate-simulate", "rpcgate-tests"];
 
 const INHERITED: &[&str] = &["version", "edition", "rust-version", "license"];
 
@@ -186,7 +204,7 @@ fn the_server_takes_only_the_store_and_the_process_of_the_management_side() {
 }
 
 #[test]
-fn examples_and_tests_are_not_published() {
+fn examples_simulated_nodes_and_tests_are_not_published() {
     none(&published(&metadata()), "These packages are for this repository alone.");
 }
 

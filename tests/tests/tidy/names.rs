@@ -52,7 +52,7 @@ const RETIRED: &[(&str, &str)] = &[
 /// Folders and files in which a word is the right one.
 const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
-        "rpcgate-chains/src/simulate/",
+        "rpcgate-chains/simulate/",
         "witness",
         "the term of Bitcoin, Cardano and TRON for signatures and block producers",
     ),

@@ -119,7 +119,7 @@ fn method_names(source: &Source) -> Vec<String> {
 fn refusal_numbers(source: &Source) -> Vec<String> {
     // A simulated node answers with its own errors; the management side has its own table (`error.rs`).
     let ours = source.is_shipped()
-        && !source.path.starts_with("rpcgate-chains/src/simulate")
+        && !source.path.starts_with("rpcgate-chains/simulate/")
         && !source.path.starts_with("rpcgate-admin/");
     if !ours || source.path == REFUSALS || excepted(STATUS_EXCEPTIONS, &source.path) {
         return Vec::new();
@@ -341,7 +341,10 @@ mod tests {
             0
         );
         assert_eq!(found(refusal_numbers, REFUSALS, "let code = -32005;"), 0);
-        assert_eq!(found(refusal_numbers, "rpcgate-chains/src/simulate/evm.rs", "let code = -32601;"), 0);
+        assert_eq!(
+            found(refusal_numbers, "rpcgate-chains/simulate/src/evm/method.rs", "let code = -32601;"),
+            0
+        );
     }
 
     #[test]

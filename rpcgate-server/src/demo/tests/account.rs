@@ -3,11 +3,11 @@
 use super::*;
 use crate::captured_log::CapturedLog;
 use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
-use rpcgate_chains::simulate::SimulatedRequest;
 use rpcgate_core::backend::changes::ChangeFeed;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::config::LogFormat;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use rpcgate_simulate::SimulatedRequest;
 use std::fs;
 use tempfile::TempDir;
 
@@ -160,7 +160,7 @@ async fn a_folder_of_the_former_version_keeps_its_key_ids_and_blocks() {
         assert_eq!(sheet[name], text[name], "{name}");
     }
     let latest = call("eth_getBlockByNumber", &json!(["latest", false]));
-    let mut node = simulate::node("eth", 7_777).unwrap();
+    let mut node = rpcgate_simulate::node("eth", 7_777).unwrap();
     let (method, body) = (http::Method::POST, latest.to_string());
     let request = SimulatedRequest { method: &method, path: "/", body: body.as_bytes() };
     let block: Value = serde_json::from_slice(&node.handle(&request, NOW).body).unwrap();

@@ -1,0 +1,344 @@
+//! The chain: which transactions stand in which block, and what came of them.
+
+use super::fault::Fault;
+use super::state::{RESIDENT_GAS, State, Turn, transfers};
+use super::tx::{Address, Tx};
+use crate::Submission;
+use crate::inbox::Inbox;
+use crate::seed::Seed;
+use crate::timeline::Timeline;
+use rpcgate_core::clock::Time;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// The chain's number.
+pub(crate) const CHAIN: u8 = 1;
+/// How many blocks a node keeps: about two months.
+pub(crate) const KEPT: u64 = 20_000_000;
+/// Height at the epoch.
+const BASE: u64 = 575_000_000;
+/// What versions are ahead of what blocks and transfers would make of them.
+const VERSIONS: u64 = 2_300_000_000;
+const SLOT_MS: u64 = 250;
+const JITTER_MS: u64 = 100;
+/// Blocks of an epoch: two hours'.
+const EPOCH_BLOCKS: u64 = 28_800;
+const EPOCHS_LESS: u64 = 6_000;
+/// Gas units of a transfer, and of one that makes an account; the least and the most that can be asked for.
+const TRANSFER_GAS: u64 = 9;
+const ACCOUNT_GAS: u64 = 520;
+const LEAST_PRICE: u64 = 100;
+const MOST_GAS: u64 = 2_000_000;
+/// A block's last place.
+const LAST: u64 = 0xff_ffff;
+
+/// What stands at one version of the ledger.
+#[derive(Debug, Clone)]
+pub(crate) enum Kind {
+    /// The block's beginning.
+    Metadata,
+    /// A resident's transfer.
+    Turn(Turn),
+    /// A client's transaction.
+    Client(Arc<Tx>),
+    /// The block's end.
+    Epilogue,
+}
+
+/// What came of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) gas_used: u64,
+    /// Empty if it did what it says.
+    pub(crate) failure: String,
+}
+
+/// A transaction that stands in a block.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) version: u64,
+    pub(crate) height: u64,
+    pub(crate) hash: [u8; 32],
+    pub(crate) kind: Kind,
+    pub(crate) outcome: Outcome,
+}
+
+/// One chain's past and present.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) seed: Seed,
+    pub(crate) state: State,
+    pub(crate) inbox: Inbox,
+    /// Height of the newest block.
+    pub(crate) head: u64,
+    timeline: Timeline,
+    /// What waits, and the block it will stand in.
+    waiting: VecDeque<(u64, Arc<Tx>)>,
+    /// What came before the transactions it has to follow.
+    parked: BTreeMap<(Address, u64), Arc<Tx>>,
+    included: BTreeMap<u64, Vec<(Arc<Tx>, Outcome)>>,
+    /// Heights of clients' transactions in their order: how many came before a block is a place in it.
+    heights: Vec<u64>,
+    places: HashMap<[u8; 32], (u64, usize)>,
+}
+
+fn plain(gas_used: u64) -> Outcome {
+    Outcome { gas_used, failure: String::new() }
+}
+
+impl Chain {
+    pub(crate) fn new(seed: u64) -> Self {
+        let seed = Seed::of("aptos", seed);
+        Chain {
+            seed,
+            state: State::new(seed, BASE),
+            inbox: Inbox::default(),
+            head: 0,
+            timeline: Timeline::paced(seed, BASE, SLOT_MS, JITTER_MS),
+            waiting: VecDeque::new(),
+            parked: BTreeMap::new(),
+            included: BTreeMap::new(),
+            heights: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn height(&self, now: Time) -> u64 {
+        self.timeline.height(now).max(self.head)
+    }
+
+    /// When block `height` came.
+    pub(crate) fn time(&self, height: u64) -> Time {
+        self.timeline.time(height)
+    }
+
+    /// The oldest block that is still here.
+    pub(crate) fn lowest(&self) -> u64 {
+        self.head.saturating_sub(KEPT)
+    }
+
+    /// Epoch and round of a block.
+    pub(crate) fn round(height: u64) -> (u64, u64) {
+        ((height / EPOCH_BLOCKS).saturating_sub(EPOCHS_LESS), height % EPOCH_BLOCKS + 1)
+    }
+
+    /// The first block of the epoch of block `height`.
+    pub(crate) fn epoch_start(height: u64) -> u64 {
+        height - height % EPOCH_BLOCKS
+    }
+
+    /// The first version of block `height`.
+    pub(crate) fn first_version(&self, height: u64) -> u64 {
+        let clients = self.heights.partition_point(|known| *known < height) as u64;
+        VERSIONS + 2 * height + transfers(height) + clients
+    }
+
+    /// The ledger's newest version.
+    pub(crate) fn version(&self) -> u64 {
+        self.first_version(self.head + 1) - 1
+    }
+
+    /// The kept block in which a version stands.
+    pub(crate) fn block_of(&self, version: u64) -> Result<u64, Fault> {
+        if version < self.first_version(self.lowest()) {
+            return Err(Fault::pruned("version_pruned", &format!("Ledger version({version})")));
+        }
+        let (mut low, mut high) = (self.lowest(), self.head + 1);
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            if self.first_version(middle) <= version {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Lets the blocks up to `now` come, with what waits for them.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.head = self.height(now);
+        let moment = self.time(self.head).secs();
+        self.parked.retain(|_, tx| tx.expires > moment);
+        while let Some((height, tx)) = self.waiting.pop_front_if(|(height, _)| *height <= self.head) {
+            let outcome = self.deliver(&tx, height);
+            let entries = self.included.entry(height).or_default();
+            self.places.insert(tx.hash, (height, entries.len()));
+            self.heights.push(height);
+            entries.push((tx, outcome));
+        }
+    }
+
+    /// A sender's next sequence number, counting what waits.
+    fn expected(&self, sender: &Address) -> u64 {
+        let known = self.state.account(sender, self.head).unwrap_or_default().sequence;
+        known + self.waiting.iter().filter(|(_, tx)| tx.sender == *sender).count() as u64
+    }
+
+    /// A transaction that is in no block yet.
+    pub(crate) fn pending(&self, hash: &[u8; 32]) -> Option<Arc<Tx>> {
+        let waiting = self.waiting.iter().map(|(_, tx)| tx).chain(self.parked.values());
+        waiting.into_iter().find(|tx| tx.hash == *hash).cloned()
+    }
+
+    /// Whether a transaction may run; what its gas comes to is not asked.
+    pub(crate) fn check(&self, tx: &Tx, now: Time) -> Result<(), Fault> {
+        let refuse = |name, code| Err(Fault::machine(name, code));
+        if tx.chain != CHAIN {
+            return refuse("BAD_CHAIN_ID", 22);
+        }
+        if tx.max_gas > MOST_GAS {
+            return refuse("MAX_GAS_UNITS_EXCEEDS_MAX_GAS_UNITS_BOUND", 14);
+        }
+        if tx.max_gas < 2 {
+            return refuse("MAX_GAS_UNITS_BELOW_MIN_TRANSACTION_GAS_UNITS", 15);
+        }
+        if tx.price < LEAST_PRICE {
+            return refuse("GAS_UNIT_PRICE_BELOW_MIN_BOUND", 16);
+        }
+        let Some(account) = self.state.account(&tx.sender, self.head) else {
+            return refuse("SENDING_ACCOUNT_DOES_NOT_EXIST", 7);
+        };
+        if tx.authentication_key() != tx.sender {
+            return refuse("INVALID_AUTH_KEY", 2);
+        }
+        if tx.sequence < account.sequence {
+            return refuse("SEQUENCE_NUMBER_TOO_OLD", 3);
+        }
+        if tx.expires <= now.secs() {
+            return refuse("TRANSACTION_EXPIRED", 6);
+        }
+        if tx.max_gas.saturating_mul(tx.price) > account.balance {
+            return refuse("INSUFFICIENT_BALANCE_FOR_TRANSACTION_FEE", 5);
+        }
+        Ok(())
+    }
+
+    /// Takes a transaction into the next block, or keeps it until those before it have come.
+    pub(crate) fn submit(&mut self, raw: &[u8], now: Time) -> Result<Arc<Tx>, Fault> {
+        let wrong = "Failed to deserialize input into SignedTransaction";
+        let tx = Arc::new(Tx::decode(raw).ok_or_else(|| Fault::input(wrong))?);
+        if let Some(known) = self.pending(&tx.hash) {
+            return Ok(known);
+        }
+        if !tx.is_signed() {
+            return Err(Fault::machine("INVALID_SIGNATURE", 1));
+        }
+        let now = now.max(self.time(self.head));
+        self.check(&tx, now)?;
+        let expected = self.expected(&tx.sender);
+        if tx.sequence < expected || self.parked.contains_key(&(tx.sender, tx.sequence)) {
+            return Err(Fault {
+                code: "invalid_transaction_update",
+                ..Fault::input("Transaction already in mempool with a different payload")
+            });
+        }
+        self.inbox.take(now, raw.to_vec()).ok_or_else(Fault::full)?;
+        if tx.sequence > expected {
+            self.parked.insert((tx.sender, tx.sequence), tx.clone());
+            return Ok(tx);
+        }
+        self.waiting.push_back((self.head + 1, tx.clone()));
+        let mut next = tx.sequence + 1;
+        while let Some(follower) = self.parked.remove(&(tx.sender, next)) {
+            if follower.expires <= now.secs() {
+                break;
+            }
+            self.waiting.push_back((self.head + 1, follower));
+            next += 1;
+        }
+        Ok(tx)
+    }
+
+    /// Takes what another node of this chain took.
+    pub(crate) fn replay(&mut self, past: &[Submission]) {
+        for Submission { moment, raw } in past {
+            self.advance(*moment);
+            // What an edited list lacks may leave a later transaction without its sender or its coins.
+            let _ = self.submit(raw, *moment);
+        }
+        self.inbox.turn();
+    }
+
+    /// What a transaction would come to now.
+    pub(crate) fn run(&self, tx: &Tx) -> Outcome {
+        let fail = |failure: &str| Outcome { gas_used: TRANSFER_GAS, failure: failure.into() };
+        let Some((to, amount)) = tx.call.transfer() else {
+            return fail("Transaction Executed and Committed with Error LINKER_ERROR");
+        };
+        let balance = self.state.account(&tx.sender, self.head).unwrap_or_default().balance;
+        let is_new = self.state.account(&to, self.head).is_none();
+        let gas_used = if is_new { ACCOUNT_GAS } else { TRANSFER_GAS };
+        if gas_used > tx.max_gas {
+            return Outcome { gas_used: tx.max_gas, failure: "Out of gas".into() };
+        }
+        if is_new && tx.call.module == "coin" {
+            return fail(
+                "Move abort in 0x1::coin: ECOIN_STORE_NOT_PUBLISHED(0x60005): \
+                 Account hasn't registered `CoinStore` for `CoinType`",
+            );
+        }
+        if amount.saturating_add(gas_used.saturating_mul(tx.price)) > balance {
+            return fail(
+                "Move abort in 0x1::coin: EINSUFFICIENT_BALANCE(0x10006): \
+                 Not enough coins to complete transaction",
+            );
+        }
+        plain(gas_used)
+    }
+
+    fn deliver(&mut self, tx: &Tx, height: u64) -> Outcome {
+        let mut outcome = self.run(tx);
+        if tx.expires <= self.time(height).secs() {
+            outcome = Outcome { gas_used: 0, failure: "Transaction expired".into() };
+        }
+        let (to, amount) = tx.call.transfer().unwrap_or(([0; 32], 0));
+        if let Some(account) = self.state.sender(&tx.sender) {
+            account.sequence += 1;
+            let fee = outcome.gas_used.saturating_mul(tx.price);
+            let paid = if outcome.failure.is_empty() { amount.saturating_add(fee) } else { fee };
+            account.balance = account.balance.saturating_sub(paid);
+        }
+        if outcome.failure.is_empty() {
+            self.state.pay(to, amount);
+        }
+        outcome
+    }
+
+    /// Hash of block `height`, and of what is the chain's own in it. Neither covers what clients sent.
+    pub(crate) fn block_hash(&self, height: u64) -> [u8; 32] {
+        self.seed.hide("block", height)
+    }
+
+    /// The transactions of block `height` in their order.
+    pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
+        let own =
+            |place: u64, kind, gas| (self.seed.hide("transaction", height << 24 | place), kind, plain(gas));
+        let mut out = vec![own(0, Kind::Metadata, 0)];
+        let turns = self.state.turns(height).into_iter().zip(1..);
+        out.extend(turns.map(|(turn, place)| own(place, Kind::Turn(turn), RESIDENT_GAS.0)));
+        for (tx, outcome) in self.included.get(&height).into_iter().flatten() {
+            out.push((tx.hash, Kind::Client(tx.clone()), outcome.clone()));
+        }
+        out.push(own(LAST, Kind::Epilogue, 0));
+        let versions = self.first_version(height)..;
+        let entry = |((hash, kind, outcome), version)| Entry { version, height, hash, kind, outcome };
+        out.into_iter().zip(versions).map(entry).collect()
+    }
+
+    /// A committed transaction of a kept block, by its hash.
+    pub(crate) fn find(&self, hash: &[u8; 32]) -> Option<Entry> {
+        let height = match self.places.get(hash) {
+            Some((height, _)) => *height,
+            None => self.seed.reveal("transaction", hash)? >> 24,
+        };
+        let is_kept = (self.lowest()..=self.head).contains(&height);
+        self.entries(height).into_iter().find(|entry| is_kept && entry.hash == *hash)
+    }
+
+    /// A client's committed transactions in the order of their sequence numbers.
+    pub(crate) fn sent(&self, sender: &Address) -> Vec<Entry> {
+        let mine = |entry: &Entry| matches!(&entry.kind, Kind::Client(tx) if tx.sender == *sender);
+        self.included.keys().flat_map(|height| self.entries(*height)).filter(mine).collect()
+    }
+}

@@ -1,0 +1,203 @@
+//! Accounts and their coins.
+
+use super::tx::{Address, sha3};
+use crate::seed::Seed;
+use std::collections::BTreeMap;
+
+/// What a resident's transfer costs: gas units and octas a unit.
+pub(crate) const RESIDENT_GAS: (u64, u64) = (9, 100);
+/// Residents come by fours.
+const GROUPS: u64 = 16;
+/// Blocks after which a resident's turn comes again.
+pub(crate) const ROUND: u64 = 2 * GROUPS;
+/// How many pairs trade, by the group's number modulo 4.
+const PAIRS: [u64; 4] = [1, 2, 0, 1];
+const APT: u64 = 100_000_000;
+/// Public keys of the developers: their secret keys are 32 bytes 1, 32 bytes 2 and so on.
+const DEVELOPERS: [&str; 5] = [
+    "8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c",
+    "8139770ea87d175f56a35466c34c7ecccb8d8a91b4ee37a25df60f5b8fc9b394",
+    "ed4928c628d1c2c6eae90338905995612959273a5c63f93636c14614ac8737d1",
+    "ca93ac1705187071d67b83c7ff0efe8108e8ec4530575d7726879333dbdabe7c",
+    "6e7a1cdd29b0b78fd13af4c5598feff4ef2a97166e3ca6f2e4fbfccd80505bf1",
+];
+
+/// An account.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// Number of its next transaction.
+    pub(crate) sequence: u64,
+    /// In octas, 10^-8 APT.
+    pub(crate) balance: u64,
+}
+
+/// One transfer of the chain's own traffic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) key: [u8; 32],
+    pub(crate) sequence: u64,
+    pub(crate) amount: u64,
+}
+
+/// All accounts.
+#[derive(Debug)]
+pub(crate) struct State {
+    seed: Seed,
+    base: u64,
+    /// Those who make the chain's own traffic. In an even block one of a pair sends to the other, in the
+    /// block after it the other sends as much back: so balances move, and none need be added up from the
+    /// first block on.
+    residents: Vec<(Address, [u8; 32])>,
+    /// What residents got from clients.
+    gifts: BTreeMap<Address, u64>,
+    accounts: BTreeMap<Address, Account>,
+}
+
+/// The address of an Ed25519 key: the hash of the key and its scheme.
+fn of_key(key: &[u8]) -> Address {
+    sha3(&[key, &[0]].concat())
+}
+
+/// Transfers in all blocks of a group's couple before `place` in the round.
+pub(crate) fn transfers(height: u64) -> u64 {
+    let whole: u64 = (0..GROUPS).map(|group| 2 * pairs(group)).sum();
+    let part: u64 = (0..height % ROUND).map(|place| pairs(place / 2)).sum();
+    height / ROUND * whole + part
+}
+
+/// How many pairs of a group trade.
+fn pairs(group: u64) -> u64 {
+    PAIRS.get((group % 4) as usize).copied().unwrap_or(0)
+}
+
+impl State {
+    /// The state before any transaction of a client, of a chain that starts at height `base`.
+    pub(crate) fn new(seed: Seed, base: u64) -> Self {
+        let residents = (0..4 * GROUPS).map(|n| {
+            let key: [u8; 32] = seed.bytes("key", n);
+            (of_key(&key), key)
+        });
+        let developers = DEVELOPERS.iter().filter_map(|key| hex::decode(key).ok());
+        let developers = developers.map(|key| (of_key(&key), Account { sequence: 0, balance: 1_000 * APT }));
+        let system = (super::framework::ADDRESS, Account::default());
+        State {
+            seed,
+            base,
+            residents: residents.collect(),
+            gifts: BTreeMap::new(),
+            accounts: developers.chain([system]).collect(),
+        }
+    }
+
+    /// Where a resident's turn falls in the round; `None` for one that never sends.
+    fn place(n: u64) -> Option<u64> {
+        let (group, pair, role) = (n / 4, n % 4 / 2, n % 2);
+        (pair < pairs(group)).then_some(2 * group + role)
+    }
+
+    /// How many transactions resident `n` has sent up to block `height`.
+    fn sent(n: u64, height: u64) -> u64 {
+        Self::place(n).map_or(0, |place| (height + ROUND - place) / ROUND)
+    }
+
+    fn traded(&self, couple: u64, pair: u64) -> u64 {
+        1 + self.seed.below("amount", couple << 1 | pair, 20 * APT)
+    }
+
+    /// The chain's own transfers in block `height`.
+    pub(crate) fn turns(&self, height: u64) -> Vec<Turn> {
+        let (couple, role) = (height / 2, height % 2);
+        let group = couple % GROUPS;
+        let turn = |pair| {
+            let first = 4 * group + 2 * pair;
+            let n = first + role;
+            let (from, key) = *self.residents.get(n as usize)?;
+            let (to, _) = *self.residents.get((first + 1 - role) as usize)?;
+            let sequence = Self::sent(n, height.saturating_sub(1));
+            Some(Turn { from, to, key, sequence, amount: self.traded(couple, pair) })
+        };
+        (0..pairs(group)).filter_map(turn).collect()
+    }
+
+    fn number(&self, address: &Address) -> Option<u64> {
+        self.residents.iter().position(|(known, _)| known == address).map(|n| n as u64)
+    }
+
+    /// The block in which a resident sent the transaction with this number.
+    pub(crate) fn turn_of(&self, address: &Address, sequence: u64) -> Option<u64> {
+        Some(Self::place(self.number(address)?)? + sequence * ROUND)
+    }
+
+    /// An account after block `height`; `None` for an address that was never paid.
+    pub(crate) fn account(&self, address: &Address, height: u64) -> Option<Account> {
+        let Some(n) = self.number(address) else {
+            return self.accounts.get(address).copied();
+        };
+        let (sequence, before) = (Self::sent(n, height), Self::sent(n, self.base));
+        let fee = RESIDENT_GAS.0 * RESIDENT_GAS.1;
+        let mut balance = 20_000 * APT + self.seed.below("wealth", n, 400_000 * APT);
+        balance = balance.saturating_sub(fee * sequence.saturating_sub(before));
+        balance += fee * before.saturating_sub(sequence);
+        let (group, pair) = (n / 4, n % 4 / 2);
+        // Between its two blocks a couple's coins are on the other side.
+        if pair < pairs(group) && height % ROUND == 2 * group {
+            let amount = self.traded(height / 2, pair);
+            balance = if n.is_multiple_of(2) { balance - amount } else { balance + amount };
+        }
+        balance += self.gifts.get(address).copied().unwrap_or(0);
+        Some(Account { sequence, balance })
+    }
+
+    /// The account of a client that sends; residents send nothing but the chain's own traffic.
+    pub(crate) fn sender(&mut self, address: &Address) -> Option<&mut Account> {
+        self.accounts.get_mut(address)
+    }
+
+    /// Pays octas to an address, which becomes an account if it was none.
+    pub(crate) fn pay(&mut self, to: Address, amount: u64) {
+        let purse = if self.number(&to).is_some() {
+            self.gifts.entry(to).or_default()
+        } else {
+            &mut self.accounts.entry(to).or_default().balance
+        };
+        *purse = purse.saturating_add(amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn residents_pay_what_their_turns_say() {
+        let state = State::new(Seed::of("aptos", 3), 1_000_000);
+        for height in 1_000_000..1_000_100 {
+            for (address, _) in &state.residents {
+                let (mut before, after) =
+                    (state.account(address, height - 1).unwrap(), state.account(address, height).unwrap());
+                for turn in state.turns(height) {
+                    if turn.from == *address {
+                        assert_eq!(turn.sequence, before.sequence);
+                        assert_eq!(state.turn_of(address, turn.sequence), Some(height));
+                        before.balance -= turn.amount + RESIDENT_GAS.0 * RESIDENT_GAS.1;
+                        before.sequence += 1;
+                    }
+                    if turn.to == *address {
+                        before.balance += turn.amount;
+                    }
+                }
+                assert_eq!(before, after, "{height}");
+            }
+        }
+    }
+
+    #[test]
+    fn transfers_are_counted_without_looking_at_each() {
+        let state = State::new(Seed::of("aptos", 3), 1_000);
+        for height in 900..1_100 {
+            assert_eq!(transfers(height + 1) - transfers(height), state.turns(height).len() as u64);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The chain: blocks, and which outputs are unspent.
+
+use super::network::{SLOT_ZERO, TX_BYTES};
+use super::tx::{Output, Reference, Tx, ada, bech32, hash28};
+use crate::envelope::Fault;
+use crate::inbox::Inbox;
+use crate::json::{Json, object};
+use crate::seed::Seed;
+use crate::timeline::Timeline;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use rpcgate_core::clock::Time;
+use std::collections::BTreeMap;
+
+/// Height at the epoch.
+const BASE: u64 = 12_860_000;
+/// A block in every 20 slots of a second, at any of them.
+const SLOT_MS: u64 = 20_000;
+/// Pairs of addresses that share out what they hold anew, one pair in each block.
+const PAIRS: u64 = 16;
+/// What each of a pair pays for that, in lovelace.
+const HALF_FEE: u64 = 87_000;
+const ADA: u64 = 1_000_000;
+
+/// One output that is not the chain's own, and the blocks in which it was made and spent.
+#[derive(Debug, Clone)]
+struct Coin {
+    output: Output,
+    made: u64,
+    spent: Option<u64>,
+}
+
+/// One chain.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub(super) seed: Seed,
+    timeline: Timeline,
+    /// Height of the newest block.
+    pub(super) head: u64,
+    residents: Vec<Vec<u8>>,
+    coins: BTreeMap<Reference, Coin>,
+    pub(super) inbox: Inbox,
+}
+
+/// The address of the key whose secret half is the number `n` as 32 bytes.
+fn developer(n: u8) -> Option<Vec<u8>> {
+    let mut secret = [0; 32];
+    secret[31] = n;
+    let pair = Ed25519KeyPair::from_seed_unchecked(&secret).ok()?;
+    Some(account(&hash28(pair.public_key().as_ref())))
+}
+
+/// The address of a key's hash, without a part for staking.
+fn account(hash: &[u8; 28]) -> Vec<u8> {
+    [&[0x61], &hash[..]].concat()
+}
+
+impl Chain {
+    pub(super) fn new(seed: u64) -> Self {
+        let seed = Seed::of("cardano", seed);
+        let mut coins = BTreeMap::new();
+        for (n, address) in (1..=4).filter_map(|n| Some((n, developer(n)?))) {
+            let output = Output { address, lovelace: 10_000 * ADA };
+            let reference = (seed.bytes("genesis", u64::from(n)), 0);
+            coins.insert(reference, Coin { output, made: 0, spent: None });
+        }
+        Chain {
+            seed,
+            timeline: Timeline::paced(seed, BASE, SLOT_MS, SLOT_MS),
+            head: 0,
+            residents: (0..2 * PAIRS).map(|n| account(&seed.bytes("resident", n))).collect(),
+            coins,
+            inbox: Inbox::default(),
+        }
+    }
+
+    /// Height of the newest block at `now`, were anybody to look.
+    pub(super) fn height(&self, now: Time) -> u64 {
+        self.timeline.height(now).max(self.head)
+    }
+
+    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    pub(super) fn moment(&self, now: Time) -> Time {
+        now.max(self.timeline.time(self.head))
+    }
+
+    /// Slot of block `height`.
+    pub(super) fn slot(&self, height: u64) -> u64 {
+        self.timeline.time(height).secs().saturating_sub(SLOT_ZERO)
+    }
+
+    /// Unix time of block `height`, in seconds.
+    pub(super) fn time(&self, height: u64) -> u64 {
+        self.timeline.time(height).secs()
+    }
+
+    /// Where the chain stands.
+    pub(super) fn tip(&self) -> Json {
+        object! { "slot": self.slot(self.head), "id": hex::encode(self.seed.hide("block", self.head)) }
+    }
+
+    /// The output that a resident holds: one, made in the last block in which its pair had its turn.
+    fn resident(&self, place: u64) -> (Reference, Output) {
+        let (pair, side) = (place / 2, place % 2);
+        let height = self.head.saturating_sub((self.head + PAIRS - pair) % PAIRS);
+        let turns = height.cast_signed() - BASE.cast_signed();
+        let share = self.seed.below("share", height, 400_000 * ADA);
+        let base = 1_000_000 * ADA
+            - (turns / PAIRS.cast_signed() * HALF_FEE.cast_signed()).clamp(0, 1 << 38).cast_unsigned();
+        let lovelace = if side == 0 { base - share } else { base + share };
+        let output = Output { address: self.residents[place as usize].clone(), lovelace };
+        ((self.seed.hide("transaction", height), side), output)
+    }
+
+    /// All outputs that are unspent as of the newest block.
+    pub(super) fn unspent(&self) -> impl Iterator<Item = (Reference, Output)> + '_ {
+        let own = (0..2 * PAIRS).map(|place| self.resident(place));
+        let clients = self
+            .coins
+            .iter()
+            .filter(|(_, coin)| coin.made <= self.head && coin.spent.is_none_or(|height| height > self.head));
+        own.chain(clients.map(|(reference, coin)| (*reference, coin.output.clone())))
+    }
+
+    /// An output that may still be spent, what waits taken into account.
+    fn spendable(&self, reference: &Reference) -> Option<Output> {
+        match self.coins.get(reference) {
+            Some(coin) => coin.spent.is_none().then(|| coin.output.clone()),
+            None => self.unspent().find(|(known, _)| known == reference).map(|(_, output)| output),
+        }
+    }
+
+    /// Takes a transaction into the next block, or says in the node's codes why not.
+    pub(super) fn take(&mut self, tx: &Tx, bytes: Vec<u8>, now: Time) -> Result<(), Fault> {
+        self.check(tx)?;
+        let moment = self.moment(now);
+        if self.inbox.take(moment, bytes).is_none() {
+            return Err(mempool("The mempool is full."));
+        }
+        let height = self.head + 1;
+        for input in &tx.inputs {
+            if let Some(coin) = self.coins.get_mut(input) {
+                coin.spent = Some(height);
+            }
+        }
+        for (index, output) in tx.outputs.iter().enumerate() {
+            let coin = Coin { output: output.clone(), made: height, spent: None };
+            self.coins.insert((tx.id, index as u64), coin);
+        }
+        Ok(())
+    }
+
+    fn check(&self, tx: &Tx) -> Result<(), Fault> {
+        let refuse = |code: i64, message: &str, data: Json| {
+            Err(Fault { code, message: message.to_owned(), data: Some(data) })
+        };
+        if tx.inputs.is_empty() {
+            return Err(Fault::new(3121, "The transaction spends nothing: its set of inputs is empty."));
+        }
+        let slot = self.slot(self.head);
+        let (from, to) = tx.valid;
+        if from.is_some_and(|from| slot < from) || to.is_some_and(|to| slot >= to) {
+            let mut interval = object! {};
+            for (name, bound) in [("invalidBefore", from), ("invalidAfter", to)] {
+                if let Some(bound) = bound {
+                    interval.put(name, bound);
+                }
+            }
+            let data = object! { "validityInterval": interval, "currentSlot": slot };
+            return refuse(3118, "The transaction is outside of its validity interval.", data);
+        }
+        if tx.size > TX_BYTES {
+            let size = |count: usize| object! { "bytes": count };
+            let data = object! {
+                "measuredTransactionSize": size(tx.size), "maximumTransactionSize": size(TX_BYTES),
+            };
+            return refuse(3119, "The transaction is too large.", data);
+        }
+        if tx.fee < tx.least_fee() {
+            let data = object! { "minimumRequiredFee": ada(tx.least_fee()), "providedFee": ada(tx.fee) };
+            return refuse(3122, "The transaction's fee is less than its size asks for.", data);
+        }
+        let spent: Vec<_> = tx.inputs.iter().map(|input| (input, self.spendable(input))).collect();
+        let unknown = spent.iter().filter(|(_, output)| output.is_none()).map(|((id, index), _)| {
+            object! { "transaction": object! { "id": hex::encode(id) }, "index": *index }
+        });
+        let unknown: Vec<_> = unknown.collect();
+        if !unknown.is_empty() {
+            let data = object! { "unknownOutputReferences": unknown };
+            return refuse(3117, "The transaction spends outputs that are unknown, or spent already.", data);
+        }
+        let elsewhere: Vec<_> = tx.outputs.iter().filter(|output| output.address[0] & 0x0f != 1).collect();
+        if !elsewhere.is_empty() {
+            let entities = elsewhere.iter().map(|output| bech32("addr_test", &output.address));
+            let data = object! {
+                "expectedNetwork": "mainnet", "discriminatedType": "address",
+                "invalidEntities": entities.collect::<Vec<_>>(),
+            };
+            return refuse(3124, "The transaction pays to addresses of another network.", data);
+        }
+        if tx.is_more || tx.has_scripts {
+            return Err(mempool("Tokens, scripts, certificates and governance are not simulated."));
+        }
+        let consumed = spent
+            .iter()
+            .flat_map(|(_, output)| output)
+            .fold(0u64, |sum, output| sum.saturating_add(output.lovelace));
+        let produced = tx.outputs.iter().fold(tx.fee, |sum, output| sum.saturating_add(output.lovelace));
+        if consumed != produced {
+            let data = object! { "valueConsumed": ada(consumed), "valueProduced": ada(produced) };
+            return refuse(3123, "The transaction makes more or less than it spends.", data);
+        }
+        let forged = tx.forged();
+        if !forged.is_empty() {
+            let data = object! { "invalidSignatories": forged };
+            return refuse(3100, "Some signatures of the transaction are invalid.", data);
+        }
+        let signers: Vec<_> = tx.signatures.iter().map(|(key, _)| hash28(key)).collect();
+        let needed = spent.iter().flat_map(|(_, output)| output).filter_map(Output::key);
+        let missing = needed.filter(|key| !signers.iter().any(|signer| signer == *key));
+        let missing: Vec<_> = missing.map(hex::encode).collect();
+        if !missing.is_empty() {
+            let data = object! { "missingSignatories": missing };
+            return refuse(3101, "Signatures are missing from the transaction.", data);
+        }
+        Ok(())
+    }
+}
+
+/// What a node says of a refusal that has no code of its own.
+fn mempool(why: &'static str) -> Fault {
+    let message = "The transaction is not taken into the mempool.".to_owned();
+    Fault { code: 3997, message, data: Some(object! { "unexpectedError": why }) }
+}

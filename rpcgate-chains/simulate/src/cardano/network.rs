@@ -1,0 +1,125 @@
+//! Facts of the network that no transaction here changes.
+
+use super::tx::ada;
+use crate::json::{Json, object};
+
+/// Lovelace for each byte of a transaction.
+pub(super) const FEE_PER_BYTE: u64 = 44;
+/// Lovelace for any transaction.
+pub(super) const FEE: u64 = 155_381;
+/// Most bytes of a transaction.
+pub(super) const TX_BYTES: usize = 16_384;
+/// Unix time in seconds of slot 0, were slots one second long since then.
+pub(super) const SLOT_ZERO: u64 = 1_591_566_291;
+/// The first slot of the era before which slots were longer, and its epoch.
+const SHELLEY: (u64, u64) = (4_492_800, 208);
+/// Slots of an epoch.
+pub(super) const EPOCH_SLOTS: u64 = 432_000;
+/// The epoch in which the present era began.
+const CONWAY: u64 = 507;
+/// When the network started.
+pub(super) const START: &str = "2017-09-23T21:44:51Z";
+
+/// The epoch of a slot.
+pub(super) fn epoch(slot: u64) -> u64 {
+    slot.saturating_sub(SHELLEY.0) / EPOCH_SLOTS + SHELLEY.1
+}
+
+/// When the present era began.
+pub(super) fn era_start() -> Json {
+    let slot = (CONWAY - SHELLEY.1) * EPOCH_SLOTS + SHELLEY.0;
+    // The network's start is this long before slot 0.
+    let seconds = SLOT_ZERO + slot - 1_506_203_091;
+    object! { "time": object! { "seconds": seconds }, "slot": slot, "epoch": CONWAY }
+}
+
+fn bytes(count: u64) -> Json {
+    object! { "bytes": count }
+}
+
+/// Thresholds of votes by their names; a name with `/` stands in an object of its own.
+fn thresholds(rows: &[(&'static str, &'static str)]) -> Json {
+    let mut out = object! {};
+    for (name, ratio) in rows {
+        match name.split_once('/') {
+            None => out.put(name, *ratio),
+            Some((group, name)) => {
+                let inner = if let Json::Object(members) = &mut out {
+                    members.iter_mut().find(|(known, _)| known == group).map(|(_, inner)| inner)
+                } else {
+                    None
+                };
+                match inner {
+                    Some(inner) => inner.put(name, *ratio),
+                    None => {
+                        let mut inner = object! {};
+                        inner.put(name, *ratio);
+                        out.put(group, inner);
+                    }
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The protocol's parameters. Models of script costs are all the same here, since no script runs.
+pub(super) fn parameters() -> Json {
+    let costs = |count: usize| Json::from(vec![100u64; count]);
+    object! {
+        "minFeeCoefficient": FEE_PER_BYTE,
+        "minFeeConstant": ada(FEE),
+        "minFeeReferenceScripts": object! {
+            "range": 25_600u64, "base": Json::float(15.0), "multiplier": Json::float(1.2),
+        },
+        "minUtxoDepositCoefficient": 4_310u64,
+        "minUtxoDepositConstant": ada(0),
+        "maxBlockBodySize": bytes(90_112),
+        "maxBlockHeaderSize": bytes(1_100),
+        "maxTransactionSize": bytes(TX_BYTES as u64),
+        "maxValueSize": bytes(5_000),
+        "maxReferenceScriptsSize": bytes(204_800),
+        "stakeCredentialDeposit": ada(2_000_000),
+        "stakePoolDeposit": ada(500_000_000),
+        "stakePoolRetirementEpochBound": 18u64,
+        "stakePoolPledgeInfluence": "3/10",
+        "minStakePoolCost": ada(170_000_000),
+        "desiredNumberOfStakePools": 500u64,
+        "monetaryExpansion": "3/1000",
+        "treasuryExpansion": "1/5",
+        "collateralPercentage": 150u64,
+        "maxCollateralInputs": 3u64,
+        "plutusCostModels": object! {
+            "plutus:v1": costs(166), "plutus:v2": costs(175), "plutus:v3": costs(297),
+        },
+        "scriptExecutionPrices": object! { "memory": "577/10000", "cpu": "721/10000000" },
+        "maxExecutionUnitsPerTransaction": object! { "memory": 16_500_000u64, "cpu": 10_000_000_000u64 },
+        "maxExecutionUnitsPerBlock": object! { "memory": 72_000_000u64, "cpu": 20_000_000_000u64 },
+        "stakePoolVotingThresholds": thresholds(&[
+            ("noConfidence", "51/100"),
+            ("constitutionalCommittee/default", "51/100"),
+            ("constitutionalCommittee/stateOfNoConfidence", "51/100"),
+            ("hardForkInitiation", "51/100"),
+            ("protocolParametersUpdate/security", "51/100"),
+        ]),
+        "constitutionalCommitteeMinSize": 7u64,
+        "constitutionalCommitteeMaxTermLength": 146u64,
+        "governanceActionLifetime": 6u64,
+        "governanceActionDeposit": ada(100_000_000_000),
+        "delegateRepresentativeVotingThresholds": thresholds(&[
+            ("noConfidence", "67/100"),
+            ("constitution", "3/4"),
+            ("constitutionalCommittee/default", "67/100"),
+            ("constitutionalCommittee/stateOfNoConfidence", "3/5"),
+            ("hardForkInitiation", "3/5"),
+            ("protocolParametersUpdate/network", "67/100"),
+            ("protocolParametersUpdate/economic", "67/100"),
+            ("protocolParametersUpdate/technical", "67/100"),
+            ("protocolParametersUpdate/governance", "3/4"),
+            ("treasuryWithdrawals", "67/100"),
+        ]),
+        "delegateRepresentativeDeposit": ada(500_000_000),
+        "delegateRepresentativeMaxIdleTime": 20u64,
+        "version": object! { "major": 10u64, "minor": 0u64 },
+    }
+}

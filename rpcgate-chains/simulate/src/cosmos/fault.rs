@@ -1,0 +1,52 @@
+//! Refusals: gRPC's codes, as grpc-gateway shows them over HTTP.
+
+use crate::NodeReply;
+use crate::json::{Json, object};
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// gRPC's code.
+    pub(crate) code: u32,
+    pub(crate) message: String,
+}
+
+impl Fault {
+    /// Something went wrong and has no code of its own.
+    pub(crate) fn unknown(message: impl Into<String>) -> Self {
+        Fault { code: 2, message: message.into() }
+    }
+
+    /// The request is wrong.
+    pub(crate) fn argument(message: impl Into<String>) -> Self {
+        Fault { code: 3, message: message.into() }
+    }
+
+    /// What was asked for is not there.
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Fault { code: 5, message: message.into() }
+    }
+
+    /// No module answers here.
+    pub(crate) fn not_implemented() -> Self {
+        Fault { code: 12, message: "Not Implemented".into() }
+    }
+
+    /// grpc-gateway's status for the code.
+    pub(crate) fn status(&self) -> u16 {
+        match self.code {
+            3 => 400,
+            5 => 404,
+            12 => 501,
+            _ => 500,
+        }
+    }
+
+    pub(crate) fn reply(self) -> NodeReply {
+        let status = self.status();
+        let body = object! { "code": self.code, "message": self.message, "details": Json::Array(Vec::new()) };
+        let mut out = String::new();
+        body.write(&mut out);
+        NodeReply::json(status, out)
+    }
+}

@@ -1,0 +1,336 @@
+//! Accounts and their coins.
+
+use super::address::{ACCOUNT, Address, of_key, read, sha256, text};
+use super::tx::Coin;
+use crate::seed::Seed;
+use std::collections::BTreeMap;
+
+/// The chain's own coin, in its smallest unit.
+pub(crate) const COIN: &str = "uatom";
+/// What residents pay for a transfer, in `uatom`.
+pub(crate) const RESIDENT_FEE: u128 = 1_500;
+/// Residents come by fours.
+const GROUPS: u64 = 16;
+/// Blocks after which a resident's turn comes again.
+const ROUND: u64 = 2 * GROUPS;
+const MILLION: u128 = 1_000_000;
+/// The supply at the starting height, and what each block adds, in `uatom`.
+const SUPPLY: u128 = 487_000_000 * MILLION;
+const MINTED: u128 = 9_200_000;
+/// Number of the first account that a client creates.
+const NEXT_ACCOUNT: u64 = 3_650_000;
+
+/// Coins of other chains: where each came in, its name there, and how much of it is here.
+const FOREIGN: [(&str, u128); 7] = [
+    ("transfer/channel-141/uosmo", 912_345_678_901),
+    ("transfer/channel-207/ujuno", 55_120_774_123),
+    ("transfer/channel-391/ustride", 7_004_511_902),
+    ("transfer/channel-536/uusdc", 1_830_226_118_474),
+    ("transfer/channel-569/untrn", 302_447_900_118),
+    ("transfer/channel-617/utia", 18_337_009_221),
+    ("transfer/channel-750/uakt", 4_118_907_000),
+];
+
+/// Addresses of the first ten accounts of the mnemonic that development nodes use (`test test … junk`) on the
+/// path m/44'/118'/0'/0/n.
+const DEVELOPERS: [&str; 10] = [
+    "a12daaf3c2c1505b288353b62cb3b4021c60c344",
+    "c8cc98c3a502a5562219e7a40af5543e2dbb7b04",
+    "bafbbe8f26e9ae86c02f373500872437bac5b003",
+    "2aecc431d75c6670e00468f00ae0ceb8ce30a919",
+    "d5704d49f4946dd07c4040a65dc845a3012b9b77",
+    "3e7eadb51093982c8b94c4a04e10cfe0f9510f6a",
+    "7020d6873fe227bf42157878e53dbdc753701d16",
+    "e0d87f3e38302642ef006f0f99debb6dccf3528d",
+    "fdf58377b4bfdee67a329616addbc650b43079b9",
+    "49eb85445797dad8251a9d485ab15a7b28469ecb",
+];
+
+/// The accounts of the foundation behind the chain and of the modules, what each is for, and what it holds, in `uatom`.
+/// The address of a module is the hash of its name.
+const FOUNDATION: [(&str, u128); 2] = [
+    ("cosmos1sufkm72dw7ua9crpfhhp0dqpyuggtlhdse98e7", 1_000_007 * MILLION),
+    ("cosmos1z6czaavlk6kjd48rpf58kqqw9ssad2uaxnazgl", 5_612_889 * MILLION),
+];
+const MODULES: [(&str, u128); 6] = [
+    ("fee_collector", 12_345_678),
+    ("distribution", 9_400_000 * MILLION),
+    ("bonded_tokens_pool", 291_000_000 * MILLION),
+    ("not_bonded_tokens_pool", 11_800_000 * MILLION),
+    ("gov", 512 * MILLION),
+    ("mint", 0),
+];
+
+/// Coins by denomination.
+pub(crate) type Coins = BTreeMap<String, u128>;
+
+/// The denomination of a coin that came by this way (ICS 20).
+fn voucher(trace: &str) -> String {
+    format!("ibc/{}", hex::encode_upper(sha256(trace.as_bytes())))
+}
+
+/// An account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) number: u64,
+    /// Sequence of its next transaction.
+    pub(crate) sequence: u64,
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) coins: Coins,
+}
+
+/// One of those who make the chain's own traffic. In an even block one of a pair sends to the other, in the
+/// block after it the other sends as much back: so balances move, and none need be added up from the first
+/// block on.
+#[derive(Debug, Clone)]
+struct Resident {
+    address: Address,
+    key: Vec<u8>,
+    number: u64,
+    coins: Coins,
+}
+
+/// One transfer of the chain's own traffic.
+#[derive(Debug, Clone)]
+pub(crate) struct Turn {
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) key: Vec<u8>,
+    pub(crate) sequence: u64,
+    pub(crate) amount: u128,
+}
+
+/// All accounts.
+#[derive(Debug)]
+pub(crate) struct State {
+    seed: Seed,
+    base: u64,
+    residents: Vec<Resident>,
+    /// What residents got from clients.
+    gifts: BTreeMap<Address, Coins>,
+    /// Everybody else.
+    accounts: BTreeMap<Address, Account>,
+    created: u64,
+}
+
+fn add(coins: &mut Coins, coin: &Coin) {
+    let amount = coins.entry(coin.denom.clone()).or_default();
+    *amount = amount.saturating_add(coin.amount);
+}
+
+impl State {
+    /// The state before any transaction of a client, of a chain that starts at height `base`.
+    pub(crate) fn new(seed: Seed, base: u64) -> Self {
+        let residents = (0..4 * GROUPS).map(|n| {
+            let mut key = vec![2 + (n & 1) as u8];
+            key.extend(seed.bytes::<32>("key", n));
+            let mut coins = Coins::new();
+            coins.insert(COIN.into(), (50_000 + u128::from(seed.below("wealth", n, 400_000))) * MILLION);
+            for (index, (trace, amount)) in FOREIGN.iter().enumerate() {
+                if seed.below("foreign", n << 8 | index as u64, 3) == 0 {
+                    coins.insert(voucher(trace), amount / u128::from(100 + n));
+                }
+            }
+            let number = 1_000 + n * 40_000 + seed.below("number", n, 40_000);
+            Resident { address: of_key(&key), key, number, coins }
+        });
+        let accounts = DEVELOPERS.iter().zip(0..).filter_map(|(address, n)| {
+            let coins = [(COIN.to_owned(), 10_000 * MILLION), (voucher(FOREIGN[3].0), 1_000 * MILLION)];
+            let account = Account { number: 900 + n, sequence: 0, key: None, coins: coins.into() };
+            Some((hex::decode(address).ok()?, account))
+        });
+        let foundation =
+            FOUNDATION.iter().filter_map(|(text, amount)| Some((read(ACCOUNT, text).ok()?, *amount)));
+        let modules = MODULES
+            .iter()
+            .filter_map(|(name, amount)| Some((sha256(name.as_bytes()).get(..20)?.to_vec(), *amount)));
+        let old = foundation.chain(modules).zip(1..).map(|((address, amount), number)| {
+            let coins = if amount > 0 { Coins::from([(COIN.to_owned(), amount)]) } else { Coins::new() };
+            (address, Account { number, sequence: 0, key: None, coins })
+        });
+        State {
+            seed,
+            base,
+            residents: residents.collect(),
+            gifts: BTreeMap::new(),
+            accounts: accounts.chain(old).collect(),
+            created: 0,
+        }
+    }
+
+    /// How many pairs of a group trade.
+    fn pairs(&self, group: u64) -> u64 {
+        self.seed.below("traffic", group, 3)
+    }
+
+    /// How many transactions resident `n` has sent up to block `height`.
+    fn sent(&self, n: u64, height: u64) -> u64 {
+        let (group, pair, role) = (n / 4, n % 4 / 2, n % 2);
+        if pair < self.pairs(group) { (height + ROUND - 2 * group - role) / ROUND } else { 0 }
+    }
+
+    fn traded(&self, couple: u64, pair: u64) -> u128 {
+        u128::from(1 + self.seed.below("amount", couple << 1 | pair, 50_000_000))
+    }
+
+    /// The chain's own transfers in block `height`.
+    pub(crate) fn turns(&self, height: u64) -> Vec<Turn> {
+        let (couple, role) = (height / 2, height % 2);
+        let group = couple % GROUPS;
+        let turn = |pair| {
+            let first = 4 * group + 2 * pair;
+            let (n, other) = if role == 0 { (first, first + 1) } else { (first + 1, first) };
+            let (from, to) = (self.residents.get(n as usize)?, self.residents.get(other as usize)?);
+            Some(Turn {
+                from: from.address.clone(),
+                to: to.address.clone(),
+                key: from.key.clone(),
+                sequence: self.sent(n, height.saturating_sub(1)),
+                amount: self.traded(couple, pair),
+            })
+        };
+        (0..self.pairs(group)).filter_map(turn).collect()
+    }
+
+    fn resident(&self, n: usize, height: u64) -> Option<Account> {
+        let resident = self.residents.get(n)?;
+        let n = n as u64;
+        let (sequence, before) = (self.sent(n, height), self.sent(n, self.base));
+        let mut coins = resident.coins.clone();
+        let own = coins.entry(COIN.into()).or_default();
+        *own = own.saturating_sub(RESIDENT_FEE * u128::from(sequence.saturating_sub(before)));
+        *own += RESIDENT_FEE * u128::from(before.saturating_sub(sequence));
+        let (group, pair) = (n / 4, n % 4 / 2);
+        // Between its two blocks a couple's coins are on the other side.
+        if pair < self.pairs(group) && height % ROUND == 2 * group {
+            let amount = self.traded(height / 2, pair);
+            *own = if n.is_multiple_of(2) { own.saturating_sub(amount) } else { own.saturating_add(amount) };
+        }
+        for (denom, amount) in self.gifts.get(&resident.address).into_iter().flatten() {
+            add(&mut coins, &Coin { denom: denom.clone(), amount: *amount });
+        }
+        let key = (sequence > 0).then(|| resident.key.clone());
+        Some(Account { number: resident.number, sequence, key, coins })
+    }
+
+    /// An account after block `height`; `None` for an address that was never paid.
+    pub(crate) fn account(&self, address: &[u8], height: u64) -> Option<Account> {
+        match self.residents.iter().position(|resident| resident.address == address) {
+            Some(n) => self.resident(n, height),
+            None => self.accounts.get(address).cloned(),
+        }
+    }
+
+    /// All accounts in the order of their addresses.
+    pub(crate) fn all(&self, height: u64) -> Vec<(Address, Account)> {
+        let residents = self.residents.iter().enumerate();
+        let residents =
+            residents.filter_map(|(n, resident)| Some((resident.address.clone(), self.resident(n, height)?)));
+        let others = self.accounts.iter().map(|(address, account)| (address.clone(), account.clone()));
+        let mut all: Vec<_> = residents.chain(others).collect();
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        all
+    }
+
+    /// The account of a client that sends; residents send nothing but the chain's own traffic.
+    pub(crate) fn sender(&mut self, address: &[u8]) -> Option<&mut Account> {
+        self.accounts.get_mut(address)
+    }
+
+    /// Pays coins to an address, which becomes an account if it was none.
+    pub(crate) fn pay(&mut self, to: &[u8], coins: &[Coin]) {
+        let purse = if self.residents.iter().any(|resident| resident.address == to) {
+            self.gifts.entry(to.to_vec()).or_default()
+        } else {
+            let created = &mut self.created;
+            let account = self.accounts.entry(to.to_vec()).or_insert_with(|| {
+                *created += 1;
+                let number = NEXT_ACCOUNT + *created;
+                Account { number, sequence: 0, key: None, coins: Coins::new() }
+            });
+            &mut account.coins
+        };
+        coins.iter().for_each(|coin| add(purse, coin));
+    }
+
+    /// All coins there are after block `height`.
+    pub(crate) fn supply(&self, height: u64) -> Coins {
+        let grown = |from: u64, to: u64| MINTED * u128::from(to.saturating_sub(from));
+        let own = (SUPPLY + grown(self.base, height)).saturating_sub(grown(height, self.base));
+        let foreign = FOREIGN.iter().map(|(trace, amount)| (voucher(trace), *amount));
+        foreign.chain([(COIN.to_owned(), own)]).collect()
+    }
+}
+
+/// What a bank transfer takes from its sender, or what it lacks.
+pub(crate) fn take(coins: &mut Coins, wanted: &[Coin]) -> Result<(), String> {
+    let mut left = coins.clone();
+    for coin in wanted {
+        let amount = left.get(&coin.denom).copied().unwrap_or(0);
+        let Some(rest) = amount.checked_sub(coin.amount) else {
+            return Err(format!(
+                "spendable balance {amount}{0} is smaller than {1}{0}: insufficient funds",
+                coin.denom, coin.amount
+            ));
+        };
+        if rest == 0 {
+            left.remove(&coin.denom);
+        } else {
+            left.insert(coin.denom.clone(), rest);
+        }
+    }
+    *coins = left;
+    Ok(())
+}
+
+/// The text of an account's address.
+pub(crate) fn name(address: &[u8]) -> String {
+    text(super::address::ACCOUNT, address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coins_of_other_chains_have_the_names_they_have_on_the_hub() {
+        let osmo = "ibc/14F9BC3E44B8A9C1BE1FB08980FAB87034C9905EF17CF2F5008FC085218811CC";
+        assert_eq!(voucher(FOREIGN[0].0), osmo);
+        let usdc = "ibc/F663521BF1836B00F5F177680F74BFB9A8B5654A694D0D2BC249E03CF2509013";
+        assert_eq!(voucher(FOREIGN[3].0), usdc);
+    }
+
+    #[test]
+    fn residents_pay_what_their_turns_say() {
+        let state = State::new(Seed::of("cosmos", 3), 29_000_000);
+        for height in 29_000_000..29_000_100 {
+            for n in 0..state.residents.len() {
+                let address = state.residents[n].address.clone();
+                let (before, after) =
+                    (state.resident(n, height - 1).unwrap(), state.resident(n, height).unwrap());
+                let (mut own, mut sequence) = (before.coins[COIN], before.sequence);
+                for turn in state.turns(height) {
+                    if turn.from == address {
+                        assert_eq!(turn.sequence, sequence);
+                        own -= turn.amount + RESIDENT_FEE;
+                        sequence += 1;
+                    }
+                    if turn.to == address {
+                        own += turn.amount;
+                    }
+                }
+                assert_eq!((after.coins[COIN], after.sequence), (own, sequence), "{n} at {height}");
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_pays_what_it_has_not() {
+        let mut coins = Coins::from([("a".to_owned(), 5), ("b".to_owned(), 1)]);
+        let coin = |denom: &str, amount| Coin { denom: denom.into(), amount };
+        assert!(take(&mut coins, &[coin("a", 5), coin("b", 2)]).is_err());
+        assert_eq!(coins.len(), 2);
+        assert_eq!(take(&mut coins, &[coin("a", 5)]), Ok(()));
+        assert_eq!(coins, Coins::from([("b".to_owned(), 1)]));
+    }
+}

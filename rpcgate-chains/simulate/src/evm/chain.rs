@@ -1,0 +1,334 @@
+//! The chain: which transactions stand in which block.
+
+use super::network::{Address, Layout, Network, Word};
+use super::params::BlockId;
+use super::pool::Pool;
+use super::state::{KEPT, State};
+use super::token::{self, Effect};
+use super::tx::{Tx, keccak};
+use crate::envelope::Fault;
+use crate::seed::Seed;
+use crate::timeline::Timeline;
+use rpcgate_core::clock::Time;
+use std::collections::{BTreeMap, HashMap};
+
+/// How many transactions of clients are remembered once they stand in a block.
+const REMEMBERED: usize = 10_000;
+
+/// A log, without its place in the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Log {
+    pub(crate) address: Address,
+    pub(crate) topics: Vec<Word>,
+    pub(crate) data: Vec<u8>,
+}
+
+/// A transaction that stands in a block, with what came of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) tx: Tx,
+    pub(crate) from: Address,
+    pub(crate) gas_used: u64,
+    pub(crate) success: bool,
+    pub(crate) logs: Vec<Log>,
+    pub(crate) created: Option<Address>,
+}
+
+/// One chain's past and present.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) network: &'static Network,
+    pub(crate) seed: Seed,
+    pub(crate) state: State,
+    pub(crate) pool: Pool,
+    /// Height of the newest block.
+    pub(crate) head: u64,
+    timeline: Timeline,
+    /// Clients' transactions by block, and where each stands.
+    included: BTreeMap<u64, Vec<Entry>>,
+    places: HashMap<Word, (u64, usize)>,
+}
+
+impl Chain {
+    pub(crate) fn new(network: &'static Network, seed: u64) -> Self {
+        let seed = Seed::of(network.name, seed);
+        Chain {
+            network,
+            seed,
+            state: State::new(network, seed),
+            pool: Pool::default(),
+            head: 0,
+            timeline: Timeline::new(seed, network.base),
+            included: BTreeMap::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    /// Lets the blocks up to `now` come, with what waits in the pool. Each block gets what it would have got had
+    /// somebody looked at that moment: what stands where does not depend on who reads when.
+    pub(crate) fn advance(&mut self, now: Time) {
+        let target = self.timeline.height(now);
+        while self.head < target {
+            if !self.pool.may_enter(&self.state, self.head, self.least_base_fee()) {
+                self.head = target;
+                return;
+            }
+            // The base fee comes down to its least every few thousand blocks, and some blocks have no traffic: what
+            // may enter does so in the end, so that this does not walk the whole chain.
+            self.head += 1;
+            self.include(self.head);
+        }
+    }
+
+    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    pub(crate) fn moment(&self, now: Time) -> Time {
+        now.max(self.timeline.time(self.head))
+    }
+
+    pub(crate) fn height(&self, now: Time) -> u64 {
+        self.timeline.height(now).max(self.head)
+    }
+
+    /// Puts what fits from the pool into block `height`.
+    fn include(&mut self, height: u64) {
+        let base_fee = self.base_fee(height);
+        let traffic: u64 = self.traffic(height).iter().map(|entry| entry.gas_used).sum();
+        let mut room = self.network.gas_limit.saturating_sub(traffic);
+        let mut entries = Vec::new();
+        while let Some((tx, from)) = self.pool.next(&self.state, height, base_fee, room) {
+            let entry = self.execute(tx, from, height, base_fee);
+            room = room.saturating_sub(entry.gas_used);
+            entries.push(entry);
+        }
+        if entries.is_empty() {
+            return;
+        }
+        for (index, entry) in entries.iter().enumerate() {
+            self.places.insert(entry.tx.hash, (height, index));
+        }
+        self.included.insert(height, entries);
+        while self.places.len() > REMEMBERED {
+            let Some((_, old)) = self.included.pop_first() else {
+                break;
+            };
+            for entry in old {
+                self.places.remove(&entry.tx.hash);
+            }
+        }
+    }
+
+    fn execute(&mut self, tx: Tx, from: Address, height: u64, base_fee: u128) -> Entry {
+        let mut gas_used = tx.intrinsic_gas();
+        let mut entry = Entry { tx, from, gas_used, success: true, logs: Vec::new(), created: None };
+        let nonce = entry.tx.nonce;
+        match entry.tx.to {
+            None => {
+                let address = created_address(&from, nonce);
+                gas_used += 200 * entry.tx.input.len() as u64;
+                self.state.deploy(address, height, &entry.tx.input);
+                entry.created = Some(address);
+            }
+            Some(to) if to == self.network.token && !entry.tx.input.is_empty() => {
+                gas_used += TOKEN_GAS;
+                match token::call(self.network, &self.state, height, from, &entry.tx.input) {
+                    Ok(outcome) if entry.tx.value == 0 => {
+                        if let Some(effect) = outcome.effect {
+                            entry.logs.push(self.apply(effect, height));
+                        }
+                    }
+                    _ => entry.success = false,
+                }
+            }
+            Some(_) => {}
+        }
+        if gas_used > entry.tx.gas {
+            entry.success = false;
+            entry.logs.clear();
+            entry.created = None;
+        }
+        entry.gas_used = gas_used.min(entry.tx.gas);
+        let fee = entry.tx.price(base_fee).saturating_mul(u128::from(entry.gas_used));
+        let value = if entry.success { entry.tx.value } else { 0 };
+        self.state.change(&from, height, |account| {
+            account.nonce = nonce + 1;
+            account.balance = account.balance.saturating_sub(fee).saturating_sub(value);
+        });
+        if let Some(to) = entry.tx.to.or(entry.created) {
+            self.state.change(&to, height, |account| account.balance = account.balance.saturating_add(value));
+        }
+        entry
+    }
+
+    fn apply(&mut self, effect: Effect, height: u64) -> Log {
+        let address = self.network.token;
+        match effect {
+            Effect::Transfer { from, to, amount, spender } => {
+                self.state
+                    .change(&from, height, |account| account.tokens = account.tokens.saturating_sub(amount));
+                self.state
+                    .change(&to, height, |account| account.tokens = account.tokens.saturating_add(amount));
+                if let Some(spender) = spender {
+                    let left = self.state.allowance(from, spender).saturating_sub(amount);
+                    self.state.allow(from, spender, left);
+                }
+                transfer_log(address, &from, &to, amount)
+            }
+            Effect::Approval { owner, spender, amount } => {
+                self.state.allow(owner, spender, amount);
+                let topics = vec![token::approval_topic(), token::padded(&owner), token::padded(&spender)];
+                Log { address, topics, data: token::number(amount).to_vec() }
+            }
+        }
+    }
+
+    /// The chain's own transactions in block `height`: transfers of coins and tokens between residents.
+    fn traffic(&self, height: u64) -> Vec<Entry> {
+        if height == 0 {
+            return Vec::new();
+        }
+        (0..self.seed.below("traffic", height, 5).min(4))
+            .map(|index| self.resident_entry(height, index))
+            .collect()
+    }
+
+    fn resident_entry(&self, height: u64, index: u64) -> Entry {
+        let id = height << 8 | index;
+        let (from, nonce) = self.state.resident_turn(height, index);
+        let peer = self.state.resident(self.seed.below("peer", id, 64));
+        let amount = u128::from(1 + self.seed.below("amount", id, 5_000_000));
+        let token = index % 2 == 1;
+        let input = if token { token::transfer_input(&peer, amount) } else { Vec::new() };
+        let logs =
+            if token { vec![transfer_log(self.network.token, &from, &peer, amount)] } else { Vec::new() };
+        let gas_used = super::tx::intrinsic_gas(false, &input, &[]) + if token { TOKEN_GAS } else { 0 };
+        let mut s: Word = self.seed.bytes("s", id);
+        s[0] &= 0x3f;
+        let tx = Tx {
+            kind: 2,
+            chain_id: Some(self.network.chain_id),
+            nonce,
+            max_fee: self.base_fee(height) * 2 + u128::from(self.network.tip),
+            tip: self.network.tip.into(),
+            gas: gas_used * 6 / 5,
+            to: Some(if token { self.network.token } else { peer }),
+            value: if token { 0 } else { amount * 1_000_000_000 },
+            size: 110 + input.len(),
+            input,
+            access_list: Vec::new(),
+            v: id % 2,
+            r: self.seed.bytes("r", id),
+            s,
+            hash: self.seed.hide("transaction", id),
+        };
+        Entry { tx, from, gas_used, success: true, logs, created: None }
+    }
+
+    /// The transactions of block `height`.
+    pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
+        let mut out = self.traffic(height);
+        if let Some(entries) = self.included.get(&height) {
+            out.extend(entries.iter().cloned());
+        }
+        out
+    }
+
+    /// Block and index of a transaction that stands in a block.
+    pub(crate) fn place(&self, hash: &Word) -> Option<(u64, usize)> {
+        if let Some((height, index)) = self.places.get(hash) {
+            return Some((*height, self.traffic(*height).len() + index));
+        }
+        let id = self.seed.reveal("transaction", hash)?;
+        let (height, index) = (id >> 8, (id & 0xff) as usize);
+        (height <= self.head && index < self.traffic(height).len()).then_some((height, index))
+    }
+
+    /// Hash of block `height`. It does not cover what clients sent, so that forgetting that is no reorganisation.
+    pub(crate) fn hash(&self, height: u64) -> Word {
+        self.seed.hide("block", height)
+    }
+
+    /// Unix time of block `height` in seconds.
+    pub(crate) fn timestamp(&self, height: u64) -> u64 {
+        self.timeline.time(height).secs()
+    }
+
+    /// Base fee per gas of block `height`, in wei: a quarter up or down around the chain's middle, and from one block
+    /// to the next by less than an eighth (EIP-1559), on which wallets rely when they offer a fee.
+    pub(crate) fn base_fee(&self, height: u64) -> u128 {
+        const STRETCH: u64 = 16;
+        let goal = |stretch| u128::from(self.seed.below("fee", stretch, 1_000));
+        let (stretch, at) = (height / STRETCH, u128::from(height % STRETCH));
+        let whole = u128::from(STRETCH);
+        let thousandths = (goal(stretch) * (whole - at) + goal(stretch + 1) * at) / whole;
+        self.least_base_fee() + u128::from(self.network.base_fee) * thousandths / 2_000
+    }
+
+    /// What the base fee never falls below.
+    fn least_base_fee(&self) -> u128 {
+        u128::from(self.network.base_fee) * 3 / 4
+    }
+
+    /// Height of a block that exists; `None` for one that does not, or that is only pending.
+    pub(crate) fn find(&self, id: BlockId) -> Option<u64> {
+        let height = match id {
+            BlockId::Earliest => 0,
+            BlockId::Finalized => self.head.saturating_sub(self.network.lag.1),
+            BlockId::Safe => self.head.saturating_sub(self.network.lag.0),
+            BlockId::Latest => self.head,
+            BlockId::Pending => return None,
+            BlockId::Number(number) => number,
+            BlockId::Hash(hash) => self.seed.reveal("block", &hash)?,
+        };
+        (height <= self.head).then_some(height)
+    }
+
+    /// Height whose state is asked for. Refuses blocks that do not exist and state that was pruned.
+    pub(crate) fn state_at(&self, id: BlockId) -> Result<u64, Fault> {
+        if id == BlockId::Pending {
+            return Ok(self.head);
+        }
+        let height = self.find(id).ok_or_else(|| match id {
+            BlockId::Hash(_) => Fault::new(-32000, "header for hash not found"),
+            _ => Fault::new(-32000, "header not found"),
+        })?;
+        if height + KEPT <= self.head {
+            let root = hex::encode(self.state_root(height));
+            let message =
+                format!("missing trie node {root} (path ) state 0x{root} is not available, not found");
+            return Err(Fault::new(-32000, message));
+        }
+        Ok(height)
+    }
+
+    /// Root of the state; a name for it only, since the state is no tree here.
+    pub(crate) fn state_root(&self, height: u64) -> Word {
+        self.seed.bytes("state", height)
+    }
+
+    /// Whether blocks carry blob members.
+    pub(crate) fn has_blobs(&self) -> bool {
+        self.network.layout != Layout::Bor
+    }
+}
+
+/// Gas of a token function beyond the intrinsic gas.
+pub(crate) const TOKEN_GAS: u64 = 24_000;
+
+fn transfer_log(address: Address, from: &Address, to: &Address, amount: u128) -> Log {
+    let topics = vec![token::transfer_topic(), token::padded(from), token::padded(to)];
+    Log { address, topics, data: token::number(amount).to_vec() }
+}
+
+/// Where a contract comes to lie: by its creator and the creator's nonce.
+pub(crate) fn created_address(from: &Address, nonce: u64) -> Address {
+    use alloy_rlp::{Encodable, Header};
+    let mut body = Vec::new();
+    from.as_slice().encode(&mut body);
+    nonce.encode(&mut body);
+    let mut list = Vec::new();
+    Header { list: true, payload_length: body.len() }.encode(&mut list);
+    list.extend(body);
+    let mut address = [0; 20];
+    address.copy_from_slice(&keccak(&list)[12..]);
+    address
+}

@@ -1,0 +1,132 @@
+//! Accounts and the token: what they hold at each of the last blocks.
+
+use super::network::{Address, DEVELOPERS, Network};
+use crate::seed::Seed;
+use std::collections::HashMap;
+
+/// How many blocks of state a pruned node keeps.
+pub(crate) const KEPT: u64 = 128;
+/// Accounts that make the chain's own traffic.
+const RESIDENTS: u64 = 64;
+/// Residents take turns; each comes again after this many blocks.
+const TURN: u64 = 16;
+const ETHER: u128 = 1_000_000_000_000_000_000;
+
+/// What an account holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// Number of its next transaction.
+    pub(crate) nonce: u64,
+    /// In wei.
+    pub(crate) balance: u128,
+    /// In the token's smallest unit.
+    pub(crate) tokens: u128,
+}
+
+/// All accounts.
+#[derive(Debug)]
+pub(crate) struct State {
+    residents: Vec<Address>,
+    unit: u128,
+    token: Address,
+    changed: HashMap<Address, Vec<(u64, Account)>>,
+    allowances: HashMap<(Address, Address), u128>,
+    codes: HashMap<Address, (u64, Vec<u8>)>,
+}
+
+impl State {
+    /// The state before any transaction of a client.
+    pub(crate) fn new(network: &Network, seed: Seed) -> Self {
+        State {
+            residents: (0..RESIDENTS).map(|n| seed.bytes("resident", n)).collect(),
+            unit: 10u128.pow(u32::from(network.token_decimals)),
+            token: network.token,
+            changed: HashMap::new(),
+            allowances: HashMap::new(),
+            codes: HashMap::new(),
+        }
+    }
+
+    /// The resident that sends transaction `index` (below 4) of block `height`, and its nonce.
+    pub(crate) fn resident_turn(&self, height: u64, index: u64) -> (Address, u64) {
+        (self.resident(height % TURN * 4 + index), height / TURN)
+    }
+
+    /// One of the residents.
+    pub(crate) fn resident(&self, n: u64) -> Address {
+        self.residents[(n % RESIDENTS) as usize]
+    }
+
+    /// What an account holds after block `height`.
+    pub(crate) fn account(&self, address: &Address, height: u64) -> Account {
+        let history = self.changed.get(address).map_or(&[][..], Vec::as_slice);
+        let mut account = match history.iter().rev().find(|(since, _)| *since <= height) {
+            Some((_, account)) => *account,
+            None => self.origin(address),
+        };
+        if let Some(place) = self.residents.iter().position(|resident| resident == address) {
+            let turn = place as u64 / 4;
+            account.nonce = (height + TURN - turn) / TURN;
+        }
+        account
+    }
+
+    fn origin(&self, address: &Address) -> Account {
+        if DEVELOPERS.contains(address) {
+            Account { nonce: 0, balance: 10_000 * ETHER, tokens: 1_000_000 * self.unit }
+        } else if self.residents.contains(address) {
+            Account { nonce: 0, balance: 1_000 * ETHER, tokens: 5_000_000 * self.unit }
+        } else if *address == self.token {
+            Account { nonce: 1, ..Account::default() }
+        } else {
+            Account::default()
+        }
+    }
+
+    /// All tokens there are.
+    pub(crate) fn supply(&self) -> u128 {
+        (DEVELOPERS.len() as u128 * 1_000_000 + u128::from(RESIDENTS) * 5_000_000) * self.unit
+    }
+
+    /// Changes an account as of block `height`, and forgets what no pruned node would know.
+    pub(crate) fn change(&mut self, address: &Address, height: u64, by: impl FnOnce(&mut Account)) {
+        let mut account = self.account(address, height);
+        by(&mut account);
+        let history = self.changed.entry(*address).or_default();
+        match history.last_mut() {
+            Some((since, last)) if *since == height => *last = account,
+            _ => history.push((height, account)),
+        }
+        let old = history.iter().take_while(|(since, _)| since + KEPT < height).count();
+        history.drain(..old.saturating_sub(1));
+    }
+
+    /// How much of an owner's tokens a spender may move.
+    pub(crate) fn allowance(&self, owner: Address, spender: Address) -> u128 {
+        self.allowances.get(&(owner, spender)).copied().unwrap_or(0)
+    }
+
+    /// Sets an allowance.
+    pub(crate) fn allow(&mut self, owner: Address, spender: Address, amount: u128) {
+        self.allowances.insert((owner, spender), amount);
+    }
+
+    /// Puts code at an address. Contracts do not run here, so it is the code that was to create them.
+    pub(crate) fn deploy(&mut self, address: Address, height: u64, code: &[u8]) {
+        self.codes.insert(address, (height, code.to_vec()));
+    }
+
+    /// The code at an address after block `height`; empty for none.
+    pub(crate) fn code(&self, address: &Address, height: u64) -> Vec<u8> {
+        if *address == self.token {
+            // The dispatcher that Solidity puts before a contract: enough for clients that ask whether code is there.
+            return hex::decode(TOKEN_CODE).unwrap_or_default();
+        }
+        match self.codes.get(address) {
+            Some((since, code)) if *since <= height => code.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+const TOKEN_CODE: &str = "60806040526004361061004a5760003560e01c806306fdde031461004f57600080fd5b600080fd";

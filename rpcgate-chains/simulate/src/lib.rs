@@ -1,0 +1,145 @@
+//! Simulated nodes: state machines that answer like a real blockchain node, for demonstrations and tests.
+//!
+//! A node here has no socket, no task, no file and no clock: it is handed a request and the time, and answers. Its
+//! chain is a function of a seed, the time and what clients have submitted, whatever was read in between. Two nodes
+//! of one seed agree as long as nobody submits; a node that is to come back after a restart without a
+//! reorganisation is given its [`Submission`]s again ([`Simulated::replay`]).
+//!
+//! What clients submit is held in memory and enters the next block that has room for it. An EVM node forgets the
+//! oldest, whose effects on accounts stay; any other holds [`SUBMISSIONS`] transactions in all and then refuses, as it
+//! must where the hashes of blocks cover them.
+//!
+//! Not simulated: proof of work, script and contract execution beyond one token, and state older than a pruned
+//! node keeps.
+//!
+//! ```
+//! use rpcgate_simulate::{SimulatedRequest, node};
+//! use rpcgate_core::clock::Time;
+//!
+//! let mut eth = node("eth", 7).expect("eth is simulated");
+//! let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#;
+//! let request = SimulatedRequest { method: &http::Method::POST, path: "/", body };
+//! let reply = eth.handle(&request, Time::from_secs(1_800_000_000));
+//! assert_eq!(reply.body, br#"{"jsonrpc":"2.0","id":1,"result":"0x1"}"#);
+//! ```
+
+mod aptos;
+mod barter;
+mod cardano;
+mod cosmos;
+mod dial;
+mod envelope;
+mod evm;
+#[cfg(test)]
+mod golden;
+mod inbox;
+mod json;
+mod near;
+mod seed;
+mod submission;
+mod sui;
+mod target;
+mod timeline;
+mod ton;
+mod tron;
+mod utc;
+mod utxo;
+mod xlm;
+mod xrp;
+
+pub use aptos::AptosNode;
+pub use cardano::CardanoNode;
+pub use cosmos::CosmosNode;
+pub use dial::{Dial, Disturbance};
+pub use evm::EvmNode;
+pub use near::NearNode;
+use rpcgate_core::clock::Time;
+pub use submission::{NoSubmission, SUBMISSION_BYTES, SUBMISSIONS, Submission};
+pub use sui::SuiNode;
+pub use timeline::EPOCH;
+pub use ton::TonNode;
+pub use tron::TronNode;
+pub use utxo::UtxoNode;
+pub use xlm::XlmNode;
+pub use xrp::XrpNode;
+
+/// What a node sees of an HTTP request.
+#[derive(Debug, Clone, Copy)]
+pub struct SimulatedRequest<'a> {
+    /// The HTTP method.
+    pub method: &'a http::Method,
+    /// Path and query as the node sees them, the gateway's chain segment already removed.
+    pub path: &'a str,
+    /// The whole body.
+    pub body: &'a [u8],
+}
+
+/// What a node answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeReply {
+    /// The HTTP status.
+    pub status: u16,
+    /// The value of `Content-Type`.
+    pub content_type: &'static str,
+    /// The body; empty when the node has nothing to say (a lone notification).
+    pub body: Vec<u8>,
+}
+
+impl NodeReply {
+    /// A JSON answer.
+    pub(crate) fn json(status: u16, body: String) -> Self {
+        NodeReply { status, content_type: "application/json", body: body.into_bytes() }
+    }
+}
+
+/// A node that is a state machine.
+pub trait Simulated: Send + std::fmt::Debug {
+    /// Answers one request at `now`. Time that steps back never makes the chain shorter.
+    fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply;
+
+    /// Height of the newest block at `now`.
+    fn height(&self, now: Time) -> u64;
+
+    /// What clients submitted with the last request and the node took, in order; empty when asked again. The next
+    /// request forgets it, so that a node nobody asks keeps nothing for it.
+    fn submitted(&mut self) -> Vec<Submission>;
+
+    /// Takes `past`, in order, into a node that has handled nothing yet: all that [`Simulated::submitted`] gave for a
+    /// node of the same chain and seed. Blocks, receipts, balances and what waits are then the same as there. What
+    /// the node cannot read, or would not take after what came before it, is left out.
+    ///
+    /// ```
+    /// use rpcgate_simulate::{SimulatedRequest, Simulated, node};
+    /// use rpcgate_core::clock::Time;
+    ///
+    /// let mut first = node("eth", 7).expect("eth is simulated");
+    /// let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#;
+    /// let request = SimulatedRequest { method: &http::Method::POST, path: "/", body };
+    /// first.handle(&request, Time::from_secs(1_800_000_000));
+    /// let past = first.submitted();
+    /// assert!(past.is_empty(), "reading submits nothing");
+    /// node("eth", 7).expect("eth is simulated").replay(&past);
+    /// ```
+    fn replay(&mut self, past: &[Submission]);
+}
+
+/// The node of a chain, by its path name at the gateway (`eth`, `btc`, …); `None` for a chain that has no
+/// simulated node.
+pub fn node(chain: &str, seed: u64) -> Option<Box<dyn Simulated>> {
+    if let Some(node) = EvmNode::new(chain, seed) {
+        return Some(Box::new(node));
+    }
+    Some(match chain {
+        // One line a chain, in the catalog's order.
+        "xrp" => Box::new(XrpNode::new(seed)),
+        "xlm" => Box::new(XlmNode::new(seed)),
+        "tron" => Box::new(TronNode::new(seed)),
+        "cosmos" => Box::new(CosmosNode::new(seed)),
+        "near" => Box::new(NearNode::new(seed)),
+        "aptos" => Box::new(AptosNode::new(seed)),
+        "sui" => Box::new(SuiNode::new(seed)),
+        "cardano" => Box::new(CardanoNode::new(seed)),
+        "ton" => Box::new(TonNode::new(seed)),
+        _ => Box::new(UtxoNode::new(chain, seed)?),
+    })
+}

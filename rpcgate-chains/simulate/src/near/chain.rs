@@ -1,0 +1,430 @@
+//! The chain: its blocks, and which transactions and receipts they have.
+
+use super::state::{Account, GAS_PRICE, State, UNIT, gas};
+use super::tx::{Action, Hash, Permission, Tx, sha256};
+use crate::barter::{Barter, Turn};
+use crate::inbox::Inbox;
+use crate::json::{Json, object};
+use crate::seed::Seed;
+use crate::timeline::Timeline;
+use rpcgate_core::clock::Time;
+use std::collections::{BTreeMap, HashMap};
+
+/// Height at the epoch of the simulated chains.
+const BASE: u64 = 179_500_000;
+/// The first block with traffic; older ones are collected long since.
+const FIRST: u64 = BASE - 10_000_000;
+/// Blocks that are kept: two and a half days.
+pub(crate) const KEPT: u64 = 180_000;
+/// Blocks of an epoch.
+pub(crate) const EPOCH_LENGTH: u64 = 43_200;
+/// Blocks for which a transaction may refer to a block: a day.
+const VALIDITY: u64 = 86_400;
+/// Most gas that a transaction may attach to its calls.
+const MOST_GAS: u64 = 300_000_000_000_000;
+/// Gas that a call of the token uses.
+const CALL_GAS: u64 = 1_450_000_000_000;
+/// Accounts at which a new shard begins.
+const BOUNDARIES: [&str; 8] = [
+    "650",
+    "aurora",
+    "aurora-0",
+    "earn.kaiching",
+    "game.hot.tg",
+    "game.hot.tg-0",
+    "kkuuue2akv_1630967379.near",
+    "tge-lockup.sweat",
+];
+pub(crate) const SHARDS: u64 = BOUNDARIES.len() as u64 + 1;
+
+/// How a transaction or a receipt ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Status {
+    Value(Vec<u8>),
+    Receipt(Hash),
+    Failure(Json),
+}
+
+/// What a transaction or a receipt did.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    pub(crate) id: Hash,
+    pub(crate) height: u64,
+    pub(crate) executor: String,
+    pub(crate) logs: Vec<String>,
+    pub(crate) receipts: Vec<Hash>,
+    pub(crate) gas: u64,
+    pub(crate) status: Status,
+}
+
+/// A receipt that runs in a block.
+#[derive(Debug, Clone)]
+pub(crate) struct Receipt {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) outcome: Outcome,
+}
+
+/// A transaction that stands in a block, with all that came of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) tx: Tx,
+    pub(crate) outcome: Outcome,
+    pub(crate) receipts: Vec<Receipt>,
+}
+
+impl Entry {
+    /// Height of the block in which the last of it ran.
+    pub(crate) fn end(&self) -> u64 {
+        self.receipts.iter().map(|receipt| receipt.outcome.height).fold(self.outcome.height, u64::max)
+    }
+}
+
+/// Why a transaction is not taken.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Its bytes are no transaction.
+    Unreadable,
+    /// `InvalidTxError` of the protocol.
+    Invalid(Json),
+    /// The node has no room.
+    Full,
+}
+
+/// The chain's past and present.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) seed: Seed,
+    pub(crate) head: u64,
+    pub(crate) inbox: Inbox,
+    pub(crate) state: State,
+    timeline: Timeline,
+    barter: Barter,
+    included: BTreeMap<u64, Vec<Hash>>,
+    entries: HashMap<Hash, Entry>,
+    /// Transactions of clients by their receipts.
+    receipts: HashMap<Hash, Hash>,
+}
+
+/// The shard that holds an account.
+pub(crate) fn shard(account: &str) -> u64 {
+    BOUNDARIES.iter().filter(|boundary| **boundary <= account).count() as u64
+}
+
+impl Chain {
+    pub(crate) fn new(seed: u64) -> Self {
+        let seed = Seed::of("near", seed);
+        let barter = Barter::new(seed, 16, 2, FIRST, 9_000_000);
+        Chain {
+            seed,
+            head: 0,
+            inbox: Inbox::default(),
+            state: State::new(seed, barter),
+            timeline: Timeline::paced(seed, BASE, 1_200, 300),
+            barter,
+            included: BTreeMap::new(),
+            entries: HashMap::new(),
+            receipts: HashMap::new(),
+        }
+    }
+
+    /// Lets the blocks up to `now` come. Time that steps back changes nothing.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.head = self.height(now);
+    }
+
+    pub(crate) fn height(&self, now: Time) -> u64 {
+        // A clock before the first traffic shows its block, so that every block has others before it.
+        self.timeline.height(now).max(self.head).max(FIRST)
+    }
+
+    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    pub(crate) fn moment(&self, now: Time) -> Time {
+        now.max(self.timeline.time(self.head))
+    }
+
+    /// Height of the oldest block that is kept.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.head.saturating_sub(KEPT).max(FIRST)
+    }
+
+    pub(crate) fn hash(&self, height: u64) -> Hash {
+        self.seed.hide("block", height)
+    }
+
+    /// Height of a block by its hash, whether it is kept or not.
+    pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
+        self.seed.reveal("block", hash).filter(|height| *height <= self.head)
+    }
+
+    pub(crate) fn time(&self, height: u64) -> Time {
+        self.timeline.time(height)
+    }
+
+    /// Nanoseconds since the Unix epoch at which a block came.
+    pub(crate) fn nanos(&self, height: u64) -> u64 {
+        self.time(height).micros() * 1_000 + self.fraction(height)
+    }
+
+    /// Nanoseconds of a block's time below the microsecond.
+    pub(crate) fn fraction(&self, height: u64) -> u64 {
+        self.seed.below("nanos", height, 1_000)
+    }
+
+    pub(crate) fn chunk_hash(&self, height: u64, shard: u64) -> Hash {
+        self.seed.hide("chunk", height * 16 + shard)
+    }
+
+    /// Height and shard of a chunk that exists.
+    pub(crate) fn find_chunk(&self, hash: &Hash) -> Option<(u64, u64)> {
+        let id = self.seed.reveal("chunk", hash)?;
+        let (height, shard) = (id / 16, id % 16);
+        (height <= self.head && shard < SHARDS).then_some((height, shard))
+    }
+
+    /// All transactions of a block.
+    pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
+        let mut out: Vec<Entry> =
+            self.barter.of_block(height).map(|turn| self.resident_entry(turn)).collect();
+        let hashes = self.included.get(&height).map_or(&[][..], Vec::as_slice);
+        out.extend(hashes.iter().filter_map(|hash| self.entries.get(hash)).cloned());
+        out
+    }
+
+    /// The receipts that run in a block: those of the transactions of the two blocks before it.
+    pub(crate) fn receipts_of(&self, height: u64) -> Vec<(Entry, Receipt)> {
+        let mut out = Vec::new();
+        for entry in (height - 2..height).flat_map(|before| self.entries(before)) {
+            let due = entry.receipts.iter().filter(|receipt| receipt.outcome.height == height);
+            out.extend(due.map(|receipt| (entry.clone(), receipt.clone())));
+        }
+        out
+    }
+
+    /// A transaction that a block has or is about to have.
+    pub(crate) fn transaction(&self, hash: &Hash) -> Option<Entry> {
+        if let Some(entry) = self.entries.get(hash) {
+            return Some(entry.clone());
+        }
+        let number = self.seed.reveal("transaction", hash)?;
+        let (height, _) = self.barter.place(number);
+        (self.oldest()..=self.head).contains(&height).then(|| self.resident_entry(self.barter.turn(number)))
+    }
+
+    /// The transaction that made a receipt.
+    pub(crate) fn receipt(&self, id: &Hash) -> Option<Entry> {
+        if let Some(hash) = self.receipts.get(id) {
+            return self.entries.get(hash).cloned();
+        }
+        let number = self.seed.reveal("receipt", id)?;
+        self.transaction(&self.seed.hide("transaction", number))
+    }
+
+    fn resident_entry(&self, turn: Turn) -> Entry {
+        let (height, _) = self.barter.place(turn.number);
+        let (signer, key) = self.state.resident(turn.payer);
+        let (receiver, _) = self.state.resident(turn.payee);
+        let actions = vec![Action::Transfer(u128::from(turn.amount) * UNIT)];
+        let tx = Tx {
+            nonce: self.state.first_nonce(turn.payer) + turn.round / 2 + 1,
+            block: self.hash(height - 3),
+            signature: self.seed.bytes::<64>("signature", turn.number).to_vec(),
+            hash: self.seed.hide("transaction", turn.number),
+            signer,
+            key,
+            receiver,
+            actions,
+        };
+        let id = self.seed.hide("receipt", turn.number);
+        let (outcome, gas) = first_outcome(&tx, height, id);
+        let receipt = Receipt {
+            from: tx.signer.clone(),
+            to: tx.receiver.clone(),
+            actions: tx.actions.clone(),
+            outcome: Outcome {
+                id,
+                height: height + 1,
+                executor: tx.receiver.clone(),
+                logs: Vec::new(),
+                receipts: Vec::new(),
+                gas,
+                status: Status::Value(Vec::new()),
+            },
+        };
+        Entry { tx, outcome, receipts: vec![receipt] }
+    }
+
+    /// Takes a signed transaction into the next block; gives its hash.
+    pub(crate) fn submit(&mut self, raw: &[u8], now: Time) -> Result<Hash, Refusal> {
+        let tx = Tx::decode(raw).ok_or(Refusal::Unreadable)?;
+        if self.entries.contains_key(&tx.hash) {
+            // Sending the same bytes again is no fault here.
+            return Ok(tx.hash);
+        }
+        let signer = self.judge(&tx).map_err(Refusal::Invalid)?;
+        if self.inbox.take(self.moment(now), raw.to_vec()).is_none() {
+            return Err(Refusal::Full);
+        }
+        let hash = tx.hash;
+        let entry = self.execute(tx, signer);
+        for receipt in &entry.receipts {
+            self.receipts.insert(receipt.outcome.id, hash);
+        }
+        self.included.entry(entry.outcome.height).or_default().push(hash);
+        self.entries.insert(hash, entry);
+        Ok(hash)
+    }
+
+    /// The protocol's checks before a transaction enters a chunk. Gives the signer as it is.
+    fn judge(&self, tx: &Tx) -> Result<Account, Json> {
+        if !tx.is_signed() {
+            return Err("InvalidSignature".into());
+        }
+        let age = self.find(&tx.block).map(|height| self.head - height);
+        if age.is_none_or(|age| age > VALIDITY) {
+            return Err("Expired".into());
+        }
+        let calls = tx.actions.iter().map(|action| match action {
+            Action::FunctionCall { gas, .. } => *gas,
+            _ => 0,
+        });
+        let attached = calls.clone().fold(0, u64::saturating_add);
+        if attached > MOST_GAS {
+            return Err(object! {
+                "ActionsValidation": object! {
+                    "TotalPrepaidGasExceeded":
+                        object! { "limit": MOST_GAS, "total_prepaid_gas": attached },
+                },
+            });
+        }
+        let is_call = |action: &Action| matches!(action, Action::FunctionCall { .. });
+        if tx.actions.iter().zip(calls).any(|(action, gas)| is_call(action) && gas == 0) {
+            return Err(object! { "ActionsValidation": "FunctionCallZeroAttachedGas" });
+        }
+        let signer = self
+            .state
+            .newest(&tx.signer)
+            .ok_or_else(|| object! { "SignerDoesNotExist": object! { "signer_id": tx.signer.clone() } })?;
+        let key_error = |why: Json| object! { "InvalidAccessKeyError": why };
+        let Some((nonce, permission)) = signer.keys.get(&tx.key) else {
+            return Err(key_error(object! {
+                "AccessKeyNotFound":
+                    object! { "account_id": tx.signer.clone(), "public_key": tx.key.text() },
+            }));
+        };
+        if tx.nonce <= *nonce {
+            return Err(object! { "InvalidNonce": object! { "ak_nonce": *nonce, "tx_nonce": tx.nonce } });
+        }
+        let bound = (self.head + 1) * 1_000_000;
+        if tx.nonce >= bound {
+            return Err(object! {
+                "NonceTooLarge": object! { "tx_nonce": tx.nonce, "upper_bound": bound },
+            });
+        }
+        let cost = tx.deposits().saturating_add(u128::from(total_gas(tx)) * GAS_PRICE);
+        if signer.amount < cost {
+            return Err(object! {
+                "NotEnoughBalance": object! {
+                    "balance": signer.amount.to_string(), "cost": cost.to_string(),
+                    "signer_id": tx.signer.clone(),
+                },
+            });
+        }
+        if let Permission::Calls { receiver, methods, .. } = permission {
+            match tx.actions.as_slice() {
+                [Action::FunctionCall { .. }] if tx.receiver != *receiver => {
+                    return Err(key_error(object! {
+                        "ReceiverMismatch":
+                            object! { "ak_receiver": receiver.clone(), "tx_receiver": tx.receiver.clone() },
+                    }));
+                }
+                [Action::FunctionCall { deposit, .. }] if *deposit > 0 => {
+                    return Err(key_error("DepositWithFunctionCall".into()));
+                }
+                [Action::FunctionCall { method, .. }] if !methods.is_empty() && !methods.contains(method) => {
+                    return Err(key_error(object! {
+                        "MethodNameMismatch": object! { "method_name": method.clone() },
+                    }));
+                }
+                [Action::FunctionCall { .. }] => {}
+                _ => return Err(key_error("RequiresFullAccess".into())),
+            }
+        }
+        Ok(signer)
+    }
+
+    fn execute(&mut self, tx: Tx, mut signer: Account) -> Entry {
+        let height = self.head + 1;
+        signer.amount -= tx.deposits().saturating_add(u128::from(total_gas(&tx)) * GAS_PRICE);
+        if let Some((nonce, _)) = signer.keys.get_mut(&tx.key) {
+            *nonce = tx.nonce;
+        }
+        self.state.put(&tx.signer, height, Some(signer));
+        let id = sha256(&[&tx.hash, &height.to_le_bytes()]);
+        let (outcome, gas) = first_outcome(&tx, height, id);
+        let ran = self.state.run(&tx.signer, &tx.receiver, &tx.actions, height + 1);
+        if ran.spent > 0
+            && let Some(mut account) = self.state.newest(&tx.signer)
+        {
+            account.tokens = account.tokens.saturating_sub(ran.spent);
+            self.state.put(&tx.signer, height + 1, Some(account));
+        }
+        let refund = if ran.failure.is_some() { tx.deposits() } else { 0 };
+        let refund_id = sha256(&[&id, b"refund"]);
+        let mut receipts = vec![Receipt {
+            from: tx.signer.clone(),
+            to: tx.receiver.clone(),
+            actions: tx.actions.clone(),
+            outcome: Outcome {
+                id,
+                height: height + 1,
+                executor: tx.receiver.clone(),
+                logs: ran.logs,
+                receipts: if refund > 0 { vec![refund_id] } else { Vec::new() },
+                gas,
+                status: ran.failure.map_or(Status::Value(ran.value), Status::Failure),
+            },
+        }];
+        if refund > 0 {
+            self.state.give(&tx.signer, height + 2, refund, 0);
+            receipts.push(Receipt {
+                from: "system".into(),
+                to: tx.signer.clone(),
+                actions: vec![Action::Transfer(refund)],
+                outcome: Outcome {
+                    id: refund_id,
+                    height: height + 2,
+                    executor: tx.signer.clone(),
+                    logs: Vec::new(),
+                    receipts: Vec::new(),
+                    gas: 0,
+                    status: Status::Value(Vec::new()),
+                },
+            });
+        }
+        Entry { tx, outcome, receipts }
+    }
+}
+
+/// What turning a transaction into its receipt did, and the gas of running that.
+fn first_outcome(tx: &Tx, height: u64, receipt: Hash) -> (Outcome, u64) {
+    let made = gas(&tx.actions);
+    let outcome = Outcome {
+        id: tx.hash,
+        height,
+        executor: tx.signer.clone(),
+        logs: Vec::new(),
+        receipts: vec![receipt],
+        gas: made,
+        status: Status::Receipt(receipt),
+    };
+    (outcome, total_gas(tx) - made)
+}
+
+/// Gas of a transaction and its receipt.
+fn total_gas(tx: &Tx) -> u64 {
+    let calls =
+        tx.actions.iter().filter(|action| matches!(action, Action::FunctionCall { .. })).count() as u64;
+    gas(&tx.actions).saturating_mul(2).saturating_add(calls * CALL_GAS)
+}

@@ -1,0 +1,444 @@
+//! Accounts: what they hold, their keys and their code, at each block.
+
+use super::tx::{Action, Hash, Key, Permission, is_implicit, sha256};
+use crate::barter::Barter;
+use crate::json::{Json, object};
+use crate::seed::Seed;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+
+/// Smallest unit in one NEAR.
+pub(crate) const NEAR: u128 = 1_000_000_000_000_000_000_000_000;
+/// What a payment of residents counts in.
+pub(crate) const UNIT: u128 = NEAR / 1_000_000;
+/// Price of a unit of gas; it has lain at its least for years.
+pub(crate) const GAS_PRICE: u128 = 100_000_000;
+/// The account that anybody can send from, and the public key of the secret key 1.
+pub(crate) const FAUCET: &str = "test.near";
+const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241aedf0a5ba29";
+/// The account that hands out names below it, which examples of most clients look at. Nobody has its key.
+pub(crate) const REGISTRAR: &str = "near";
+/// The one contract that runs, a fungible token (NEP-141).
+pub(crate) const TOKEN: &str = "usdt.tether-token.near";
+const TOKEN_SUPPLY: u128 = 2_500_000_000_000_000;
+const FAUCET_TOKENS: u128 = 1_000_000_000_000;
+/// An empty module: enough for clients that ask whether code is there.
+pub(crate) const CODE: &[u8] = b"\0asm\x01\0\0\0";
+
+/// An account.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) amount: u128,
+    pub(crate) code: Option<Hash>,
+    code_length: u64,
+    /// In the token's smallest unit.
+    pub(crate) tokens: u128,
+    pub(crate) keys: BTreeMap<Key, (u64, Permission)>,
+}
+
+impl Account {
+    /// Bytes of state, as the protocol counts them.
+    pub(crate) fn storage(&self) -> u64 {
+        100 + 82 * self.keys.len() as u64 + self.code_length
+    }
+}
+
+/// What came of running a receipt's actions.
+#[derive(Debug, Default)]
+pub(crate) struct Ran {
+    pub(crate) logs: Vec<String>,
+    pub(crate) value: Vec<u8>,
+    /// Tokens that left the sender.
+    pub(crate) spent: u128,
+    /// Why nothing was done.
+    pub(crate) failure: Option<Json>,
+}
+
+/// All accounts.
+#[derive(Debug)]
+pub(crate) struct State {
+    seed: Seed,
+    barter: Barter,
+    keys: Vec<Key>,
+    residents: HashMap<String, u64>,
+    /// What clients changed: each account as of a block, `None` for a deleted one.
+    changed: HashMap<String, Vec<(u64, Option<Account>)>>,
+    /// Coins and tokens that clients gave to residents, summed up.
+    gifts: HashMap<u64, Vec<(u64, u128, u128)>>,
+    codes: HashMap<Hash, Vec<u8>>,
+}
+
+impl State {
+    pub(crate) fn new(seed: Seed, barter: Barter) -> Self {
+        let keys: Vec<Key> =
+            (0..barter.residents()).map(|n| Key(seed.bytes::<32>("key", n).to_vec())).collect();
+        let residents = keys.iter().zip(0..).map(|(key, n)| (hex::encode(&key.0), n)).collect();
+        let codes = HashMap::from([(sha256(&[CODE]), CODE.to_vec())]);
+        State { seed, barter, keys, residents, changed: HashMap::new(), gifts: HashMap::new(), codes }
+    }
+
+    /// Name and key of a resident.
+    pub(crate) fn resident(&self, n: u64) -> (String, Key) {
+        let key = self.keys.get(n as usize).cloned().unwrap_or(Key(vec![0; 32]));
+        (hex::encode(&key.0), key)
+    }
+
+    /// Number of the access that a resident gave its first transaction.
+    pub(crate) fn first_nonce(&self, n: u64) -> u64 {
+        100_000_000_000_000 + self.seed.below("nonce", n, 1_000_000_000)
+    }
+
+    /// Deployed code by its hash.
+    pub(crate) fn code(&self, hash: &Hash) -> &[u8] {
+        self.codes.get(hash).map_or(&[], Vec::as_slice)
+    }
+
+    /// An account after block `height`.
+    pub(crate) fn account(&self, name: &str, height: u64) -> Option<Account> {
+        if let Some(n) = self.residents.get(name) {
+            return Some(self.resident_account(*n, height));
+        }
+        let history = self.changed.get(name).map_or(&[][..], Vec::as_slice);
+        match history.iter().rev().find(|(since, _)| *since <= height) {
+            Some((_, account)) => account.clone(),
+            None => State::origin(name),
+        }
+    }
+
+    fn origin(name: &str) -> Option<Account> {
+        match name {
+            FAUCET => {
+                let key = Key(hex::decode(FAUCET_KEY).unwrap_or_default());
+                let keys = BTreeMap::from([(key, (0, Permission::Full))]);
+                Some(Account { amount: 1_000_000 * NEAR, tokens: FAUCET_TOKENS, keys, ..Account::default() })
+            }
+            REGISTRAR => {
+                let key = Key(sha256(&[REGISTRAR.as_bytes()]).to_vec());
+                let keys = BTreeMap::from([(key, (0, Permission::Full))]);
+                let (code, code_length) = (Some(sha256(&[CODE])), CODE.len() as u64);
+                Some(Account { amount: 15_000 * NEAR, code, code_length, keys, ..Account::default() })
+            }
+            TOKEN => {
+                let (code, code_length) = (Some(sha256(&[CODE])), CODE.len() as u64);
+                Some(Account { amount: 5_000 * NEAR, code, code_length, ..Account::default() })
+            }
+            _ => None,
+        }
+    }
+
+    fn resident_account(&self, n: u64, height: u64) -> Account {
+        let standing = self.barter.standing(n, self.barter.passed(height));
+        let mut gain = standing.gain;
+        if let Some(turn) = standing.last.map(|number| self.barter.turn(number))
+            && turn.payee == n
+            && self.barter.place(turn.number).0 == height
+        {
+            // A receipt runs in the block after its transaction's.
+            gain -= turn.amount as i64;
+        }
+        let fees = u128::from(standing.sent) * 2 * u128::from(gas(&[Action::Transfer(0)])) * GAS_PRICE;
+        let base =
+            (20_000 * NEAR).saturating_sub(fees).saturating_add_signed(i128::from(gain) * UNIT as i128);
+        let gifts = self.gifts.get(&n).map_or(&[][..], Vec::as_slice);
+        let (_, coins, tokens) =
+            gifts.iter().rev().find(|(since, ..)| *since <= height).copied().unwrap_or_default();
+        let (_, key) = self.resident(n);
+        let keys = BTreeMap::from([(key, (self.first_nonce(n) + standing.sent, Permission::Full))]);
+        Account { amount: base + coins, tokens, keys, ..Account::default() }
+    }
+
+    /// All tokens there are.
+    pub(crate) fn token_supply(&self) -> u128 {
+        TOKEN_SUPPLY
+    }
+
+    /// An account as it is once all receipts so far have run; a resident as it was at first.
+    pub(crate) fn newest(&self, name: &str) -> Option<Account> {
+        let height = if self.residents.contains_key(name) { 0 } else { u64::MAX };
+        self.account(name, height)
+    }
+
+    /// An account as callers see it who name no block: with all receipts so far, also those of the next blocks, so
+    /// that who was told of a transaction's outcome finds it. A resident is as it is after block `head`.
+    pub(crate) fn latest(&self, name: &str, head: u64) -> Option<Account> {
+        let height = if self.residents.contains_key(name) { head } else { u64::MAX };
+        self.account(name, height)
+    }
+
+    /// Puts an account in its place as of block `height`.
+    pub(crate) fn put(&mut self, name: &str, height: u64, account: Option<Account>) {
+        let history = self.changed.entry(name.to_owned()).or_default();
+        // A receipt of an earlier transaction may be due after `height` already.
+        let height = history.last().map_or(height, |(last, _)| height.max(*last));
+        match history.last_mut() {
+            Some((last, slot)) if *last == height => *slot = account,
+            _ => history.push((height, account)),
+        }
+    }
+
+    /// Gives coins and tokens to an account that exists.
+    pub(crate) fn give(&mut self, name: &str, height: u64, coins: u128, tokens: u128) {
+        if let Some(n) = self.residents.get(name) {
+            let gifts = self.gifts.entry(*n).or_default();
+            let (last, had, held) = gifts.last().copied().unwrap_or_default();
+            gifts.push((height.max(last), had + coins, held + tokens));
+        } else if let Some(mut account) = self.newest(name) {
+            account.amount = account.amount.saturating_add(coins);
+            account.tokens = account.tokens.saturating_add(tokens);
+            self.put(name, height, Some(account));
+        }
+    }
+
+    /// Runs a receipt of `from` to `to` in block `height`. All of it holds or nothing.
+    pub(crate) fn run(&mut self, from: &str, to: &str, actions: &[Action], height: u64) -> Ran {
+        let before = self.newest(to);
+        let resident = self.residents.contains_key(to);
+        let mut run =
+            Run { from, to, height, created: false, account: before, gifts: Vec::new(), codes: Vec::new() };
+        let mut ran = Ran::default();
+        for (index, action) in actions.iter().enumerate() {
+            if let Err(kind) = run.step(self, action, &mut ran) {
+                ran = Ran {
+                    failure: Some(object! { "ActionError": object! { "index": index, "kind": kind } }),
+                    ..Ran::default()
+                };
+                return ran;
+            }
+        }
+        let Run { account, gifts, codes, .. } = run;
+        if resident {
+            self.give(to, height, actions.iter().map(deposit).sum(), 0);
+        } else {
+            self.put(to, height, account);
+        }
+        for (name, coins, tokens) in gifts {
+            self.give(&name, height, coins, tokens);
+        }
+        self.codes.extend(codes.into_iter().map(|code| (sha256(&[&code]), code)));
+        ran
+    }
+}
+
+fn deposit(action: &Action) -> u128 {
+    match action {
+        Action::Transfer(deposit) | Action::FunctionCall { deposit, .. } => *deposit,
+        _ => 0,
+    }
+}
+
+/// A receipt that runs.
+struct Run<'a> {
+    from: &'a str,
+    to: &'a str,
+    height: u64,
+    created: bool,
+    account: Option<Account>,
+    gifts: Vec<(String, u128, u128)>,
+    codes: Vec<Vec<u8>>,
+}
+
+impl Run<'_> {
+    fn account(&mut self) -> Result<&mut Account, Json> {
+        let name = self.to.to_owned();
+        self.account.as_mut().ok_or_else(|| object! { "AccountDoesNotExist": object! { "account_id": name } })
+    }
+
+    /// The account, for what its owner alone may do.
+    fn own(&mut self) -> Result<&mut Account, Json> {
+        if self.from != self.to && !self.created && self.account.is_some() {
+            return Err(object! {
+                "ActorNoPermission": object! { "account_id": self.to.to_owned(), "actor_id": self.from.to_owned() },
+            });
+        }
+        self.account()
+    }
+
+    fn step(&mut self, state: &State, action: &Action, ran: &mut Ran) -> Result<(), Json> {
+        let name = || Json::from(self.to.to_owned());
+        match action {
+            Action::CreateAccount if self.account.is_some() => {
+                return Err(object! { "AccountAlreadyExists": object! { "account_id": name() } });
+            }
+            Action::CreateAccount => {
+                let parent = self.to.strip_suffix(self.from).and_then(|head| head.strip_suffix('.'));
+                if parent.is_none_or(|head| head.contains('.')) {
+                    return Err(object! {
+                        "CreateAccountNotAllowed":
+                            object! { "account_id": name(), "predecessor_id": self.from.to_owned() },
+                    });
+                }
+                self.account = Some(Account::default());
+                self.created = true;
+            }
+            Action::Transfer(deposit) => {
+                if self.account.is_none() && is_implicit(self.to) {
+                    let key = Key(hex::decode(self.to).unwrap_or_default());
+                    let keys = BTreeMap::from([(key, (self.height * 1_000_000, Permission::Full))]);
+                    self.account = Some(Account { keys, ..Account::default() });
+                }
+                let account = self.account()?;
+                account.amount = account.amount.saturating_add(*deposit);
+            }
+            Action::DeployContract(code) => {
+                let account = self.own()?;
+                account.code = Some(sha256(&[code]));
+                account.code_length = code.len() as u64;
+                self.codes.push(code.clone());
+            }
+            Action::AddKey(key, nonce, permission) => {
+                let least = self.height * 1_000_000;
+                let account = self.own()?;
+                if account.keys.contains_key(key) {
+                    return Err(object! {
+                        "AddKeyAlreadyExists":
+                            object! { "account_id": self.to.to_owned(), "public_key": key.text() },
+                    });
+                }
+                account.keys.insert(key.clone(), (least.max(*nonce), permission.clone()));
+            }
+            Action::DeleteKey(key) => {
+                if self.own()?.keys.remove(key).is_none() {
+                    return Err(object! {
+                        "DeleteKeyDoesNotExist":
+                            object! { "account_id": self.to.to_owned(), "public_key": key.text() },
+                    });
+                }
+            }
+            Action::DeleteAccount(heir) => {
+                let left = self.own()?.amount;
+                self.account = None;
+                self.gifts.push((heir.clone(), left, 0));
+            }
+            Action::Stake(stake, _) => {
+                self.own()?;
+                return Err(object! {
+                    "InsufficientStake": object! {
+                        "account_id": self.to.to_owned(), "minimum_stake": (20_000 * NEAR).to_string(),
+                        "stake": stake.to_string(),
+                    },
+                });
+            }
+            Action::FunctionCall { method, args, deposit, .. } => {
+                let account = self.account()?;
+                account.amount = account.amount.saturating_add(*deposit);
+                if account.code.is_none() {
+                    return Err(object! {
+                        "FunctionCallError": object! {
+                            "CompilationError":
+                                object! { "CodeDoesNotExist": object! { "account_id": self.to.to_owned() } },
+                        },
+                    });
+                }
+                self.call(state, method, args, *deposit, ran)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        state: &State,
+        method: &str,
+        args: &[u8],
+        deposit: u128,
+        ran: &mut Ran,
+    ) -> Result<(), Json> {
+        if self.to != TOKEN || !matches!(method, "ft_transfer" | "storage_deposit") {
+            if self.to == TOKEN
+                && let Ok(value) = view(state, method, args, |name| state.account(name, self.height))
+            {
+                ran.value = value;
+                return Ok(());
+            }
+            return Err(object! { "FunctionCallError": object! { "MethodResolveError": "MethodNotFound" } });
+        }
+        let panic = |why: &str| {
+            let why = format!("Smart contract panicked: {why}");
+            object! { "FunctionCallError": object! { "ExecutionError": why } }
+        };
+        let args: Value = serde_json::from_slice(args).unwrap_or_default();
+        if method == "storage_deposit" {
+            let total = "1250000000000000000000";
+            ran.value = format!("{{\"total\":\"{total}\",\"available\":\"0\"}}").into_bytes();
+            return Ok(());
+        }
+        if deposit != 1 {
+            return Err(panic("Requires attached deposit of exactly 1 yoctoNEAR"));
+        }
+        let receiver =
+            args["receiver_id"].as_str().ok_or_else(|| panic("Failed to deserialize input from JSON."))?;
+        let amount: u128 = args["amount"]
+            .as_str()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| panic("Failed to deserialize input from JSON."))?;
+        if receiver == self.from {
+            return Err(panic("Sender and receiver should be different"));
+        }
+        if amount == 0 {
+            return Err(panic("The amount should be a positive number"));
+        }
+        if state.newest(receiver).is_none() {
+            return Err(panic(&format!("The account {receiver} is not registered")));
+        }
+        let held = state.newest(self.from).map_or(0, |account| account.tokens);
+        if held.saturating_sub(ran.spent) < amount {
+            return Err(panic("The account doesn't have enough balance"));
+        }
+        ran.logs.push(format!(
+            "EVENT_JSON:{{\"standard\":\"nep141\",\"version\":\"1.0.0\",\"event\":\"ft_transfer\",\"data\":\
+             [{{\"old_owner_id\":\"{}\",\"new_owner_id\":\"{receiver}\",\"amount\":\"{amount}\"}}]}}",
+            self.from
+        ));
+        ran.spent = ran.spent.saturating_add(amount);
+        self.gifts.push((receiver.to_owned(), 0, amount));
+        Ok(())
+    }
+}
+
+/// What the token answers to a look; or why it gives none, in the virtual machine's words.
+pub(crate) fn view(
+    state: &State,
+    method: &str,
+    args: &[u8],
+    account: impl Fn(&str) -> Option<Account>,
+) -> Result<Vec<u8>, String> {
+    let value = match method {
+        "ft_total_supply" => format!("\"{}\"", state.token_supply()),
+        "ft_metadata" => "{\"spec\":\"ft-1.0.0\",\"name\":\"Tether USD\",\"symbol\":\"USDt\",\"icon\":null,\
+                          \"reference\":null,\"reference_hash\":null,\"decimals\":6}"
+            .to_owned(),
+        "ft_balance_of" | "storage_balance_of" => {
+            let args: Value = serde_json::from_slice(args).unwrap_or_default();
+            let panic = "FunctionCallError(HostError(GuestPanic { panic_msg: \"Failed to deserialize input from \
+                         JSON.\" }))";
+            let name = args["account_id"].as_str().ok_or_else(|| panic.to_owned())?;
+            match (method, account(name)) {
+                ("ft_balance_of", account) => format!("\"{}\"", account.map_or(0, |account| account.tokens)),
+                (_, Some(_)) => "{\"total\":\"1250000000000000000000\",\"available\":\"0\"}".to_owned(),
+                (_, None) => "null".to_owned(),
+            }
+        }
+        "storage_balance_bounds" => {
+            "{\"min\":\"1250000000000000000000\",\"max\":\"1250000000000000000000\"}".to_owned()
+        }
+        _ => return Err("MethodResolveError(MethodNotFound)".to_owned()),
+    };
+    Ok(value.into_bytes())
+}
+
+/// Gas for making a receipt of these actions; running it costs as much again.
+pub(crate) fn gas(actions: &[Action]) -> u64 {
+    let of = |action: &Action| match action {
+        Action::CreateAccount => 3_850_000_000_000,
+        Action::DeployContract(code) => 184_765_750_000 + 6_812_999 * code.len() as u64,
+        Action::FunctionCall { method, args, .. } => {
+            200_000_000_000 + 2_235_934 * (method.len() + args.len()) as u64
+        }
+        Action::Transfer(_) => 115_123_062_500,
+        Action::Stake(..) => 141_715_687_500,
+        Action::AddKey(..) => 101_765_125_000,
+        Action::DeleteKey(_) => 94_946_625_000,
+        Action::DeleteAccount(_) => 147_489_000_000,
+    };
+    actions.iter().map(of).fold(108_059_500_000, u64::saturating_add)
+}

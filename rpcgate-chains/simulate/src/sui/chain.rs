@@ -1,0 +1,329 @@
+//! Checkpoints, coins and the transactions that move them.
+
+use super::program::{Change, Coin};
+use super::tx::{Id, Program, Reference, Tx, blake};
+use crate::barter::{Barter, Turn};
+use crate::inbox::Inbox;
+use crate::seed::Seed;
+use crate::timeline::{EPOCH, Timeline};
+use rpcgate_core::clock::Time;
+use std::collections::{BTreeMap, HashMap};
+
+/// Checkpoint and epoch at the epoch of the simulated chains.
+const BASE: u64 = 231_000_000;
+const BASE_EPOCH: u64 = 994;
+/// The first checkpoint with traffic; older ones are pruned long since.
+const FIRST: u64 = BASE - 40_000_000;
+/// Transactions before that.
+const EARLIER: u64 = 4_300_000_000;
+/// Checkpoints that are kept: a month.
+const KEPT: u64 = 10_368_000;
+/// Price of a unit of gas, in MIST.
+pub(crate) const PRICE: u64 = 750;
+/// Computation units of a small transaction.
+pub(crate) const UNITS: u64 = 1_000;
+/// Fee for storing a coin, the part of it that comes back when it changes, and the part that does not.
+const STORED: u64 = 988_000;
+const REBATE: u64 = 978_120;
+const LOST: u64 = STORED - REBATE;
+const SUI: u64 = 1_000_000_000;
+/// Version of residents' coins before their first turn.
+const FIRST_VERSION: u64 = 600_000_000;
+/// Who owns the coins that anybody can spend: the address of the Ed25519 key whose secret is 1.
+const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241aedf0a5ba29";
+const FAUCET_COINS: u64 = 10;
+
+/// What gas was charged for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Gas {
+    pub(crate) computation: u64,
+    pub(crate) storage: u64,
+    pub(crate) rebate: u64,
+    pub(crate) lost: u64,
+}
+
+impl Gas {
+    /// The charge of a transaction that writes and takes away so many coins.
+    pub(crate) fn of(price: u64, written: u64, taken: u64) -> Gas {
+        Gas {
+            computation: price * UNITS,
+            storage: written * STORED,
+            rebate: taken * REBATE,
+            lost: taken * LOST,
+        }
+    }
+
+    /// What the payer has less.
+    pub(crate) fn net(self) -> i128 {
+        i128::from(self.computation) + i128::from(self.storage) - i128::from(self.rebate)
+    }
+}
+
+/// A transaction that ran.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) tx: Tx,
+    pub(crate) raw: Vec<u8>,
+    pub(crate) digest: Id,
+    /// In bytes, as they were sent.
+    pub(crate) signatures: Vec<Vec<u8>>,
+    pub(crate) checkpoint: u64,
+    pub(crate) failure: Option<String>,
+    pub(crate) gas: Gas,
+    /// The coin that paid.
+    pub(crate) gas_coin: Id,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) dependencies: Vec<Id>,
+    /// What each command gave.
+    pub(crate) results: Vec<Vec<(Id, u64)>>,
+}
+
+/// The chain's past and present.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) seed: Seed,
+    /// The newest checkpoint.
+    pub(crate) head: u64,
+    pub(crate) inbox: Inbox,
+    timeline: Timeline,
+    barter: Barter,
+    addresses: Vec<Id>,
+    /// Coins of residents by id: true for one that pays gas, and whose it is.
+    ids: HashMap<Id, (bool, u64)>,
+    /// Coins that clients changed, with the transaction that did; `None` for one that is gone.
+    pub(crate) coins: BTreeMap<Id, (Option<Coin>, Id)>,
+    /// The last version of coins that are gone.
+    pub(crate) gone: HashMap<Id, u64>,
+    pub(crate) entries: HashMap<Id, Entry>,
+    pub(crate) included: BTreeMap<u64, Vec<Id>>,
+}
+
+/// The digest of a coin's content at a version.
+pub(crate) fn object_digest(id: &Id, version: u64) -> Id {
+    blake(&[b"Object::", id, &version.to_le_bytes()])
+}
+
+pub(crate) fn reference(id: Id, version: u64) -> Reference {
+    (id, version, object_digest(&id, version))
+}
+
+impl Chain {
+    pub(crate) fn new(seed: u64) -> Self {
+        let seed = Seed::of("sui", seed);
+        let barter = Barter::new(seed, 8, 1, FIRST, 1);
+        let key = |n| seed.bytes::<32>("key", n);
+        let addresses: Vec<Id> = (0..barter.residents()).map(|n| blake(&[&[0], &key(n)])).collect();
+        let mut ids = HashMap::new();
+        for n in 0..barter.residents() {
+            ids.insert(seed.bytes("gas", n), (true, n));
+            ids.insert(seed.bytes("coin", n / 2), (false, n / 2));
+        }
+        let faucet = blake(&[&[0], &hex::decode(FAUCET_KEY).unwrap_or_default()]);
+        let coins = (0..FAUCET_COINS)
+            .map(|n| {
+                let coin = Coin { version: 1, owner: faucet, balance: 1_000 * SUI };
+                (seed.bytes("faucet", n), (Some(coin), seed.bytes("genesis", 0)))
+            })
+            .collect();
+        Chain {
+            seed,
+            head: 0,
+            inbox: Inbox::default(),
+            timeline: Timeline::paced(seed, BASE, 250, 90),
+            barter,
+            addresses,
+            ids,
+            coins,
+            gone: HashMap::new(),
+            entries: HashMap::new(),
+            included: BTreeMap::new(),
+        }
+    }
+
+    /// Lets the checkpoints up to `now` come. Time that steps back changes nothing.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.head = self.height(now);
+    }
+
+    pub(crate) fn height(&self, now: Time) -> u64 {
+        // A clock before the first traffic shows its checkpoint, so that every one has another before it.
+        self.timeline.height(now).max(self.head).max(FIRST)
+    }
+
+    /// `now`, or the moment of the newest checkpoint for a clock that has stepped back behind it.
+    pub(crate) fn moment(&self, now: Time) -> Time {
+        now.max(self.timeline.time(self.head))
+    }
+
+    pub(crate) fn oldest(&self) -> u64 {
+        self.head.saturating_sub(KEPT).max(FIRST)
+    }
+
+    pub(crate) fn millis(&self, checkpoint: u64) -> u64 {
+        self.timeline.time(checkpoint).millis()
+    }
+
+    /// The epoch of a checkpoint; one lasts a day.
+    pub(crate) fn epoch(&self, checkpoint: u64) -> u64 {
+        (BASE_EPOCH + self.timeline.time(checkpoint).day()).saturating_sub(EPOCH.day())
+    }
+
+    /// The gas of all transactions of an epoch, up to a checkpoint.
+    pub(crate) fn rolling(&self, checkpoint: u64) -> Gas {
+        let day = self.timeline.time(checkpoint).day();
+        let before = self.timeline.height(Time::from_secs(day * 86_400 - 1)).max(FIRST - 1);
+        let count = self.barter.passed(checkpoint) - self.barter.passed(before);
+        let own = Gas::of(PRICE, 2 * count, 2 * count);
+        let mut sum = Gas { computation: PRICE * UNITS * count, ..own };
+        for entry in self.included.range(before + 1..=checkpoint).flat_map(|(_, all)| all) {
+            if let Some(Entry { gas, .. }) = self.entries.get(entry) {
+                sum.computation += gas.computation;
+                sum.storage += gas.storage;
+                sum.rebate += gas.rebate;
+                sum.lost += gas.lost;
+            }
+        }
+        sum
+    }
+
+    /// How many transactions there are up to a checkpoint.
+    pub(crate) fn total(&self, checkpoint: u64) -> u64 {
+        let clients: usize = self.included.range(..=checkpoint).map(|(_, all)| all.len()).sum();
+        EARLIER + self.barter.passed(checkpoint) + clients as u64
+    }
+
+    pub(crate) fn checkpoint_digest(&self, checkpoint: u64) -> Id {
+        self.seed.hide("checkpoint", checkpoint)
+    }
+
+    /// A checkpoint that is kept, by its digest.
+    pub(crate) fn find(&self, digest: &Id) -> Option<u64> {
+        self.seed.reveal("checkpoint", digest)
+    }
+
+    /// Digests of a checkpoint's transactions.
+    pub(crate) fn listed(&self, checkpoint: u64) -> Vec<Id> {
+        let mut out: Vec<Id> =
+            self.barter.of_block(checkpoint).map(|turn| self.seed.hide("transaction", turn.number)).collect();
+        out.extend(self.included.get(&checkpoint).into_iter().flatten());
+        out
+    }
+
+    /// A transaction that ran, in a checkpoint or not yet.
+    pub(crate) fn transaction(&self, digest: &Id) -> Option<Entry> {
+        if let Some(entry) = self.entries.get(digest) {
+            return Some(entry.clone());
+        }
+        let number = self.seed.reveal("transaction", digest)?;
+        let (checkpoint, _) = self.barter.place(number);
+        (self.oldest()..=self.head)
+            .contains(&checkpoint)
+            .then(|| self.resident_entry(self.barter.turn(number)))
+    }
+
+    fn resident(&self, n: u64) -> Id {
+        self.addresses.get(n as usize).copied().unwrap_or_default()
+    }
+
+    /// The coin with which resident `n` pays, after it has paid `sent` times in its pair's first `rounds` turns.
+    fn gas_coin(&self, n: u64, rounds: u64) -> (Coin, Option<u64>) {
+        // The first of a pair pays in its even rounds.
+        let sent = if n.is_multiple_of(2) { rounds.div_ceil(2) } else { rounds / 2 };
+        let last = sent.checked_sub(1).map(|before| 2 * before + (n & 1));
+        let spent = Gas::of(PRICE, 2, 2).net() * i128::from(sent);
+        let balance = i128::from(20_000_000 * SUI) - spent;
+        let version = FIRST_VERSION + last.map_or(0, |round| round + 1);
+        let balance = u64::try_from(balance).unwrap_or(0);
+        (Coin { version, owner: self.resident(n), balance }, last)
+    }
+
+    /// The coin that a pair hands to and fro, after so many turns.
+    fn ball(&self, pair: u64, rounds: u64) -> (Coin, Option<u64>) {
+        let owner = self.resident(2 * pair + (rounds & 1));
+        let balance = SUI + self.seed.below("ball", pair, 9 * SUI);
+        (Coin { version: FIRST_VERSION + rounds, owner, balance }, rounds.checked_sub(1))
+    }
+
+    fn resident_entry(&self, turn: Turn) -> Entry {
+        let Turn { pair, round, payer, payee, .. } = turn;
+        let (ball, gas_id): (Id, Id) = (self.seed.bytes("coin", pair), self.seed.bytes("gas", payer));
+        let ((before, last), (after, _)) = (self.ball(pair, round), self.ball(pair, round + 1));
+        let ((paid, paid_last), (left, _)) = (self.gas_coin(payer, round), self.gas_coin(payer, round + 1));
+        let raw = Tx::handing_over(
+            reference(ball, before.version),
+            &self.resident(payee),
+            &self.resident(payer),
+            reference(gas_id, paid.version),
+            PRICE,
+            5_000_000,
+        );
+        let program = Program { inputs: Vec::new(), commands: Vec::new() };
+        let tx = Tx::decode(&raw).unwrap_or(Tx {
+            program,
+            sender: self.resident(payer),
+            payment: Vec::new(),
+            owner: self.resident(payer),
+            price: PRICE,
+            budget: 0,
+            expires: None,
+        });
+        let mut signature = vec![0];
+        signature.extend_from_slice(&self.seed.bytes::<64>("signature", turn.number));
+        signature.extend_from_slice(&self.seed.bytes::<32>("key", payer));
+        let of_round = |round: u64| self.seed.hide("transaction", round * 8 + pair);
+        let mut dependencies: Vec<Id> = last.into_iter().chain(paid_last).map(of_round).collect();
+        dependencies.dedup();
+        Entry {
+            digest: self.seed.hide("transaction", turn.number),
+            checkpoint: self.barter.place(turn.number).0,
+            failure: None,
+            gas: Gas::of(PRICE, 2, 2),
+            gas_coin: gas_id,
+            changes: vec![
+                Change { id: ball, before: Some(before), after: Some(after) },
+                Change { id: gas_id, before: Some(paid), after: Some(left) },
+            ],
+            dependencies,
+            results: vec![Vec::new()],
+            signatures: vec![signature],
+            tx,
+            raw,
+        }
+    }
+
+    /// A coin as it is, and the transaction that made it so.
+    pub(crate) fn coin(&self, id: &Id) -> Option<(Coin, Id)> {
+        if let Some((coin, digest)) = self.coins.get(id) {
+            return coin.map(|coin| (coin, *digest));
+        }
+        let (is_gas, n) = *self.ids.get(id)?;
+        let pair = if is_gas { n / 2 } else { n };
+        let rounds = self.barter.rounds(pair, self.barter.passed(self.head));
+        let (coin, last) = if is_gas { self.gas_coin(n, rounds) } else { self.ball(n, rounds) };
+        let digest = last.map_or_else(
+            || self.seed.bytes("genesis", 0),
+            |round| self.seed.hide("transaction", round * 8 + pair),
+        );
+        Some((coin, digest))
+    }
+
+    /// The last version of a coin that is gone.
+    pub(crate) fn last_version(&self, id: &Id) -> Option<u64> {
+        self.gone.get(id).copied()
+    }
+
+    /// All coins of an owner, in the order of their ids.
+    pub(crate) fn coins_of(&self, owner: &Id) -> Vec<(Id, Coin, Id)> {
+        let own = self.coins.iter().filter_map(|(id, (coin, digest))| Some((*id, (*coin)?, *digest)));
+        let theirs = self
+            .addresses
+            .iter()
+            .zip(0..)
+            .filter(|(address, _)| *address == owner)
+            .flat_map(|(_, n): (_, u64)| [self.seed.bytes("gas", n), self.seed.bytes("coin", n / 2)])
+            .filter_map(|id| self.coin(&id).map(|(coin, digest)| (id, coin, digest)));
+        let mut all: Vec<_> = own.chain(theirs).filter(|(_, coin, _)| coin.owner == *owner).collect();
+        all.sort_by_key(|(id, ..)| *id);
+        all
+    }
+}

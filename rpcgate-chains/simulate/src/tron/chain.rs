@@ -1,0 +1,365 @@
+//! The chain: blocks, accounts and what clients sent.
+
+use super::address::{Address, from_base58, long, sha256, short};
+use super::network::FOUNDATION;
+use super::token::{self, TOKEN};
+use super::tx::{Body, Contract, Tx, address_of};
+use crate::inbox::Inbox;
+use crate::seed::Seed;
+use crate::timeline::Timeline;
+use k256::ecdsa::SigningKey;
+use rpcgate_core::clock::Time;
+use std::collections::{BTreeMap, HashMap};
+
+/// Height at the epoch.
+const BASE: u64 = 78_800_000;
+/// A block every three seconds, to the millisecond.
+const SLOT_MS: u64 = 3_000;
+/// How many producers take turns.
+pub(super) const WITNESSES: u64 = 27;
+/// How many blocks the newest solid block lies behind.
+pub(super) const SOLID_DEPTH: u64 = 19;
+/// How many accounts make the chain's own traffic.
+const RESIDENTS: u64 = 48;
+/// Traffic of the first half of so many blocks is taken back in the second half, last one first: balances move, and
+/// are known at any height without a walk from the first block.
+const CYCLE: u64 = 64;
+pub(super) const TRX: i64 = 1_000_000;
+/// Bandwidth that every account has for nothing in a day, in bytes.
+pub(super) const FREE_NET: i64 = 600;
+/// Bandwidth comes back over so many milliseconds.
+const DAY_MS: u64 = 86_400_000;
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Success,
+    Revert,
+    OutOfEnergy,
+}
+
+/// What a transaction cost and did.
+#[derive(Debug, Clone)]
+pub(super) struct Receipt {
+    pub(super) outcome: Outcome,
+    /// Sun burnt in all.
+    pub(super) fee: i64,
+    pub(super) net_usage: i64,
+    pub(super) net_fee: i64,
+    /// Energy used; 0 where no contract ran.
+    pub(super) energy: i64,
+    /// Sun burnt for energy; 0 where staked coins gave it.
+    pub(super) energy_fee: i64,
+    /// Tokens that moved: from, to, how many.
+    pub(super) moved: Option<(Address, Address, i64)>,
+}
+
+/// A transaction that stands in a block, with what came of it.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) tx: Tx,
+    pub(super) receipt: Receipt,
+}
+
+/// What clients' transactions changed about an account.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Change {
+    pub(super) sun: i64,
+    pub(super) tokens: i64,
+    pub(super) created: Option<u64>,
+    pub(super) last: u64,
+    pub(super) net: i64,
+}
+
+/// What an account is at some moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Account {
+    pub(super) balance: i64,
+    /// Unix time in milliseconds.
+    pub(super) created: u64,
+    /// When it last sent something, in milliseconds; 0 for never.
+    pub(super) last: u64,
+    /// Free bandwidth used, in bytes, as of then.
+    pub(super) net: i64,
+    pub(super) witness: bool,
+}
+
+/// One chain.
+#[derive(Debug)]
+pub(super) struct Chain {
+    seed: Seed,
+    pub(super) timeline: Timeline,
+    /// Height of the newest block.
+    pub(super) head: u64,
+    developers: Vec<Address>,
+    residents: Vec<Address>,
+    /// Accounts of the first block: name and balance.
+    foundation: Vec<(Address, &'static str, i64)>,
+    pub(super) witnesses: Vec<Address>,
+    pub(super) changes: HashMap<Address, Change>,
+    pub(super) inbox: Inbox,
+    pub(super) blocks: BTreeMap<u64, Vec<Entry>>,
+    pub(super) places: HashMap<[u8; 32], (u64, usize)>,
+}
+
+/// The address of the secret key that is the number `n`.
+fn developer(n: u8) -> Option<Address> {
+    let mut secret = [0; 32];
+    secret[31] = n;
+    Some(address_of(SigningKey::from_slice(&secret).ok()?.verifying_key()))
+}
+
+impl Chain {
+    pub(super) fn new(seed: u64) -> Self {
+        let seed = Seed::of("tron", seed);
+        Chain {
+            seed,
+            timeline: Timeline::paced(seed, BASE, SLOT_MS, 1),
+            head: 0,
+            developers: (1..=10).filter_map(developer).collect(),
+            residents: (0..RESIDENTS).map(|n| seed.bytes("resident", n)).collect(),
+            foundation: FOUNDATION
+                .iter()
+                .filter_map(|(address, name, sun)| Some((short(&from_base58(address)?)?, *name, *sun)))
+                .collect(),
+            witnesses: (0..WITNESSES).map(|n| seed.bytes("witness", n)).collect(),
+            changes: HashMap::new(),
+            inbox: Inbox::default(),
+            blocks: BTreeMap::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    /// Height of the newest block at `now`, were anybody to look.
+    pub(super) fn height(&self, now: Time) -> u64 {
+        self.timeline.height(now).max(self.head)
+    }
+
+    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    pub(super) fn moment(&self, now: Time) -> Time {
+        now.max(self.timeline.time(self.head))
+    }
+
+    /// Unix time of block `height` in milliseconds.
+    pub(super) fn time(&self, height: u64) -> u64 {
+        self.timeline.time(height).millis()
+    }
+
+    /// The newest solid block.
+    pub(super) fn solid(&self) -> u64 {
+        self.head.saturating_sub(SOLID_DEPTH)
+    }
+
+    /// Identity of block `height`: its height, then what looks like the tail of a hash. It does not cover the block,
+    /// so that the chain need not be computed from its first block on.
+    pub(super) fn id(&self, height: u64) -> [u8; 32] {
+        let mut id = [0; 32];
+        id[..8].copy_from_slice(&height.to_be_bytes());
+        id[8..].copy_from_slice(&self.seed.bytes::<24>("block", height));
+        id
+    }
+
+    /// Who made block `height`: producers take turns by the clock.
+    pub(super) fn witness(&self, height: u64) -> Address {
+        self.witnesses[(self.time(height) / SLOT_MS % WITNESSES) as usize]
+    }
+
+    /// A producer's signature under block `height`.
+    pub(super) fn signature(&self, height: u64) -> Vec<u8> {
+        signature(self.seed, "sealed", height)
+    }
+
+    /// What a transaction made now refers to.
+    pub(super) fn reference(&self, height: u64) -> (Vec<u8>, Vec<u8>) {
+        (height.to_be_bytes()[6..].to_vec(), self.id(height)[8..16].to_vec())
+    }
+
+    /// Whether a transaction refers to a block of this chain, one of the last 65,536.
+    pub(super) fn knows(&self, body: &Body) -> bool {
+        let Ok(low) = <[u8; 2]>::try_from(body.ref_bytes.as_slice()) else {
+            return false;
+        };
+        let low = u64::from(u16::from_be_bytes(low));
+        let back = (self.head & 0xffff).wrapping_sub(low) & 0xffff;
+        self.head.checked_sub(back).is_some_and(|height| self.reference(height).1 == body.ref_hash)
+    }
+
+    /// How many transactions of its own block `height` has.
+    fn traffic(&self, height: u64) -> u64 {
+        let first = mirrored(height);
+        if first == 0 { 0 } else { self.seed.below("traffic", first, 6) }
+    }
+
+    /// Who pays whom how many millionths in the chain's own transaction; whether they are tokens.
+    fn payment(&self, height: u64, index: u64) -> (Address, Address, i64, bool) {
+        let first = mirrored(height);
+        let id = first << 8 | index;
+        let from = self.seed.below("from", id, RESIDENTS);
+        let to = (from + 1 + self.seed.below("to", id, RESIDENTS - 1)) % RESIDENTS;
+        let amount = 1 + self.seed.below("amount", id, 2_000_000_000).cast_signed();
+        let (from, to) = if first == height { (from, to) } else { (to, from) };
+        (self.residents[from as usize], self.residents[to as usize], amount, index % 2 == 1)
+    }
+
+    fn resident_entry(&self, height: u64, index: u64) -> Entry {
+        let id = height << 8 | index;
+        let (from, to, amount, is_token) = self.payment(height, index);
+        let (ref_bytes, ref_hash) = self.reference(height.saturating_sub(SOLID_DEPTH + 2));
+        let made = self.time(height).saturating_sub(SLOT_MS + self.seed.below("made", id, 2_000));
+        let contract = if is_token {
+            let data = token::transfer(&to, amount);
+            Contract::Trigger { owner: long(&from), contract: long(&TOKEN), value: 0, data }
+        } else {
+            Contract::Transfer { owner: long(&from), to: long(&to), amount }
+        };
+        let mut tx = Tx::new(Body {
+            ref_bytes,
+            ref_hash,
+            expiration: made.cast_signed() + 60_000,
+            timestamp: made.cast_signed(),
+            fee_limit: if is_token { 30 * TRX } else { 0 },
+            data: Vec::new(),
+            contracts: vec![contract],
+        });
+        tx.id = self.seed.hide("transaction", id);
+        tx.signatures.push(signature(self.seed, "signed", id));
+        let receipt = Receipt {
+            outcome: Outcome::Success,
+            fee: 0,
+            net_usage: net(&tx),
+            net_fee: 0,
+            energy: if is_token { token::SEND_ENERGY } else { 0 },
+            energy_fee: 0,
+            moved: is_token.then_some((from, to, amount)),
+        };
+        Entry { tx, receipt }
+    }
+
+    /// The transactions of block `height`.
+    pub(super) fn entries(&self, height: u64) -> Vec<Entry> {
+        let own = (0..self.traffic(height)).map(|index| self.resident_entry(height, index));
+        own.chain(self.blocks.get(&height).into_iter().flatten().cloned()).collect()
+    }
+
+    /// How many transactions block `height` has.
+    pub(super) fn count(&self, height: u64) -> usize {
+        self.traffic(height) as usize + self.blocks.get(&height).map_or(0, Vec::len)
+    }
+
+    /// A transaction that stands in a block, and the block's height.
+    pub(super) fn find(&self, id: &[u8; 32]) -> Option<(u64, Entry)> {
+        if let Some((height, index)) = self.places.get(id) {
+            let entry = self.blocks.get(height)?.get(*index)?;
+            return (*height <= self.head).then(|| (*height, entry.clone()));
+        }
+        let place = self.seed.reveal("transaction", id)?;
+        let (height, index) = (place >> 8, place & 0xff);
+        let is_there = height <= self.head && index < self.traffic(height);
+        is_there.then(|| (height, self.resident_entry(height, index)))
+    }
+
+    /// Whether a client has sent this transaction.
+    pub(super) fn has(&self, id: &[u8; 32]) -> bool {
+        self.places.contains_key(id)
+    }
+
+    /// A client's transaction that no block holds yet.
+    pub(super) fn waiting(&self, id: &[u8; 32]) -> Option<&Tx> {
+        let (height, index) = self.places.get(id)?;
+        if *height <= self.head {
+            return None;
+        }
+        Some(&self.blocks.get(height)?.get(*index)?.tx)
+    }
+
+    /// How many of clients' transactions no block holds yet.
+    pub(super) fn waiting_count(&self) -> usize {
+        self.blocks.range(self.head + 1..).map(|(_, entries)| entries.len()).sum()
+    }
+
+    /// An account as it is with all that has been sent; `None` if nobody ever paid coins to it.
+    pub(super) fn account(&self, address: &Address) -> Option<Account> {
+        let change = self.changes.get(address).copied().unwrap_or_default();
+        let witness = self.witnesses.contains(address);
+        let origin = if self.developers.contains(address) {
+            10_000 * TRX
+        } else if self.residents.contains(address) {
+            1_000_000 * TRX + self.swing(address).0
+        } else if witness {
+            50_000 * TRX
+        } else if let Some((_, _, sun)) = self.foundation.iter().find(|(known, ..)| known == address) {
+            *sun
+        } else if *address == TOKEN || change.created.is_some() {
+            0
+        } else {
+            return None;
+        };
+        // What was there before any client came was made at some time in the years before.
+        let older = 1_600_000_000_000 + u64::from(address[0]) * 86_400_000 * 3;
+        Some(Account {
+            balance: origin.saturating_add(change.sun),
+            created: change.created.unwrap_or(older),
+            last: change.last,
+            net: change.net,
+            witness,
+        })
+    }
+
+    /// The name of an account of the first block.
+    pub(super) fn name(&self, address: &Address) -> Option<&'static str> {
+        self.foundation.iter().find(|(known, ..)| known == address).map(|(_, name, _)| *name)
+    }
+
+    /// The tokens of an address, in millionths.
+    pub(super) fn tokens(&self, address: &Address) -> i64 {
+        let change = self.changes.get(address).map_or(0, |change| change.tokens);
+        let origin = if self.developers.contains(address) {
+            10_000 * TRX
+        } else if self.residents.contains(address) {
+            1_000_000 * TRX + self.swing(address).1
+        } else {
+            0
+        };
+        origin.saturating_add(change)
+    }
+
+    /// What the running cycle has brought a resident so far, in sun and tokens.
+    fn swing(&self, address: &Address) -> (i64, i64) {
+        let (start, place) = (self.head - self.head % CYCLE, self.head % CYCLE);
+        let open = if place < CYCLE / 2 { place + 1 } else { CYCLE - 1 - place };
+        let (mut sun, mut tokens) = (0, 0);
+        for height in start..start + open {
+            for index in 0..self.traffic(height) {
+                let (from, to, amount, is_token) = self.payment(height, index);
+                let sum = if is_token { &mut tokens } else { &mut sun };
+                *sum += if from == *address { -amount } else { 0 } + if to == *address { amount } else { 0 };
+            }
+        }
+        (sun, tokens)
+    }
+
+    /// Free bandwidth that an account has used at `moment`, in milliseconds: it comes back evenly over a day.
+    pub(super) fn net_used(&self, account: &Account, moment: u64) -> i64 {
+        let left = DAY_MS.saturating_sub(moment.saturating_sub(account.last));
+        account.net * left.cast_signed() / DAY_MS.cast_signed()
+    }
+}
+
+/// The block of the first half of its cycle whose traffic block `height` has or takes back.
+fn mirrored(height: u64) -> u64 {
+    let place = height % CYCLE;
+    if place < CYCLE / 2 { height } else { height - place + (CYCLE - 1 - place) }
+}
+
+/// Bandwidth that a transaction takes: its bytes, and 64 for its result.
+pub(super) fn net(tx: &Tx) -> i64 {
+    tx.write(None).len() as i64 + 64
+}
+
+fn signature(seed: Seed, tag: &str, n: u64) -> Vec<u8> {
+    let mut out = sha256(&seed.bytes::<32>(tag, n)).to_vec();
+    out.extend_from_slice(&seed.bytes::<32>("s", n));
+    out[32] &= 0x3f;
+    out.push((n % 2) as u8);
+    out
+}

@@ -1,0 +1,59 @@
+//! Keys of validators as text.
+
+use crate::seed::Seed;
+
+const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+/// What makes a public key's text begin with G.
+const PUBLIC_KEY: u8 = 6 << 3;
+/// Characters of a key in short.
+const SHORT: usize = 5;
+
+/// The checksum of keys: CRC-16 with the polynomial 0x1021, beginning at 0 (XMODEM).
+fn checksum(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |sum, byte| {
+        (0..8).fold(sum ^ u16::from(*byte) << 8, |sum, _| sum << 1 ^ if sum >> 15 == 1 { 0x1021 } else { 0 })
+    })
+}
+
+/// A public key as text (SEP-23): its kind, the key and a checksum in base 32.
+fn text(key: &[u8; 32]) -> String {
+    let mut bytes = vec![PUBLIC_KEY];
+    bytes.extend_from_slice(key);
+    bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+    let (mut out, mut held, mut bits) = (String::new(), 0u32, 0);
+    for byte in bytes {
+        held = held << 8 | u32::from(byte);
+        bits += 8;
+        while bits >= 5 {
+            bits -= 5;
+            let letter = ALPHABET.get((held >> bits & 31) as usize).copied().unwrap_or(b'A');
+            out.push(char::from(letter));
+        }
+    }
+    out
+}
+
+/// The key of validator `n`.
+pub(crate) fn of(seed: Seed, n: u64) -> String {
+    text(&seed.bytes("node", n))
+}
+
+/// A key as it is written, whole or in short.
+pub(crate) fn shown(seed: Seed, n: u64, is_full: bool) -> String {
+    let key = of(seed, n);
+    if is_full { key } else { key.chars().take(SHORT).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_written_as_the_network_writes_it() {
+        // The account of the network's root: the hash of its passphrase is the seed of this key.
+        let key = hex::decode("3f0c34bf93ad0d9971d04ccc90f705511c838aad9734a4a2fb0d7a03fc7fe89a").unwrap();
+        let written = "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ";
+        assert_eq!(text(&key.try_into().unwrap()), written);
+        assert_eq!(checksum(b"123456789"), 0x31c3);
+    }
+}

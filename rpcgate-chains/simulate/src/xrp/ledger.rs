@@ -1,0 +1,484 @@
+//! The ledgers: who holds what at each, and which transactions they have.
+
+use super::fields::{
+    BAD_AMOUNT, BAD_AUTH, DISABLED, EARLY, Engine, FULL, LOW_FEE, NO_ACCOUNT, NO_FEE, OTHER_NETWORK, PAST,
+    PATH_DRY, REDUNDANT, SUCCESS, TOO_LATE, TOO_LITTLE, UNFUNDED, type_name,
+};
+use super::wire::{Account, Fields, Hash, Malformed, Value, account_of, drops, half};
+use crate::barter::{Barter, Turn};
+use crate::inbox::Inbox;
+use crate::seed::Seed;
+use crate::timeline::Timeline;
+use k256::ecdsa::signature::hazmat::PrehashVerifier;
+use rpcgate_core::clock::Time;
+use std::collections::{BTreeMap, HashMap};
+
+/// Index of the newest ledger at the epoch of the simulated chains.
+const BASE: u64 = 101_200_000;
+/// The first ledger with traffic; older ones are pruned long since.
+const FIRST: u64 = BASE - 3_000_000;
+/// Ledgers that the server keeps at least: two weeks. It drops old ones by the thousand.
+const KEPT: u64 = 302_000;
+const DROPPED: u64 = 1_000;
+/// Seconds from the Unix epoch to that of the XRP Ledger, 2000-01-01T00:00:00Z.
+pub(crate) const RIPPLE_EPOCH: u64 = 946_684_800;
+/// Steps in which close times are rounded, in seconds.
+pub(crate) const RESOLUTION: u64 = 10;
+/// Least fee, and what an account must keep, in drops.
+pub(crate) const FEE: u64 = 10;
+pub(crate) const RESERVE: u64 = 1_000_000;
+pub(crate) const RESERVE_INCREMENT: u64 = 200_000;
+const TRAFFIC_FEE: u64 = 12;
+/// All there was before any fee of this chain was burned.
+const COINS: u64 = 99_985_700_000_000_000;
+/// The account of the phrase "masterpassphrase", which owns everything on a fresh ledger.
+pub(crate) const GENESIS: Account = [
+    0xb5, 0xf7, 0x62, 0x79, 0x8a, 0x53, 0xd5, 0x43, 0xa0, 0x14, 0xca, 0xf8, 0xb2, 0x97, 0xcf, 0xf8, 0xf2,
+    0xf9, 0x37, 0xe8,
+];
+const GENESIS_BALANCE: u64 = 1_000_000_000_000;
+const RESIDENT_BALANCE: u64 = 50_000_000_000;
+
+/// An account root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Root {
+    /// In drops.
+    pub(crate) balance: u64,
+    /// Number of its next transaction.
+    pub(crate) sequence: u64,
+    /// The last transaction that changed it, and the ledger of that.
+    pub(crate) last: (Hash, u64),
+}
+
+/// What clients did to an account.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    height: u64,
+    /// Added to what it would hold otherwise, over all time.
+    gain: i64,
+    sequence: Option<u64>,
+    last: (Hash, u64),
+}
+
+/// A transaction that stands in a ledger.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) tx: Fields,
+    pub(crate) hash: Hash,
+    pub(crate) meta: Fields,
+    /// What the destination got; `None` if nothing.
+    pub(crate) delivered: Option<u64>,
+}
+
+/// A ledger's header.
+#[derive(Debug, Clone)]
+pub(crate) struct Header {
+    pub(crate) index: u64,
+    pub(crate) hash: Hash,
+    pub(crate) parent: Hash,
+    pub(crate) coins: u64,
+    pub(crate) tx_hash: Hash,
+    pub(crate) account_hash: Hash,
+    /// In seconds of the ledger's own epoch.
+    pub(crate) close: u64,
+    pub(crate) parent_close: u64,
+}
+
+/// What came of a submission.
+#[derive(Debug)]
+pub(crate) struct Submitted {
+    pub(crate) tx: Fields,
+    pub(crate) hash: Hash,
+    pub(crate) engine: Engine,
+}
+
+/// The ledgers' past and present.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) seed: Seed,
+    /// Index of the newest validated ledger.
+    pub(crate) head: u64,
+    pub(crate) inbox: Inbox,
+    timeline: Timeline,
+    barter: Barter,
+    residents: HashMap<Account, u64>,
+    keys: Vec<[u8; 33]>,
+    changes: HashMap<Account, Vec<Change>>,
+    /// Clients' transactions by ledger, and where each stands.
+    included: BTreeMap<u64, Vec<Entry>>,
+    places: HashMap<Hash, (u64, usize)>,
+    /// Fees of clients by ledger, summed up.
+    burned: Vec<(u64, u64)>,
+}
+
+impl Chain {
+    pub(crate) fn new(seed: u64) -> Self {
+        let seed = Seed::of("xrp", seed);
+        let barter = Barter::new(seed, 32, 4, FIRST, 90_000_000);
+        let key = |n| {
+            let mut key: [u8; 33] = seed.bytes("key", n);
+            key[0] = 2 + (key[0] & 1);
+            key
+        };
+        let keys: Vec<[u8; 33]> = (0..barter.residents()).map(key).collect();
+        let residents = keys.iter().zip(0..).map(|(key, n)| (account_of(key), n)).collect();
+        Chain {
+            seed,
+            head: 0,
+            inbox: Inbox::default(),
+            timeline: Timeline::paced(seed, BASE, 4_000, 900),
+            barter,
+            residents,
+            keys,
+            changes: HashMap::new(),
+            included: BTreeMap::new(),
+            places: HashMap::new(),
+            burned: Vec::new(),
+        }
+    }
+
+    /// Lets the ledgers up to `now` be validated. Time that steps back changes nothing.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.head = self.height(now);
+    }
+
+    pub(crate) fn height(&self, now: Time) -> u64 {
+        // A clock before the first traffic shows its ledger, so that every ledger has one before it.
+        self.timeline.height(now).max(self.head).max(FIRST)
+    }
+
+    /// `now`, or the moment of the newest ledger for a clock that has stepped back behind it.
+    pub(crate) fn moment(&self, now: Time) -> Time {
+        now.max(self.timeline.time(self.head))
+    }
+
+    /// Index of the oldest ledger that the server still has.
+    pub(crate) fn oldest(&self) -> u64 {
+        (self.head.saturating_sub(KEPT) / DROPPED * DROPPED).max(FIRST)
+    }
+
+    pub(crate) fn hash(&self, index: u64) -> Hash {
+        self.seed.hide("ledger", index)
+    }
+
+    /// Index of a ledger that the server has.
+    pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
+        self.seed.reveal("ledger", hash).filter(|index| self.has(*index))
+    }
+
+    pub(crate) fn has(&self, index: u64) -> bool {
+        (self.oldest()..=self.head).contains(&index)
+    }
+
+    /// When a ledger was closed, rounded to the resolution; ledgers that round alike follow each other by a second.
+    fn close(&self, index: u64) -> u64 {
+        let rounded = |index| (self.timeline.time(index).secs() + RESOLUTION / 2) / RESOLUTION * RESOLUTION;
+        let own = rounded(index);
+        let alike = (1..RESOLUTION).take_while(|back| rounded(index - back) == own).count() as u64;
+        own + alike - RIPPLE_EPOCH
+    }
+
+    /// Seconds since a ledger was closed.
+    pub(crate) fn age(&self, index: u64, now: Time) -> u64 {
+        now.since(self.timeline.time(index)).as_secs()
+    }
+
+    pub(crate) fn header(&self, index: u64) -> Header {
+        let hashes: Vec<Hash> = self.entries(index).iter().map(|entry| entry.hash).collect();
+        Header {
+            index,
+            hash: self.hash(index),
+            parent: self.hash(index - 1),
+            coins: COINS - TRAFFIC_FEE * self.barter.passed(index) - self.burned(index),
+            tx_hash: half(&[&hashes.concat()]),
+            account_hash: self.seed.bytes("accounts", index),
+            close: self.close(index),
+            parent_close: self.close(index - 1),
+        }
+    }
+
+    fn burned(&self, index: u64) -> u64 {
+        let count = self.burned.partition_point(|(height, _)| *height <= index);
+        count.checked_sub(1).and_then(|last| self.burned.get(last)).map_or(0, |(_, sum)| *sum)
+    }
+
+    /// What stands in a ledger, the open one included.
+    pub(crate) fn entries(&self, index: u64) -> Vec<Entry> {
+        let mut out: Vec<Entry> = Vec::new();
+        if index <= self.head {
+            out.extend(self.barter.of_block(index).map(|turn| self.resident_entry(turn)));
+        }
+        if let Some(entries) = self.included.get(&index) {
+            out.extend(entries.iter().cloned());
+        }
+        out
+    }
+
+    /// A transaction and the ledger in which it stands; the open one for one that waits.
+    pub(crate) fn transaction(&self, hash: &Hash) -> Option<(u64, Entry)> {
+        if let Some((index, place)) = self.places.get(hash) {
+            return Some((*index, self.included.get(index)?.get(*place)?.clone()));
+        }
+        let number = self.seed.reveal("transaction", hash)?;
+        let (index, _) = self.barter.place(number);
+        self.has(index).then(|| (index, self.resident_entry(self.barter.turn(number))))
+    }
+
+    fn resident(&self, n: u64) -> Account {
+        self.keys.get(n as usize).map(|key| account_of(key)).unwrap_or_default()
+    }
+
+    /// What resident `n` has after the first `passed` turns, without what clients did.
+    fn resident_root(&self, n: u64, passed: u64) -> Root {
+        let standing = self.barter.standing(n, passed);
+        let paid = standing.sent * TRAFFIC_FEE;
+        Root {
+            balance: RESIDENT_BALANCE.saturating_sub(paid).saturating_add_signed(standing.gain),
+            sequence: self.seed.below("sequence", n, 9_000_000) + 70_000_000 + standing.sent,
+            last: standing
+                .last
+                .map(|number| (self.seed.hide("transaction", number), self.barter.place(number).0))
+                .unwrap_or_default(),
+        }
+    }
+
+    fn change(&self, account: &Account, index: u64) -> Option<Change> {
+        let changes = self.changes.get(account)?;
+        let count = changes.partition_point(|change| change.height <= index);
+        changes.get(count.checked_sub(1)?).copied()
+    }
+
+    fn joined(base: Option<Root>, change: Option<Change>) -> Option<Root> {
+        let Some(change) = change else { return base };
+        let base = base.unwrap_or(Root { balance: 0, sequence: change.sequence?, last: change.last });
+        Some(Root {
+            balance: base.balance.saturating_add_signed(change.gain),
+            sequence: change.sequence.unwrap_or(base.sequence),
+            last: if change.last.1 >= base.last.1 { change.last } else { base.last },
+        })
+    }
+
+    /// What an account has when ledger `index` stands, the open one included.
+    pub(crate) fn root(&self, account: &Account, index: u64) -> Option<Root> {
+        let base = if *account == GENESIS {
+            Some(Root { balance: GENESIS_BALANCE, sequence: 1, last: ([0; 32], 0) })
+        } else {
+            let passed = self.barter.passed(index.min(self.head));
+            self.residents.get(account).map(|n| self.resident_root(*n, passed))
+        };
+        Chain::joined(base, self.change(account, index))
+    }
+
+    fn resident_entry(&self, turn: Turn) -> Entry {
+        let (index, place) = self.barter.place(turn.number);
+        let (from, to) = (self.resident(turn.payer), self.resident(turn.payee));
+        let root = |n, account: &Account, passed| {
+            Chain::joined(Some(self.resident_root(n, passed)), self.change(account, index - 1))
+        };
+        let signature: [u8; 70] = self.seed.bytes("signature", turn.number);
+        let before = root(turn.payer, &from, turn.number);
+        let tx = Fields::default()
+            .with("TransactionType", Value::Number(0))
+            .with("Flags", Value::Number(0))
+            .with("Sequence", Value::Number(before.map_or(0, |root| root.sequence)))
+            .with("LastLedgerSequence", Value::Number(index + 18))
+            .with("Amount", drops(turn.amount))
+            .with("Fee", drops(TRAFFIC_FEE))
+            .with(
+                "SigningPubKey",
+                Value::Bytes(self.keys.get(turn.payer as usize).map(|key| key.to_vec()).unwrap_or_default()),
+            )
+            .with("TxnSignature", Value::Bytes(signature.to_vec()))
+            .with("Account", Value::Bytes(from.to_vec()))
+            .with("Destination", Value::Bytes(to.to_vec()));
+        let nodes = [
+            (from, before, root(turn.payer, &from, turn.number + 1)),
+            (to, root(turn.payee, &to, turn.number), root(turn.payee, &to, turn.number + 1)),
+        ];
+        let hash = self.seed.hide("transaction", turn.number);
+        Entry { tx, hash, meta: meta(&nodes, place, SUCCESS), delivered: Some(turn.amount) }
+    }
+
+    /// Reads a signed transaction and, if it may, puts it into the open ledger.
+    pub(crate) fn submit(&mut self, raw: &[u8], now: Time) -> Result<Submitted, Malformed> {
+        let tx = Fields::decode(raw)?;
+        let missing = Malformed("Field not found");
+        let kind =
+            tx.number("TransactionType").and_then(type_name).ok_or(Malformed("Invalid transaction type"))?;
+        let account = tx.account("Account").ok_or(missing)?;
+        let (fee, sequence) = (tx.drops("Fee").ok_or(missing)?, tx.number("Sequence").ok_or(missing)?);
+        let key = tx.bytes("SigningPubKey").ok_or(missing)?.to_vec();
+        if !is_signed(&tx, &key) {
+            return Err(Malformed("fails local checks: Invalid signature."));
+        }
+        let hash = half(&[b"TXN\0", &tx.encode()]);
+        let open = self.head + 1;
+        let engine = self.judge(&tx, kind, account, fee, sequence, &key)?;
+        let mut submitted = Submitted { tx, hash, engine };
+        if engine.enters() {
+            if self.inbox.take(self.moment(now), raw.to_vec()).is_none() {
+                submitted.engine = FULL;
+                return Ok(submitted);
+            }
+            self.include(&submitted, account, fee, sequence, open);
+        }
+        Ok(submitted)
+    }
+
+    /// What rippled's checks say, in their order.
+    fn judge(
+        &self,
+        tx: &Fields,
+        kind: &str,
+        account: Account,
+        fee: u64,
+        sequence: u64,
+        key: &[u8],
+    ) -> Result<Engine, Malformed> {
+        let open = self.head + 1;
+        if tx.number("NetworkID").is_some() {
+            return Ok(OTHER_NETWORK);
+        }
+        if !matches!(kind, "Payment" | "AccountSet") {
+            return Ok(DISABLED);
+        }
+        let mut issued = false;
+        if kind == "Payment" {
+            let amount = tx.bytes("Amount").ok_or(Malformed("Field not found"))?;
+            issued = amount.len() == 48;
+            let to = tx.account("Destination").ok_or(Malformed("Field not found"))?;
+            if !issued && tx.drops("Amount").is_none_or(|amount| amount == 0) {
+                return Ok(BAD_AMOUNT);
+            }
+            if to == account && !issued {
+                return Ok(REDUNDANT);
+            }
+        }
+        let Some(root) = self.root(&account, open) else { return Ok(NO_ACCOUNT) };
+        if sequence != root.sequence {
+            return Ok(if sequence < root.sequence { PAST } else { EARLY });
+        }
+        if tx.number("LastLedgerSequence").is_some_and(|last| last < open) {
+            return Ok(TOO_LATE);
+        }
+        if fee < FEE {
+            return Ok(LOW_FEE);
+        }
+        if root.balance < fee {
+            return Ok(NO_FEE);
+        }
+        if account_of(key) != account {
+            return Ok(BAD_AUTH);
+        }
+        if issued {
+            return Ok(PATH_DRY);
+        }
+        let (Some(amount), Some(to)) = (tx.drops("Amount"), tx.account("Destination")) else {
+            return Ok(SUCCESS);
+        };
+        if self.root(&to, open).is_none() && amount < RESERVE {
+            return Ok(TOO_LITTLE);
+        }
+        Ok(if root.balance < amount.saturating_add(fee.max(RESERVE)) { UNFUNDED } else { SUCCESS })
+    }
+
+    fn include(&mut self, submitted: &Submitted, account: Account, fee: u64, sequence: u64, open: u64) {
+        let Submitted { tx, hash, engine } = submitted;
+        let moved = match (engine == &SUCCESS, tx.drops("Amount"), tx.account("Destination")) {
+            (true, Some(amount), Some(to)) => Some((amount, to)),
+            _ => None,
+        };
+        let spent = fee + moved.map_or(0, |(amount, _)| amount);
+        let last = (*hash, open);
+        let mut nodes = Vec::new();
+        let before = self.root(&account, open);
+        self.alter(account, open, -(spent as i64), Some(sequence + 1), last);
+        nodes.push((account, before, self.root(&account, open)));
+        if let Some((amount, to)) = moved {
+            let before = self.root(&to, open);
+            // A new account's first number is the index of the ledger that made it.
+            self.alter(to, open, amount as i64, before.is_none().then_some(open), last);
+            nodes.push((to, before, self.root(&to, open)));
+        }
+        let entries = self.included.entry(open).or_default();
+        let place = entries.len() + self.barter.of_block(open).count();
+        self.places.insert(*hash, (open, entries.len()));
+        let delivered = moved.map(|(amount, _)| amount);
+        entries.push(Entry { tx: tx.clone(), hash: *hash, meta: meta(&nodes, place, *engine), delivered });
+        let sum = self.burned.last().map_or(0, |(_, sum)| *sum) + fee;
+        self.burned.push((open, sum));
+    }
+
+    fn alter(&mut self, account: Account, height: u64, gain: i64, sequence: Option<u64>, last: (Hash, u64)) {
+        let before = self.change(&account, height);
+        let change = Change {
+            height,
+            gain: before.map_or(0, |change| change.gain).saturating_add(gain),
+            sequence: sequence.or(before.and_then(|change| change.sequence)),
+            last,
+        };
+        self.changes.entry(account).or_default().push(change);
+    }
+}
+
+/// Whether a transaction bears the signature of the key that it names.
+fn is_signed(tx: &Fields, key: &[u8]) -> bool {
+    let Some(signature) = tx.bytes("TxnSignature") else { return false };
+    let body = [b"STX\0", tx.unsigned().as_slice()].concat();
+    if let [0xed, point @ ..] = key {
+        let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, point);
+        return key.verify(&body, signature).is_ok();
+    }
+    let key = k256::ecdsa::VerifyingKey::from_sec1_bytes(key);
+    let signature = k256::ecdsa::Signature::from_der(signature);
+    match (key, signature) {
+        (Ok(key), Ok(signature)) => key.verify_prehash(&half(&[&body]), &signature).is_ok(),
+        _ => false,
+    }
+}
+
+/// Place of an account root in the state's tree.
+pub(crate) fn root_index(account: &Account) -> Hash {
+    half(&[&[0, 0x61], account])
+}
+
+/// What a transaction did: accounts as they were and as they are.
+fn meta(nodes: &[(Account, Option<Root>, Option<Root>)], place: usize, engine: Engine) -> Fields {
+    let items = nodes.iter().filter_map(|(account, before, after)| {
+        let after = (*after)?;
+        let id = Value::Bytes(account.to_vec());
+        let node = Fields::default()
+            .with("LedgerEntryType", Value::Number(97))
+            .with("LedgerIndex", Value::Bytes(root_index(account).to_vec()));
+        let plain = Fields::default()
+            .with("Account", id)
+            .with("Balance", drops(after.balance))
+            .with("Sequence", Value::Number(after.sequence));
+        let Some(before) = before else {
+            return Some(("CreatedNode", node.with("NewFields", Value::Object(plain))));
+        };
+        let mut previous = Fields::default();
+        if before.balance != after.balance {
+            previous = previous.with("Balance", drops(before.balance));
+        }
+        if before.sequence != after.sequence {
+            previous = previous.with("Sequence", Value::Number(before.sequence));
+        }
+        let plain = plain.with("Flags", Value::Number(0)).with("OwnerCount", Value::Number(0));
+        let mut node = node.with("FinalFields", Value::Object(plain));
+        if !previous.is_empty() {
+            node = node.with("PreviousFields", Value::Object(previous));
+        }
+        if before.last.1 > 0 {
+            node = node
+                .with("PreviousTxnID", Value::Bytes(before.last.0.to_vec()))
+                .with("PreviousTxnLgrSeq", Value::Number(before.last.1));
+        }
+        Some(("ModifiedNode", node))
+    });
+    let items = items.filter_map(|(name, node)| Some((super::fields::Field::named(name)?, node))).collect();
+    Fields::default()
+        .with("AffectedNodes", Value::Array(items))
+        .with("TransactionIndex", Value::Number(place as u64))
+        .with("TransactionResult", Value::Number(engine.code.unsigned_abs().into()))
+}
