@@ -34,7 +34,9 @@ mod evm;
 mod golden;
 mod inbox;
 mod json;
+mod json_rpc;
 mod near;
+mod rest;
 mod seed;
 mod submission;
 mod sui;
@@ -86,9 +88,16 @@ pub struct NodeReply {
 }
 
 impl NodeReply {
-    /// A JSON answer.
+    /// An answer of JSON that is written already.
     pub(crate) fn json(status: u16, body: String) -> Self {
         NodeReply { status, content_type: "application/json", body: body.into_bytes() }
+    }
+
+    /// An answer of one JSON value.
+    pub(crate) fn of(status: u16, value: &json::Json) -> Self {
+        let mut out = String::new();
+        value.write(&mut out);
+        NodeReply::json(status, out)
     }
 }
 

@@ -39,8 +39,8 @@ impl Target {
     }
 }
 
-/// Percent escapes undone; a broken one stays as it is.
-fn decoded(text: &str, is_query: bool) -> String {
+/// Decodes percent escapes, and `+` in a query; a broken escape stays as it is.
+pub(crate) fn decoded(text: &str, is_query: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;

@@ -58,12 +58,12 @@ impl Fault {
         let message = format!("Invalid transaction: Type: Validation Code: {name}");
         Fault { vm: Some(code), ..Fault::new(400, "vm_error", message) }
     }
+}
 
-    pub(crate) fn reply(self) -> NodeReply {
-        let vm = self.vm.map_or(Json::Null, Json::from);
-        let body = object! { "message": self.message, "error_code": self.code, "vm_error_code": vm };
-        let mut out = String::new();
-        body.write(&mut out);
-        NodeReply::json(self.status, out)
+impl From<Fault> for NodeReply {
+    fn from(fault: Fault) -> Self {
+        let vm = fault.vm.map_or(Json::Null, Json::from);
+        let body = object! { "message": fault.message, "error_code": fault.code, "vm_error_code": vm };
+        NodeReply::of(fault.status, &body)
     }
 }

@@ -10,6 +10,7 @@ mod tx;
 mod view;
 
 use super::json::{Json, object};
+use super::rest::{self, Rest, RestRequest};
 use super::target::Target;
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
@@ -290,18 +291,21 @@ impl AptosNode {
             _ => Err(Fault::no_path()),
         }
     }
+}
 
-    fn answer(&mut self, request: &SimulatedRequest<'_>, now: Time) -> Result<(u16, Json), Fault> {
-        let target = Target::read(request.path);
-        let segments = target.segments();
-        let Some((&"v1", path)) = segments.split_first() else {
+impl Rest for AptosNode {
+    type Error = Fault;
+
+    fn run(&mut self, call: RestRequest<'_>, now: Time) -> Result<NodeReply, Fault> {
+        let Some((&"v1", path)) = call.path.split_first() else {
             return Err(Fault::no_path());
         };
-        match *request.method {
-            http::Method::GET | http::Method::HEAD => Ok((200, self.read(path, &target)?)),
-            http::Method::POST => self.post(path, request.body, now),
-            _ => Err(Fault::no_verb()),
-        }
+        let (status, value) = match *call.verb {
+            http::Method::GET | http::Method::HEAD => (200, self.read(path, call.query)?),
+            http::Method::POST => self.post(path, call.body, now)?,
+            _ => return Err(Fault::no_verb()),
+        };
+        Ok(NodeReply::of(status, &value))
     }
 }
 
@@ -309,14 +313,7 @@ impl Simulated for AptosNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.advance(now);
-        match self.answer(request, now) {
-            Ok((status, value)) => {
-                let mut out = String::new();
-                value.write(&mut out);
-                NodeReply::json(status, out)
-            }
-            Err(fault) => fault.reply(),
-        }
+        rest::serve(self, request, now)
     }
 
     fn height(&self, now: Time) -> u64 {

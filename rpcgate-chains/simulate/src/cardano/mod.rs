@@ -7,10 +7,13 @@ mod network;
 mod pools;
 mod tx;
 
-use super::envelope::{Body, Fault, Request};
+use super::envelope::{Fault, Request};
+use super::json::Json;
+use super::json_rpc::{self, JsonRpc};
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use rpcgate_core::clock::Time;
+use serde_json::Value;
 
 /// Most calls of one batch.
 const BATCH: usize = 1_000;
@@ -32,35 +35,52 @@ impl CardanoNode {
     pub fn new(seed: u64) -> Self {
         CardanoNode { chain: Chain::new(seed), since: None }
     }
+}
 
-    /// Writes the answer to one request; says whether it was no refusal.
-    fn answer(&mut self, request: &Request, now: Time, out: &mut String) -> bool {
-        let (method, result) = match request.method.as_str() {
-            Some(method) if request.object => {
-                let result = self.call(method, &request.params, now);
-                // What is not understood at all is answered without the method's name.
-                let is_known = !matches!(&result, Err(fault) if fault.code == -32_600);
-                (is_known.then_some(method), result)
-            }
-            None if request.object => (None, Err(invalid("field 'method' must be present and be a string"))),
-            _ => (None, Err(invalid("must be a well-formed JSON object"))),
-        };
-        out.push_str("{\"jsonrpc\":\"2.0\"");
-        if let Some(method) = method {
-            out.push_str(",\"method\":");
-            super::json::Json::from(method.to_owned()).write(out);
+impl JsonRpc for CardanoNode {
+    type Error = Fault;
+
+    fn run(&mut self, method: &str, params: Value, now: Time) -> Result<Json, Fault> {
+        self.call(method, &params, now)
+    }
+
+    fn unreadable() -> Fault {
+        invalid("must be a well-formed JSON object")
+    }
+
+    fn not_a_call(request: &Request, _: bool) -> Fault {
+        if request.object {
+            invalid("field 'method' must be present and be a string")
+        } else {
+            CardanoNode::unreadable()
         }
-        let is_good = result.is_ok();
-        out.push_str(if is_good { ",\"result\":" } else { ",\"error\":" });
+    }
+
+    fn refused_batch(calls: usize) -> Option<Fault> {
+        (!(1..=BATCH).contains(&calls)).then(CardanoNode::unreadable)
+    }
+
+    fn status(_: &Fault) -> u16 {
+        400
+    }
+
+    fn write(request: &Request, result: Result<Json, Fault>, out: &mut String) {
+        out.push_str("{\"jsonrpc\":\"2.0\"");
+        // Ogmios leaves the method's name out of the answer to a request that it does not understand.
+        let is_understood = !matches!(&result, Err(fault) if fault.code == -32_600);
+        if let (true, Some(method)) = (is_understood, request.method.as_str()) {
+            out.push_str(",\"method\":");
+            Json::from(method.to_owned()).write(out);
+        }
+        out.push_str(if result.is_ok() { ",\"result\":" } else { ",\"error\":" });
         result.unwrap_or_else(Fault::json).write(out);
         out.push_str(",\"id\":");
         out.push_str(request.id.as_deref().unwrap_or("null"));
         out.push('}');
-        is_good
     }
 }
 
-/// What Ogmios says of a request that it does not understand.
+/// Ogmios' error for a request that it does not understand.
 fn invalid(what: &str) -> Fault {
     Fault::new(-32_600, format!("Invalid request: {what}."))
 }
@@ -71,31 +91,11 @@ impl Simulated for CardanoNode {
         self.since.get_or_insert(now);
         self.chain.head = self.chain.height(now);
         let path = request.path.split('?').next().unwrap_or_default().trim_matches('/');
-        let mut out = String::new();
         match (request.method.as_str(), path) {
-            ("GET" | "HEAD", "health") => {
-                self.health(now).write(&mut out);
-                return NodeReply::json(200, out);
-            }
-            ("POST", "") => {}
-            _ => return NodeReply { status: 404, content_type: "text/plain", body: b"Not found".to_vec() },
+            ("GET" | "HEAD", "health") => NodeReply::of(200, &self.health(now)),
+            ("POST", "") => json_rpc::serve(self, request.body, now),
+            _ => NodeReply { status: 404, content_type: "text/plain", body: b"Not found".to_vec() },
         }
-        let is_good = match Body::read(request.body) {
-            Body::Unreadable => self.answer(&Request::default(), now, &mut out),
-            Body::Single(request) => self.answer(&request, now, &mut out),
-            Body::Batch(items) if items.is_empty() || items.len() > BATCH => {
-                self.answer(&Request::default(), now, &mut out)
-            }
-            Body::Batch(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    out.push(if index == 0 { '[' } else { ',' });
-                    self.answer(item, now, &mut out);
-                }
-                out.push(']');
-                true
-            }
-        };
-        NodeReply::json(if is_good { 200 } else { 400 }, out)
     }
 
     fn height(&self, now: Time) -> u64 {

@@ -41,12 +41,13 @@ impl Fault {
             _ => 500,
         }
     }
+}
 
-    pub(crate) fn reply(self) -> NodeReply {
-        let status = self.status();
-        let body = object! { "code": self.code, "message": self.message, "details": Json::Array(Vec::new()) };
-        let mut out = String::new();
-        body.write(&mut out);
-        NodeReply::json(status, out)
+impl From<Fault> for NodeReply {
+    fn from(fault: Fault) -> Self {
+        let status = fault.status();
+        let details = Json::Array(Vec::new());
+        let body = object! { "code": fault.code, "message": fault.message, "details": details };
+        NodeReply::of(status, &body)
     }
 }

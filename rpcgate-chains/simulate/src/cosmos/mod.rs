@@ -13,6 +13,7 @@ mod state;
 mod tx;
 
 use super::json::{Json, object};
+use super::rest::{self, Rest, RestRequest};
 use super::target::Target;
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
@@ -67,20 +68,6 @@ impl CosmosNode {
             _ => Err(Fault::not_implemented()),
         }
     }
-
-    fn answer(&mut self, request: &SimulatedRequest<'_>, now: Time) -> Result<Json, Fault> {
-        let target = Target::read(request.path);
-        let segments = target.segments();
-        let Some((&"cosmos", path)) = segments.split_first() else {
-            return Err(Fault::not_implemented());
-        };
-        match (request.method, path) {
-            (&http::Method::POST, ["tx", "v1beta1", "txs"]) => self.chain.broadcast(request.body, now),
-            (&http::Method::POST, ["tx", "v1beta1", "simulate"]) => self.chain.simulation(request.body),
-            (&http::Method::GET | &http::Method::HEAD, path) => self.read(path, &target),
-            _ => Err(Fault::not_implemented()),
-        }
-    }
 }
 
 /// `mint/v1beta1/…`: a tenth of the supply in a year.
@@ -103,18 +90,28 @@ fn mint(chain: &Chain, path: &[&str]) -> Result<Json, Fault> {
     }
 }
 
+impl Rest for CosmosNode {
+    type Error = Fault;
+
+    fn run(&mut self, call: RestRequest<'_>, now: Time) -> Result<NodeReply, Fault> {
+        let Some((&"cosmos", path)) = call.path.split_first() else {
+            return Err(Fault::not_implemented());
+        };
+        let value = match path {
+            ["tx", "v1beta1", "txs"] if call.is_post() => self.chain.broadcast(call.body, now)?,
+            ["tx", "v1beta1", "simulate"] if call.is_post() => self.chain.simulation(call.body)?,
+            path if call.is_get() => self.read(path, call.query)?,
+            _ => return Err(Fault::not_implemented()),
+        };
+        Ok(NodeReply::of(200, &value))
+    }
+}
+
 impl Simulated for CosmosNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.advance(now);
-        match self.answer(request, now) {
-            Ok(value) => {
-                let mut out = String::new();
-                value.write(&mut out);
-                NodeReply::json(200, out)
-            }
-            Err(fault) => fault.reply(),
-        }
+        rest::serve(self, request, now)
     }
 
     fn height(&self, now: Time) -> u64 {

@@ -12,13 +12,15 @@ mod state;
 mod token;
 mod tx;
 
-use super::envelope::{Body, Fault, Request};
+use super::envelope::{Fault, Request};
 use super::json::Json;
+use super::json_rpc::{self, JsonRpc};
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use logs::Filters;
 use network::NETWORKS;
 use rpcgate_core::clock::Time;
+use serde_json::Value;
 
 /// Most calls of one batch; go-ethereum's default.
 const BATCH: usize = 1_000;
@@ -41,38 +43,38 @@ impl EvmNode {
         let network = NETWORKS.iter().find(|network| network.name == chain)?;
         Some(EvmNode { chain: Chain::new(network, seed), filters: Filters::default(), submitted: Vec::new() })
     }
-
-    /// Writes the answer to one request; nothing for a notification.
-    fn answer(&mut self, request: Request, now: Time, out: &mut String) -> bool {
-        let result = match request.method.as_str() {
-            Some(method) if request.object => {
-                let result = self.call(method, request.params, now);
-                if request.id.is_none() {
-                    return false;
-                }
-                result
-            }
-            _ => Err(Fault::new(-32600, "invalid request")),
-        };
-        write_reply(request.id.as_deref(), result, out);
-        true
-    }
 }
 
-fn write_reply(id: Option<&str>, result: Result<Json, Fault>, out: &mut String) {
-    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    out.push_str(id.unwrap_or("null"));
-    match result {
-        Ok(value) => {
-            out.push_str(",\"result\":");
-            value.write(out);
-        }
-        Err(fault) => {
-            out.push_str(",\"error\":");
-            fault.json().write(out);
+impl JsonRpc for EvmNode {
+    type Error = Fault;
+
+    fn run(&mut self, method: &str, params: Value, now: Time) -> Result<Json, Fault> {
+        self.call(method, params, now)
+    }
+
+    fn unreadable() -> Fault {
+        Fault::new(-32700, "parse error")
+    }
+
+    fn not_a_call(_: &Request, _: bool) -> Fault {
+        Fault::new(-32600, "invalid request")
+    }
+
+    fn refused_batch(calls: usize) -> Option<Fault> {
+        match calls {
+            0 => Some(Fault::new(-32600, "empty batch")),
+            1..=BATCH => None,
+            _ => Some(Fault::new(-32600, "batch too large")),
         }
     }
-    out.push('}');
+
+    fn is_notification(request: &Request) -> bool {
+        request.object && request.method.is_string() && request.id.is_none()
+    }
+
+    fn write(request: &Request, result: Result<Json, Fault>, out: &mut String) {
+        json_rpc::write_id_first(request.id.as_deref(), result, out);
+    }
 }
 
 impl Simulated for EvmNode {
@@ -86,32 +88,7 @@ impl Simulated for EvmNode {
             return NodeReply { status, content_type: "text/plain; charset=utf-8", body };
         }
         self.chain.advance(now);
-        let mut out = String::new();
-        match Body::read(request.body) {
-            Body::Unreadable => write_reply(None, Err(Fault::new(-32700, "parse error")), &mut out),
-            Body::Single(request) => {
-                self.answer(request, now, &mut out);
-            }
-            Body::Batch(items) if items.is_empty() => {
-                write_reply(None, Err(Fault::new(-32600, "empty batch")), &mut out);
-            }
-            Body::Batch(items) if items.len() > BATCH => {
-                write_reply(None, Err(Fault::new(-32600, "batch too large")), &mut out);
-            }
-            Body::Batch(items) => {
-                for item in items {
-                    let before = out.len();
-                    out.push(if before == 0 { '[' } else { ',' });
-                    if !self.answer(item, now, &mut out) {
-                        out.truncate(before);
-                    }
-                }
-                if !out.is_empty() {
-                    out.push(']');
-                }
-            }
-        }
-        NodeReply::json(200, out)
+        json_rpc::serve(self, request.body, now)
     }
 
     fn height(&self, now: Time) -> u64 {

@@ -7,11 +7,13 @@ mod state;
 mod trouble;
 mod tx;
 
-use super::envelope::{Body, Request};
-use super::json::{Json, object};
+use super::envelope::Request;
+use super::json::Json;
+use super::json_rpc::{self, JsonRpc};
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use rpcgate_core::clock::Time;
+use serde_json::Value;
 use trouble::Trouble;
 
 /// A node of NEAR that keeps two and a half days of blocks.
@@ -32,34 +34,38 @@ impl NearNode {
     pub fn new(seed: u64) -> Self {
         NearNode { chain: Chain::new(seed), since: None }
     }
+}
 
-    /// Writes the answer to one request and gives its HTTP status; nothing for a notification.
-    fn answer(&mut self, request: &Request, now: Time, out: &mut String) -> Option<u16> {
-        let result = match request.method.as_str() {
-            Some(method) if request.object => self.call(method, &request.params, now),
-            _ => Err(Trouble::parse("invalid request")),
-        };
-        if request.id.is_none() && request.object {
-            return None;
-        }
+impl JsonRpc for NearNode {
+    type Error = Trouble;
+
+    fn run(&mut self, method: &str, params: Value, now: Time) -> Result<Json, Trouble> {
+        self.call(method, &params, now)
+    }
+
+    fn unreadable() -> Trouble {
+        Trouble::parse("the body is no JSON")
+    }
+
+    fn not_a_call(_: &Request, _: bool) -> Trouble {
+        Trouble::parse("invalid request")
+    }
+
+    fn is_notification(request: &Request) -> bool {
+        request.object && request.id.is_none()
+    }
+
+    fn status(error: &Trouble) -> u16 {
+        error.status()
+    }
+
+    fn write(request: &Request, result: Result<Json, Trouble>, out: &mut String) {
         out.push_str("{\"jsonrpc\":\"2.0\",");
-        let status = match result {
-            Ok(value) => {
-                out.push_str("\"result\":");
-                value.write(out);
-                200
-            }
-            Err(trouble) => {
-                let status = trouble.status();
-                out.push_str("\"error\":");
-                trouble.json().write(out);
-                status
-            }
-        };
+        out.push_str(if result.is_ok() { "\"result\":" } else { "\"error\":" });
+        result.unwrap_or_else(Trouble::json).write(out);
         out.push_str(",\"id\":");
         out.push_str(request.id.as_deref().unwrap_or("null"));
         out.push('}');
-        Some(status)
     }
 }
 
@@ -70,41 +76,15 @@ impl Simulated for NearNode {
         self.since.get_or_insert(now);
         let path = request.path.split('?').next().unwrap_or_default();
         if *request.method == http::Method::GET && path == "/status" {
-            return match self.call("status", &serde_json::Value::Null, now) {
-                Ok(status) => {
-                    let mut out = String::new();
-                    status.write(&mut out);
-                    NodeReply::json(200, out)
-                }
+            return match self.call("status", &Value::Null, now) {
+                Ok(status) => NodeReply::of(200, &status),
                 Err(trouble) => NodeReply::json(trouble.status(), String::new()),
             };
         }
         if *request.method != http::Method::POST {
             return NodeReply { status: 405, content_type: "text/plain; charset=utf-8", body: Vec::new() };
         }
-        let mut out = String::new();
-        let status = match Body::read(request.body) {
-            Body::Unreadable => {
-                let error = Trouble::parse("the body is no JSON").json();
-                object! { "jsonrpc": "2.0", "error": error, "id": Json::Null }.write(&mut out);
-                400
-            }
-            Body::Single(request) => self.answer(&request, now, &mut out).unwrap_or(200),
-            Body::Batch(items) => {
-                for item in items {
-                    let before = out.len();
-                    out.push(if before == 0 { '[' } else { ',' });
-                    if self.answer(&item, now, &mut out).is_none() {
-                        out.truncate(before);
-                    }
-                }
-                if !out.is_empty() {
-                    out.push(']');
-                }
-                200
-            }
-        };
-        NodeReply::json(status, out)
+        json_rpc::serve(self, request.body, now)
     }
 
     fn height(&self, now: Time) -> u64 {

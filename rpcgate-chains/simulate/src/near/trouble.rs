@@ -4,7 +4,7 @@ use crate::json::{Json, object};
 
 /// An error with its kind and cause.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Trouble {
+pub(crate) struct Trouble {
     /// `HANDLER_ERROR` or `REQUEST_VALIDATION_ERROR`.
     kind: &'static str,
     cause: &'static str,

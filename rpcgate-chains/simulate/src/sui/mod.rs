@@ -8,11 +8,13 @@ mod show;
 mod system;
 mod tx;
 
-use super::envelope::{Body, Fault, Request};
+use super::envelope::{Fault, Request};
 use super::json::Json;
+use super::json_rpc::{self, JsonRpc};
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use rpcgate_core::clock::Time;
+use serde_json::Value;
 
 /// Most calls of one batch.
 const BATCH: usize = 1_000;
@@ -32,38 +34,34 @@ impl SuiNode {
     pub fn new(seed: u64) -> Self {
         SuiNode { chain: Chain::new(seed) }
     }
-
-    /// Writes the answer to one request; nothing for a notification.
-    fn answer(&mut self, request: &Request, now: Time, out: &mut String) -> bool {
-        let result = match request.method.as_str() {
-            Some(method) if request.object => {
-                let result = self.call(method, &request.params, now);
-                if request.id.is_none() {
-                    return false;
-                }
-                result
-            }
-            _ => Err(Fault::new(-32600, "Invalid request")),
-        };
-        write_reply(request.id.as_deref(), result, out);
-        true
-    }
 }
 
-fn write_reply(id: Option<&str>, result: Result<Json, Fault>, out: &mut String) {
-    out.push_str("{\"jsonrpc\":\"2.0\",\"id\":");
-    out.push_str(id.unwrap_or("null"));
-    match result {
-        Ok(value) => {
-            out.push_str(",\"result\":");
-            value.write(out);
-        }
-        Err(fault) => {
-            out.push_str(",\"error\":");
-            fault.json().write(out);
-        }
+impl JsonRpc for SuiNode {
+    type Error = Fault;
+
+    fn run(&mut self, method: &str, params: Value, now: Time) -> Result<Json, Fault> {
+        self.call(method, &params, now)
     }
-    out.push('}');
+
+    fn unreadable() -> Fault {
+        Fault::new(-32700, "Parse error")
+    }
+
+    fn not_a_call(_: &Request, _: bool) -> Fault {
+        Fault::new(-32600, "Invalid request")
+    }
+
+    fn refused_batch(calls: usize) -> Option<Fault> {
+        (!(1..=BATCH).contains(&calls)).then(|| Fault::new(-32600, "Invalid request"))
+    }
+
+    fn is_notification(request: &Request) -> bool {
+        request.object && request.method.is_string() && request.id.is_none()
+    }
+
+    fn write(request: &Request, result: Result<Json, Fault>, out: &mut String) {
+        json_rpc::write_id_first(request.id.as_deref(), result, out);
+    }
 }
 
 impl Simulated for SuiNode {
@@ -74,29 +72,7 @@ impl Simulated for SuiNode {
             return NodeReply { status: 405, content_type: "text/plain; charset=utf-8", body };
         }
         self.chain.advance(now);
-        let mut out = String::new();
-        match Body::read(request.body) {
-            Body::Unreadable => write_reply(None, Err(Fault::new(-32700, "Parse error")), &mut out),
-            Body::Single(request) => {
-                self.answer(&request, now, &mut out);
-            }
-            Body::Batch(items) if items.is_empty() || items.len() > BATCH => {
-                write_reply(None, Err(Fault::new(-32600, "Invalid request")), &mut out);
-            }
-            Body::Batch(items) => {
-                for item in items {
-                    let before = out.len();
-                    out.push(if before == 0 { '[' } else { ',' });
-                    if !self.answer(&item, now, &mut out) {
-                        out.truncate(before);
-                    }
-                }
-                if !out.is_empty() {
-                    out.push(']');
-                }
-            }
-        }
-        NodeReply::json(200, out)
+        json_rpc::serve(self, request.body, now)
     }
 
     fn height(&self, now: Time) -> u64 {

@@ -6,41 +6,34 @@ use super::chain::{Chain, Entry};
 use super::params::Params;
 use super::{Failure, TonNode, config};
 use crate::json::{Json, object};
+use crate::rest::MethodNames;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
 /// The shard that is a whole workchain.
 const WHOLE: i64 = i64::MIN;
 
-const READ: &[&str] = &[
-    "getAddressBalance",
-    "getAddressInformation",
-    "getAddressState",
-    "getBlockHeader",
-    "getBlockTransactions",
-    "getConfigAll",
-    "getConfigParam",
-    "getConsensusBlock",
-    "getMasterchainInfo",
-    "getShardBlockProof",
-    "getTransactions",
-    "lookupBlock",
-    "packAddress",
-    "shards",
-    "unpackAddress",
-];
-
-const POSTED: &[&str] = &["estimateFee", "runGetMethod", "sendBoc", "sendBocReturnHash"];
-
-/// Whether the node has this method.
-pub(super) fn is_served(method: &str) -> bool {
-    READ.contains(&method) || is_posted(method)
-}
-
-/// Whether its path is posted to.
-pub(super) fn is_posted(method: &str) -> bool {
-    POSTED.contains(&method)
-}
+/// The methods of the node.
+pub(super) const METHODS: MethodNames = MethodNames {
+    read: &[
+        "getAddressBalance",
+        "getAddressInformation",
+        "getAddressState",
+        "getBlockHeader",
+        "getBlockTransactions",
+        "getConfigAll",
+        "getConfigParam",
+        "getConsensusBlock",
+        "getMasterchainInfo",
+        "getShardBlockProof",
+        "getTransactions",
+        "lookupBlock",
+        "packAddress",
+        "shards",
+        "unpackAddress",
+    ],
+    posted: &["estimateFee", "runGetMethod", "sendBoc", "sendBocReturnHash"],
+};
 
 fn server(words: impl std::fmt::Display) -> Failure {
     Failure::new(500, format!("LITE_SERVER_UNKNOWN: {words}"))

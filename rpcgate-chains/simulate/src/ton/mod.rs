@@ -10,10 +10,13 @@ mod params;
 
 use super::envelope::Body;
 use super::json::{Json, object};
+use super::rest::{self, Rest, RestRequest};
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
+use method::METHODS;
 use params::Params;
 use rpcgate_core::clock::Time;
+use serde_json::Value;
 
 /// A TonCenter in front of a lite server.
 ///
@@ -37,19 +40,13 @@ impl Failure {
     fn new(status: u16, words: impl Into<String>) -> Self {
         Failure { status, words: words.into() }
     }
-
-    fn reply(&self) -> NodeReply {
-        reply(
-            self.status,
-            &object! { "ok": false, "error": self.words.clone(), "code": u32::from(self.status) },
-        )
-    }
 }
 
-fn reply(status: u16, body: &Json) -> NodeReply {
-    let mut out = String::new();
-    body.write(&mut out);
-    NodeReply::json(status, out)
+impl From<Failure> for NodeReply {
+    fn from(failure: Failure) -> Self {
+        let code = u32::from(failure.status);
+        NodeReply::of(failure.status, &object! { "ok": false, "error": failure.words, "code": code })
+    }
 }
 
 impl TonNode {
@@ -58,27 +55,27 @@ impl TonNode {
         TonNode { chain: Chain::new(seed) }
     }
 
-    fn json_rpc(&mut self, body: &[u8], now: Time) -> NodeReply {
+    /// Answers a body of JSON-RPC, of which the server takes single calls only.
+    fn json_rpc(&mut self, body: &[u8], now: Time) -> Result<NodeReply, Failure> {
         let invalid = |what: &str| {
             Failure::new(422, format!("Validation error: 1 validation error for Request\n{what}"))
         };
         let request = match Body::read(body) {
             Body::Single(request) if request.object => request,
             Body::Unreadable => {
-                return invalid("body -> 0\n  Expecting value (type=value_error.jsondecode)").reply();
+                return Err(invalid("body -> 0\n  Expecting value (type=value_error.jsondecode)"));
             }
-            _ => return invalid("body\n  value is not a valid dict (type=type_error.dict)").reply(),
+            _ => return Err(invalid("body\n  value is not a valid dict (type=type_error.dict)")),
         };
         let Some(method) = request.method.as_str() else {
-            return invalid("body -> method\n  field required (type=value_error.missing)").reply();
+            return Err(invalid("body -> method\n  field required (type=value_error.missing)"));
         };
         // The server reads ids as text, and repeats them so.
-        let id = request.id.as_deref().map(serde_json::from_str::<serde_json::Value>);
-        let id = match id {
-            None | Some(Ok(serde_json::Value::Null)) => None,
-            Some(Ok(serde_json::Value::String(text))) => Some(text),
-            Some(Ok(number @ serde_json::Value::Number(_))) => Some(number.to_string()),
-            Some(_) => return invalid("body -> id\n  str type expected (type=type_error.str)").reply(),
+        let id = match request.id.as_deref().map(serde_json::from_str::<Value>) {
+            None | Some(Ok(Value::Null)) => None,
+            Some(Ok(Value::String(text))) => Some(text),
+            Some(Ok(number @ Value::Number(_))) => Some(number.to_string()),
+            Some(_) => return Err(invalid("body -> id\n  str type expected (type=type_error.str)")),
         };
         let close = |mut out: Json| {
             out.put("jsonrpc", "2.0");
@@ -87,34 +84,52 @@ impl TonNode {
             }
             out
         };
-        if !method::is_served(method) {
-            return reply(422, &close(object! { "ok": false, "error": "Unknown method" }));
+        if !METHODS.is_served(method) {
+            return Ok(NodeReply::of(422, &close(object! { "ok": false, "error": "Unknown method" })));
         }
         let params = match request.params {
-            serde_json::Value::Null => Params::new(serde_json::Map::new(), false),
-            serde_json::Value::Object(members) => Params::new(members, false),
+            Value::Null => Params::new(serde_json::Map::new(), false),
+            Value::Object(members) => Params::new(members, false),
             _ => {
-                return invalid("body -> params\n  value is not a valid dict (type=type_error.dict)").reply();
+                return Err(invalid("body -> params\n  value is not a valid dict (type=type_error.dict)"));
             }
         };
         match self.call(method, &params, now) {
-            Ok(result) => reply(200, &close(object! { "ok": true, "result": result })),
+            Ok(result) => Ok(NodeReply::of(200, &close(object! { "ok": true, "result": result }))),
             Err(failure) if failure.status == 422 => {
                 let words = format!("TypeError: {}", failure.words);
-                reply(422, &close(object! { "ok": false, "error": words }))
+                Ok(NodeReply::of(422, &close(object! { "ok": false, "error": words })))
             }
-            Err(failure) => failure.reply(),
+            Err(failure) => Err(failure),
         }
     }
+}
 
-    fn rest(&mut self, method: &str, params: &Params, now: Time) -> NodeReply {
-        match self.call(method, params, now) {
-            Ok(result) => reply(200, &object! { "ok": true, "result": result }),
+impl Rest for TonNode {
+    type Error = Failure;
+
+    fn run(&mut self, call: RestRequest<'_>, now: Time) -> Result<NodeReply, Failure> {
+        // The server compares the path as it was sent.
+        let method = call.raw_path.trim_matches('/');
+        let is_json_rpc = matches!(method, "" | "jsonRPC");
+        if !is_json_rpc && !METHODS.is_served(method) {
+            return Err(Failure::new(404, "Not Found"));
+        }
+        if call.is_post() != (is_json_rpc || METHODS.is_posted(method)) {
+            return Err(Failure::new(405, "Method Not Allowed"));
+        }
+        if is_json_rpc {
+            return self.json_rpc(call.body, now);
+        }
+        let params =
+            if call.is_post() { Params::of_body(call.body)? } else { Params::of_query(call.raw_query) };
+        match self.call(method, &params, now) {
+            Ok(result) => Ok(NodeReply::of(200, &object! { "ok": true, "result": result })),
             Err(failure) if failure.status == 422 => {
                 let words = format!("Validation error: 1 validation error for Request\n{}", failure.words);
-                Failure::new(422, words).reply()
+                Err(Failure::new(422, words))
             }
-            Err(failure) => failure.reply(),
+            Err(failure) => Err(failure),
         }
     }
 }
@@ -123,27 +138,7 @@ impl Simulated for TonNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.head = self.chain.height(now);
-        let (path, query) = request.path.split_once('?').unwrap_or((request.path, ""));
-        let is_post = *request.method == http::Method::POST;
-        let method = path.trim_matches('/');
-        if matches!(method, "" | "jsonRPC") {
-            return if is_post {
-                self.json_rpc(request.body, now)
-            } else {
-                Failure::new(405, "Method Not Allowed").reply()
-            };
-        }
-        if !method::is_served(method) {
-            return Failure::new(404, "Not Found").reply();
-        }
-        if is_post != method::is_posted(method) {
-            return Failure::new(405, "Method Not Allowed").reply();
-        }
-        let params = if is_post { Params::of_body(request.body) } else { Ok(Params::of_query(query)) };
-        match params {
-            Ok(params) => self.rest(method, &params, now),
-            Err(failure) => failure.reply(),
-        }
+        rest::serve(self, request, now)
     }
 
     fn height(&self, now: Time) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::address::Address;
+use crate::target::decoded;
 use serde_json::{Map, Value};
 
 /// The members of a request.
@@ -20,7 +21,7 @@ impl Params {
     /// Members of a query, all of them text.
     pub(super) fn of_query(query: &str) -> Self {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        let members = pairs.map(|(name, value)| (decoded(name), Value::String(decoded(value))));
+        let members = pairs.map(|(name, value)| (decoded(name, true), Value::String(decoded(value, true))));
         Params::new(members.collect(), true)
     }
 
@@ -90,25 +91,4 @@ impl Params {
             Failure::new(422, "Non-optional argument expected")
         }
     }
-}
-
-/// Takes the escapes of a URL out.
-fn decoded(text: &str) -> String {
-    let (mut out, mut bytes) = (Vec::new(), text.bytes());
-    while let Some(byte) = bytes.next() {
-        let escape = || {
-            let mut ahead = bytes.clone();
-            let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-            Some((digit(ahead.next())? * 16 + digit(ahead.next())?) as u8)
-        };
-        match (byte, if byte == b'%' { escape() } else { None }) {
-            (_, Some(escaped)) => {
-                out.push(escaped);
-                bytes.nth(1);
-            }
-            (b'+', _) => out.push(b' '),
-            _ => out.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }

@@ -8,11 +8,8 @@ use super::params::Params;
 use super::token::{self, Ask, TOKEN};
 use super::tx::{Body, Contract, Tx};
 use crate::json::{Json, object};
+use crate::rest::MethodNames;
 use rpcgate_core::clock::Time;
-
-/// What a node answers to a call that it takes.
-#[derive(Debug)]
-pub(super) struct Answer(pub(super) Json);
 
 /// How long a transaction lives that the node makes, in milliseconds.
 const LIFE_MS: i64 = 60_000;
@@ -23,61 +20,53 @@ const BLOCKS: i64 = 100;
 /// Most bytes of a transaction.
 const TX_BYTES: usize = 500 * 1_024;
 
-const READ: &[&str] = &[
-    "getaccount",
-    "getaccountresource",
-    "getbandwidthprices",
-    "getblock",
-    "getblockbyid",
-    "getblockbylatestnum",
-    "getblockbylimitnext",
-    "getblockbynum",
-    "getchainparameters",
-    "getcontract",
-    "getenergyprices",
-    "getnextmaintenancetime",
-    "getnodeinfo",
-    "getnowblock",
-    "getpendingsize",
-    "gettransactionbyid",
-    "gettransactioncountbyblocknum",
-    "gettransactionfrompending",
-    "gettransactioninfobyblocknum",
-    "gettransactioninfobyid",
-    "listwitnesses",
-    "validateaddress",
-];
-
-const POSTED: &[&str] = &[
-    "broadcasthex",
-    "broadcasttransaction",
-    "createtransaction",
-    "estimateenergy",
-    "triggerconstantcontract",
-    "triggersmartcontract",
-];
-
-/// Whether the node has this method. Names are lower case.
-pub(super) fn is_served(method: &str) -> bool {
-    READ.contains(&method) || is_posted(method)
-}
-
-/// Whether it wants a body.
-pub(super) fn is_posted(method: &str) -> bool {
-    POSTED.contains(&method)
-}
+/// The methods of the node. Names are lower case.
+pub(super) const METHODS: MethodNames = MethodNames {
+    read: &[
+        "getaccount",
+        "getaccountresource",
+        "getbandwidthprices",
+        "getblock",
+        "getblockbyid",
+        "getblockbylatestnum",
+        "getblockbylimitnext",
+        "getblockbynum",
+        "getchainparameters",
+        "getcontract",
+        "getenergyprices",
+        "getnextmaintenancetime",
+        "getnodeinfo",
+        "getnowblock",
+        "getpendingsize",
+        "gettransactionbyid",
+        "gettransactioncountbyblocknum",
+        "gettransactionfrompending",
+        "gettransactioninfobyblocknum",
+        "gettransactioninfobyid",
+        "listwitnesses",
+        "validateaddress",
+    ],
+    posted: &[
+        "broadcasthex",
+        "broadcasttransaction",
+        "createtransaction",
+        "estimateenergy",
+        "triggerconstantcontract",
+        "triggersmartcontract",
+    ],
+};
 
 /// Why a transaction is not taken: the name of the reason, and its words.
 type Refusal = (&'static str, String);
 
 impl TronNode {
     /// Runs a method; an error is what stands in `Error`.
-    pub(super) fn call(&mut self, method: &str, params: &Params, now: Time) -> Result<Answer, String> {
+    pub(super) fn call(&mut self, method: &str, params: &Params, now: Time) -> Result<Json, String> {
         let (chain, visible) = (&self.chain, params.visible);
         let moment = chain.moment(now).millis();
         let known = |number: i64| u64::try_from(number).ok().filter(|height| *height <= chain.head);
         let nothing = || object! {};
-        Ok(Answer(match method {
+        Ok(match method {
             "getnowblock" => chain.block(chain.head, true, visible),
             "getblock" => {
                 let detail = params.switch("detail");
@@ -102,7 +91,7 @@ impl TronNode {
             "getblockbylimitnext" => {
                 let (start, end) = (params.number("startNum")?, params.number("endNum")?);
                 if start < 0 || end <= start || end - start > BLOCKS {
-                    return Ok(Answer(nothing()));
+                    return Ok(nothing());
                 }
                 let blocks = (start..end).filter_map(known).map(|height| chain.block(height, true, visible));
                 object! { "block": blocks.collect::<Vec<_>>() }
@@ -110,7 +99,7 @@ impl TronNode {
             "getblockbylatestnum" => {
                 let count = params.number("num")?;
                 if !(1..BLOCKS).contains(&count) {
-                    return Ok(Answer(nothing()));
+                    return Ok(nothing());
                 }
                 let first = (chain.head + 1).saturating_sub(count.cast_unsigned());
                 let blocks = (first..=chain.head).map(|height| chain.block(height, true, visible));
@@ -130,7 +119,7 @@ impl TronNode {
             }
             "gettransactioninfobyblocknum" => {
                 let Some(height) = known(params.number("num")?) else {
-                    return Ok(Answer(Json::Array(Vec::new())));
+                    return Ok(Json::Array(Vec::new()));
                 };
                 let entries = chain.entries(height);
                 Json::Array(entries.iter().map(|entry| entry.info(chain, height, visible)).collect())
@@ -155,7 +144,7 @@ impl TronNode {
             "getcontract" => {
                 let address = short(&params.address("value")?);
                 if address != Some(TOKEN) {
-                    return Ok(Answer(nothing()));
+                    return Ok(nothing());
                 }
                 object! {
                     "contract_address": super::address::shown(&long(&TOKEN), visible),
@@ -198,7 +187,7 @@ impl TronNode {
             }
             "broadcasthex" => self.broadcast_hex(params, now)?,
             _ => self.trigger(method, params, moment),
-        }))
+        })
     }
 
     /// Takes a transaction as a node does that hears of it at `now`.

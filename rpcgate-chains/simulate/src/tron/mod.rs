@@ -11,9 +11,11 @@ mod show;
 mod token;
 mod tx;
 
+use super::json::{Json, object};
+use super::rest::{self, Rest, RestRequest};
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
-use method::Answer;
+use method::METHODS;
 use params::Params;
 use rpcgate_core::clock::Time;
 
@@ -34,41 +36,65 @@ impl TronNode {
     }
 }
 
-/// What java-tron's web server says of a path or verb that it does not serve.
-fn refused(status: u16, words: &str) -> NodeReply {
-    let body = format!(
-        "<html>\n<head>\n<meta http-equiv=\"Content-Type\" content=\"text/html;charset=utf-8\"/>\n<title>Error {status} \
-         {words}</title>\n</head>\n<body><h2>HTTP ERROR {status} {words}</h2>\n</body>\n</html>\n"
-    );
-    NodeReply { status, content_type: "text/html;charset=iso-8859-1", body: body.into_bytes() }
+/// An error of java-tron.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The web server's page about a path or verb that it does not serve: the HTTP status, and its words.
+    Page(u16, &'static str),
+    /// What a method says, which stands in `Error` of an answer with status 200.
+    Method(String),
+}
+
+impl From<Failure> for NodeReply {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Method(why) => answer(&object! { "Error": why }),
+            Failure::Page(status, words) => {
+                let body = format!(
+                    "<html>\n<head>\n<meta http-equiv=\"Content-Type\" content=\"text/html;charset=utf-8\"/>\n\
+                     <title>Error {status} {words}</title>\n</head>\n<body><h2>HTTP ERROR {status} {words}</h2>\n\
+                     </body>\n</html>\n"
+                );
+                NodeReply { status, content_type: "text/html;charset=iso-8859-1", body: body.into_bytes() }
+            }
+        }
+    }
+}
+
+/// An answer as java-tron writes it.
+fn answer(value: &Json) -> NodeReply {
+    let mut body = String::new();
+    value.write(&mut body);
+    body.push('\n');
+    NodeReply { status: 200, content_type: "application/json; charset=utf-8", body: body.into_bytes() }
+}
+
+impl Rest for TronNode {
+    type Error = Failure;
+
+    fn run(&mut self, call: RestRequest<'_>, now: Time) -> Result<NodeReply, Failure> {
+        // The web server compares the path as it was sent.
+        let method = call.raw_path.strip_prefix("/wallet/").filter(|method| METHODS.is_served(method));
+        let method = method.ok_or(Failure::Page(404, "Not Found"))?;
+        let params = if call.is_post() {
+            Params::of_body(call.body)
+        } else if !call.is_get() {
+            return Err(Failure::Page(405, "HTTP method is not supported by this URL"));
+        } else if METHODS.is_posted(method) {
+            return Err(Failure::Page(405, "HTTP method GET is not supported by this URL"));
+        } else {
+            Ok(Params::of_query(call.raw_query))
+        };
+        let result = params.and_then(|params| self.call(method, &params, now));
+        result.map(|value| answer(&value)).map_err(Failure::Method)
+    }
 }
 
 impl Simulated for TronNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.chain.inbox.turn();
         self.chain.head = self.chain.height(now);
-        let (path, query) = request.path.split_once('?').unwrap_or((request.path, ""));
-        let method = path.strip_prefix("/wallet/").filter(|method| method::is_served(method));
-        let Some(method) = method else {
-            return refused(404, "Not Found");
-        };
-        let is_get = match *request.method {
-            http::Method::GET | http::Method::HEAD => true,
-            http::Method::POST => false,
-            _ => return refused(405, "HTTP method is not supported by this URL"),
-        };
-        if is_get && method::is_posted(method) {
-            return refused(405, "HTTP method GET is not supported by this URL");
-        }
-        let params = if is_get { Ok(Params::of_query(query)) } else { Params::of_body(request.body) };
-        let answer = params.and_then(|params| self.call(method, &params, now));
-        let mut body = String::new();
-        match answer {
-            Ok(Answer(json)) => json.write(&mut body),
-            Err(why) => super::json::object! { "Error": why }.write(&mut body),
-        }
-        body.push('\n');
-        NodeReply { status: 200, content_type: "application/json; charset=utf-8", body: body.into_bytes() }
+        rest::serve(self, request, now)
     }
 
     fn height(&self, now: Time) -> u64 {

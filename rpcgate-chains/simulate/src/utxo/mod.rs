@@ -11,12 +11,14 @@ mod script;
 mod show;
 mod tx;
 
-use super::envelope::{Body, Fault, Request};
+use super::envelope::{Fault, Request};
 use super::json::Json;
+use super::json_rpc::{self, JsonRpc};
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use coin::COINS;
 use rpcgate_core::clock::Time;
+use serde_json::Value;
 
 /// A daemon of a UTXO chain, with an index of transactions and without a wallet.
 ///
@@ -38,42 +40,52 @@ impl UtxoNode {
         let coin = COINS.iter().find(|coin| coin.name == chain)?;
         Some(UtxoNode { chain: Chain::new(coin, seed), since: None, submitted: Vec::new() })
     }
-
-    /// Writes the answer to one request and gives its HTTP status.
-    fn answer(&mut self, request: Request, now: Time, out: &mut String) -> u16 {
-        let result = if !request.object {
-            Err(Fault::new(-32600, "Invalid Request object"))
-        } else if request.method.is_null() {
-            Err(Fault::new(-32600, "Missing method"))
-        } else if let Some(method) = request.method.as_str() {
-            self.call(method, request.params, now)
-        } else {
-            Err(Fault::new(-32600, "Method must be a string"))
-        };
-        write_reply(request.id.as_deref(), result, out)
-    }
 }
 
-/// Writes an answer and gives its HTTP status.
-fn write_reply(id: Option<&str>, result: Result<Json, Fault>, out: &mut String) -> u16 {
-    let status = match &result {
-        Ok(_) => 200,
-        Err(fault) if fault.code == -32601 => 404,
-        Err(fault) if fault.code == -32600 => 400,
-        Err(_) => 500,
-    };
-    let (result, error) = match result {
-        Ok(value) => (value, Json::Null),
-        Err(fault) => (Json::Null, fault.json()),
-    };
-    out.push_str("{\"result\":");
-    result.write(out);
-    out.push_str(",\"error\":");
-    error.write(out);
-    out.push_str(",\"id\":");
-    out.push_str(id.unwrap_or("null"));
-    out.push('}');
-    status
+impl JsonRpc for UtxoNode {
+    type Error = Fault;
+
+    const END: &'static str = "\n";
+    const EMPTY_BATCH: &'static str = "[]";
+
+    fn run(&mut self, method: &str, params: Value, now: Time) -> Result<Json, Fault> {
+        self.call(method, params, now)
+    }
+
+    fn unreadable() -> Fault {
+        Fault::new(-32700, "Parse error")
+    }
+
+    fn not_a_call(request: &Request, is_alone: bool) -> Fault {
+        match request {
+            Request { object: false, .. } if is_alone => Fault::new(-32700, "Top-level object parse error"),
+            Request { object: false, .. } => Fault::new(-32600, "Invalid Request object"),
+            Request { method: Value::Null, .. } => Fault::new(-32600, "Missing method"),
+            _ => Fault::new(-32600, "Method must be a string"),
+        }
+    }
+
+    fn status(error: &Fault) -> u16 {
+        match error.code {
+            -32601 => 404,
+            -32600 => 400,
+            _ => 500,
+        }
+    }
+
+    fn write(request: &Request, result: Result<Json, Fault>, out: &mut String) {
+        let (result, error) = match result {
+            Ok(value) => (value, Json::Null),
+            Err(fault) => (Json::Null, fault.json()),
+        };
+        out.push_str("{\"result\":");
+        result.write(out);
+        out.push_str(",\"error\":");
+        error.write(out);
+        out.push_str(",\"id\":");
+        out.push_str(request.id.as_deref().unwrap_or("null"));
+        out.push('}');
+    }
 }
 
 impl Simulated for UtxoNode {
@@ -85,27 +97,7 @@ impl Simulated for UtxoNode {
         }
         self.since.get_or_insert(now);
         self.chain.advance(now);
-        let mut out = String::new();
-        let status = match Body::read(request.body) {
-            Body::Unreadable => write_reply(None, Err(Fault::new(-32700, "Parse error")), &mut out),
-            Body::Single(request) if !request.object => {
-                write_reply(None, Err(Fault::new(-32700, "Top-level object parse error")), &mut out)
-            }
-            Body::Single(request) => self.answer(request, now, &mut out),
-            Body::Batch(items) => {
-                out.push('[');
-                for (index, item) in items.into_iter().enumerate() {
-                    if index > 0 {
-                        out.push(',');
-                    }
-                    self.answer(item, now, &mut out);
-                }
-                out.push(']');
-                200
-            }
-        };
-        out.push('\n');
-        NodeReply::json(status, out)
+        json_rpc::serve(self, request.body, now)
     }
 
     fn height(&self, now: Time) -> u64 {

@@ -5,6 +5,7 @@ mod metrics;
 mod styled;
 
 use super::json::{Json, object};
+use super::rest::{self, Rest, RestRequest};
 use super::seed::Seed;
 use super::target::Target;
 use super::timeline::{EPOCH, Timeline};
@@ -269,22 +270,28 @@ const fn threshold() -> u64 {
     1 + (ORGANISATIONS * 2 - 1) / 3
 }
 
+impl Rest for XlmNode {
+    type Error = NodeReply;
+
+    /// The node looks at the path alone, whatever the verb.
+    fn run(&mut self, call: RestRequest<'_>, now: Time) -> Result<NodeReply, NodeReply> {
+        let body = match call.path {
+            ["info"] => styled(&self.info(call.query, now)),
+            ["quorum"] => styled(&self.quorum_page(call.query)),
+            ["metrics"] => self.metrics(call.query, now),
+            _ => {
+                let body = b"<b>stellar-core</b><p>There is no such command.</p>".to_vec();
+                return Err(NodeReply { status: 404, content_type: "text/html", body });
+            }
+        };
+        Ok(NodeReply::json(200, body))
+    }
+}
+
 impl Simulated for XlmNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.head = self.height(now);
-        let now = now.max(self.timeline.time(self.head));
-        let target = Target::read(request.path);
-        // The node looks at the path alone, whatever the verb.
-        let body = match target.segments().as_slice() {
-            ["info"] => styled(&self.info(&target, now)),
-            ["quorum"] => styled(&self.quorum_page(&target)),
-            ["metrics"] => self.metrics(&target, now),
-            _ => {
-                let body = b"<b>stellar-core</b><p>There is no such command.</p>".to_vec();
-                return NodeReply { status: 404, content_type: "text/html", body };
-            }
-        };
-        NodeReply::json(200, body)
+        rest::serve(self, request, now.max(self.timeline.time(self.head)))
     }
 
     fn height(&self, now: Time) -> u64 {

@@ -1,0 +1,112 @@
+//! The server loop of nodes that speak REST, from verb and path to the bytes of the answer. A node adds its table of
+//! paths and the form of its errors.
+
+use super::target::Target;
+use super::{NodeReply, SimulatedRequest};
+use http::Method;
+use rpcgate_core::clock::Time;
+
+/// A call as a node's table of paths sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RestRequest<'a> {
+    /// The HTTP method.
+    pub(crate) verb: &'a Method,
+    /// The decoded segments of the path.
+    pub(crate) path: &'a [&'a str],
+    /// The decoded query.
+    pub(crate) query: &'a Target,
+    /// The path as it was sent, for nodes that compare it so.
+    pub(crate) raw_path: &'a str,
+    /// The query as it was sent.
+    pub(crate) raw_query: &'a str,
+    /// The whole body.
+    pub(crate) body: &'a [u8],
+}
+
+impl RestRequest<'_> {
+    /// Whether the call is a GET. HEAD is one too: the socket leaves the body of its answer out.
+    pub(crate) fn is_get(&self) -> bool {
+        matches!(*self.verb, Method::GET | Method::HEAD)
+    }
+
+    /// Whether the call is a POST.
+    pub(crate) fn is_post(&self) -> bool {
+        *self.verb == Method::POST
+    }
+}
+
+/// A node's table of paths.
+pub(crate) trait Rest {
+    /// The node's errors, and how each is answered.
+    type Error: Into<NodeReply>;
+
+    /// Runs the call that verb and path name.
+    fn run(&mut self, call: RestRequest<'_>, now: Time) -> Result<NodeReply, Self::Error>;
+}
+
+/// Answers a request.
+pub(crate) fn serve<N: Rest>(node: &mut N, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
+    let target = Target::read(request.path);
+    let (raw_path, raw_query) = request.path.split_once('?').unwrap_or((request.path, ""));
+    let path = target.segments();
+    let (verb, body) = (request.method, request.body);
+    let call = RestRequest { verb, path: &path, query: &target, raw_path, raw_query, body };
+    node.run(call, now).unwrap_or_else(Into::into)
+}
+
+/// The names of a node's methods, where each has a path of its own.
+#[derive(Debug)]
+pub(crate) struct MethodNames {
+    /// Methods that read, by GET.
+    pub(crate) read: &'static [&'static str],
+    /// Methods that want a body, by POST.
+    pub(crate) posted: &'static [&'static str],
+}
+
+impl MethodNames {
+    /// Whether the node has this method.
+    pub(crate) fn is_served(&self, method: &str) -> bool {
+        self.read.contains(&method) || self.is_posted(method)
+    }
+
+    /// Whether the node has this method and wants a body with it.
+    pub(crate) fn is_posted(&self, method: &str) -> bool {
+        self.posted.contains(&method)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Serves `GET /sum/{a}`.
+    struct Adder(u64);
+
+    impl Rest for Adder {
+        type Error = NodeReply;
+
+        fn run(&mut self, call: RestRequest<'_>, _: Time) -> Result<NodeReply, NodeReply> {
+            match call.path {
+                ["sum", number] if call.is_get() => {
+                    self.0 += number.parse::<u64>().map_err(|_| NodeReply::json(400, "no number".into()))?;
+                    Ok(NodeReply::of(200, &self.0.into()))
+                }
+                _ => Err(NodeReply::json(404, format!("{} {}", call.raw_path, call.raw_query))),
+            }
+        }
+    }
+
+    fn served(verb: &Method, path: &str) -> (u16, String) {
+        let reply =
+            serve(&mut Adder(1), &SimulatedRequest { method: verb, path, body: b"" }, Time::default());
+        (reply.status, String::from_utf8(reply.body).expect("UTF-8"))
+    }
+
+    #[test]
+    fn a_table_sees_decoded_segments_and_the_path_as_it_was_sent() {
+        assert_eq!(served(&Method::GET, "/sum/%32/"), (200, "3".into()));
+        assert_eq!(served(&Method::HEAD, "/sum/2?x"), (200, "3".into()));
+        assert_eq!(served(&Method::GET, "/sum/x"), (400, "no number".into()));
+        assert_eq!(served(&Method::POST, "/su%6d/2?a=%41"), (404, "/su%6d/2 a=%41".into()));
+    }
+}
