@@ -233,7 +233,7 @@ mod tests {
     fn an_exception_holds_in_its_folder_alone() {
         let found = |path: &str| retired_words(&Source::new(path, "let witness = 1;")).len();
         assert_eq!(
-            (found("rpcgate-chains/src/simulate/utxo/tx.rs"), found("rpcgate-chains/src/btc.rs")),
+            (found("rpcgate-chains/simulate/src/utxo/tx.rs"), found("rpcgate-chains/src/btc.rs")),
             (0, 1)
         );
     }
