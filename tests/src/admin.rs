@@ -40,7 +40,7 @@ pub struct TestService {
 }
 
 impl TestService {
-    /// One that is set up so, where it is what `clock` says.
+    /// Starts it with this setup and clock.
     ///
     /// # Panics
     /// When it does not start.
@@ -56,7 +56,7 @@ impl TestService {
         let mut config = setup.config();
         let app = Arc::new(AppState::open(config.clone(), clock.clone()).await.unwrap());
         let api = Api::start(&app, config.admin.listen).unwrap();
-        // The port is known only now, and links in mails are made of it.
+        // The port is known only now, and links in mails contain it.
         config.admin.listen = api.addr();
         let app = Arc::new(app.reload(config).unwrap());
         api.serve(&app);
@@ -64,7 +64,7 @@ impl TestService {
         TestService { setup, clock, app, api, janitor, gateways: AtomicUsize::new(0), folder }
     }
 
-    /// A gateway more on its databases, with a journal of its own, that admits calls.
+    /// Starts another gateway on its databases, with a journal of its own, and waits until it is ready.
     ///
     /// # Panics
     /// When it does not start.
@@ -81,22 +81,22 @@ impl TestService {
         gateway
     }
 
-    /// Where the management API listens.
+    /// The address of the management API.
     pub fn addr(&self) -> SocketAddr {
         self.api.addr()
     }
 
-    /// What time it is there.
+    /// The clock.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// Somebody who is not logged in.
+    /// A user who is not logged in.
     pub fn anonymous(&self) -> ApiUser {
         ApiUser::at(self.addr())
     }
 
-    /// An operator, logged in. There is no other way to become one than to have the database at hand.
+    /// An operator, logged in. Operators can be created only with access to the database.
     ///
     /// # Panics
     /// When that fails.
@@ -119,7 +119,7 @@ impl TestService {
         operator
     }
 
-    /// The owner of a new tenant: registered, confirmed with what came by mail, and logged in.
+    /// The owner of a new tenant: registered, confirmed by the mailed link, and logged in.
     ///
     /// # Panics
     /// When one of these steps fails.
@@ -133,7 +133,7 @@ impl TestService {
         owner
     }
 
-    /// The mails that were sent to an address, the oldest first.
+    /// The mails to an address, the oldest first.
     ///
     /// # Panics
     /// When the outbox cannot be read.
@@ -159,7 +159,7 @@ impl TestService {
         link.split_once("?token=").unwrap().1.to_owned()
     }
 
-    /// Ends it; gateways end by themselves.
+    /// Stops it; gateways stop when they are dropped.
     pub async fn stop(self) {
         self.api.drain().await;
         self.janitor.stop().await;
@@ -167,7 +167,7 @@ impl TestService {
     }
 }
 
-/// Somebody at the management API, on a connection that is kept.
+/// A user of the management API, on a kept-alive connection.
 #[derive(Debug)]
 pub struct ApiUser {
     api: TestClient,
@@ -176,18 +176,18 @@ pub struct ApiUser {
 }
 
 impl ApiUser {
-    /// Somebody who is not logged in at the management API that listens there.
+    /// A user who is not logged in, at the management API with this address.
     pub fn at(addr: SocketAddr) -> Self {
         ApiUser { api: TestClient::new(addr, None), email: String::new(), token: None }
     }
 
-    /// The same one, where the management API listens now.
+    /// The same user, at another address of the management API.
     #[must_use]
     pub fn moved(self, addr: SocketAddr) -> Self {
         ApiUser { api: TestClient::new(addr, None), ..self }
     }
 
-    /// Registers under an address, as a browser does it.
+    /// Registers with an address, as a browser does.
     ///
     /// # Panics
     /// When it is refused.
@@ -211,7 +211,7 @@ impl ApiUser {
         email.clone_into(&mut self.email);
     }
 
-    /// Logs in again: tokens end after a while.
+    /// Logs in again, because tokens expire.
     ///
     /// # Panics
     /// When it is refused.
@@ -220,7 +220,7 @@ impl ApiUser {
         self.log_in(&email).await;
     }
 
-    /// What shows who one is, in the header `Authorization`.
+    /// The value of the header `Authorization`.
     pub fn bearer(&self) -> String {
         format!("Bearer {}", self.token.as_deref().unwrap_or_default())
     }
@@ -234,74 +234,74 @@ impl ApiUser {
         self.api.send(method, &format!("/api/v1{path}"), headers, body.as_bytes()).await
     }
 
-    /// What is there.
+    /// Gets a resource.
     ///
     /// # Panics
-    /// When it is not shown.
+    /// When the status is not 200.
     pub async fn shown(&self, path: &str) -> Value {
         let reply = self.ask("GET", path, None).await;
         assert_eq!(reply.status, 200, "{path}: {reply:?}");
         reply.json()
     }
 
-    /// What is made.
+    /// Creates a resource and returns it.
     ///
     /// # Panics
-    /// When it is not.
+    /// When the status is not 201.
     pub async fn made(&self, path: &str, body: &Value) -> Value {
         let reply = self.ask("POST", path, Some(body)).await;
         assert_eq!(reply.status, 201, "{path}: {reply:?}");
         reply.json()
     }
 
-    /// What is changed, as it is then.
+    /// Changes a resource and returns it.
     ///
     /// # Panics
-    /// When it is not.
+    /// When the status is not 200.
     pub async fn put(&self, path: &str, body: &Value) -> Value {
         let reply = self.ask("PUT", path, Some(body)).await;
         assert_eq!(reply.status, 200, "{path}: {reply:?}");
         reply.json()
     }
 
-    /// Deletes.
+    /// Deletes a resource.
     ///
     /// # Panics
-    /// When it is not possible.
+    /// When the status is not 204.
     pub async fn delete(&self, path: &str) {
         let reply = self.ask("DELETE", path, None).await;
         assert_eq!((reply.status, reply.text().as_str()), (204, ""), "{path}: {reply:?}");
     }
 
-    /// The id of one's tenant.
+    /// The id of the user's tenant.
     ///
     /// # Panics
-    /// When one has none.
+    /// When the user has none.
     pub async fn tenant(&self) -> String {
         self.shown("/auth/me").await["tenant_id"].as_str().unwrap().to_owned()
     }
 
-    /// The id of a new project.
+    /// Creates a project and returns its id.
     ///
     /// # Panics
-    /// When it is not made.
+    /// When it is not created.
     pub async fn project(&self, name: &str) -> String {
         let path = format!("/tenants/{}/projects", self.tenant().await);
         self.made(&path, &json!({ "name": name })).await["id"].as_str().unwrap().to_owned()
     }
 
-    /// The id of a new key of a project, and its text.
+    /// Creates a key of a project and returns its id and its text.
     ///
     /// # Panics
-    /// When it is not made.
+    /// When it is not created.
     pub async fn key(&self, project: &str) -> (String, String) {
         self.key_with(project, &json!({ "description": "a key" })).await
     }
 
-    /// The same of a key of which this is said.
+    /// Creates a key of a project from this body and returns its id and its text.
     ///
     /// # Panics
-    /// When it is not made.
+    /// When it is not created.
     pub async fn key_with(&self, project: &str, body: &Value) -> (String, String) {
         let key = self.made(&format!("/projects/{project}/keys"), body).await;
         let text = |name: &str| key[name].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! A client that writes HTTP/1.1 byte by byte as it is told, and reads what comes back.
+//! A client that writes HTTP/1.1 exactly as given, and reads the answers.
 
 #![expect(clippy::unwrap_used, reason = "what a client of the tests cannot do fails its test")]
 
@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-/// A caller with a key, on a connection that it keeps.
+/// A client with a key, on a kept-alive connection.
 #[derive(Debug)]
 pub struct TestClient {
     addr: SocketAddr,
@@ -65,25 +65,25 @@ impl TestReply {
         }
     }
 
-    /// The JSON-RPC error number, 0 for an answer without one.
+    /// The JSON-RPC error number; 0 for an answer without one.
     pub fn code(&self) -> i64 {
         self.json()["error"]["code"].as_i64().unwrap_or_default()
     }
 
-    /// JSON-RPC error numbers of a batch's items in their order, 0 for those without one.
+    /// The JSON-RPC error numbers of a batch's items in order; 0 for those without one.
     pub fn codes(&self) -> Vec<i64> {
         let json = self.json();
         let items = json.as_array().cloned().unwrap_or_default();
         items.iter().map(|item| item["error"]["code"].as_i64().unwrap_or_default()).collect()
     }
 
-    /// What `x-compute-units` says.
+    /// The value of `x-compute-units`.
     #[track_caller]
     pub fn cu(&self) -> u64 {
         self.number("x-compute-units")
     }
 
-    /// What `x-cache` says.
+    /// The value of `x-cache`.
     pub fn cache(&self) -> &str {
         self.header("x-cache").unwrap_or_default()
     }
@@ -99,14 +99,14 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// When nothing listens there.
     pub async fn open(addr: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(addr).await?;
         stream.set_nodelay(true)?;
         Ok(Connection { stream: BufStream::new(stream) })
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     ///
     /// # Errors
     /// When the server has closed.
@@ -175,7 +175,7 @@ impl Connection {
         String::from_utf8(line).map_err(io::Error::other)
     }
 
-    /// Waits until the server closes; what it still sent is given back.
+    /// Waits until the server closes. Returns the bytes that it still sent.
     ///
     /// # Panics
     /// When it does not.
@@ -188,13 +188,13 @@ impl Connection {
 }
 
 impl TestClient {
-    /// A caller of the server at `addr` with this key.
+    /// A client of the server at `addr` with this key.
     pub fn new(addr: SocketAddr, key: Option<&str>) -> Self {
         let key = key.map(str::to_owned);
         TestClient { addr, key, kept: Mutex::default(), id: AtomicU64::new(1_000) }
     }
 
-    /// The same caller on a connection of its own.
+    /// The same client on a connection of its own.
     pub fn another(&self) -> Self {
         TestClient::new(self.addr, self.key.as_deref())
     }
@@ -211,12 +211,12 @@ impl TestClient {
         self.post(chain, batch(calls)).await
     }
 
-    /// Posts these bytes at `/<chain>`.
+    /// Posts these bytes to `/<chain>`.
     pub async fn post(&self, chain: &str, body: impl AsRef<[u8]>) -> TestReply {
         self.send("POST", &format!("/{chain}"), &[], body.as_ref()).await
     }
 
-    /// Sends a request with more headers.
+    /// Sends a request with additional headers.
     ///
     /// # Panics
     /// When no answer comes.
@@ -234,7 +234,7 @@ impl TestClient {
 
     async fn raw(&self, bytes: &[u8], head: bool) -> TestReply {
         let mut kept = self.kept.lock().await;
-        // What was kept may have been closed meanwhile, as between any client and server.
+        // The server may have closed the kept-alive connection meanwhile.
         if let Some(mut connection) = kept.take() {
             let read = match connection.write(bytes).await {
                 Ok(()) => connection.read(head).await,

@@ -1,9 +1,9 @@
-//! A TCP proxy that stands in front of a node and does to its clients what broken nodes and networks do.
+//! A TCP proxy in front of a node that imitates broken nodes and networks.
 //!
-//! It lets everything through until a [`Mode`] is set; the mode may change at any time. A request and its reply follow
-//! the mode that was in force when the request's first byte came, so a test knows what a change can reach. What is not
-//! HTTP/1 (TLS, HTTP/2, a WebSocket after its handshake, Redis, PostgreSQL) follows the mode of the moment, byte by
-//! byte; modes that need to see a message's end let it pass.
+//! It forwards everything until a [`Mode`] is set; the mode may change at any time. A request and its reply follow the
+//! mode at the arrival of the request's first byte, so a test knows which requests a change affects. Other protocols than
+//! HTTP/1 (TLS, HTTP/2, a WebSocket after its handshake, Redis, PostgreSQL) follow the current mode, byte by byte; modes
+//! that need the end of a message forward them.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> std::io::Result<()> {
@@ -45,42 +45,41 @@ use tokio::task::{AbortHandle, JoinSet};
 pub enum Mode {
     /// Everything passes unchanged.
     Pass,
-    /// The first byte of each reply comes this much later.
+    /// The first byte of each reply is delayed by this time.
     Delay(Duration),
-    /// The connection is closed in good order (FIN) after so many bytes of the reply, its head counted.
+    /// The connection is closed cleanly (FIN) after this number of bytes of the reply, including its head.
     CutAfter(u64),
-    /// The connection is closed in good order (FIN) after the head and so many bytes of the body, as they stand on the
-    /// wire.
+    /// The connection is closed cleanly (FIN) after the head and this number of bytes of the body, counted on the wire.
     CutBodyAfter(u64),
-    /// The connection is reset (RST) after at most so many bytes of the reply, its head counted.
+    /// The connection is reset (RST) after at most this number of bytes of the reply, including its head.
     ResetAfter(u64),
-    /// After a whole reply no more will be sent (FIN), but the connection is still read, so a client that writes its
+    /// After a complete reply nothing more is sent (FIN), but the connection is still read, so a client that writes its
     /// next request gets no error from writing.
     HalfClose,
-    /// Connections are accepted and read, nothing goes to the node, no answer ever comes. What it swallowed stays
-    /// swallowed when the mode changes.
+    /// Connections are accepted and read, nothing is forwarded to the node, no answer ever arrives. Swallowed requests stay
+    /// unanswered when the mode changes.
     BlackHole,
-    /// Nobody listens: connecting is refused. Open connections are left alone.
+    /// Connections are refused. Open connections continue.
     RefuseNew,
-    /// New connections are accepted and reset (RST) at once. Open connections are left alone.
+    /// New connections are accepted and reset (RST) at once. Open connections continue.
     ResetNew,
-    /// A reply trickles: so many bytes, then a pause, again and again.
+    /// A reply arrives slowly: some bytes, then a pause, repeatedly.
     Slow {
         /// Bytes between two pauses, at least one.
         bytes: usize,
         /// Length of a pause.
         every: Duration,
     },
-    /// A request is answered with bytes that are no HTTP. The node does not get it.
+    /// A request is answered with bytes that are not HTTP. The node does not get it.
     Garbage,
     /// A request is answered with a proper head and a body that is neither JSON nor UTF-8. The node does not get it.
     GarbageBody,
-    /// The node's reply, its body stretched to so many bytes (length given) and still valid: an answer's `result`
-    /// becomes a long string, any other body gets blanks before its last byte.
+    /// The node's reply with its body extended to this number of bytes and still valid: an answer's `result`
+    /// becomes a long string, any other body gets spaces before its last byte.
     Oversize(u64),
     /// The node's whole reply with a length that promises more, then the connection is closed (FIN).
     BadLength,
-    /// The node's reply, and right after its end these bytes that belong to no reply.
+    /// The node's reply, followed immediately by these bytes, which belong to no reply.
     ExcessBody(Bytes),
     /// A 200 reply with this body as soon as the request's head is there, before its body has been read. The node does
     /// not get the request; its body is read and dropped.
@@ -92,7 +91,7 @@ pub enum Mode {
     StaleKeepAlive,
 }
 
-/// What has passed so far.
+/// Counts of what has passed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Connections accepted.
@@ -140,7 +139,7 @@ impl FaultProxy {
     /// A proxy on a free port of 127.0.0.1, in front of that address. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// When no port is free.
     pub async fn start(target: SocketAddr) -> io::Result<Self> {
         let port = TcpSocket::new_v4()?;
         port.set_reuseaddr(true)?;
@@ -160,12 +159,12 @@ impl FaultProxy {
         Ok(FaultProxy { addr, shared, _port: port, runtime: Handle::current(), sever, accepting })
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The same as a URL, without a path: `http://127.0.0.1:PORT`.
+    /// The address as a URL without a path: `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
@@ -188,12 +187,12 @@ impl FaultProxy {
         }
     }
 
-    /// Resets (RST) every connection that is open now, as the death of a node's host would. New ones are served.
+    /// Resets (RST) every connection that is open now, as a crash of the node's host would. New ones are served.
     pub fn reset_open(&self) {
         self.sever.send_modify(|generation| *generation += 1);
     }
 
-    /// What has passed since the start.
+    /// The counts since the start.
     pub fn stats(&self) -> Stats {
         Stats {
             connections: self.shared.connections.load(Relaxed),
@@ -220,7 +219,7 @@ impl Shared {
     async fn accepted(&self) -> io::Result<TcpStream> {
         poll_fn(|context| {
             let mut acceptor = lock(&self.acceptor);
-            // Kept on every poll: a listener that `set` closes and opens again knows no waker of the old one.
+            // Stored on every poll: a listener that `set` closes and opens again does not have the waker of the old one.
             acceptor.waiting = Some(context.waker().clone());
             match &acceptor.listener {
                 Some(listener) => listener.poll_accept(context).map_ok(|(stream, _)| stream),
@@ -246,7 +245,7 @@ async fn accept(target: SocketAddr, shared: Arc<Shared>, severed: watch::Receive
             Some(_) = connections.join_next() => continue,
         };
         let Ok(client) = client else {
-            // The client was gone before it was accepted, or descriptors are short: others must get their turn.
+            // The client disconnected before it was accepted, or descriptors are short: yield to others.
             tokio::task::yield_now().await;
             continue;
         };

@@ -1,4 +1,4 @@
-//! A gateway with everything a test wants to move or to read: its clock, its sink, its configuration.
+//! A gateway with everything that a test controls or reads: its clock, its sink, its configuration.
 
 #![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
 
@@ -13,12 +13,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When every gateway of the tests starts: 2027-01-15T08:30:15Z. 45 s are left of the minute, 1,785 s of the hour and
-/// 55,785 s of the day.
+/// The time at which every gateway of the tests starts: 2027-01-15T08:30:15Z. 45 s are left of the minute, 1,785 s of the
+/// hour and 55,785 s of the day.
 pub const START: Time = Time::from_secs(1_800_001_815);
 
-/// What a gateway is started with: the tables of its configuration file. On the plan enterprise, with one key called
-/// `default`, until something else is said.
+/// The configuration of a gateway: the tables of its file. By default it has the plan enterprise and one key called
+/// `default`.
 #[derive(Clone, Debug)]
 pub struct Setup {
     tables: BTreeMap<String, Vec<String>>,
@@ -50,50 +50,49 @@ impl Setup {
         Setup::new().node(chain, url)
     }
 
-    /// With a line more in a table.
+    /// Adds a line to a table.
     #[must_use]
     pub fn set(mut self, table: &str, line: &str) -> Self {
         self.tables.entry(table.into()).or_default().push(line.into());
         self
     }
 
-    /// With one more node of `chain`. Nodes are asked for their height at the start and then once a day, unless the
-    /// test says otherwise.
+    /// Adds a node of `chain`. Nodes are probed at start-up and then once a day, unless the test sets another interval.
     #[must_use]
     pub fn node(mut self, chain: &str, url: &str) -> Self {
         self.nodes.entry(chain.into()).or_default().push(format!("{{ url = \"{url}\" }}"));
         self
     }
 
-    /// With one more node of `chain`, and these settings beside its URL.
+    /// Adds a node of `chain` with these settings in addition to its URL.
     #[must_use]
     pub fn node_with(mut self, chain: &str, url: &str, settings: &str) -> Self {
         self.nodes.entry(chain.into()).or_default().push(format!("{{ url = \"{url}\", {settings} }}"));
         self
     }
 
-    /// On another plan.
+    /// Sets the plan.
     #[must_use]
     pub fn plan(mut self, tier: &str) -> Self {
         self.plan = tier.into();
         self
     }
 
-    /// With one more key, and a line about it.
+    /// Adds a key with one line of settings.
     #[must_use]
     pub fn key(self, name: &str, line: &str) -> Self {
         let table = format!("keys.{name}");
         self.set(&table, &format!("key = \"{}\"", key(name))).set(&table, line)
     }
 
-    /// With other keys than those of its configuration.
+    /// Uses this directory instead of the keys of the configuration.
     #[must_use]
     pub fn directory(mut self, directory: Arc<dyn Directory>) -> Self {
         self.options.directory = Some(directory);
         self
     }
 
-    /// The text of its configuration file.
+    /// The text of the configuration file.
     pub fn text(&self) -> String {
         let mut tables = self.tables.clone();
         tables.entry("tenants.default".into()).or_default().push(format!("plan = \"{}\"", self.plan));
@@ -111,10 +110,10 @@ impl Setup {
         text
     }
 
-    /// The configuration it comes to.
+    /// The resulting configuration.
     ///
     /// # Panics
-    /// When something in it is wrong.
+    /// When it contains a mistake.
     pub fn config(&self) -> Config {
         let text = self.text();
         let facts: Vec<_> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
@@ -157,49 +156,49 @@ pub fn key(name: &str) -> String {
 pub struct TestGateway {
     /// The gateway itself.
     pub server: rpcgate_server::Gateway,
-    /// What time it takes it to be.
+    /// Its clock.
     pub clock: Arc<ManualClock>,
-    /// Where its records go.
+    /// The sink of its records.
     pub sink: Arc<MemoryUsageSink>,
 }
 
 impl TestGateway {
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.server.addr()
     }
 
-    /// A caller with the key called `default`.
+    /// A client with the key called `default`.
     pub fn client(&self) -> TestClient {
         self.client_of("default")
     }
 
-    /// A caller with the key of that name.
+    /// A client with the key of that name.
     pub fn client_of(&self, name: &str) -> TestClient {
         TestClient::new(self.addr(), Some(&key(name)))
     }
 
-    /// A caller without a key.
+    /// A client without a key.
     pub fn anonymous(&self) -> TestClient {
         TestClient::new(self.addr(), None)
     }
 
-    /// Lets seconds pass.
+    /// Advances the clock.
     pub fn pass(&self, secs: u64) {
         self.clock.advance(Duration::from_secs(secs));
     }
 
-    /// Records of requests so far.
+    /// The records of all requests so far.
     pub fn records(&self) -> Vec<OwnedRecord> {
         self.sink.records()
     }
 
-    /// Calls recorded so far.
+    /// The calls recorded so far.
     pub fn lines(&self) -> Vec<OwnedLine> {
         self.records().into_iter().flat_map(|record| record.lines).collect()
     }
 
-    /// Compute Units charged so far.
+    /// The Compute Units charged so far.
     pub fn charged(&self) -> u64 {
         self.lines().iter().map(|line| u64::from(line.cu)).sum()
     }

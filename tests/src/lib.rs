@@ -1,8 +1,8 @@
-//! Harness of rpcgate's tests: what stands around the gateway while it is tried.
+//! The test harness of rpcgate: everything around the gateway during a test.
 //!
-//! A test starts [`Node`](node::Node)s that do as they are told, a gateway in front of them with a clock of its own
-//! ([`Setup`](gateway::Setup)), and speaks to it with a [`TestClient`](client::TestClient). All sockets are real, on the
-//! loopback interface; time passes only when the test lets it.
+//! A test starts scripted [`Node`](node::Node)s, a gateway in front of them with a clock of its own
+//! ([`Setup`](gateway::Setup)), and calls it with a [`TestClient`](client::TestClient). All sockets are real, on the
+//! loopback interface; time passes only when the test advances the clock.
 //!
 //! Where a gateway must die, a [`Site`](process::Site) runs it as a process of its own, [`load`] calls it and remembers
 //! what it was answered, and [`StoredUsage`](stored_usage::StoredUsage) read what is left in its databases.
@@ -20,13 +20,13 @@ pub mod stored_usage;
 
 use std::time::Duration;
 
-/// How long a test waits for something that is bound to happen, before it is said not to happen.
+/// The longest time that a test waits for an expected event.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Waits until `so`, looking again and again.
+/// Polls until `so` returns true.
 ///
 /// # Panics
-/// When it does not become so within [`TIMEOUT`].
+/// When that does not happen within [`TIMEOUT`].
 pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let wait = async {
         while !so() {

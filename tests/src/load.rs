@@ -1,7 +1,7 @@
-//! Callers that call many things at once, and remember what they asked for and what they were told.
+//! Clients that call in parallel, and remember their requests and the answers.
 //!
-//! What each request must come to in the sink is known before it is sent, from the specification alone: nothing here
-//! is read from the gateway but its answers.
+//! The expected record of each request is known before it is sent, independently of the gateway: this module reads nothing
+//! from the gateway but its answers.
 
 #![expect(clippy::unwrap_used, reason = "a request of the tests that cannot be made fails its test")]
 
@@ -16,25 +16,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use tokio::task::JoinHandle;
 
-/// The answer of `big_call`: more than is held in memory to be checked, so that it is streamed.
+/// The size of the answer of `big_call`: larger than the buffer for checks, so that it is streamed.
 const BIG: usize = 400 << 10;
 
-/// Numbers that differ from seed to seed (SplitMix64). When a test with one fails, it says how to have them again.
+/// A random number generator (SplitMix64).
 #[derive(Debug)]
 pub struct Dice(u64);
 
-/// Says the seed when its test fails.
+/// The seed of a test, which is printed when the test fails.
 #[derive(Debug)]
 pub struct TestSeed(pub u64);
 
 impl TestSeed {
-    /// The seed that variable `TEST_SEED` says, or a new one.
+    /// The seed in the variable `TEST_SEED`, or a new one.
     pub fn new() -> Self {
         let given = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         TestSeed(given.unwrap_or_else(|| RequestId::new(Default::default()).0 as u64))
     }
 
-    /// The dice of one of its uses.
+    /// The generator for one of its uses.
     pub fn dice(&self, number: u64) -> Dice {
         Dice(self.0 ^ number.wrapping_mul(0xd134_2543_de82_ef95))
     }
@@ -64,35 +64,35 @@ impl Dice {
     }
 }
 
-/// What a call must come to in the sink.
+/// The expected record of a call.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ExpectedCall {
     /// Its method.
     pub method: String,
-    /// What it costs.
+    /// Its cost in Compute Units.
     pub cu: u32,
-    /// What becomes of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// A request, and what it must come to.
+/// A request and its expected record.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ExpectedRequest {
     /// The chain it is for.
     pub chain: &'static str,
-    /// Its calls, in their order.
+    /// Its calls, in order.
     pub lines: Vec<ExpectedCall>,
-    /// As how many requests it counts in the plan windows.
+    /// The number of requests as which it counts in the plan windows.
     pub windowed: u32,
 }
 
 impl ExpectedRequest {
-    /// Compute Units of all its calls.
+    /// The Compute Units of all its calls.
     pub fn cu(&self) -> u64 {
         self.lines.iter().map(|line| u64::from(line.cu)).sum()
     }
 
-    /// Whether all of it is refused. Refusals are never billed: a kill may take back a moment of them.
+    /// Whether all calls are refused. Refusals are never billed; a kill may lose the most recent ones.
     pub fn is_refused(&self) -> bool {
         self.lines.iter().all(|line| line.outcome == Outcome::Refused)
     }
@@ -106,23 +106,23 @@ struct Part {
     outcome: Outcome,
 }
 
-/// What callers call: single calls and batches, cached ones, free ones, those that nodes answer with errors or not at
-/// all, those that are refused here.
+/// The mix of requests: single calls and batches, cached ones, free ones, calls that nodes answer with errors or not at
+/// all, calls that the gateway refuses.
 #[derive(Debug)]
 pub struct Mix {
     dice: Dice,
-    /// A number for every call, so that no two ask the same unless they are to.
+    /// A number for every call, so that calls differ unless they should be equal.
     numbers: Arc<AtomicU64>,
 }
 
 /// The nodes that [`Mix`] calls.
 #[derive(Debug)]
 pub struct Nodes {
-    /// Of `/eth` and `/bsc`.
+    /// The node of `/eth` and `/bsc`.
     pub evm: Node,
-    /// Of `/btc`.
+    /// The node of `/btc`.
     pub utxo: Node,
-    /// Of `/polygon`: it never answers.
+    /// The node of `/polygon`, which never answers.
     pub dead: Node,
 }
 
@@ -138,12 +138,12 @@ impl Nodes {
         Nodes { evm, utxo, dead }
     }
 
-    /// A gateway for [`Mix`], with room for all that it calls.
+    /// A gateway for [`Mix`], with limits that it does not reach.
     pub fn setup(&self) -> Setup {
         self.setup_under(1_000_000_000)
     }
 
-    /// A gateway for [`Mix`], with so many Compute Units a day.
+    /// A gateway for [`Mix`], with this number of Compute Units a day.
     pub fn setup_under(&self, cu_per_day: u64) -> Setup {
         let plan = "per_minute = 1000000\nper_hour = 2000000\nper_day = 3000000\nheavy_per_minute = 1000000";
         Setup::of("eth", &self.evm.url())
@@ -157,7 +157,7 @@ impl Nodes {
 }
 
 impl Mix {
-    /// Calls by these dice. `numbers` are shared with whoever calls the same nodes.
+    /// A mix by this generator. `numbers` are shared by all that call the same nodes.
     pub fn new(dice: Dice, numbers: Arc<AtomicU64>) -> Self {
         Mix { dice, numbers }
     }
@@ -181,7 +181,7 @@ impl Mix {
         }
     }
 
-    /// The next request: the chain, the body, and what it must come to.
+    /// The next request: its body and its expected record.
     pub fn request(&mut self) -> (String, ExpectedRequest) {
         use Outcome::{Answered, Failed, NodeError, Refused};
         let number = self.numbers.fetch_add(1, Relaxed);
@@ -231,24 +231,24 @@ impl Mix {
     }
 }
 
-/// What callers know when they are done.
+/// The requests of all clients, when they have finished.
 #[derive(Debug, Default)]
 pub struct LoadReport {
-    /// Requests that were answered in full, and under which id.
+    /// The requests that were answered completely, with their ids.
     pub answered: Vec<(RequestId, ExpectedRequest)>,
-    /// Requests that were sent, at least in part, and not answered.
+    /// The requests that were sent, at least in part, and not answered.
     pub unanswered: Vec<ExpectedRequest>,
 }
 
 impl LoadReport {
-    /// With all that others know.
+    /// Adds the requests of another report.
     pub fn extend(&mut self, other: LoadReport) {
         self.answered.extend(other.answered);
         self.unanswered.extend(other.unanswered);
     }
 }
 
-/// Callers at work.
+/// Running clients.
 #[derive(Debug)]
 pub struct Load {
     callers: Vec<JoinHandle<LoadReport>>,
@@ -257,8 +257,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts `callers` with the key called `default`, each on a connection of its own. Each has one request under way
-    /// at a time, and ends when one is not answered.
+    /// Starts `callers` clients with the key called `default`, each on a connection of its own. Each has one request in
+    /// flight at a time, and ends when one is not answered.
     pub fn start(addr: SocketAddr, callers: usize, seed: &TestSeed, numbers: &Arc<AtomicU64>) -> Self {
         let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
         let first = numbers.load(Relaxed);
@@ -269,12 +269,12 @@ impl Load {
         Load { callers: (0..callers).map(caller).collect(), stop: stop.clone(), answered: answered.clone() }
     }
 
-    /// Requests answered so far.
+    /// The number of requests answered so far.
     pub fn answered(&self) -> u64 {
         self.answered.load(Relaxed)
     }
 
-    /// Waits until each has its answer, or will have none.
+    /// Stops all clients, and waits until each has its answer or has failed.
     pub async fn end(self) -> LoadReport {
         self.stop.store(true, Relaxed);
         let mut report = LoadReport::default();
@@ -305,7 +305,7 @@ async fn call(addr: SocketAddr, mut mix: Mix, stop: Arc<AtomicBool>, answered: A
     report
 }
 
-/// Sends a request once: it is not repeated, whatever happens.
+/// Sends a request exactly once.
 async fn post(connection: &mut Connection, chain: &str, body: &str) -> std::io::Result<TestReply> {
     let key = key("default");
     let head = format!(

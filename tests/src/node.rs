@@ -1,4 +1,4 @@
-//! A node that does as it is told, and remembers what it was asked.
+//! A scripted node that records its requests.
 
 #![expect(clippy::unwrap_used, reason = "a node of the tests that cannot work fails its test")]
 
@@ -28,7 +28,7 @@ pub enum ScriptedAnswer {
     Result(String),
     /// With this error, as JSON text.
     Error(String),
-    /// It closes the connection instead.
+    /// By closing the connection.
     Cut,
 }
 
@@ -50,7 +50,7 @@ impl Raw {
     }
 }
 
-/// A request that a node has got.
+/// A request that a node has received.
 #[derive(Clone, Debug)]
 pub struct SeenRequest {
     /// Its HTTP method.
@@ -66,7 +66,7 @@ pub struct SeenRequest {
 }
 
 impl SeenRequest {
-    /// Everything of it in one text.
+    /// The whole request as one text.
     pub fn whole(&self) -> String {
         let headers: Vec<_> = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         format!("{} {}\n{}\n{}", self.verb, self.target, headers.concat(), self.body)
@@ -78,16 +78,16 @@ impl SeenRequest {
     }
 }
 
-/// A call that a node has got.
+/// A call that a node has received.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NodeCall {
     /// `id` as JSON text.
     pub id: Option<String>,
     /// `method`.
     pub method: String,
-    /// `params` as JSON text; empty if there are none.
+    /// `params` as JSON text; empty if absent.
     pub params: String,
-    /// Whether it says to be of version 2.0.
+    /// Whether its version is 2.0.
     pub version_2: bool,
 }
 
@@ -108,7 +108,7 @@ struct Shared {
     open: watch::Sender<bool>,
 }
 
-/// A node on a socket of its own. Dropped, it is gone.
+/// A node on a socket of its own. It stops when dropped.
 pub struct Node {
     addr: SocketAddr,
     shared: Arc<Shared>,
@@ -159,22 +159,22 @@ impl Node {
         self.addr
     }
 
-    /// Where a gateway reaches it.
+    /// Its URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// From now on calls of `method` are answered so.
+    /// Sets the answer to calls of `method`.
     pub fn answer(&self, method: &str, answer: ScriptedAnswer) {
         lock(&self.shared.script).answers.insert(method.into(), answer);
     }
 
-    /// From now on calls of `method` get this result, JSON text.
+    /// Sets the result, as JSON text, of calls of `method`.
     pub fn result(&self, method: &str, result: &str) {
         self.answer(method, ScriptedAnswer::Result(result.into()));
     }
 
-    /// From now on requests for which `answer` says something are answered so as a whole.
+    /// From now on requests for which `answer` returns a value get it as their whole answer.
     pub fn whole(&self, answer: impl Fn(&SeenRequest) -> Option<Raw> + Send + Sync + 'static) {
         lock(&self.shared.script).whole = Some(Arc::new(answer));
     }
@@ -184,32 +184,32 @@ impl Node {
         self.whole(move |_| Some(raw.clone()));
     }
 
-    /// It says to be that high when it is asked for its height by a gateway on its own behalf.
+    /// Sets the height that it reports to probes.
     pub fn height(&self, height: u64) {
         lock(&self.shared.script).height = height;
     }
 
-    /// Keeps what comes from now on waiting.
+    /// Holds all requests from now on.
     pub fn hold(&self) {
         self.shared.open.send_replace(false);
     }
 
-    /// Answers what has waited, and all that comes.
+    /// Answers the held requests, and all later ones.
     pub fn release(&self) {
         self.shared.open.send_replace(true);
     }
 
-    /// Requests so far, a gateway's own questions left out.
+    /// The requests so far, without probes.
     pub fn seen(&self) -> Vec<SeenRequest> {
         lock(&self.shared.seen).clone()
     }
 
-    /// Requests so far, a gateway's own questions left out.
+    /// The number of requests so far, without probes.
     pub fn requests(&self) -> usize {
         lock(&self.shared.seen).len()
     }
 
-    /// Calls so far, a gateway's own questions left out.
+    /// The calls so far, without probes.
     pub fn calls(&self) -> Vec<NodeCall> {
         self.seen().into_iter().flat_map(|seen| seen.calls).collect()
     }
@@ -219,12 +219,12 @@ impl Node {
         self.calls().iter().filter(|call| call.method == method).count()
     }
 
-    /// Waits until so many requests have come.
+    /// Waits until this number of requests has arrived.
     pub async fn got(&self, requests: usize) {
         until(&format!("{requests} requests at a node"), || self.requests() >= requests).await;
     }
 
-    /// Waits until a gateway that asks for heights again and again knows the present one.
+    /// Waits until a gateway that probes repeatedly knows the current height.
     pub async fn known(&self) {
         let before = *lock(&self.shared.probes);
         until("a gateway asks for the height", || *lock(&self.shared.probes) >= before + 3).await;
@@ -313,7 +313,7 @@ impl Script {
             }
         }
         if body.first() == Some(&b'[') {
-            // A node is free to answer in any order.
+            // A node may answer in any order.
             replies.reverse();
             return Some(Raw::json(200, format!("[{}]", replies.join(","))));
         }
@@ -338,7 +338,7 @@ impl Script {
     }
 }
 
-/// What a gateway asks of its own accord. Clients of the tests use other ids.
+/// Whether the body is a probe of the gateway. Clients of the tests use other ids.
 fn is_probe(body: &str) -> bool {
     [("2.0", "eth_blockNumber"), ("1.0", "getblockcount")].into_iter().any(|(version, method)| {
         body == format!(r#"{{"jsonrpc":"{version}","id":1,"method":"{method}","params":[]}}"#)

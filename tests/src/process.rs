@@ -1,8 +1,8 @@
-//! The gateway as a process of its own: one that can be killed, and started again in the same folder.
+//! The gateway as a process of its own, which can be killed and started again in the same folder.
 //!
-//! No path to the gateway's binary holds in every build, so a test binary is its own gateway: in its root it has a test
-//! by the name of [`SERVE`], which calls [`serve`]. That does nothing unless a [`Site`] has started it; then it does
-//! what `rpcgate-server run` does.
+//! No path to the gateway's binary is valid in every build, so a test binary is its own gateway: its root contains a test
+//! with the name [`SERVE`], which calls [`serve`]. That does nothing unless a [`Site`] has started the process; then it does
+//! the same as `rpcgate-server run`.
 
 #![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
 
@@ -28,16 +28,17 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-/// The name of the test that is the gateway of a test binary.
+/// The name of the test that runs the gateway of a test binary.
 pub const SERVE: &str = "serve_where_a_site_asks_for_it";
 
-/// The name of the test that is the management side of a test binary, where it has one.
+/// The name of the test that runs the management side of a test binary, if it has one.
 pub const MANAGE: &str = "manage_where_a_site_asks_for_it";
 
-/// Names the configuration file. It does not begin like the gateway's own variables, which are settings.
+/// The variable that names the configuration file. It has another prefix than the gateway's own variables, which are
+/// settings.
 const FILE: &str = "TEST_GATEWAY_CONFIG";
 
-/// Serves as a process of its own, if a [`Site`] has started this process; otherwise does nothing.
+/// Runs the gateway, if a [`Site`] has started this process; otherwise does nothing.
 ///
 /// # Panics
 /// When the gateway cannot start.
@@ -45,7 +46,7 @@ pub fn serve() {
     be(async |file| run::execute(file).await.map_err(|failure| failure.to_string()));
 }
 
-/// Is the management side as a process of its own, if a [`Site`] has started this process; otherwise does nothing.
+/// Runs the management side, if a [`Site`] has started this process; otherwise does nothing.
 ///
 /// # Panics
 /// When it cannot start.
@@ -58,7 +59,7 @@ pub fn manage() {
 fn be(program: impl AsyncFnOnce(&Path) -> Result<(), String>) {
     let Some(file) = std::env::var_os(FILE) else { return };
     std::thread::spawn(|| {
-        // It ends with whoever started it, also where that one is killed and cannot end it.
+        // It ends with its parent process, also if that is killed.
         let _ = io::stdin().lock().read_to_end(&mut Vec::new());
         std::process::abort();
     });
@@ -68,12 +69,12 @@ fn be(program: impl AsyncFnOnce(&Path) -> Result<(), String>) {
     }
 }
 
-/// What a gateway keeps: a folder with its configuration, its journal and its databases. Its processes come and go.
+/// The state of a gateway: a folder with its configuration, its journal and its databases. It outlives its processes.
 #[derive(Debug)]
 pub struct Site {
     folder: TempDir,
     databases: PathBuf,
-    /// The database's URL, where it is none of these files.
+    /// The database's URL, if the database is not one of these files.
     url: Option<String>,
     setup: Setup,
     before: Vec<String>,
@@ -113,14 +114,14 @@ impl Site {
         }
     }
 
-    /// Its processes are started by this command, which is given the real one behind its own arguments.
+    /// Starts its processes by this command, which gets the real command as additional arguments.
     #[must_use]
     pub fn through(mut self, command: &[&str]) -> Self {
         self.before = command.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
-    /// The next process is of this setup.
+    /// Sets the configuration of the next process.
     pub fn change(&mut self, setup: Setup) {
         self.setup = setup;
     }
@@ -130,12 +131,12 @@ impl Site {
         self.folder.path()
     }
 
-    /// Where its journal is.
+    /// The folder of its journal.
     pub fn journal(&self) -> PathBuf {
         self.path().join("journal")
     }
 
-    /// The file of the management database; that of the usage database is named after it.
+    /// The file of the management database. The name of the usage database is derived from it.
     pub fn database(&self) -> PathBuf {
         self.databases.join("rpcgate.db")
     }
@@ -170,7 +171,7 @@ impl Site {
         }
     }
 
-    /// A gateway in this process instead of one of its own, where it is what `clock` says. It admits calls.
+    /// A gateway with this clock in this process instead of one of its own. Waits until it is ready.
     ///
     /// # Panics
     /// When it does not start.
@@ -178,8 +179,8 @@ impl Site {
         fs::create_dir_all(&self.databases).unwrap();
         let look = async {
             loop {
-                // Other tests start processes meanwhile, and until such a one runs its own program it has this one's
-                // files, the lock of the journal among them.
+                // Other tests start processes meanwhile. Until such a process executes its own program, it holds the open
+                // files of this one, including the lock of the journal.
                 match State::open(&self.config(), clock.clone()) {
                     Err(StartError::Journal(JournalError::InUse { .. })) => {
                         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -209,7 +210,7 @@ impl Site {
             .set("journal", &format!("dir = \"{}\"", dir.display()))
     }
 
-    /// Starts a process and waits until it wants calls.
+    /// Starts a process and waits until it is ready.
     ///
     /// # Panics
     /// When it does not.
@@ -220,7 +221,7 @@ impl Site {
         process
     }
 
-    /// Starts a process and waits until it listens. The folder of its databases is not made.
+    /// Starts a process and waits until it listens. Does not create the folder of its databases.
     ///
     /// # Panics
     /// When it ends before that.
@@ -274,7 +275,7 @@ impl Site {
     }
 }
 
-/// A running gateway. Dropped, it is killed.
+/// A running gateway. It is killed when dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -283,12 +284,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Where it listens.
+    /// The address at which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// A caller with the key called `default`.
+    /// A client with the key called `default`.
     pub fn client(&self) -> TestClient {
         TestClient::new(self.addr, Some(&key("default")))
     }
@@ -298,7 +299,7 @@ impl Process {
         self.child.id()
     }
 
-    /// What it has logged.
+    /// Its log.
     pub fn log(&self) -> &Log {
         &self.log
     }
@@ -326,7 +327,7 @@ impl Process {
         self
     }
 
-    /// Waits until it wants calls.
+    /// Waits until it is ready.
     ///
     /// # Panics
     /// When it does not.
@@ -339,12 +340,12 @@ impl Process {
         assert!(timeout(TIMEOUT, look).await.is_ok(), "it is not ready:\n{}", self.log.text());
     }
 
-    /// The status of its readiness.
+    /// The HTTP status of its readiness.
     pub async fn health(&self) -> u16 {
         TestClient::new(self.addr, None).send("GET", "/readyz", &[], b"").await.status
     }
 
-    /// Kills it, as a machine out of memory does: it has no chance to do anything about it.
+    /// Kills it with SIGKILL, as the kernel does when it is out of memory.
     ///
     /// # Panics
     /// When it cannot be killed.
@@ -353,7 +354,7 @@ impl Process {
         self.child.wait().unwrap();
     }
 
-    /// Stops it where it is: its connections stay, and it does nothing.
+    /// Suspends it: its connections stay open, and it does nothing.
     ///
     /// # Panics
     /// When it cannot be stopped.
@@ -361,30 +362,30 @@ impl Process {
         self.signal("STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     ///
     /// # Panics
-    /// When it cannot be told.
+    /// When it cannot be resumed.
     pub fn thaw(&self) {
         self.signal("CONT");
     }
 
-    /// Asks it to read its configuration again.
+    /// Makes it read its configuration again.
     ///
     /// # Panics
-    /// When it cannot be asked.
+    /// When the signal cannot be sent.
     pub fn hang_up(&self) {
         self.signal("HUP");
     }
 
     fn signal(&self, name: &str) {
-        // The shell's own `kill`: a program of that name is not on every machine.
+        // The shell's built-in `kill`: not every machine has a program of that name.
         let command = format!("kill -{name} $0");
         let sent = Command::new("sh").args(["-c", &command, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Ends it with SIGTERM, and waits until it has ended.
     ///
     /// # Panics
     /// When it does not.
@@ -412,7 +413,7 @@ impl Drop for Process {
     }
 }
 
-/// What a process has said on its standard error, line by line.
+/// The standard error of a process, line by line.
 #[derive(Clone, Debug)]
 pub struct Log(Arc<Mutex<Heard>>);
 
@@ -443,7 +444,7 @@ impl Log {
         self.lock(|heard| heard.has_ended)
     }
 
-    /// All of it.
+    /// The whole text.
     pub fn text(&self) -> String {
         self.lock(|heard| heard.lines.join("\n"))
     }

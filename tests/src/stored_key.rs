@@ -1,4 +1,4 @@
-//! Keys that stand in the management database.
+//! Keys in the management database.
 
 #![expect(clippy::unwrap_used, reason = "a key of the tests that cannot be made fails its test")]
 
@@ -10,25 +10,25 @@ use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use std::net::SocketAddr;
 
-/// What keys are made with: `gateway.key_secret` of the gateways that are to know them.
+/// The secret of the keys: `gateway.key_secret` of the gateways that accept them.
 pub const SECRET: &str = "what all of them know";
 
-/// The text of a key that nobody has.
+/// The text of a genuine key that is not in a database.
 ///
 /// # Panics
-/// When there is no chance to be had.
+/// When the operating system returns no random numbers.
 pub fn forged() -> String {
     KeyForge::new(SECRET.as_bytes()).make().unwrap()
 }
 
-/// A key, and whose it is.
+/// A key and its owner.
 #[derive(Debug)]
 pub struct TestKey {
-    /// The tenant.
+    /// Its tenant.
     pub tenant: TenantId,
     /// Its project.
     pub project: ProjectId,
-    /// The key of that.
+    /// Its identifier.
     pub key: KeyId,
     /// Its text.
     pub text: String,
@@ -70,7 +70,7 @@ impl TestKey {
         TestKey { tenant, project, key, text }
     }
 
-    /// One who calls a gateway with it.
+    /// A client that calls a gateway with it.
     pub fn client(&self, gateway: SocketAddr) -> TestClient {
         TestClient::new(gateway, Some(&self.text))
     }

@@ -1,4 +1,4 @@
-//! What a gateway's databases hold, read while it runs or when it is gone.
+//! The usage in a gateway's databases, read while it runs or after it has ended.
 
 #![expect(clippy::unwrap_used, reason = "a database of the tests that cannot be read fails its test")]
 
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// The usage of one site's tenant called `default`.
+/// The stored usage of one site's tenant `default`.
 #[derive(Debug)]
 pub struct StoredUsage {
     usage: UsageStore,
@@ -24,20 +24,20 @@ pub struct StoredUsage {
 }
 
 impl StoredUsage {
-    /// Opens them.
+    /// Opens the databases of a site.
     ///
     /// # Panics
-    /// When there are none, or their schema is another.
+    /// When they do not exist or have another schema.
     pub async fn open(site: &Site) -> Self {
         let usage = UsageStore::open(&url_of(&site.database()), false).await.unwrap();
         let raw = connect(&site.usage_database()).await;
         StoredUsage { usage, raw, tenant: site.config().tenants["default"].id }
     }
 
-    /// Opens those of a site whose database is on a server at `url`.
+    /// Opens the database of a site that is on a server at `url`.
     ///
     /// # Panics
-    /// When there are none, or their schema is another.
+    /// When they do not exist or have another schema.
     pub async fn at(url: &str, site: &Site) -> Self {
         let usage = UsageStore::open(url, false).await.unwrap();
         let mut options = ConnectOptions::new(url);
@@ -51,12 +51,12 @@ impl StoredUsage {
         &self.usage
     }
 
-    /// Whose they are.
+    /// The tenant.
     pub fn tenant(&self) -> TenantId {
         self.tenant
     }
 
-    /// Every event that is kept, in no order.
+    /// All stored events, in no order.
     ///
     /// # Panics
     /// When one cannot be read.
@@ -67,10 +67,10 @@ impl StoredUsage {
         blocks.flat_map(|bytes| Block::events(&bytes, |_, _| true).unwrap()).collect()
     }
 
-    /// Waits until a request of this tenant is in them.
+    /// Waits until a request of this tenant is stored.
     ///
     /// # Panics
-    /// When it never is.
+    /// When that does not happen.
     pub async fn hold(&self, request: RequestId) {
         let look = async {
             while self.usage.event(self.tenant, request).await.unwrap().is_none() {
@@ -80,12 +80,12 @@ impl StoredUsage {
         assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "never shipped: {request}");
     }
 
-    /// The sums of the 24 hours up to `now`, by chain and method. That they add up to the totals is looked at.
+    /// The sums of the 24 hours up to `now`, by chain and method. Checks that they add up to the totals.
     ///
     /// # Panics
     /// When they do not.
     pub async fn by_method(&self, now: Time) -> BTreeMap<(String, String), Metrics> {
-        // An hour that began since then is in it, too.
+        // This includes an hour that began since then.
         let now = now.plus(Duration::from_secs(600));
         let ask = UsageAsk::new(self.tenant, UsageWindow::of(Period::Day, now));
         let ask = ask.grouped(&[Group::Chain, Group::Method]).unwrap().limited(5_000).unwrap();
@@ -105,7 +105,7 @@ impl StoredUsage {
     }
 }
 
-/// A connection to a database file, beside those of a gateway.
+/// A connection to a database file, in addition to those of a gateway.
 ///
 /// # Panics
 /// When the file cannot be opened.
@@ -123,7 +123,7 @@ pub async fn connect(file: &Path) -> DatabaseConnection {
     sea_orm::Database::connect(options).await.unwrap()
 }
 
-/// The lock of a database's one writer, held until it is released.
+/// The write lock of a database, held until it is released.
 #[derive(Debug)]
 pub struct DatabaseLock(DatabaseConnection);
 
@@ -131,17 +131,17 @@ impl DatabaseLock {
     /// Takes it.
     ///
     /// # Panics
-    /// When somebody else does not give it back.
+    /// When another connection does not release it.
     pub async fn take(file: &Path) -> Self {
         let raw = connect(file).await;
         raw.execute_unprepared("BEGIN EXCLUSIVE").await.unwrap();
         DatabaseLock(raw)
     }
 
-    /// Gives it back.
+    /// Releases it.
     ///
     /// # Panics
-    /// When the connection is gone.
+    /// When the connection is lost.
     pub async fn release(self) {
         self.0.execute_unprepared("COMMIT").await.unwrap();
         self.0.close().await.unwrap();

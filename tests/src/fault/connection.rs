@@ -1,4 +1,4 @@
-//! One client's connection through the proxy, and what the mode makes of each piece that comes along it.
+//! One client's connection through the proxy, and the effect of the mode on each piece of data.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -44,7 +44,7 @@ pub(super) async fn serve(
     };
     let end = tokio::select! {
         end = carried => end,
-        // The sender gone means that the proxy is: then this task is about to be dropped anyway.
+        // If the sender is gone, so is the proxy: this task is about to be dropped.
         _ = severed.changed() => End::Reset,
     };
     if end == End::Reset {
@@ -100,7 +100,7 @@ impl Relay<'_> {
             };
             if read == 0 {
                 let _ = node.shutdown().await;
-                // Nothing else would end a connection whose node is never heard.
+                // Nothing else would end a connection whose node is never read.
                 let silent = lock(&self.exchange).is_silent(&self.shared.mode());
                 return if silent { End::Close } else { End::Direction };
             }
@@ -180,7 +180,7 @@ impl Relay<'_> {
     }
 }
 
-/// What becomes of a piece of a request.
+/// The treatment of a piece of a request.
 enum Up {
     Forward,
     Swallow,
@@ -188,7 +188,7 @@ enum Up {
     Close,
 }
 
-/// What becomes of a piece of a reply: first the wait, then the bytes, then the rest of the connection.
+/// The treatment of a piece of a reply: first a delay, then the bytes, then the rest of the connection.
 struct Down {
     wait: Duration,
     out: Out,
@@ -197,7 +197,7 @@ struct Down {
 
 enum Out {
     Nothing,
-    /// So many bytes of the piece.
+    /// This number of bytes of the piece.
     First(usize),
     Own(Vec<u8>),
     Stretched(Oversized),
@@ -209,13 +209,13 @@ enum Then {
     Shut,
     Close,
     Reset,
-    /// The connection stays as it is, whatever the node does.
+    /// The connection stays open, whatever the node does.
     Silence,
 }
 
-/// Where the connection stands: the decisions, without the sockets.
+/// The state of the connection: the decisions, without the sockets.
 struct Exchange {
-    // That of the request under way; none before the first and when the bytes are opaque.
+    // The mode of the current request; none before the first and when the bytes are opaque.
     mode: Option<Mode>,
     request: Framing,
     reply: Framing,
@@ -244,7 +244,7 @@ impl Exchange {
         *self.mode.as_ref().unwrap_or(now) == Mode::BlackHole
     }
 
-    /// Takes a piece of a request; also says how many heads ended in it.
+    /// Takes a piece of a request. Also returns how many heads ended in it.
     fn request(&mut self, bytes: &[u8], now: &Mode) -> (Up, usize) {
         let starts = self.request.is_idle();
         if starts && self.done > 0 && *now == Mode::StaleKeepAlive {

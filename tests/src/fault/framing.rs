@@ -1,7 +1,7 @@
 //! Where an HTTP/1 message starts and ends in a stream of bytes (RFC 9112, sections 2 and 6).
 //!
-//! Just enough for a proxy that wants to misbehave at a certain place: it trusts both sides, and what it cannot read as
-//! HTTP/1 (TLS, HTTP/2, a database's protocol, frames after an upgrade) it calls opaque from there on.
+//! Just enough for a proxy that misbehaves at a certain position: it trusts both sides, and treats everything that is not
+//! HTTP/1 (TLS, HTTP/2, a database's protocol, frames after an upgrade) as opaque from there on.
 
 const MAX_HEAD: usize = 64 * 1024;
 
@@ -14,10 +14,10 @@ pub(super) enum Side {
     Node,
 }
 
-/// What one piece of the stream held.
+/// The content of one piece of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Piece {
-    /// Heads that ended in it, those of interim replies (1xx) left out.
+    /// Heads that ended in it, without those of interim replies (1xx).
     pub(super) heads: usize,
     /// Messages that ended in it.
     pub(super) ends: usize,
@@ -253,7 +253,7 @@ mod tests {
     const CHUNKED: &[u8] =
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4;x=1\r\nWiki\r\n0a\r\n0123456789\r\n0\r\nt: v\r\n\r\n";
 
-    /// Feeds byte by byte, so that every place where a read may end is met.
+    /// Feeds byte by byte, so that every possible end of a read occurs.
     fn drip(framing: &mut Framing, bytes: &[u8]) -> (usize, usize) {
         bytes.iter().fold((0, 0), |(heads, ends), byte| {
             let piece = framing.feed(std::slice::from_ref(byte));

@@ -1,4 +1,4 @@
-//! Replies that a sound node would not send, made from nothing or from the real one.
+//! Replies that a correct node would not send, made from nothing or from the real reply.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -28,14 +28,14 @@ pub(super) fn noise() -> Vec<u8> {
     bytes
 }
 
-/// A whole 200 reply with that body, said to be JSON.
+/// A complete 200 reply with this body, declared as JSON.
 pub(super) fn ok(body: &[u8]) -> Vec<u8> {
     let mut reply = head("HTTP/1.1 200 OK", "content-type: application/json\r\n", body.len() as u64);
     reply.extend_from_slice(body);
     reply
 }
 
-/// A whole 200 reply whose body starts like an answer and is neither JSON nor UTF-8.
+/// A complete 200 reply whose body starts like an answer and is neither JSON nor UTF-8.
 pub(super) fn garbage_body() -> Vec<u8> {
     let mut body = br#"{"jsonrpc":"2.0","id":1,"result":"#.to_vec();
     body.extend(noise());
@@ -51,7 +51,7 @@ pub(super) fn overstated(real_head: &[u8], body: &[u8]) -> Vec<u8> {
 }
 
 /// The reply with a body of `size` bytes that is still valid JSON: an answer's result becomes a long string, anything
-/// else is stretched with blanks. Made piece by piece, so that `size` may be larger than memory.
+/// else is extended with spaces. Made piece by piece, so that `size` may exceed the memory.
 #[derive(Debug)]
 pub(super) struct Oversized {
     pieces: [Bytes; 2],
@@ -87,7 +87,7 @@ impl Iterator for Oversized {
     }
 }
 
-/// Front, back, and the byte that may stand between them any number of times.
+/// Front, back, and the byte that may be repeated between them.
 fn stretchable(body: &[u8]) -> (Vec<u8>, Vec<u8>, u8) {
     if let Ok(mut members) = serde_json::from_slice::<Map<String, Value>>(body)
         && members.remove("result").is_some()

@@ -1,6 +1,6 @@
-//! A PostgreSQL server of its own for each test process, from the binaries that are on the machine.
+//! A PostgreSQL server for each test process, from the installed binaries.
 //!
-//! It is plain std and knows nothing of rpcgate, so that unit tests of any crate may take this file in by its path.
+//! This file uses only std and nothing of rpcgate, so that unit tests of any crate can include it by its path.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -16,23 +16,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// What to install where there is none.
+/// The package to install.
 pub const MISSING: &str = "needs postgresql (apt install postgresql)";
 
-/// The folders of Debian's packages that are not in the path.
+/// The folders of Debian's packages, which are not in `PATH`.
 const FOLDERS: &str = "/usr/lib/postgresql";
 const USER: &str = "rpcgate";
 const PASSWORD: &str = "not a secret";
 /// The same in a URL.
 const ENCODED: &str = "not%20a%20secret";
-/// Nobody: the server does not run as root.
+/// The user `nobody`: the server does not run as root.
 const NOBODY: u32 = 65_534;
-/// How often something is looked at that is bound to become so, and the time between: half a minute together.
+/// The number of polls for an expected event, and the time between them: half a minute in total.
 const LOOKS: u32 = 1_500;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs the server, and ends it when the pipe at its input ends or says a word: also where the test process is killed.
-/// All that the server has is removed then, unless the word is `keep`.
+/// Runs the server, and ends it when its standard input ends or delivers a word; this also happens when the test process is
+/// killed. Then all files of the server are removed, unless the word is `keep`.
 const KEEPER: &str = r#"
     trap '' INT TERM HUP
     "$1/postgres" -D "$2/data" -p "$3" -c listen_addresses=127.0.0.1 -c unix_socket_directories='' \
@@ -46,7 +46,7 @@ const KEEPER: &str = r#"
     [ "$word" = keep ] || rm -rf "$2"
 "#;
 
-/// The folder with the server's binaries: of the path, or Debian's newest.
+/// The folder with the server's binaries: in `PATH`, or Debian's newest.
 pub fn binaries() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut debian: Vec<PathBuf> =
@@ -59,13 +59,13 @@ pub fn binaries() -> Option<PathBuf> {
     })
 }
 
-/// A server. It ends with its value, or with the process.
+/// A server. It ends when this is dropped, or with the process.
 #[derive(Debug)]
 pub struct Postgres {
     binaries: PathBuf,
     folder: PathBuf,
     port: u16,
-    /// What runs it, and the server's process.
+    /// The script that runs it, and the server's process.
     keeper: Option<(Child, u32)>,
     databases: AtomicU32,
 }
@@ -74,24 +74,24 @@ impl Postgres {
     /// The server that all tests of a process share.
     ///
     /// # Panics
-    /// When there is none on the machine, or it does not start.
+    /// When it is not installed, or does not start.
     pub fn shared() -> &'static Self {
         static SERVER: OnceLock<Postgres> = OnceLock::new();
         SERVER.get_or_init(Self::launch)
     }
 
-    /// A server of one's own: to be stopped or frozen.
+    /// A separate server, which may be stopped or frozen.
     ///
     /// # Panics
-    /// When there is none on the machine, or it does not start.
+    /// When it is not installed, or does not start.
     pub fn launch() -> Self {
         Self::launch_with(None)
     }
 
-    /// A server of one's own that takes connections by TLS alone, and shows this certificate with this key: PEM text.
+    /// A separate server that accepts only TLS, with this certificate and key as PEM text.
     ///
     /// # Panics
-    /// When there is none on the machine, or it does not start.
+    /// When it is not installed, or does not start.
     #[allow(dead_code, reason = "not every crate that takes this file in needs it")]
     pub fn secure(certificate: &str, key: &str) -> Self {
         Self::launch_with(Some((certificate, key)))
@@ -136,7 +136,7 @@ impl Postgres {
         server
     }
 
-    /// Starts it where it was stopped, at the same address.
+    /// Starts it again after a stop, at the same address.
     ///
     /// # Panics
     /// When it does not start.
@@ -144,13 +144,13 @@ impl Postgres {
         assert!(self.keeper.is_none(), "it runs");
         let was = self.port;
         for _ in 0..8 {
-            // Somebody else may take the port in between.
+            // Another process may take the port meanwhile.
             let port = if was == 0 { free_port() } else { was };
             let mut keeper = self.nobody(Command::new("sh"));
             let log = sound("make its log", fs::File::create(self.folder.join("log")));
             keeper.arg("-c").arg(KEEPER).arg("keeper").arg(&self.binaries).arg(&self.folder);
             keeper.arg(port.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-            // A Ctrl-C is meant for the tests, and the server has to outlive them.
+            // Ctrl-C is meant for the tests, and the server must outlive them.
             let mut keeper = sound("start", keeper.process_group(0).spawn());
             let mut line = String::new();
             if let Some(stdout) = keeper.stdout.as_mut() {
@@ -169,7 +169,7 @@ impl Postgres {
         panic!("no free port for a server");
     }
 
-    /// Stops it at once, as if it had crashed. What was committed is there when it is started again.
+    /// Stops it at once, as if it had crashed. Committed data is there when it is started again.
     ///
     /// # Panics
     /// When it does not end.
@@ -177,18 +177,18 @@ impl Postgres {
         self.end("keep\n");
     }
 
-    /// Stops all its processes where they are: connections stay, and nothing is answered on them.
+    /// Suspends all its processes: connections stay open without answers.
     ///
     /// # Panics
     /// When that is not possible here.
     pub fn freeze(&self) {
         let Some((_, server)) = self.keeper else { panic!("it does not run") };
-        // The first of them makes the others, so that it is to be stopped before they are looked for.
+        // The first process creates the others, so it is suspended before they are listed.
         signal("STOP", &[server]);
         signal("STOP", &children(server));
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     ///
     /// # Panics
     /// When that is not possible here.
@@ -198,10 +198,10 @@ impl Postgres {
         signal("CONT", &[server]);
     }
 
-    /// Makes an empty database, and tells its URL.
+    /// Creates an empty database and returns its URL.
     ///
     /// # Panics
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn database(&self) -> String {
         let name = format!("t{}", self.databases.fetch_add(1, Ordering::Relaxed));
         if let Err(why) = self.create(&name) {
@@ -210,12 +210,12 @@ impl Postgres {
         format!("postgres://{USER}:{ENCODED}@{}/{name}", self.address())
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Whether it answers before long.
+    /// Whether it answers soon.
     fn answers(&self) -> bool {
         for _ in 0..LOOKS {
             match self.create("ready") {
@@ -242,9 +242,9 @@ impl Postgres {
         self.nobody(Command::new(path))
     }
 
-    /// A command that does not run as root, which a server refuses to, in the server's folder.
+    /// A command in the server's folder that does not run as root, because the server refuses to.
     fn nobody(&self, mut command: Command) -> Command {
-        // Certificates of whoever runs the tests are none of its business, and may be closed to it.
+        // The server must not read the certificates of the user who runs the tests, and may have no access to them.
         command.current_dir(&self.folder).env("LC_ALL", "C").env("HOME", &self.folder);
         if is_root(Path::new("/proc/self")) {
             command.uid(NOBODY).gid(NOBODY);
@@ -268,7 +268,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Writes a file that is for the server alone.
+/// Writes a file that only the server may read.
 fn hand_over(file: &Path, text: &str) {
     sound("write its files", fs::write(file, text));
     sound("close its files", fs::set_permissions(file, fs::Permissions::from_mode(0o600)));
@@ -286,18 +286,18 @@ fn free_port() -> u16 {
     sound("find a port", listener.local_addr()).port()
 }
 
-/// What the system tells of a process behind its name: its state first, then its parent. The name may hold anything.
+/// The fields of `/proc/PID/stat` after the name, which may contain anything: first the state, then the parent.
 fn stat(process: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.trim_start().to_owned())
 }
 
-/// Whether a process is gone, or waits for nothing but to be forgotten.
+/// Whether a process has ended, possibly as a zombie.
 fn has_ended(process: u32) -> bool {
     stat(process).is_none_or(|stat| stat.starts_with('Z'))
 }
 
-/// The processes that `parent` has made.
+/// The child processes of `parent`.
 fn children(parent: u32) -> Vec<u32> {
     let parent_of = |process: &u32| stat(*process)?.split_whitespace().nth(1)?.parse().ok();
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -309,7 +309,7 @@ fn signal(name: &str, processes: &[u32]) {
     let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
     let mut kill = Command::new("sh");
     kill.arg("-c").arg(format!("kill -{name} {}", processes.join(" ")));
-    // One that has ended meanwhile is no fault.
+    // A process may have ended meanwhile.
     let _ = done(&mut kill);
 }
 

@@ -23,7 +23,7 @@ async fn a_key_in_use_is_refused_at_every_gateway_within_a_second_of_its_delete(
             assert_eq!(reply.status, 200, "others go on: {reply:?}");
         }
         if round == 0 {
-            // What is answered is kept: whoever comes later knows of no other state.
+            // The first answers fill the memory of the gateways, so that they know the old state.
             let gateway = pair.service.gateway().await;
             assert!(is_refused(
                 &TestClient::new(gateway.addr(), Some(&text)).call("eth", "eth_call", "[]").await

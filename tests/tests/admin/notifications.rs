@@ -1,4 +1,4 @@
-//! Notifications: raised by what gateways ship, read over the management API.
+//! Notifications: created by the shipments of gateways, read over the management API.
 
 use rpcgate_core::clock::ManualClock;
 use rpcgate_tests::TIMEOUT;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// What an account is told of, and with how many requests, the newest first, when there are so many.
+/// The notifications of an account with their numbers of requests, the newest first, once there are this many.
 async fn told(account: &ApiUser, many: usize) -> Vec<(String, u64)> {
     let wait = async {
         loop {
@@ -30,7 +30,7 @@ async fn told(account: &ApiUser, many: usize) -> Vec<(String, u64)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_is_told_once_of_its_days_requests_and_of_a_spike_whichever_gateway_it_calls() {
+async fn a_tenant_is_notified_once_of_its_daily_requests_and_of_a_spike_at_any_gateway() {
     let node = Node::evm().await;
     let setup =
         Setup::of("eth", &node.url()).set("plans.free", "per_minute = 20\nper_hour = 20\nper_day = 20");
@@ -66,7 +66,7 @@ async fn a_tenant_is_told_once_of_its_days_requests_and_of_a_spike_whichever_gat
     let daily = ["usage.daily_requests_100", "usage.daily_requests_95", "usage.daily_requests_80"];
     assert_eq!((kinds, numbers), (daily.map(str::to_owned).to_vec(), vec![20, 19, 16]));
 
-    // Each gateway has counted for itself: what is left of its windows goes first.
+    // Each gateway has counted alone: first its windows are used up.
     call(0, 9, 200).await;
     call(1, 11, 200).await;
     call(0, 30, 429).await;

@@ -1,4 +1,4 @@
-//! What operators change, in force at every gateway within a second.
+//! Changes by operators take effect at every gateway within a second.
 
 use crate::watch::Pair;
 use rpcgate_tests::client::TestReply;
@@ -10,7 +10,7 @@ fn is_served(reply: &TestReply) -> bool {
     (reply.status, reply.code()) == (200, 0)
 }
 
-/// Two gateways, a project of theirs, and a key's text.
+/// Two gateways, a project, and the text of a key.
 async fn pair() -> (Pair, String, String) {
     let pair = Pair::start().await;
     let project = pair.owner.project("one").await;
@@ -34,7 +34,7 @@ async fn a_suspended_tenant_is_refused_everywhere_and_served_again_with_the_same
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn weights_plans_and_tiers_are_in_force_everywhere() {
+async fn changed_weights_plans_and_tiers_take_effect_at_every_gateway() {
     let (pair, _, text) = pair().await;
     let call = (text.as_str(), CALL.0, CALL.1);
     let put = async |path: &str, body| drop(pair.operator.put(path, &body).await);
@@ -51,7 +51,7 @@ async fn weights_plans_and_tiers_are_in_force_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn quotas_and_switched_chains_are_in_force_everywhere() {
+async fn changed_quotas_and_switched_chains_take_effect_at_every_gateway() {
     let (pair, project, text) = pair().await;
     let call = (text.as_str(), CALL.0, CALL.1);
     let put = async |path: &str, body| drop(pair.operator.put(path, &body).await);
@@ -70,7 +70,7 @@ async fn quotas_and_switched_chains_are_in_force_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_see_how_the_nodes_of_each_gateway_stand_and_why() {
+async fn operators_see_the_health_of_each_gateways_nodes_with_the_reason() {
     let (pair, _, _) = pair().await;
     let deadline = tokio::time::Instant::now() + rpcgate_tests::TIMEOUT;
     let nodes = loop {

@@ -11,10 +11,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 const EMAIL: &str = "ada@example.com";
-/// A name that does something wherever it is taken for markup.
+/// A name that has an effect if it is interpreted as markup.
 const NASTY: &str = "<script>window.owned=1</script><img src=x onerror=\"window.owned=1\"> & O'Ada";
 
-/// Has pages read in a browser, which is ended however that ends.
+/// Runs a test with a browser, which is closed in any case.
 async fn in_browser<F: Future<Output = ()> + Send + 'static>(
     host: &str,
     is_narrow: bool,
@@ -32,7 +32,7 @@ async fn in_browser<F: Future<Output = ()> + Send + 'static>(
     Arc::into_inner(service).unwrap().stop().await;
 }
 
-/// From nobody to somebody who is logged in, by nothing but what the pages show.
+/// From registration to a log-in, with nothing but the pages.
 async fn come_in(service: &TestService, reader: &Reader) {
     reader.open("/").await;
     reader.reads("Log in").await;
@@ -73,7 +73,7 @@ async fn log_out(reader: &Reader) {
     assert_eq!(reader.path().await, "/login");
 }
 
-/// Whether a script of somebody else's has run, and how many scripts and pictures the page has beside its own.
+/// Whether a foreign script has run, and how many foreign scripts and images the page has.
 async fn strange(reader: &Reader) -> Value {
     let script = "return [window.owned === undefined, \
                   document.querySelectorAll('script, img:not([src=\"static/icon.svg\"])').length]";
@@ -81,7 +81,7 @@ async fn strange(reader: &Reader) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn somebody_registers_confirms_and_logs_in_and_out() {
+async fn a_user_registers_confirms_and_logs_in_and_out() {
     in_browser("127.0.0.1", false, async |service: Arc<TestService>, reader: Reader| {
         come_in(&service, &reader).await;
         assert!(reader.find(".mark").await.text().await.unwrap() == "confirmed");
@@ -100,7 +100,7 @@ async fn somebody_registers_confirms_and_logs_in_and_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_plain_http_and_on_a_telephone_too() {
+async fn the_pages_work_over_plain_http_and_on_a_phone() {
     in_browser(ELSEWHERE, true, async |service: Arc<TestService>, reader: Reader| {
         reader.open("/register").await;
         assert_eq!(reader.run("return [isSecureContext, innerWidth]").await, json!([false, browser::NARROW]));
@@ -114,7 +114,7 @@ async fn over_plain_http_and_on_a_telephone_too() {
 async fn a_form_that_was_refused_can_be_sent_again() {
     in_browser("127.0.0.1", false, async |_: Arc<TestService>, reader: Reader| {
         reader.open("/register").await;
-        // What the browser would not let pass.
+        // Input that the browser would reject.
         reader.run("document.querySelector('form').noValidate = true").await;
         reader.write("email", "ada").await;
         reader.write("password", PASSWORD).await;
@@ -136,7 +136,7 @@ async fn a_form_that_was_refused_can_be_sent_again() {
         assert_eq!([reader.written("email").await, reader.written("password").await], [EMAIL, ""]);
         let focus = reader.run("return document.activeElement.name").await;
         assert_eq!(focus, json!("password"), "where to go on");
-        // The key Enter.
+        // The Enter key.
         reader.write("password", &format!("{PASSWORD}\u{e007}")).await;
         reader.reads("Welcome").await;
     })
@@ -144,7 +144,7 @@ async fn a_form_that_was_refused_can_be_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_form_on_another_site_logs_nobody_out() {
+async fn a_form_on_another_site_cannot_log_a_user_out() {
     in_browser("127.0.0.1", false, async |service: Arc<TestService>, reader: Reader| {
         come_in(&service, &reader).await;
         let target = format!("{}/logout", reader.base);

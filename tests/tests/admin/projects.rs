@@ -13,7 +13,7 @@ fn is_refused(reply: &TestReply) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn method_lists_are_in_force_at_every_gateway_within_a_second() {
+async fn changed_method_lists_take_effect_at_every_gateway_within_a_second() {
     let pair = Pair::start().await;
     let project = pair.owner.project("one").await;
     let (_, text) = pair.owner.key(&project).await;

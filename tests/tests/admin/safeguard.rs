@@ -1,4 +1,4 @@
-//! The gateways' safeguard, as those see it whose keys it cools down.
+//! The safeguard of the gateways, from the view of users whose keys are cooled down.
 
 use rpcgate_core::clock::ManualClock;
 use rpcgate_tests::TIMEOUT;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// What usage tells of keys that are cooled down, when it is as it should be.
+/// Waits for the expected cooled keys in usage.
 async fn cooled(account: &ApiUser, path: &str, so: impl Fn(&Value) -> bool) -> Value {
     let wait = async {
         loop {
@@ -26,7 +26,7 @@ async fn cooled(account: &ApiUser, path: &str, so: impl Fn(&Value) -> bool) -> V
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn usage_shows_a_key_that_is_cooled_down_with_the_limits_that_its_answers_tell() {
+async fn usage_shows_a_cooled_key_with_the_limits_in_its_answers() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("plans.free", "per_minute = 8\nper_hour = 400\nper_day = 1000")
@@ -52,7 +52,7 @@ async fn usage_shows_a_key_that_is_cooled_down_with_the_limits_that_its_answers_
     let refused = call(&here).await;
     let limits = ["minute", "hour", "day"].map(|span| refused.number(&format!("x-ratelimit-limit-{span}")));
     assert_eq!((refused.status, limits), (429, [2, 100, 250]));
-    // The other gateway has seen no storm, and goes on as before.
+    // The other gateway has seen no storm, and continues as before.
     let there = TestClient::new(two.addr(), Some(&key));
     assert_eq!(call(&there).await.number("x-ratelimit-limit-minute"), 8);
 
@@ -66,7 +66,7 @@ async fn usage_shows_a_key_that_is_cooled_down_with_the_limits_that_its_answers_
     let by_id = operator.shown(&format!("/tenants/{}/usage", owner.tenant().await)).await;
     assert_eq!(by_id["limits"]["cooled_keys"], expected);
 
-    // It is told for as long as it lasts, and no longer.
+    // It is shown until it ends, and no longer.
     clock.set(until);
     owner.log_in_again().await;
     assert!(owner.shown("/usage").await["limits"].get("cooled_keys").is_none());
@@ -76,7 +76,7 @@ async fn usage_shows_a_key_that_is_cooled_down_with_the_limits_that_its_answers_
     }
     let again = cooled(&owner, "/usage", Value::is_array).await;
     assert_eq!(again[0]["key"], id);
-    // With the gateway that has cooled it down goes the storm.
+    // The cool-down disappears together with its gateway.
     one.drain().await;
     clock.advance(Duration::from_secs(60));
     cooled(&owner, "/usage", Value::is_null).await;

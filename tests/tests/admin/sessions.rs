@@ -8,11 +8,11 @@ use serde_json::json;
 use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_attempts_of_a_client_are_heard_and_another_name_for_it_hears_no_more() {
+async fn ten_log_in_attempts_of_an_address_are_accepted_and_another_header_adds_none() {
     let service = TestService::start(Setup::new(), Arc::new(SystemClock::new())).await;
     let mut statuses = Vec::new();
     for attempt in 0..12 {
-        // Another address each time, so that none is locked, and a connection of its own.
+        // A different e-mail address each time, so that none is locked, and a separate connection.
         let form = json!({ "email": format!("nobody{attempt}@example.com"), "password": "a wrong one" });
         let pretended = format!("198.51.100.{attempt}");
         let client = TestClient::new(service.addr(), None);

@@ -1,4 +1,4 @@
-//! Watches gateways while something changes on the management side.
+//! Watches gateways during changes on the management side.
 
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_server::Gateway;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// What the contract allows a change to take.
+/// The time in which a change must take effect.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Two gateways beside one management API, by the machine's clock, with a plan that refuses nobody.
+/// Two gateways and a management API, by the system clock, with a plan that refuses nothing.
 pub(crate) struct Pair {
     pub(crate) service: TestService,
     pub(crate) gateways: Vec<Gateway>,
@@ -42,8 +42,8 @@ impl Pair {
         Pair { service, gateways, operator, owner, _nodes: nodes }
     }
 
-    /// Has `call` made with `key` again and again at both gateways, changes something, and waits until all answers are
-    /// of the new kind. That must be so within a second after the change was answered, and stay so.
+    /// Makes `call` with `key` repeatedly at both gateways, makes a change, and waits until all answers are of the new kind.
+    /// That must happen within a second after the answer to the change, and last.
     pub(crate) async fn change<C: Future<Output = ()>>(
         &self,
         what: &str,
@@ -103,7 +103,7 @@ impl Pair {
     }
 }
 
-/// `cargo test` shows it with `--nocapture`, and where a test fails.
+/// `cargo test` shows it with `--nocapture`, and for a failed test.
 #[expect(clippy::print_stderr, reason = "a figure for whoever runs the tests")]
 fn tell(line: &str) {
     eprintln!("{line}");

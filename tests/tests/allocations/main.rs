@@ -1,8 +1,8 @@
-//! How often the stack asks for memory: a number for each kind of call, so that it cannot creep up unseen.
+//! The number of allocations in the stack for each kind of call, so that it cannot grow unnoticed.
 //!
-//! The stack is called without a server in front of it, its node is on a socket of its own thread. What hyper's client
-//! needs to ask the node counts; what hyper's server needs does not. A lower number than expected fails as well: then
-//! it is to be written down.
+//! The stack is called without a server in front of it; its node is on a socket in a thread of its own. Allocations of
+//! hyper's client count; those of hyper's server do not. A lower number than expected fails as well: then write it down
+//! here.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -35,7 +35,7 @@ use tower::Service;
 
 const KEY: &str = "rpcg_allocations";
 
-/// Keeps nothing: what a sink needs is the sink's affair.
+/// A sink that stores nothing: the allocations of sinks are not measured here.
 #[derive(Debug)]
 struct NoSink;
 
@@ -46,7 +46,7 @@ impl UsageSink for NoSink {
 struct Fixture {
     stack: HttpStack,
     runtime: Runtime,
-    /// The node, and the thread it runs on.
+    /// The node, and the runtime on which it runs.
     _node: (Node, Runtime),
 }
 
@@ -83,7 +83,7 @@ impl Fixture {
         Fixture { stack, runtime, _node: (node, beside) }
     }
 
-    /// Allocations of one call, when everything that is made once is there.
+    /// The allocations of one call, after everything that is created once exists.
     fn count(&mut self, body: impl Into<Bytes>) -> u64 {
         let body = body.into();
         let mut once = || {
@@ -100,13 +100,13 @@ impl Fixture {
         for _ in 0..20 {
             once();
         }
-        // Some of what happens beside a call happens now and then.
+        // Background work may happen during a call now and then.
         (0..50).map(|_| once()).min().unwrap()
     }
 }
 
 #[test]
-fn a_call_asks_for_memory_so_often_and_no_more() {
+fn a_call_allocates_as_often_as_expected() {
     let mut fixture = Fixture::new();
     let single =
         fixture.count(r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x00","latest"]}"#);
@@ -129,5 +129,5 @@ fn a_call_asks_for_memory_so_often_and_no_more() {
 const SINGLE: u64 = 21;
 /// A call that is answered from the cache.
 const CACHED: u64 = 10;
-/// A batch of calls that a node answers, be they 50 or 100.
+/// A batch of 50 or 100 calls that a node answers.
 const BATCH: u64 = 34;

@@ -12,7 +12,7 @@ use std::fs;
 use std::sync::atomic::AtomicU64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_somebody_holds_the_usage_database_no_call_fails_and_all_of_them_come_in_later() {
+async fn while_the_usage_database_is_locked_no_call_fails_and_all_are_stored_later() {
     let (seed, nodes, numbers) = (TestSeed::new(), Nodes::start().await, Arc::<AtomicU64>::default());
     let site = Site::new(nodes.setup());
     let process = site.start().await;
@@ -21,7 +21,7 @@ async fn while_somebody_holds_the_usage_database_no_call_fails_and_all_of_them_c
     rpcgate_tests::until("some answers", || load.answered() > 100).await;
     let held = DatabaseLock::take(&site.usage_database()).await;
     let before = load.answered();
-    // Longer than the gateway waits for its database at a time.
+    // Longer than one attempt of the gateway at its database.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     rpcgate_tests::until("calls go on", || load.answered() > before + 500).await;
     assert_eq!(process.health().await, 200);
@@ -49,7 +49,7 @@ async fn while_somebody_holds_the_usage_database_no_call_fails_and_all_of_them_c
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_while_its_database_is_away_it_ships_everything_once_it_is_back() {
+async fn a_gateway_killed_while_its_database_is_locked_ships_everything_afterwards() {
     let Outage { site, held, process, load, .. } = &mut Outage::begin().await;
     process.take().unwrap().kill();
     let report = load.take().unwrap().end().await;
@@ -57,7 +57,7 @@ async fn killed_while_its_database_is_away_it_ships_everything_once_it_is_back()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn drained_while_its_database_is_away_it_ships_everything_once_it_is_back() {
+async fn a_gateway_drained_while_its_database_is_locked_ships_everything_afterwards() {
     let Outage { site, held, process, load, .. } = &mut Outage::begin().await;
     let report = load.take().unwrap().end().await;
     assert!(report.unanswered.is_empty());
@@ -67,7 +67,7 @@ async fn drained_while_its_database_is_away_it_ships_everything_once_it_is_back(
     comes_back(site, held.take().unwrap(), report).await;
 }
 
-/// A gateway that is called, while somebody else holds its usage database.
+/// A gateway under load while another connection locks its usage database.
 struct Outage {
     _seed: TestSeed,
     _nodes: Nodes,
@@ -96,7 +96,7 @@ impl Outage {
     }
 }
 
-/// It is called again only when its database is there, and then that holds all that was answered.
+/// Starts the gateway again after its database is unlocked, and checks that all answered calls are stored.
 async fn comes_back(site: &Site, held: DatabaseLock, report: LoadReport) {
     let stored = StoredUsage::open(site).await;
     assert_eq!(stored.events().await.len(), 0);
@@ -107,7 +107,7 @@ async fn comes_back(site: &Site, held: DatabaseLock, report: LoadReport) {
     assert!(reply.number("retry-after") >= 1);
     held.release().await;
     process.ready().await;
-    // The refusal above comes in when it does.
+    // The refusal above may arrive at any time.
     let (status, log) = process.stop().await;
     assert!(status.success(), "{}", log.text());
     let events = stored.events().await;
@@ -144,7 +144,7 @@ async fn stored_key(store: &Store) -> TestKey {
 }
 
 #[tokio::test]
-async fn while_the_management_database_cannot_be_read_known_keys_go_on_and_no_key_is_called_unknown() {
+async fn while_the_management_database_is_unreadable_known_keys_are_served_and_no_key_is_reported_unknown() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).set("gateway", &format!("key_secret = \"{SECRET}\""));
     let site = Site::new(setup);
@@ -161,13 +161,13 @@ async fn while_the_management_database_cannot_be_read_known_keys_go_on_and_no_ke
     };
     assert_eq!((ask(&known).await, ask(&nobodys).await), (200, 401));
 
-    // Another writer is in nobody's way.
+    // Another writer does not block readers.
     let held = DatabaseLock::take(&site.database()).await;
     let unknown = forged();
     assert_eq!((ask(&known).await, ask(&unknown).await), (200, 401));
     held.release().await;
 
-    // Once a revocation is in force the feed has been read beyond the making of the keys, which drops them once more.
+    // Once a revocation is in force, the feed was read beyond the creation of the keys, which drops them once more.
     let passing = stored_key(&store).await;
     assert_eq!(ask(&passing.text).await, 200);
     store.revoke_key(passing.tenant, passing.key, now()).await.unwrap();
@@ -195,7 +195,7 @@ async fn while_the_management_database_cannot_be_read_known_keys_go_on_and_no_ke
             200,
             "those of its file, too"
         );
-        assert_eq!(ask("rpcg_of_no_form").await, 401, "what was never made here is told so");
+        assert_eq!(ask("rpcg_of_no_form").await, 401, "a key that was never made here is refused");
     }
     assert_eq!(process.health().await, 200);
     rename("_hidden", "").await;

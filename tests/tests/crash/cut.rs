@@ -12,19 +12,19 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use tempfile::TempDir;
 
-/// How much of the end is cut, byte by byte.
+/// The number of bytes that are cut off the end, byte by byte.
 const TAIL: usize = 4096;
 
-/// A segment that a gateway left when it was killed.
+/// A segment of a killed gateway.
 struct Left {
     name: PathBuf,
     bytes: Vec<u8>,
-    /// Where each of its records ends, and whose it is.
+    /// The end of each of its records, and their request.
     ends: Vec<(usize, RequestId)>,
 }
 
 impl Left {
-    /// Goes by the lengths that stand before the frames: what they hold is the reader's matter.
+    /// Uses only the lengths before the frames; the reader interprets the contents.
     fn new(file: &Path) -> Self {
         let bytes = fs::read(file).unwrap();
         let (mut reader, mut at, mut ends) = (Reader::new(), HEAD, Vec::new());
@@ -44,7 +44,7 @@ impl Left {
     }
 }
 
-/// The journal in `dir`, on `medium`, holds these records once each, and takes more.
+/// Checks that the journal in `dir` on `medium` contains these records once each, and accepts more.
 fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId)], cut: usize) {
     let settings = config::JournalSettings { dir: dir.to_owned(), ..config::JournalSettings::default() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -79,7 +79,7 @@ fn holds(dir: &Path, medium: Option<Arc<dyn Medium>>, whole: &[(usize, RequestId
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wherever_the_journal_was_torn_its_whole_records_are_there_once() {
+async fn wherever_a_journal_was_torn_its_complete_records_are_read_once() {
     let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
     let site = Site::new(nodes.setup());
     let process = site.start().await;
@@ -96,14 +96,14 @@ async fn wherever_the_journal_was_torn_its_whole_records_are_there_once() {
 
     let cuts: Vec<_> = (longest.bytes.len() - TAIL..=longest.bytes.len()).collect();
     let gateway = site.journal().join("gateway");
-    // An open journal waits for its threads more than it works.
+    // An open journal mostly waits for its threads.
     std::thread::scope(|scope| {
         for cuts in cuts.chunks(cuts.len().div_ceil(8)) {
             scope.spawn(|| torn_on_paper(longest, &gateway, cuts));
         }
     });
 
-    // The same on a disk; and the shortest files there can be.
+    // The same on a disk, and with the shortest possible files.
     let dir = folder(&gateway);
     let file = dir.path().join(&longest.name);
     for cut in cuts.into_iter().step_by(61).chain([0, 1, HEAD - 1, HEAD, HEAD + 1]) {
@@ -127,7 +127,7 @@ fn torn_on_paper(left: &Left, gateway: &Path, cuts: &[usize]) {
         let paper = Arc::new(Paper::with(&file, &left.bytes[..*cut]));
         holds(dir.path(), Some(paper.clone()), whole, *cut);
         assert_eq!(paper.len(&file), whole.last().map(|(end, _)| *end), "what was torn is gone");
-        // A power failure may leave a file of its later length, with nothing written in it.
+        // A power failure may leave a file with its later length and without its content.
         let mut blank = left.bytes[..*cut].to_vec();
         blank.resize(left.bytes.len(), 0);
         holds(
@@ -139,12 +139,12 @@ fn torn_on_paper(left: &Left, gateway: &Path, cuts: &[usize]) {
     }
 }
 
-/// How far two files are the same.
+/// The length of the common beginning of two files.
 fn same(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// A medium in memory: thousands of torn files are made on it in no time.
+/// A medium in memory, on which thousands of torn files are created quickly.
 #[derive(Debug)]
 struct Paper(Mutex<HashMap<PathBuf, Arc<Sheet>>>);
 

@@ -11,14 +11,14 @@ use std::process::{Command, Stdio};
 /// A disk that can be filled and emptied while a gateway writes to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Disk {
-    /// The journal's folder is a file system of one mebibyte. It needs leave to mount.
+    /// The journal's folder is a file system of one mebibyte. This needs the permission to mount.
     Small,
-    /// No file of the gateway takes a byte more, those of its databases included. Any machine can do that.
+    /// No file of the gateway may grow, including those of its databases. This works on any machine.
     Forbidden,
 }
 
 impl Disk {
-    /// Those that this machine can have.
+    /// The kinds that are possible on this machine.
     fn all() -> Vec<Disk> {
         let dir = tempfile::tempdir().unwrap();
         let mut mount = Command::new("unshare");
@@ -34,7 +34,7 @@ impl Disk {
         let mount = "mount -t tmpfs -o size=1m none \"$0\" && exec \"$@\"";
         let site = match self {
             Disk::Small => site.through(&["unshare", "-rm", "sh", "-c", mount, journal.to_str().unwrap()]),
-            // Who writes too much is killed, unless he will not hear of it.
+            // A process that writes too much is killed, unless it ignores the signal.
             Disk::Forbidden => site.through(&["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"]),
         };
         let process = site.start().await;
@@ -62,13 +62,13 @@ impl Disk {
     }
 }
 
-/// A file beside the journal's, as the gateway sees them.
+/// A file beside those of the journal.
 fn filler(site: &Site, process: &Process) -> PathBuf {
     let inside = site.journal().join("filler");
     PathBuf::from(format!("/proc/{}/root", process.id())).join(inside.strip_prefix("/").unwrap())
 }
 
-/// How long files of the process may get.
+/// Limits the length of the process's files.
 fn limit(process: &Process, size: &str) {
     let id = process.id().to_string();
     let set = Command::new("prlimit").args(["--pid", &id, &format!("--fsize={size}")]).status();
@@ -94,7 +94,7 @@ async fn calls(client: &TestClient, method: &str, count: usize) {
     }
 }
 
-/// What is left of the day, and which day it is.
+/// The remaining requests of the day, and the day.
 fn day(reply: &TestReply) -> (u64, u64) {
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
     (Time::from_millis((id.0 >> 80) as u64).day(), reply.number("x-ratelimit-remaining-day"))
@@ -112,7 +112,7 @@ async fn kept(stored: &StoredUsage, method: &str) -> u64 {
     sum.requests
 }
 
-/// Waits until so many calls of a method are in the database, for everybody to see.
+/// Waits until this number of calls of a method is visible in the database.
 async fn comes_in(stored: &StoredUsage, method: &str, calls: u64) {
     let look = async {
         while kept(stored, method).await != calls {
@@ -123,7 +123,7 @@ async fn comes_in(stored: &StoredUsage, method: &str, calls: u64) {
 }
 
 #[tokio::test]
-async fn what_the_database_could_not_take_comes_in_once_its_disk_takes_something_again() {
+async fn usage_that_the_database_rejected_is_stored_once_its_disk_has_space() {
     let disk = Disk::Forbidden;
     let (_node, site, process, client) = of(disk, "serve").await;
     let stored = StoredUsage::open(&site).await;
@@ -143,7 +143,7 @@ async fn what_the_database_could_not_take_comes_in_once_its_disk_takes_something
 }
 
 #[tokio::test]
-async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
+async fn on_a_full_disk_calls_are_served_and_every_loss_is_logged() {
     for disk in Disk::all() {
         let (_node, site, process, client) = of(disk, "serve").await;
         let stored = StoredUsage::open(&site).await;
@@ -173,7 +173,7 @@ async fn on_a_full_disk_calls_go_on_and_every_loss_is_told() {
 }
 
 #[tokio::test]
-async fn on_a_full_disk_calls_are_refused_where_that_is_wanted_and_nothing_is_lost() {
+async fn on_a_full_disk_calls_are_refused_if_configured_and_nothing_is_lost() {
     for disk in Disk::all() {
         let (node, site, process, client) = of(disk, "refuse").await;
         let stored = StoredUsage::open(&site).await;

@@ -6,25 +6,25 @@ use std::sync::atomic::AtomicU64;
 
 const CALLERS: usize = 16;
 
-/// A round of life: how long it is called, and how it ends.
+/// One process of the gateway: how long it is called, and how it ends.
 enum End {
-    /// Killed so many milliseconds after its first answer.
+    /// Killed this number of milliseconds after its first answer.
     Killed(u64),
-    /// Killed so many milliseconds after its start, before anybody called.
+    /// Killed this number of milliseconds after its start, before any call.
     Stillborn(u64),
     /// Drained.
     Drained,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whenever_it_is_killed_what_was_answered_is_billed_and_nothing_is_billed_twice() {
+async fn whenever_a_gateway_is_killed_answered_calls_are_billed_and_none_twice() {
     let (seed, numbers) = (TestSeed::new(), Arc::<AtomicU64>::default());
     let mut dice = seed.dice(u64::MAX);
     let nodes = Nodes::start().await;
     let mut site = Site::new(nodes.setup());
     let (mut report, mut certain) = (LoadReport::default(), LoadReport::default());
     let ends = [
-        // While its databases are made, perhaps.
+        // Possibly during the creation of its databases.
         End::Stillborn(dice.below(200)),
         End::Killed(100 + dice.below(300)),
         End::Stillborn(dice.below(150)),
@@ -57,7 +57,7 @@ async fn whenever_it_is_killed_what_was_answered_is_billed_and_nothing_is_billed
             assert!(status.success(), "{}", log.text());
         }
     }
-    // Ready means: what was in the journal is in the database.
+    // Ready means that the content of the journal is in the database.
     let process = site.start().await;
     let stored = StoredUsage::open(&site).await;
     let events = stored.events().await;
@@ -87,8 +87,8 @@ fn lines(event: &StoredEvent) -> Vec<ExpectedCall> {
     event.lines.iter().map(line).collect()
 }
 
-/// Every answer that was seen stands in the ledger once, as it had to come out; what else stands there was under way
-/// when the gateway was killed. `certain` is what nobody was killed over.
+/// Checks that every received answer is stored once with its expected record, and that all other records were in flight when
+/// the gateway was killed. `certain` are the requests during which no process was killed.
 fn compare(events: &[StoredEvent], report: &LoadReport, certain: &LoadReport) {
     let mut by_id: HashMap<RequestId, &StoredEvent> = HashMap::new();
     for event in events {
@@ -129,7 +129,7 @@ fn compare(events: &[StoredEvent], report: &LoadReport, certain: &LoadReport) {
         for (wanted, line) in
             wanted.iter().flat_map(|wanted| wanted.lines.iter().map(move |line| (wanted, line)))
         {
-            // Leaked names would be too much: the few that there are stand in the mix.
+            // Leaking names would be too much: the mix has only a few.
             *calls.entry((wanted.chain, line.method.as_str())).or_default() += 1;
         }
         calls
@@ -160,7 +160,7 @@ fn compare(events: &[StoredEvent], report: &LoadReport, certain: &LoadReport) {
     assert!(answered > 1_000, "something was called");
 }
 
-/// A single request is found by the id that its answer carried.
+/// Checks that a single request is found by the id in its answer.
 async fn find_by_id(stored: &StoredUsage, report: &LoadReport, events: &[StoredEvent]) {
     let of_interest = report.answered.iter().filter(|(_, wanted)| !wanted.is_refused());
     for (id, _) in of_interest.step_by(report.answered.len() / 40 + 1) {
@@ -169,7 +169,7 @@ async fn find_by_id(stored: &StoredUsage, report: &LoadReport, events: &[StoredE
     }
 }
 
-/// The next call is told of windows that hold what the ledger holds, and itself.
+/// Checks that the windows in the next answer equal the stored usage and that call.
 async fn windows_go_on(process: &Process, stored: &StoredUsage, events: &[StoredEvent]) {
     let reply = process.client().call("eth", "unheard_of", "[]").await;
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();

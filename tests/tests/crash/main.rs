@@ -1,5 +1,5 @@
-//! A gateway that dies, whose disk is full, whose database is away: what it owes, it still knows afterwards. The
-//! gateway is a process of its own; sockets, files and databases are real, and so is its death.
+//! A gateway that is killed, whose disk is full, or whose database is unreachable loses no usage. The gateway is a process
+//! of its own; sockets, files and databases are real.
 //!
 //! `tests/promises.py` shows the same at full size.
 
@@ -30,8 +30,8 @@ fn serve_where_a_site_asks_for_it() {
     serve();
 }
 
-/// Opens a journal. Other tests start processes meanwhile, and until such a one runs its own program it has this one's
-/// files, a folder's lock among them: then it is tried again.
+/// Opens a journal. Other tests start processes meanwhile. Until such a process executes its own program, it holds the open
+/// files of this one, including the lock of a folder; then opening is tried again.
 pub(crate) fn open(options: &JournalOptions) -> Arc<Journal> {
     for _ in 0..10_000 {
         match Journal::open(options.clone()) {
@@ -46,7 +46,7 @@ pub(crate) fn now() -> Time {
     SystemClock::new().now()
 }
 
-/// What single events come to by chain and method, as the ledger sums it. Latency is left out: it is rounded.
+/// The sums of single events by chain and method, as in rollups. Without latency, which is rounded.
 pub(crate) fn sums(events: &[StoredEvent]) -> BTreeMap<(String, String), Metrics> {
     let mut sums: BTreeMap<_, Metrics> = BTreeMap::new();
     for event in events {
@@ -71,7 +71,7 @@ pub(crate) fn sums(events: &[StoredEvent]) -> BTreeMap<(String, String), Metrics
     sums
 }
 
-/// The rollups hold what the single events come to.
+/// Checks that the rollups equal the sums of the single events.
 pub(crate) async fn rollups_agree(stored: &StoredUsage, events: &[StoredEvent]) {
     let newest = events.iter().map(|event| event.arrival).max().unwrap();
     let mut rollups = stored.by_method(newest).await;
@@ -81,7 +81,7 @@ pub(crate) async fn rollups_agree(stored: &StoredUsage, events: &[StoredEvent]) 
     assert_eq!(rollups, sums(events));
 }
 
-/// What one key was charged.
+/// The charge of one key.
 pub(crate) fn charged(events: &[StoredEvent]) -> u64 {
     events.iter().flat_map(|event| &event.lines).map(|line| u64::from(line.cu)).sum()
 }

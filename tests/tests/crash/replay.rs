@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// Files and what is in them.
+/// Files with their contents.
 fn contents(files: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> {
     files.iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect()
 }
@@ -18,7 +18,7 @@ fn put_back(files: &[(PathBuf, Vec<u8>)]) {
     }
 }
 
-/// A site whose gateway was killed under load, and what is in its journal then, not all of it shipped.
+/// A site whose gateway was killed under load, and the content of its journal, which is not shipped completely.
 async fn killed(nodes: &Nodes, seed: &TestSeed) -> (Site, Vec<(PathBuf, Vec<u8>)>) {
     let site = Site::new(nodes.setup());
     let process = site.start().await;
@@ -58,7 +58,7 @@ async fn a_journal_that_is_replayed_three_times_changes_nothing() {
 async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     let (seed, nodes) = (TestSeed::new(), Nodes::start().await);
     let (site, _) = killed(&nodes, &seed).await;
-    // Both have the same gateway's journal, as after a copy of its disk, and the same database.
+    // Both have the journal of the same gateway, as after a copy of its disk, and the same database.
     let twin = Site::beside(&site);
     site.copy_journal(&twin);
     let (one, other) = (site.spawn(), twin.spawn());

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Condvar, Mutex};
 
-/// Threads of the gateway.
+/// The threads of the gateway.
 const WORKERS: usize = 4;
 
-/// A disk that stops answering, and goes on when it is told to.
+/// A disk that can be blocked and unblocked.
 #[derive(Clone, Debug, Default)]
 struct Frozen(Arc<(Mutex<bool>, Condvar)>);
 
@@ -107,7 +107,7 @@ async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
     };
     let journal = open(&options);
     journal.admit();
-    // Threads of its own: a disk that does not answer holds some of them.
+    // A runtime of its own, because a blocked disk blocks some of its threads.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().unwrap();
     let (config, sink) = (nodes.setup().config(), journal.clone());
@@ -140,7 +140,7 @@ async fn while_the_disk_does_not_answer_calls_go_on_and_none_is_forgotten() {
     .unwrap();
 }
 
-/// Every request stands in the journal once, with what it was charged.
+/// Checks that every request is in the journal once, with its charge.
 fn compare(journal: &Journal, report: &LoadReport) {
     let mut found: HashMap<RequestId, u64> = HashMap::new();
     for segment in journal.segments() {

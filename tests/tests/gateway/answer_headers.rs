@@ -45,7 +45,7 @@ async fn kinds() -> Vec<TestReply> {
 }
 
 #[tokio::test]
-async fn every_answer_to_a_known_key_has_all_nine_rate_headers_refusals_too() {
+async fn every_answer_to_a_known_key_has_all_nine_rate_headers_including_refusals() {
     for reply in kinds().await {
         assert!(rated(&reply), "{reply:?}");
         assert_eq!(
@@ -81,7 +81,7 @@ async fn an_id_names_its_record() {
 }
 
 #[tokio::test]
-async fn metered_answers_carry_what_they_cost_and_whether_they_were_stored() {
+async fn metered_answers_carry_their_cost_and_whether_they_came_from_the_cache() {
     let mut sum = 0;
     for reply in kinds().await {
         sum += reply.cu();
@@ -94,7 +94,7 @@ async fn metered_answers_carry_what_they_cost_and_whether_they_were_stored() {
 }
 
 #[tokio::test]
-async fn what_may_be_tried_again_says_when() {
+async fn refusals_that_may_be_retried_say_when() {
     for reply in kinds().await {
         assert_eq!(reply.header("retry-after").is_some(), matches!(reply.status, 429 | 503), "{reply:?}");
     }
@@ -125,7 +125,7 @@ async fn utxo_answers_keep_error_null_and_the_plain_content_type() {
 }
 
 #[tokio::test]
-async fn headers_of_a_node_pass_but_for_those_that_are_not_its_to_send() {
+async fn headers_of_a_node_are_forwarded_except_those_that_the_gateway_sets() {
     let (node, _gateway, client) = evm().await;
     let headers = vec![
         ("content-type", "application/json"),
@@ -181,7 +181,7 @@ async fn headers_of_a_node_pass_but_for_those_that_are_not_its_to_send() {
     );
 }
 
-/// `{"jsonrpc":"2.0","id":9,"result":"squeezed"}` in gzip, made by another program.
+/// `{"jsonrpc":"2.0","id":9,"result":"squeezed"}` compressed with gzip by another program.
 const SQUEEZED: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\xab\x56\xca\x2a\xce\xcf\x2b\x2a\x48\x56\xb2\x52\x32\xd2\x33\x50\xd2\x51\xca\x4c\x51\xb2\xb2\xd4\x51\x2a\x4a\x2d\x2e\xcd\x29\x01\x8a\x16\x17\x96\xa6\xa6\x56\xa5\xa6\x28\xd5\x02\x00\x42\x46\x58\x3f\x2c\x00\x00\x00";
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 const BODY: &[u8] = br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
 
 #[tokio::test]
-async fn without_a_key_nobody_is_served() {
+async fn without_a_key_no_call_is_served() {
     let (node, gateway, _) = evm().await;
     for (target, headers) in [
         ("/eth", &[][..]),
@@ -29,7 +29,7 @@ async fn without_a_key_nobody_is_served() {
 }
 
 #[tokio::test]
-async fn a_key_that_nobody_has_is_refused() {
+async fn an_unknown_key_is_refused() {
     let (node, gateway, _) = evm().await;
     let unknown = TestClient::new(gateway.addr(), Some("rpcg_0000000unknown"));
     let close = TestClient::new(gateway.addr(), Some(&key("default")[..49]));
@@ -46,7 +46,7 @@ async fn a_key_that_nobody_has_is_refused() {
 const INVALID: &str = r#"{"message":"Invalid authentication credentials"}"#;
 
 #[tokio::test]
-async fn a_revoked_or_expired_key_is_refused_alike_and_counted_on_its_project() {
+async fn a_revoked_or_expired_key_is_refused_like_an_unknown_one_and_counted_for_its_project() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .key("gone", "revoked = true")
@@ -79,7 +79,7 @@ async fn a_revoked_or_expired_key_is_refused_alike_and_counted_on_its_project() 
 }
 
 #[tokio::test]
-async fn a_key_may_stand_in_the_query_and_the_header_wins() {
+async fn a_key_may_be_in_the_query_and_the_header_takes_precedence() {
     let (_node, gateway, _) = evm().await;
     let good = key("default");
     let escaped: String = good.bytes().map(|byte| format!("%{byte:02x}")).collect();
@@ -160,7 +160,7 @@ async fn neither_the_key_nor_a_clients_own_credentials_ever_reach_a_node() {
 }
 
 #[tokio::test]
-async fn hop_by_hop_headers_of_a_client_end_here() {
+async fn hop_by_hop_headers_of_a_client_are_not_forwarded() {
     let (node, gateway, _) = evm().await;
     let k = key("default");
     let headers = [
@@ -183,7 +183,7 @@ async fn hop_by_hop_headers_of_a_client_end_here() {
 }
 
 #[tokio::test]
-async fn a_nodes_own_credentials_are_the_operators() {
+async fn a_node_gets_the_credentials_that_the_operator_configured() {
     let node = Node::utxo().await;
     let settings = r#"user = "rpc", password = "secret", headers = { x-token = "t1" }"#;
     let gateway = Setup::new().node_with("btc", &node.url(), settings).start().await;
@@ -237,7 +237,7 @@ impl Directory for Remote {
 }
 
 #[tokio::test]
-async fn while_the_store_is_away_known_keys_work_and_others_are_told_to_come_back() {
+async fn while_the_store_is_unreachable_known_keys_work_and_others_get_503() {
     let node = Node::evm().await;
     let known = Arc::new(Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Free)));
     let gateway = Setup::of("eth", &node.url()).directory(Arc::new(Remote { known })).start().await;
@@ -249,7 +249,7 @@ async fn while_the_store_is_away_known_keys_work_and_others_are_told_to_come_bac
 }
 
 #[tokio::test]
-async fn a_change_of_keys_is_in_force_at_once_and_disturbs_nobody() {
+async fn a_change_of_keys_takes_effect_at_once_and_disturbs_no_other_key() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).key("a", "");
     let gateway = setup.start().await;

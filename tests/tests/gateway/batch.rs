@@ -12,7 +12,7 @@ async fn a_batch_may_have_100_items() {
 }
 
 #[tokio::test]
-async fn a_batch_of_more_is_refused_and_nothing_of_it_is_executed() {
+async fn a_larger_batch_is_refused_and_none_of_its_items_is_executed() {
     for count in [101, 1_000, 50_000] {
         let (node, gateway, client) = evm().await;
         let reply = client.batch("eth", &vec![("eth_sendRawTransaction", "[]"); count]).await;
@@ -35,7 +35,7 @@ async fn bad_items_count_as_items() {
 }
 
 #[tokio::test]
-async fn answers_are_correlated_by_id_however_clients_number_and_nodes_order() {
+async fn answers_are_matched_by_id_for_any_numbering_and_order() {
     let (node, _gateway, client) = evm().await;
     for method in ["a", "b", "c"] {
         node.result(method, &format!("\"{method}!\""));
@@ -58,7 +58,7 @@ async fn a_batch_of_one_is_answered_with_an_array() {
 }
 
 #[tokio::test]
-async fn every_chain_of_both_families_takes_batches_bch_too() {
+async fn every_chain_of_both_families_accepts_batches_including_bch() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for chain in EVM {
@@ -104,7 +104,7 @@ async fn an_operator_may_count_a_batch_by_its_items() {
 }
 
 #[tokio::test]
-async fn a_node_that_takes_fewer_at_a_time_gets_fewer() {
+async fn a_node_with_a_smaller_batch_limit_gets_smaller_batches() {
     let node = Node::evm().await;
     for (most, requests) in [(1, 7), (3, 3), (100, 1)] {
         let gateway =
@@ -116,10 +116,10 @@ async fn a_node_that_takes_fewer_at_a_time_gets_fewer() {
 }
 
 #[tokio::test]
-async fn what_a_node_leaves_out_or_answers_twice_fails_alone() {
+async fn an_item_that_a_node_omits_or_answers_twice_fails_alone() {
     let (node, gateway, client) = evm().await;
     let item = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"ok"}}"#);
-    // @1 stands for the number that the second call of the set came under.
+    // @1 stands for the id of the second call of the set.
     let (a, b, c) = (item("@0"), item("@1"), item("@2"));
     let rows = [
         (format!("[{a},{c}]"), [0, -32603, 0]),
@@ -152,7 +152,7 @@ async fn what_a_node_leaves_out_or_answers_twice_fails_alone() {
 }
 
 #[tokio::test]
-async fn a_broadcast_travels_in_a_request_of_its_own() {
+async fn a_broadcast_is_sent_in_a_request_of_its_own() {
     let (node, _gateway, client) = evm().await;
     let reply = client
         .batch(
@@ -185,14 +185,14 @@ async fn a_broadcast_travels_in_a_request_of_its_own() {
 }
 
 #[tokio::test]
-async fn blanks_around_items_are_nobodys_business() {
+async fn white_space_around_items_is_ignored() {
     let (_node, _gateway, client) = evm().await;
     let spaced = batch(&[("a", "[]"), ("b", "[]")]).replace("},{", "} \r\n,\t {").replace('[', "[ ");
     assert_eq!(client.post("eth", format!("\n {spaced} \n")).await.codes(), [0, 0]);
 }
 
 #[tokio::test]
-async fn an_answer_that_many_items_share_is_joined_as_often_as_there_is_room_for_it() {
+async fn an_answer_shared_by_many_items_is_joined_as_often_as_it_fits() {
     for (setup, refused) in [
         (Setup::new().set("gateway", "reply_max = \"1MiB\""), 97),
         (Setup::new().set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"1400KiB\""), 97),

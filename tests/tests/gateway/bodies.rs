@@ -1,6 +1,6 @@
 use crate::*;
 
-/// What is no JSON.
+/// Texts that are not JSON.
 fn no_json() -> Vec<Vec<u8>> {
     let mut rows: Vec<Vec<u8>> = [
         "",
@@ -70,7 +70,8 @@ fn no_json() -> Vec<Vec<u8>> {
     .iter()
     .map(|text| text.as_bytes().to_vec())
     .collect();
-    // Invalid UTF-8, wherever it stands: a stray byte, an overlong slash, a surrogate, a cut sequence, beyond the last.
+    // Invalid UTF-8 at any position: a stray byte, an overlong slash, a surrogate, a truncated sequence, a character beyond
+    // the last.
     for bytes in [&b"\xff"[..], b"\xc0\xaf", b"\xed\xa0\x80", b"\xe2\x82", b"\xf4\x90\x80\x80"] {
         for (before, after) in [
             ("{\"id\":9,\"method\":\"", "\"}"),
@@ -91,7 +92,7 @@ fn no_json() -> Vec<Vec<u8>> {
     rows
 }
 
-/// A call whose params have so many arrays inside each other.
+/// A call whose params have this number of nested arrays.
 fn nested(arrays: usize) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","id":9,"method":"m","params":{}{}}}"#,
@@ -100,7 +101,7 @@ fn nested(arrays: usize) -> String {
     )
 }
 
-/// What is JSON and no call; and the id under which it is refused as an item of a batch.
+/// JSON that is not a call, with the id of its error as an item of a batch.
 fn no_calls() -> Vec<(String, &'static str)> {
     let mut rows: Vec<(String, &'static str)> = [
         ("5", "null"),
@@ -159,7 +160,7 @@ fn no_calls() -> Vec<(String, &'static str)> {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_answered_minus_32700_and_reaches_no_node() {
+async fn a_body_that_is_not_json_is_answered_minus_32700_and_reaches_no_node() {
     let (node, gateway, client) = evm().await;
     let rows = no_json();
     for body in &rows {
@@ -177,7 +178,7 @@ async fn what_is_no_json_is_answered_minus_32700_and_reaches_no_node() {
 }
 
 #[tokio::test]
-async fn what_is_no_call_is_answered_minus_32600_and_reaches_no_node() {
+async fn json_that_is_not_a_call_is_answered_minus_32600_and_reaches_no_node() {
     let (node, gateway, client) = evm().await;
     let rows = no_calls();
     for body in rows.iter().map(|(body, _)| body.as_str()).chain(["[]", " [ ] "]) {
@@ -194,7 +195,7 @@ async fn what_is_no_call_is_answered_minus_32600_and_reaches_no_node() {
     all_refused(&gateway, rows.len() + 2);
 }
 
-/// Each bad body is one usage call with method `-`, and counts in no window.
+/// Checks that each bad body is one usage call with method `-`, and counts in no window.
 #[track_caller]
 fn all_refused(gateway: &TestGateway, count: usize) {
     let lines = gateway.lines();
@@ -207,7 +208,7 @@ fn all_refused(gateway: &TestGateway, count: usize) {
 }
 
 #[tokio::test]
-async fn as_an_item_of_a_batch_it_is_refused_in_its_place() {
+async fn an_invalid_item_of_a_batch_is_refused_in_its_place() {
     let (node, gateway, client) = evm().await;
     let rows = no_calls();
     for (body, id) in &rows {
@@ -314,7 +315,7 @@ async fn ids_of_any_kind_are_echoed_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn ids_stay_the_clients_when_a_node_writes_them_another_way() {
+async fn an_id_stays_the_clients_even_if_the_node_spells_it_differently() {
     let (node, _gateway, client) = evm().await;
     node.always(Raw::json(200, r#"{"jsonrpc":"2.0","id":1.5,"result":"ok"}"#));
     let reply = client.post("eth", r#"{"jsonrpc":"2.0","id":1.50,"method":"m"}"#).await;
@@ -322,7 +323,7 @@ async fn ids_stay_the_clients_when_a_node_writes_them_another_way() {
 }
 
 #[tokio::test]
-async fn params_reach_the_node_digit_by_digit_in_their_order() {
+async fn params_reach_the_node_unchanged_and_in_order() {
     let (node, _gateway, client) = evm().await;
     let rows = [
         "[]",
@@ -357,7 +358,7 @@ async fn absent_params_stay_absent() {
 }
 
 #[tokio::test]
-async fn the_node_gets_what_was_parsed_and_not_what_was_written() {
+async fn the_node_gets_the_parsed_call_and_not_the_original_text() {
     let (node, gateway, client) = evm().await;
     let body = " {\n\"x\" : {\"method\":\"n\"}, \"meth\\u006fd\": \"eth_get\\u0042alance\",\t\"params\" : [ 1 ] ,\"id\":\t9, \"jsonrpc\":\"2.0\" } ";
     assert_eq!(client.post("eth", body).await.text(), r#"{"jsonrpc":"2.0","id":9,"result":"ok"}"#);
@@ -368,7 +369,7 @@ async fn the_node_gets_what_was_parsed_and_not_what_was_written() {
 }
 
 #[tokio::test]
-async fn escapes_in_a_method_are_resolved_before_any_rule_looks_at_it() {
+async fn escapes_in_a_method_are_resolved_before_any_rule_applies() {
     let (node, _gateway, client) = evm().await;
     assert_eq!(client.call("bsc", r"eth_get\u004cogs", "[]").await.cu(), 75);
     assert_eq!(client.call("eth", r"\u0065th_getLogs", "[]").await.cu(), 75);
@@ -415,7 +416,7 @@ async fn a_1_0_call_without_an_id_gets_id_null() {
 }
 
 #[tokio::test]
-async fn however_a_body_is_twisted_the_node_gets_what_was_judged_and_charged() {
+async fn for_any_mutated_body_the_node_gets_exactly_the_calls_that_were_charged() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("plans.enterprise", "per_minute = 100000\nper_hour = 1000000")
@@ -450,7 +451,7 @@ async fn however_a_body_is_twisted_the_node_gets_what_was_judged_and_charged() {
         b"evil",
         b"\\\"",
     ];
-    // A small generator of one seed, so that a failure can be repeated.
+    // A small generator with a fixed seed, so that a failure is reproducible.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

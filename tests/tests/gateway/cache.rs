@@ -1,6 +1,6 @@
 use crate::*;
 
-/// A gateway whose clients' heights are asked for again and again.
+/// A gateway that probes its nodes frequently.
 async fn watched(chain: &str, node: &Node, lines: &str) -> (TestGateway, TestClient) {
     let gateway = Setup::of(chain, &node.url())
         .set(&format!("chains.{chain}"), &format!("probe_interval = \"100ms\"\n{lines}"))
@@ -20,7 +20,7 @@ async fn hits(client: &TestClient, chain: &str, method: &str, params: &str, coun
 }
 
 #[tokio::test]
-async fn short_answers_are_kept_for_their_time_and_not_longer() {
+async fn short_lived_answers_are_cached_for_their_time_and_not_longer() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for (chain, method, millis) in [
@@ -40,7 +40,7 @@ async fn short_answers_are_kept_for_their_time_and_not_longer() {
 }
 
 #[tokio::test]
-async fn white_space_between_the_tokens_of_params_makes_no_other_call() {
+async fn white_space_between_the_tokens_of_params_does_not_change_the_cache_key() {
     let (node, gateway, client) = evm().await;
     let spaced = "[ {\"to\" : \"0x00\",\r\n\"data\":\t\"a  b\"} , \"latest\" ]";
     for (params, is_kept) in [
@@ -69,7 +69,7 @@ async fn white_space_between_the_tokens_of_params_makes_no_other_call() {
 }
 
 #[tokio::test]
-async fn static_answers_are_kept_for_ever() {
+async fn static_answers_are_cached_for_ever() {
     let (node, gateway, client) = evm().await;
     for method in ["eth_chainId", "net_version"] {
         assert_eq!(hits(&client, "eth", method, "[]", 2).await, [false, true]);
@@ -82,7 +82,7 @@ async fn static_answers_are_kept_for_ever() {
 }
 
 #[tokio::test]
-async fn submits_estimates_and_methods_in_no_class_are_never_kept() {
+async fn submissions_estimates_and_methods_without_a_class_are_never_cached() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for (chain, method) in [
@@ -105,7 +105,7 @@ async fn submits_estimates_and_methods_in_no_class_are_never_kept() {
 }
 
 #[tokio::test]
-async fn receipts_transactions_and_blocks_by_hash_are_kept_for_ever_once_final() {
+async fn receipts_transactions_and_blocks_by_hash_are_cached_for_ever_once_final() {
     let node = Node::evm().await;
     let (gateway, client) = watched("eth", &node, "").await;
     let rows = [
@@ -113,7 +113,7 @@ async fn receipts_transactions_and_blocks_by_hash_are_kept_for_ever_once_final()
         ("eth_getTransactionByHash", "blockNumber"),
         ("eth_getBlockByHash", "number"),
     ];
-    // 64 blocks lie on it.
+    // It has 64 blocks on top.
     for (method, member) in rows {
         node.result(method, &format!(r#"{{"hash":"0x1","{member}":"{:#x}"}}"#, 1_000_000 - 64));
         assert_eq!(hits(&client, "eth", method, "[1]", 2).await, [false, true], "{method}");
@@ -122,7 +122,7 @@ async fn receipts_transactions_and_blocks_by_hash_are_kept_for_ever_once_final()
     for (method, _) in rows {
         assert_eq!(hits(&client, "eth", method, "[1]", 1).await, [true], "{method}");
     }
-    // 63 blocks lie on it: it is kept for 2 s.
+    // It has 63 blocks on top: it is cached for 2 s.
     for (method, member) in rows {
         node.result(method, &format!(r#"{{"hash":"0x2","{member}":"{:#x}"}}"#, 1_000_000 - 63));
         assert_eq!(hits(&client, "eth", method, "[2]", 2).await, [false, true], "{method}");
@@ -140,7 +140,7 @@ async fn receipts_transactions_and_blocks_by_hash_are_kept_for_ever_once_final()
 }
 
 #[tokio::test]
-async fn how_deep_final_is_is_the_operators_choice() {
+async fn the_operator_chooses_the_depth_of_finality() {
     let node = Node::evm().await;
     let (gateway, client) = watched("eth", &node, "final_depth = 2").await;
     node.result("eth_getTransactionReceipt", &format!(r#"{{"blockNumber":"{:#x}"}}"#, 1_000_000 - 2));
@@ -150,7 +150,7 @@ async fn how_deep_final_is_is_the_operators_choice() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_yet_is_never_kept() {
+async fn answers_that_a_node_does_not_know_yet_are_never_cached() {
     let node = Node::evm().await;
     let (_gateway, client) = watched("eth", &node, "").await;
     for method in ["eth_getTransactionReceipt", "eth_getTransactionByHash", "eth_getBlockByHash"] {
@@ -165,7 +165,7 @@ async fn what_is_not_known_yet_is_never_kept() {
 }
 
 #[tokio::test]
-async fn errors_are_never_kept() {
+async fn errors_are_never_cached() {
     let (node, _gateway, client) = evm().await;
     for method in ["eth_chainId", "eth_blockNumber", "eth_call", "eth_getTransactionReceipt"] {
         node.answer(method, ScriptedAnswer::Error(r#"{"code":-32000,"message":"busy"}"#.into()));
@@ -181,7 +181,7 @@ async fn errors_are_never_kept() {
 }
 
 #[tokio::test]
-async fn failures_are_never_kept() {
+async fn failures_are_never_cached() {
     let (node, _gateway, client) = evm().await;
     for raw in [
         Raw { status: 502, ..Raw::default() },
@@ -197,7 +197,7 @@ async fn failures_are_never_kept() {
 }
 
 #[tokio::test]
-async fn verbose_utxo_answers_are_kept_briefly_and_serialised_ones_for_ever() {
+async fn verbose_utxo_answers_are_cached_briefly_and_serialised_ones_for_ever() {
     let node = Node::utxo().await;
     let (gateway, client) = watched("btc", &node, "").await;
     let hash = "a".repeat(64);
@@ -271,7 +271,7 @@ async fn the_key_is_never_the_id_and_never_the_caller() {
 }
 
 #[tokio::test]
-async fn headers_of_the_node_are_not_kept() {
+async fn headers_of_the_node_are_not_cached() {
     let (node, _gateway, client) = evm().await;
     node.whole(|seen| {
         let id = seen.calls[0].id.clone()?;
@@ -352,7 +352,7 @@ async fn an_operator_may_set_other_classes() {
 }
 
 #[tokio::test]
-async fn a_block_by_an_explicit_number_is_kept_and_by_a_tag_it_is_not() {
+async fn a_block_by_number_is_cached_and_a_block_by_tag_is_not() {
     let node = Node::evm().await;
     let (gateway, client) = watched("eth", &node, "").await;
     node.result("eth_getBlockByNumber", r#"{"number":"0x10"}"#);
@@ -369,7 +369,7 @@ async fn a_block_by_an_explicit_number_is_kept_and_by_a_tag_it_is_not() {
 }
 
 #[tokio::test]
-async fn the_cache_is_bounded_in_bytes_and_a_flood_does_not_wash_out_what_is_hot() {
+async fn the_cache_is_bounded_in_bytes_and_a_flood_does_not_evict_hot_entries() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())
         .set("cache", "bytes = \"1MiB\"")
@@ -391,7 +391,7 @@ async fn the_cache_is_bounded_in_bytes_and_a_flood_does_not_wash_out_what_is_hot
         }
     }
     assert!(hot * 10 >= asked * 9, "{hot} of {asked}");
-    // 10,000 answers of 500 bytes do not fit into one MiB: what came first is gone, or the bound is none.
+    // 10,000 answers of 500 bytes do not fit into one MiB: the first ones must have been evicted.
     let mut kept = 0;
     for round in 0..100 {
         let params: Vec<_> = (0..100).map(|n| format!("[{}]", round * 100 + n)).collect();

@@ -1,7 +1,7 @@
 use crate::*;
 
 #[tokio::test]
-async fn what_controls_an_evm_node_or_its_wallet_is_closed_and_costs_nothing() {
+async fn methods_that_control_an_evm_node_or_its_wallet_are_closed_and_cost_nothing() {
     let (evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for chain in EVM {
@@ -39,7 +39,7 @@ async fn what_controls_an_evm_node_or_its_wallet_is_closed_and_costs_nothing() {
 }
 
 #[tokio::test]
-async fn what_controls_a_utxo_daemon_or_its_wallet_is_closed_in_its_own_shape() {
+async fn methods_that_control_a_utxo_daemon_or_its_wallet_are_closed_in_the_chains_error_shape() {
     let (_evm, utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for chain in UTXO {
@@ -82,7 +82,7 @@ async fn what_controls_a_utxo_daemon_or_its_wallet_is_closed_in_its_own_shape() 
 }
 
 #[tokio::test]
-async fn what_would_keep_a_utxo_daemon_busy_or_waiting_is_closed() {
+async fn methods_that_keep_a_utxo_daemon_busy_or_waiting_are_closed() {
     let (_evm, utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for chain in UTXO {
@@ -111,7 +111,7 @@ async fn what_would_keep_a_utxo_daemon_busy_or_waiting_is_closed() {
 }
 
 #[tokio::test]
-async fn an_operator_may_open_what_walks_all_unspent_outputs() {
+async fn an_operator_may_open_methods_that_scan_all_unspent_outputs() {
     let node = Node::utxo().await;
     let open = r#"open_methods = ["gettxoutsetinfo"]"#;
     let gateway =
@@ -123,7 +123,7 @@ async fn an_operator_may_open_what_walks_all_unspent_outputs() {
 }
 
 #[tokio::test]
-async fn in_a_batch_the_closed_item_alone_is_refused() {
+async fn in_a_batch_only_the_closed_item_is_refused() {
     let (node, _gateway, client) = evm().await;
     let reply =
         client.batch("eth", &[("eth_chainId", "[]"), ("admin_peers", "[]"), ("eth_getBalance", "[]")]).await;
@@ -131,7 +131,7 @@ async fn in_a_batch_the_closed_item_alone_is_refused() {
 }
 
 #[tokio::test]
-async fn what_clients_need_stays_open() {
+async fn methods_that_clients_need_stay_open() {
     let (_evm, _utxo, gateway) = ten(Setup::new()).await;
     let client = gateway.client();
     for (chain, method) in [

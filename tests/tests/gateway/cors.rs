@@ -1,7 +1,7 @@
 use crate::*;
 
 #[tokio::test]
-async fn a_preflight_needs_no_key_and_is_kept_for_a_day() {
+async fn a_preflight_needs_no_key_and_may_be_cached_for_a_day() {
     let (node, gateway, _) = evm().await;
     let asks = [
         ("origin", "https://dapp.example"),

@@ -2,7 +2,7 @@ use crate::*;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn a_drain_finishes_what_is_under_way_and_takes_nothing_new() {
+async fn a_drain_finishes_calls_in_flight_and_accepts_no_new_connection() {
     let (node, gateway, client) = evm().await;
     assert!(gateway.server.ready());
     let mut idle = Connection::open(gateway.addr()).await.unwrap();
@@ -34,7 +34,7 @@ async fn a_drain_finishes_what_is_under_way_and_takes_nothing_new() {
 }
 
 #[tokio::test]
-async fn what_is_not_done_when_the_grace_is_over_is_cut_and_recorded() {
+async fn calls_that_outlast_the_grace_period_are_cut_and_recorded() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).set("shutdown", "grace = \"100ms\"").start().await;
     node.hold();
@@ -54,7 +54,7 @@ async fn what_is_not_done_when_the_grace_is_over_is_cut_and_recorded() {
 }
 
 #[tokio::test]
-async fn health_is_told_without_a_key() {
+async fn health_needs_no_key() {
     let (_node, gateway, _) = evm().await;
     for path in ["/healthz", "/readyz"] {
         let reply = gateway.anonymous().send("GET", path, &[], b"").await;

@@ -1,26 +1,27 @@
-//! Broken nodes and broken ways to them: promises 8, 10 and 18 in small. The figures are `tests/promises.py`'s.
+//! Broken nodes and broken connections to them: promises 8, 10 and 18 at small size. `tests/promises.py` has the full
+//! figures.
 
 use crate::*;
 use bytes::Bytes;
 use rpcgate_tests::fault::{FaultProxy, Mode};
 use std::time::Duration;
 
-/// What becomes of calls through a mode.
+/// The expected outcome of calls through a fault mode.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fate {
     Answered,
     Failed,
-    /// Too large to be held: passed on piece by piece where nobody else waits for it, else failed.
+    /// Too large for the buffer: streamed if no other call waits for it, otherwise failed.
     Streamed,
 }
 
 impl Fate {
-    /// Of a call that is alone and that no cache waits for.
+    /// For a single call that is not cached.
     fn alone(self) -> Fate {
         if self == Fate::Streamed { Fate::Answered } else { self }
     }
 
-    /// Of a call whose answer must be held.
+    /// For a call whose answer must be buffered.
     fn held(self) -> Fate {
         if self == Fate::Streamed { Fate::Failed } else { self }
     }
@@ -53,7 +54,7 @@ fn modes() -> Vec<(Mode, Fate)> {
     ]
 }
 
-/// What a call that failed costs: nothing, but for its weight where its node was silent until its time was up.
+/// The charge of a failed call: 0, or its weight if its node did not answer until the deadline.
 fn cost(mode: &Mode, weight: u64) -> u64 {
     if *mode == Mode::BlackHole { weight } else { 0 }
 }
@@ -81,7 +82,7 @@ async fn stand() -> Stand {
 }
 
 impl Stand {
-    /// From here on calls meet `mode`, on connections that know nothing of before where the mode is about new ones.
+    /// From now on calls meet `mode`, on new connections if the mode concerns new ones.
     fn set(&self, mode: &Mode) {
         self.proxy.set(mode.clone());
         if matches!(mode, Mode::RefuseNew | Mode::ResetNew) {
@@ -102,7 +103,7 @@ impl Stand {
 }
 
 #[tokio::test]
-async fn single_reads_are_answered_whole_or_fail_and_cost_only_while_their_node_may_work_on() {
+async fn single_reads_are_answered_completely_or_fail_and_cost_only_if_their_node_may_still_work() {
     for (mode, fate) in modes() {
         let stand = stand().await;
         stand.set(&mode);
@@ -119,7 +120,7 @@ async fn single_reads_are_answered_whole_or_fail_and_cost_only_while_their_node_
 }
 
 #[tokio::test]
-async fn cached_reads_keep_nothing_of_what_was_broken() {
+async fn broken_answers_are_never_cached() {
     for (mode, fate) in modes() {
         let stand = stand().await;
         stand.set(&mode);
@@ -147,7 +148,7 @@ async fn cached_reads_keep_nothing_of_what_was_broken() {
 }
 
 #[tokio::test]
-async fn batches_are_answered_whole_or_fail_item_by_item() {
+async fn batches_are_answered_completely_or_fail_item_by_item() {
     for (mode, fate) in modes() {
         let stand = stand().await;
         stand.set(&mode);
@@ -169,7 +170,7 @@ async fn batches_are_answered_whole_or_fail_item_by_item() {
 }
 
 #[tokio::test]
-async fn broadcasts_reach_the_node_once_at_most_and_are_never_said_to_have_worked_when_they_broke() {
+async fn a_broadcast_reaches_the_node_at_most_once_and_a_broken_one_is_never_reported_as_successful() {
     for (mode, fate) in modes() {
         let stand = stand().await;
         stand.set(&mode);
@@ -203,7 +204,7 @@ async fn broadcasts_reach_the_node_once_at_most_and_are_never_said_to_have_worke
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_dies_costs_a_read_nothing_and_sends_no_broadcast_twice() {
+async fn a_stale_connection_costs_a_read_nothing_and_sends_no_broadcast_twice() {
     let stand = stand().await;
     stand.set(&Mode::StaleKeepAlive);
     for n in 0..5 {
@@ -221,7 +222,7 @@ async fn a_kept_connection_that_dies_costs_a_read_nothing_and_sends_no_broadcast
 }
 
 #[tokio::test]
-async fn bytes_behind_an_answer_never_become_part_of_the_next() {
+async fn bytes_after_an_answer_never_become_part_of_the_next_one() {
     let stand = stand().await;
     stand.set(&modes().into_iter().find(|(mode, _)| matches!(mode, Mode::ExcessBody(_))).unwrap().0);
     for n in 0..20 {
@@ -231,7 +232,7 @@ async fn bytes_behind_an_answer_never_become_part_of_the_next() {
 }
 
 #[tokio::test]
-async fn with_one_of_three_nodes_broken_reads_go_on() {
+async fn with_one_of_three_nodes_broken_reads_continue() {
     for (mode, _) in
         modes().into_iter().filter(|(mode, fate)| *fate == Fate::Failed && *mode != Mode::BlackHole)
     {
@@ -251,7 +252,7 @@ async fn with_one_of_three_nodes_broken_reads_go_on() {
 }
 
 #[tokio::test]
-async fn a_chain_that_hangs_takes_its_own_places_and_no_other_chains() {
+async fn a_hanging_chain_uses_only_its_own_places() {
     let (node, other) = (Node::utxo().await, Node::evm().await);
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
     proxy.set(Mode::BlackHole);

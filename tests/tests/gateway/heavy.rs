@@ -16,7 +16,7 @@ async fn of(plan: &str) -> (Node, TestGateway, TestClient) {
 async fn each_plan_has_its_heavy_budget_a_minute() {
     for (plan, budget) in [("free", 6), ("standard", 30), ("premium", 60), ("enterprise", 600)] {
         let (node, gateway, client) = of(plan).await;
-        // In batches, because the plan's requests would not suffice.
+        // In batches, because the plan has too few requests.
         let mut served = 0;
         for _ in 0..13 {
             let reply = client.batch("bsc", &[("txpool_content", "[]"); 50]).await;
@@ -46,7 +46,7 @@ async fn beyond_the_budget_a_single_call_is_answered_429_with_an_error_under_its
 }
 
 #[tokio::test]
-async fn it_is_counted_per_project_across_chains_and_keys() {
+async fn the_heavy_budget_is_counted_per_project_across_chains_and_keys() {
     let (_node, gateway, client) = of("free").await;
     let second = gateway.client_of("second");
     for (client, chain, method) in [
@@ -65,7 +65,7 @@ async fn it_is_counted_per_project_across_chains_and_keys() {
 }
 
 #[tokio::test]
-async fn every_heavy_method_of_the_specification_uses_it() {
+async fn every_heavy_method_uses_the_budget() {
     for (chain, method) in [
         ("bsc", "eth_getLogs"),
         ("eth", "eth_simulateV1"),
@@ -102,7 +102,7 @@ async fn every_heavy_method_of_the_specification_uses_it() {
 }
 
 #[tokio::test]
-async fn in_a_batch_only_the_items_over_it_carry_the_error() {
+async fn in_a_batch_only_the_items_beyond_the_heavy_budget_are_refused() {
     let (node, _gateway, client) = of("free").await;
     let mut calls = vec![("eth_getLogs", "[]"); 8];
     calls.insert(3, ("eth_chainId", "[]"));
@@ -114,7 +114,7 @@ async fn in_a_batch_only_the_items_over_it_carry_the_error() {
 }
 
 #[tokio::test]
-async fn methods_that_are_closed_consult_it_first() {
+async fn closed_methods_consult_the_heavy_budget_first() {
     let (node, _gateway, client) = of("free").await;
     for _ in 0..6 {
         let reply = client.call("eth", "trace_block", "[]").await;
@@ -129,7 +129,7 @@ async fn methods_that_are_closed_consult_it_first() {
 }
 
 #[tokio::test]
-async fn each_gateway_process_has_a_budget_of_its_own() {
+async fn each_gateway_process_has_its_own_heavy_budget() {
     let node = Node::evm().await;
     let setup = Setup::of("bsc", &node.url()).plan("free");
     for gateway in [setup.start().await, setup.start().await] {

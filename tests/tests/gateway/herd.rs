@@ -1,4 +1,4 @@
-//! Many who ask the same at the same time.
+//! Many identical calls at the same time.
 
 use crate::*;
 use rpcgate_tests::fault::{FaultProxy, Mode};
@@ -20,10 +20,10 @@ async fn all(calls: Vec<JoinHandle<TestReply>>) -> Vec<TestReply> {
     replies
 }
 
-/// Waits until as many requests as connections are inside: what has arrived has left an open connection that waits.
+/// Waits until this number of requests is inside the gateway: each waits on an open connection.
 async fn inside(gateway: &TestGateway, count: usize) {
-    until("everybody is connected", || gateway.server.connections() >= count).await;
-    // Connected is not yet asked; a few turns of the runtime let every request be read.
+    until("all clients are connected", || gateway.server.connections() >= count).await;
+    // A connection does not mean a request; a few turns of the runtime let every request be read.
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }
@@ -41,12 +41,12 @@ async fn simultaneous_identical_calls_ask_the_node_once_and_each_is_charged() {
     assert_eq!(node.requests(), 1);
     assert!(replies.iter().all(|reply| reply.json()["result"] == "ok" && reply.cu() == 15));
     let missed = replies.iter().filter(|reply| reply.cache() == "MISS").count();
-    assert!(missed >= 150, "who waited for another's miss is told MISS: {missed}");
+    assert!(missed >= 150, "followers of a miss are answered with MISS: {missed}");
     assert_eq!(gateway.charged(), 3_000);
 }
 
 #[tokio::test]
-async fn the_failure_of_the_leading_call_is_the_answer_of_its_waiters_and_poisons_nothing() {
+async fn the_failure_of_the_leading_call_fails_its_followers_and_is_not_cached() {
     for raw in [
         Raw { status: 500, ..Raw::default() },
         Raw::json(200, "{"),
@@ -62,7 +62,7 @@ async fn the_failure_of_the_leading_call_is_the_answer_of_its_waiters_and_poison
         node.release();
         let replies = all(calls).await;
         assert!(replies.iter().all(|reply| (reply.code(), reply.cu()) == (-32603, 0)));
-        // A single request may come late and lead again; a stampede is something else.
+        // A single request may arrive late and lead again; that is not a stampede.
         assert!(node.requests() <= 5, "{}", node.requests());
         node.whole(|_| None);
         let reply = client.call("eth", "eth_call", "[7]").await;
@@ -72,7 +72,7 @@ async fn the_failure_of_the_leading_call_is_the_answer_of_its_waiters_and_poison
 }
 
 #[tokio::test]
-async fn a_leader_that_is_reset_or_hangs_fails_with_its_waiters() {
+async fn a_leading_call_that_is_reset_or_hangs_fails_with_its_followers() {
     for mode in [Mode::ResetAfter(0), Mode::BlackHole, Mode::CutBodyAfter(3)] {
         let node = Node::evm().await;
         let proxy = FaultProxy::start(node.addr()).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_leader_that_is_reset_or_hangs_fails_with_its_waiters() {
         proxy.reset_open();
         let replies = all(start_calls(&gateway, 50, "eth_call")).await;
         assert!(replies.iter().all(|reply| (reply.code(), reply.cache()) == (-32603, "MISS")), "{mode:?}");
-        // A node that is silent until the time is up may be at work on the one call that it got.
+        // A node that does not answer until the deadline may still work on the one call that it got.
         let cost = if mode == Mode::BlackHole { 15 } else { 0 };
         assert_eq!(replies.iter().map(TestReply::cu).sum::<u64>(), cost, "{mode:?}");
         proxy.set(Mode::Pass);
@@ -94,7 +94,7 @@ async fn a_leader_that_is_reset_or_hangs_fails_with_its_waiters() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nothing_is_known_yet_goes_to_all_and_is_not_kept() {
+async fn an_answer_that_is_not_final_goes_to_all_followers_and_is_not_cached() {
     let (node, gateway, client) = evm().await;
     node.hold();
     node.result("eth_getTransactionReceipt", "null");
@@ -109,7 +109,7 @@ async fn an_answer_that_nothing_is_known_yet_goes_to_all_and_is_not_kept() {
 }
 
 #[tokio::test]
-async fn when_the_leader_leaves_its_waiters_get_their_answer_all_the_same() {
+async fn when_the_leading_client_disconnects_its_followers_still_get_their_answer() {
     let (node, gateway, _) = evm().await;
     node.hold();
     let leader = gateway.client();
@@ -127,7 +127,7 @@ async fn when_the_leader_leaves_its_waiters_get_their_answer_all_the_same() {
 }
 
 #[tokio::test]
-async fn batches_that_wait_for_each_other_do_not_wait_for_ever() {
+async fn batches_that_follow_each_others_calls_do_not_deadlock() {
     let (node, gateway, _) = evm().await;
     node.hold();
     let ask = |calls: Vec<(&'static str, &'static str)>| {

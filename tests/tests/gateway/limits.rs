@@ -6,7 +6,7 @@ fn head(extra: &str) -> String {
     format!("POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\n{extra}\r\n", key("default"))
 }
 
-/// What a connection of its own gets for these bytes, and whether it is closed afterwards.
+/// The answer to these bytes on a connection of their own, and whether it is closed afterwards.
 async fn raw(gateway: &TestGateway, bytes: &[u8]) -> TestReply {
     let mut connection = Connection::open(gateway.addr()).await.unwrap();
     // The server may answer and close before it has read everything.
@@ -25,7 +25,7 @@ fn chunked(body: &[u8], size: usize) -> Vec<u8> {
     bytes
 }
 
-/// A call of so many bytes.
+/// A call of this number of bytes.
 fn sized(bytes: usize) -> String {
     let call = r#"{"jsonrpc":"2.0","id":9,"method":"m","params":[""]}"#;
     call.replace("\"\"", &format!("\"{}\"", "a".repeat(bytes - call.len())))
@@ -62,7 +62,7 @@ async fn the_limit_holds_for_bodies_that_do_not_say_how_long_they_are() {
 }
 
 #[tokio::test]
-async fn many_large_bodies_at_once_are_bounded_together_and_the_rest_is_told_to_come_back() {
+async fn many_large_bodies_at_once_share_one_limit_and_the_others_get_503() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())
         .set("gateway.limits", "body = \"1MiB\"\nbodies_total = \"4MiB\"")
@@ -107,7 +107,7 @@ async fn slow_uploads_of_one_project_leave_room_for_the_others() {
             let (addr, begun) = (gateway.addr(), begun.clone());
             tokio::spawn(async move {
                 let mut upload = Connection::open(addr).await.unwrap();
-                // It may be refused before it has written everything.
+                // The request may be refused before it is written completely.
                 let _ = upload.write(begun.as_bytes()).await;
                 upload.read(false).await
             })
@@ -134,7 +134,7 @@ async fn slow_uploads_of_one_project_leave_room_for_the_others() {
 }
 
 #[tokio::test]
-async fn answers_of_nodes_take_their_room_too() {
+async fn answers_of_nodes_count_in_the_same_limit() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())
         .set("gateway.limits", "body = \"64KiB\"\nbodies_total = \"256KiB\"")
@@ -149,7 +149,7 @@ async fn answers_of_nodes_take_their_room_too() {
 }
 
 #[tokio::test]
-async fn more_than_100_headers_or_16_kib_of_them_are_refused_before_anybody_is_known() {
+async fn more_than_100_headers_or_16_kib_of_them_are_refused_before_authentication() {
     let (node, gateway, client) = evm().await;
     let many = |count: usize| (0..count).map(|n| format!("x-{n}: a\r\n")).collect::<String>();
     // Host, key and length are three of them.
@@ -175,14 +175,14 @@ async fn more_than_100_headers_or_16_kib_of_them_are_refused_before_anybody_is_k
 }
 
 #[tokio::test]
-async fn a_uri_of_more_than_8_kib_is_refused_before_anybody_is_known() {
+async fn a_uri_of_more_than_8_kib_is_refused_before_authentication() {
     let (node, gateway, client) = evm().await;
     let of = |bytes: usize| format!("/eth?{}", "a".repeat(bytes - 5));
     assert_eq!(client.send("POST", &of(8_192), &[], CALL.as_bytes()).await.status, 200);
     for bytes in [8_193, 20_000, 60_000, 100_000] {
         for client in [client.another(), gateway.anonymous()] {
             let reply = client.send("POST", &of(bytes), &[], CALL.as_bytes()).await;
-            // Far beyond the limit the head is given up before anybody has told what in it is so long.
+            // Far beyond the limit the head is rejected before it is known which part is too long.
             assert!(
                 reply.status == 414 || bytes > 32 << 10 && reply.status == 431,
                 "{bytes}: {}",
@@ -243,7 +243,7 @@ async fn idle_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn a_call_at_a_node_is_no_idle_connection() {
+async fn a_connection_with_a_call_at_a_node_is_not_idle() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())
         .set("gateway.limits", "idle_timeout = \"100ms\"\nheader_timeout = \"100ms\"")
@@ -261,7 +261,7 @@ async fn a_call_at_a_node_is_no_idle_connection() {
 }
 
 #[tokio::test]
-async fn framing_that_can_be_read_in_two_ways_smuggles_nothing() {
+async fn ambiguous_framing_smuggles_no_request() {
     let (node, gateway, client) = evm().await;
     let inner = format!(
         "POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: 42\r\n\r\n{}",
@@ -308,7 +308,7 @@ async fn framing_that_can_be_read_in_two_ways_smuggles_nothing() {
 }
 
 #[tokio::test]
-async fn both_lengths_at_once_serve_at_most_one_request_and_close() {
+async fn a_request_with_both_lengths_is_served_at_most_once_and_closes_the_connection() {
     let (node, gateway, client) = evm().await;
     let hidden = format!(
         "POST /eth HTTP/1.1\r\nhost: h\r\napikey: {}\r\ncontent-length: 42\r\n\r\n{}",
@@ -329,7 +329,7 @@ async fn both_lengths_at_once_serve_at_most_one_request_and_close() {
 }
 
 #[tokio::test]
-async fn requests_follow_one_another_on_a_connection() {
+async fn several_requests_are_served_on_one_connection() {
     let (node, gateway, _) = evm().await;
     let one = |id: u32| {
         let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
@@ -345,7 +345,7 @@ async fn requests_follow_one_another_on_a_connection() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_while_it_sends_reaches_no_node() {
+async fn a_client_that_disconnects_while_sending_reaches_no_node() {
     let (node, gateway, client) = evm().await;
     let mut leaving = Connection::open(gateway.addr()).await.unwrap();
     leaving.write(head("content-length: 100\r\n").as_bytes()).await.unwrap();
@@ -358,7 +358,7 @@ async fn a_client_that_leaves_while_it_sends_reaches_no_node() {
 }
 
 #[test]
-fn nobody_needs_to_set_a_limit() {
+fn every_limit_has_a_default() {
     let config = Setup::new().config();
     let (limits, secs) = (&config.gateway.limits, std::time::Duration::from_secs);
     assert_eq!((limits.body, limits.bodies_total), (5 << 20, 256 << 20));
@@ -370,7 +370,7 @@ fn nobody_needs_to_set_a_limit() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_before_it_sends_is_told_to_go_on_or_refused_at_once() {
+async fn expect_100_continue_is_confirmed_or_refused_at_once() {
     let (node, gateway, _) = evm().await;
     let mut asking = Connection::open(gateway.addr()).await.unwrap();
     let expecting = |length: usize| head(&format!("expect: 100-continue\r\ncontent-length: {length}\r\n"));
@@ -385,7 +385,7 @@ async fn a_client_that_asks_before_it_sends_is_told_to_go_on_or_refused_at_once(
 }
 
 #[tokio::test]
-async fn older_and_proxying_clients_are_served() {
+async fn http_1_0_and_proxy_requests_are_served() {
     let (_node, gateway, _) = evm().await;
     let length = CALL.len();
     let key = key("default");

@@ -11,7 +11,7 @@ async fn listed(list: &str) -> (Node, TestGateway, TestClient) {
 }
 
 #[tokio::test]
-async fn a_method_on_the_block_list_is_refused_with_403_and_uses_nothing() {
+async fn a_blocked_method_is_refused_with_403_and_uses_nothing() {
     let (node, gateway, client) = listed(r#"blocked_methods = ["eth_call", "trace_block"]"#).await;
     for (chain, method) in
         [("eth", "eth_call"), ("bsc", "eth_call"), ("bsc", "trace_block"), ("eth", r"eth_c\u0061ll")]
@@ -53,7 +53,7 @@ async fn a_method_on_both_lists_is_blocked() {
 }
 
 #[tokio::test]
-async fn in_a_batch_the_item_alone_carries_the_error() {
+async fn in_a_batch_only_the_blocked_item_is_refused() {
     let (node, _gateway, client) = listed(r#"blocked_methods = ["eth_call"]"#).await;
     let reply =
         client.batch("eth", &[("eth_chainId", "[]"), ("eth_call", "[]"), ("eth_getBalance", "[]")]).await;
@@ -64,7 +64,7 @@ async fn in_a_batch_the_item_alone_carries_the_error() {
 }
 
 #[tokio::test]
-async fn a_set_without_an_open_entry_left_takes_no_window() {
+async fn a_set_without_an_open_entry_is_counted_in_no_window() {
     let (node, _gateway, client) = listed(r#"blocked_methods = ["a", "b"]"#).await;
     let reply = client.batch("eth", &[("a", "[]"), ("b", "[]"), ("debug_x", "[]")]).await;
     assert_eq!((reply.status, reply.codes()), (200, vec![-32004, -32004, -32601]));
@@ -73,7 +73,7 @@ async fn a_set_without_an_open_entry_left_takes_no_window() {
 }
 
 #[tokio::test]
-async fn what_the_operator_blocks_on_a_chain_is_refused_there_for_everybody() {
+async fn a_method_that_the_operator_blocks_on_a_chain_is_refused_there_for_every_key() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .node("bsc", &node.url())

@@ -1,5 +1,5 @@
-//! The gateway from outside: real sockets, nodes that do as they are told, a clock that the test moves. Modules are
-//! named like the layers of the stack; `tests/contract.md` says which test shows which sentence.
+//! The gateway from outside: real sockets, scripted nodes, a clock that the test controls. Modules have the names of the
+//! layers of the stack; `tests/contract.md` lists the promises with the tests that show them.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -39,7 +39,7 @@ pub(crate) use rpcgate_tests::gateway::{START, Setup, TestGateway, key};
 pub(crate) use rpcgate_tests::node::{Node, Raw, ScriptedAnswer};
 pub(crate) use rpcgate_tests::until;
 
-/// The gateway of this test binary where it is a process of its own: see `rpcgate_tests::process`.
+/// The gateway of this test binary as a process of its own: see `rpcgate_tests::process`.
 #[test]
 fn serve_where_a_site_asks_for_it() {
     rpcgate_tests::process::serve();

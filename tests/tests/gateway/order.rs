@@ -1,6 +1,6 @@
 use crate::*;
 
-/// A request that every layer up to the quota would refuse, and one reason less from row to row.
+/// A request that every layer up to the quota would refuse; each row removes one reason.
 #[tokio::test]
 async fn layers_refuse_in_the_order_of_the_stack() {
     let node = Node::evm().await;
@@ -54,7 +54,7 @@ async fn layers_refuse_in_the_order_of_the_stack() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_layer_refuses_is_not_counted_by_a_later_one() {
+async fn a_call_refused_by_an_earlier_layer_is_not_counted_by_a_later_one() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .plan("free")
@@ -73,7 +73,7 @@ async fn what_an_earlier_layer_refuses_is_not_counted_by_a_later_one() {
 }
 
 #[tokio::test]
-async fn what_the_windows_refuse_uses_neither_pace_nor_heavy_budget_nor_units() {
+async fn a_request_refused_by_the_windows_uses_neither_pace_nor_heavy_budget_nor_units() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .plan("free")
@@ -93,7 +93,7 @@ async fn what_the_windows_refuse_uses_neither_pace_nor_heavy_budget_nor_units() 
 }
 
 #[tokio::test]
-async fn what_the_quota_refuses_reaches_neither_cache_nor_node() {
+async fn a_call_refused_by_the_quota_reaches_neither_cache_nor_node() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).set("projects.default", "cu_per_day = 16").start().await;
     let client = gateway.client();

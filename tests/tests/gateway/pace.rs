@@ -3,7 +3,7 @@ use crate::*;
 const TEXT: &str = "Heavy method rate limit: 1/min for eth_getLogs";
 
 #[tokio::test]
-async fn on_eth_a_key_has_one_log_query_a_minute_whatever_its_plan() {
+async fn on_eth_a_key_has_one_log_query_a_minute_on_every_plan() {
     for plan in ["free", "enterprise"] {
         let node = Node::evm().await;
         let gateway = Setup::of("eth", &node.url()).plan(plan).start().await;
@@ -28,7 +28,7 @@ async fn on_eth_a_key_has_one_log_query_a_minute_whatever_its_plan() {
 }
 
 #[tokio::test]
-async fn other_chains_and_other_keys_are_not_held_by_it() {
+async fn the_pace_does_not_limit_other_chains_and_keys() {
     let (_evm, _utxo, gateway) = ten(Setup::new().key("second", "")).await;
     let (client, second) = (gateway.client(), gateway.client_of("second"));
     for chain in ["eth", "bsc", "bsc", "polygon", "polygon", "avax", "avax"] {
@@ -39,7 +39,7 @@ async fn other_chains_and_other_keys_are_not_held_by_it() {
 }
 
 #[tokio::test]
-async fn in_a_batch_the_guarded_item_alone_is_refused() {
+async fn in_a_batch_only_the_paced_item_is_refused() {
     let (node, _gateway, client) = evm().await;
     let reply = client
         .batch(
@@ -59,7 +59,7 @@ async fn in_a_batch_the_guarded_item_alone_is_refused() {
 }
 
 #[tokio::test]
-async fn what_it_refuses_uses_no_heavy_budget() {
+async fn a_call_refused_by_the_pace_uses_no_heavy_budget() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).node("bsc", &node.url()).plan("free").start().await;
     let client = gateway.client();

@@ -3,7 +3,7 @@
 use crate::*;
 use rpcgate_tests::fault::{FaultProxy, Mode};
 
-/// A gateway that asks its nodes how they fare ten times a second.
+/// A gateway that probes its nodes ten times a second.
 async fn watching(chain: &str, nodes: &[&str]) -> TestGateway {
     let setup = Setup::new().set(&format!("chains.{chain}"), "probe_interval = \"100ms\"");
     nodes.iter().fold(setup, |setup, url| setup.node(chain, url)).start().await
@@ -17,7 +17,7 @@ async fn stand(gateway: &TestGateway, expected: &[&str]) {
     until(&format!("nodes stand {expected:?}"), || standings(gateway) == expected).await;
 }
 
-/// Which of the nodes is asked when so many calls are made; every one of them must be answered.
+/// The number of calls at each node when calls are made; every one of them must be answered.
 async fn asked(gateway: &TestGateway, chain: &str, nodes: &[&Node]) -> Vec<usize> {
     let before: Vec<_> = nodes.iter().map(|node| node.count("m")).collect();
     let client = gateway.client();
@@ -28,7 +28,7 @@ async fn asked(gateway: &TestGateway, chain: &str, nodes: &[&Node]) -> Vec<usize
 }
 
 #[tokio::test]
-async fn a_node_that_lags_is_left_alone_until_it_has_caught_up_in_every_family() {
+async fn a_lagging_node_is_not_used_until_it_has_caught_up_in_every_family() {
     for (chain, utxo) in [("eth", false), ("btc", true), ("near", false)] {
         let (one, two) = if utxo {
             (Node::utxo().await, Node::utxo().await)
@@ -62,7 +62,7 @@ fn near_status(height: u64) -> String {
 }
 
 #[tokio::test]
-async fn one_that_lies_and_one_that_is_silent_make_no_honest_node_look_behind() {
+async fn a_lying_node_and_a_silent_node_do_not_make_an_honest_node_look_behind() {
     let (liar, silent, honest) = (Node::evm().await, Node::evm().await, Node::evm().await);
     liar.height(9_000_000_000);
     let proxy = FaultProxy::start(silent.addr()).await.unwrap();
@@ -74,7 +74,7 @@ async fn one_that_lies_and_one_that_is_silent_make_no_honest_node_look_behind() 
 }
 
 #[tokio::test]
-async fn a_node_at_height_0_is_not_asked_while_another_is_there() {
+async fn a_node_at_height_0_is_not_used_while_another_is_available() {
     let (empty, full) = (Node::evm().await, Node::evm().await);
     empty.height(0);
     let gateway = watching("eth", &[&empty.url(), &full.url()]).await;
@@ -83,7 +83,7 @@ async fn a_node_at_height_0_is_not_asked_while_another_is_there() {
 }
 
 #[tokio::test]
-async fn when_no_node_is_well_calls_are_served_all_the_same_by_the_one_least_behind() {
+async fn when_no_node_is_well_the_one_least_behind_serves_the_calls() {
     let (reference, worse, bad) = (Node::evm().await, Node::evm().await, Node::evm().await);
     worse.height(900_000);
     bad.height(950_000);
@@ -102,7 +102,7 @@ async fn when_no_node_is_well_calls_are_served_all_the_same_by_the_one_least_beh
 }
 
 #[tokio::test]
-async fn a_fallback_is_asked_only_while_no_node_of_a_lower_number_is_well() {
+async fn a_fallback_is_used_only_while_no_node_of_a_lower_priority_number_is_well() {
     let (primary, fallback) = (Node::evm().await, Node::evm().await);
     let proxy = FaultProxy::start(primary.addr()).await.unwrap();
     let gateway = Setup::new()
@@ -123,7 +123,7 @@ async fn a_fallback_is_asked_only_while_no_node_of_a_lower_number_is_well() {
 }
 
 #[tokio::test]
-async fn a_gateway_starts_on_whatever_node_can_be_reached() {
+async fn a_gateway_starts_with_any_reachable_node() {
     let (dead, alive) = (Node::evm().await, Node::evm().await);
     let url = dead.url();
     drop(dead);
@@ -135,7 +135,7 @@ async fn a_gateway_starts_on_whatever_node_can_be_reached() {
 }
 
 #[tokio::test]
-async fn a_node_whose_answers_are_none_five_times_in_a_row_is_left_alone_and_gets_another_chance() {
+async fn a_node_that_fails_five_times_in_a_row_is_ejected_and_tried_again_later() {
     let (bad, good) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &bad.url()).node("eth", &good.url()).start().await;
     bad.always(Raw { status: 502, ..Raw::default() });
@@ -152,7 +152,7 @@ async fn a_node_whose_answers_are_none_five_times_in_a_row_is_left_alone_and_get
 }
 
 #[tokio::test]
-async fn nobody_drives_a_node_out_of_its_pool_by_what_he_asks() {
+async fn no_call_can_eject_a_node_from_its_pool() {
     let (one, two) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("cosmos", &one.url()).node("cosmos", &two.url()).start().await;
     let client = gateway.client();
@@ -179,7 +179,7 @@ async fn nobody_drives_a_node_out_of_its_pool_by_what_he_asks() {
 }
 
 #[tokio::test]
-async fn a_node_that_says_when_to_come_back_is_left_alone_until_then() {
+async fn a_node_that_sends_retry_after_is_not_used_until_then() {
     let (busy, good) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &busy.url()).node("eth", &good.url()).start().await;
     busy.always(Raw { status: 429, headers: vec![("retry-after", "7")], ..Raw::default() });

@@ -51,7 +51,7 @@ async fn calls_that_cost_nothing_always_pass() {
 }
 
 #[tokio::test]
-async fn a_ceiling_of_nothing_refuses_whatever_costs_something() {
+async fn a_ceiling_of_0_refuses_every_call_that_costs_something() {
     let (node, gateway, client) = of(0).await;
     assert_eq!(client.call("eth", "eth_blockNumber", "[]").await.code(), REFUSED);
     assert_eq!((node.requests(), gateway.charged()), (0, 0));
@@ -77,7 +77,7 @@ async fn a_batch_is_reserved_entry_by_entry_in_its_order() {
 }
 
 #[tokio::test]
-async fn it_is_one_for_all_keys_and_chains_of_a_project() {
+async fn the_quota_is_shared_by_all_keys_and_chains_of_a_project() {
     let (_node, gateway, client) = of(30).await;
     let second = gateway.client_of("second");
     assert_eq!(client.call("eth", "eth_estimateGas", "[]").await.code(), 0);
@@ -107,7 +107,7 @@ async fn a_project_without_a_record_has_100_000_units() {
 }
 
 #[tokio::test]
-async fn what_no_node_answered_and_what_was_refused_is_given_back() {
+async fn units_of_unanswered_and_refused_calls_are_returned() {
     let (node, gateway, client) = of(15).await;
     for answer in [Raw { status: 502, ..Raw::default() }, Raw::json(200, "garbage"), Raw::json(429, "{}")] {
         node.always(answer);
@@ -124,7 +124,7 @@ async fn what_no_node_answered_and_what_was_refused_is_given_back() {
 }
 
 #[tokio::test]
-async fn a_call_at_a_node_whose_client_leaves_is_charged() {
+async fn a_call_at_a_node_is_charged_if_its_client_disconnects() {
     let (node, gateway, _) = of(100).await;
     node.hold();
     let call = br#"{"jsonrpc":"2.0","id":9,"method":"eth_estimateGas"}"#;
@@ -143,7 +143,7 @@ async fn a_call_at_a_node_whose_client_leaves_is_charged() {
 }
 
 #[tokio::test]
-async fn units_leave_hour_by_hour_24_hours_after_their_hour_began() {
+async fn units_expire_hour_by_hour_24_hours_after_their_hour_began() {
     let (_node, gateway, client) = of(30).await;
     // 08:30 and 09:30: 15 units each.
     assert_eq!(client.call("eth", "eth_estimateGas", "[]").await.code(), 0);
@@ -201,7 +201,7 @@ async fn calls_at_the_same_time_overrun_the_ceiling_by_one_call_at_most() {
 }
 
 #[tokio::test]
-async fn a_change_of_the_ceiling_is_in_force_at_once() {
+async fn a_change_of_the_ceiling_takes_effect_at_once() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url());
     let small = setup.clone().set("projects.default", "cu_per_day = 1");
@@ -217,7 +217,7 @@ async fn a_change_of_the_ceiling_is_in_force_at_once() {
     assert_eq!(client.call("eth", "m", "[]").await.code(), REFUSED);
 }
 
-/// The whole history, added up anew each time.
+/// A model: the whole history, added up each time.
 #[derive(Debug, Default)]
 struct Model {
     taken: Vec<(u64, u64)>,
@@ -269,7 +269,7 @@ proptest! {
                 model.refund(grant.hour, granted / 2);
             }
             prop_assert_eq!(rolling.used(now), model.used(now.hour()));
-            // An hour's units leave with the first moment of the 24th hour after it, not a microsecond earlier.
+            // The units of an hour expire with the first moment of the 24th hour after it, not a microsecond earlier.
             let edge = Time::from_secs((now.hour() + 24) * 3_600);
             let before = Time::from_micros(edge.micros() - 1);
             prop_assert_eq!(rolling.used(before), model.used(now.hour() + 23));

@@ -1,4 +1,4 @@
-//! SIGHUP while callers call: the gateway is a process of its own, with its files.
+//! SIGHUP under load: the gateway is a process of its own, with its files.
 
 use crate::*;
 use rpcgate_tests::load::{Load, Nodes, TestSeed};
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 const WEIGHTS: [u32; 2] = [5, 7];
 
-/// The configuration of a round: two take turns, and differ in much of what is live.
+/// The configuration of a round: two alternate, and differ in many live keys.
 fn setup(nodes: &Nodes, round: usize) -> Setup {
     let setup = nodes
         .setup()
@@ -28,7 +28,7 @@ fn setup(nodes: &Nodes, round: usize) -> Setup {
         .set("shutdown", "grace = \"29s\"")
 }
 
-/// Asks one method again and again; what each answer was charged.
+/// Calls one method repeatedly. Returns the charge of each answer.
 fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<u64>> {
     let (client, stop) = (process.client(), stop.clone());
     tokio::spawn(async move {
@@ -108,11 +108,11 @@ async fn twenty_reloads_under_load_fail_no_call_and_a_call_is_charged_by_the_wei
     assert!(lines().filter(|line| line.method == "weighed").all(|line| WEIGHTS.contains(&line.cu)));
     let charged: u64 = lines().map(|line| u64::from(line.cu)).sum();
     let expected = report.answered.iter().map(|(_, wanted)| wanted.cu()).sum::<u64>();
-    assert_eq!(charged, expected + weighed.iter().sum::<u64>() + own, "what was told was charged");
+    assert_eq!(charged, expected + weighed.iter().sum::<u64>() + own, "every reported charge is stored");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_with_a_fault_is_refused_and_told_and_the_old_one_stays() {
+async fn a_file_with_a_mistake_is_refused_and_logged_and_the_old_one_stays_in_force() {
     let nodes = Nodes::start().await;
     let mut site = Site::new(setup(&nodes, 0));
     let process = site.start().await;
@@ -121,7 +121,7 @@ async fn a_file_with_a_fault_is_refused_and_told_and_the_old_one_stays() {
     site.change(setup(&nodes, 1).set("chains.bsc", "no_such_key = 1"));
     site.write();
     process.hang_up();
-    until("it is told", || !process.log().lines("configuration not reloaded").is_empty()).await;
+    until("the mistake is logged", || !process.log().lines("configuration not reloaded").is_empty()).await;
     let report = process.log().lines("configuration not reloaded");
     let message = report[0]["message"].as_str().unwrap();
     assert!(

@@ -7,7 +7,7 @@ use serde_json::json;
 const NOT_IMPLEMENTED: &str = r#"{"code":12,"message":"Not Implemented"}"#;
 const NO_ROUTE: &str = r#"{"message":"no Route matched with those values"}"#;
 
-/// A gateway for every chain that is not of a family, with one node that answers JSON to whatever it is asked.
+/// A gateway for every chain outside of the families, with one node that answers every request with JSON.
 async fn all() -> (Node, TestGateway, TestClient) {
     let node = Node::evm().await;
     node.always(Raw::json(200, r#"{"result":"ok"}"#));
@@ -18,7 +18,7 @@ async fn all() -> (Node, TestGateway, TestClient) {
     (node, gateway, client)
 }
 
-/// What the gateway asks REST nodes on its own behalf; JSON-RPC it posts to `/`.
+/// The probes of REST nodes; JSON-RPC probes are posted to `/`.
 const PROBES: [&str; 5] = [
     "GET /info",
     "POST /wallet/getnowblock",
@@ -27,7 +27,7 @@ const PROBES: [&str; 5] = [
     "GET /getMasterchainInfo",
 ];
 
-/// What the node got beside the gateway's own questions.
+/// The requests at the node, without probes.
 fn targets(node: &Node) -> Vec<String> {
     let lines = node.seen().into_iter().map(|seen| format!("{} {}", seen.verb, seen.target));
     lines.filter(|line| line != "POST /" && !PROBES.contains(&line.as_str())).collect()
@@ -71,7 +71,7 @@ async fn each_chain_has_its_paths_and_the_node_sees_them_below_its_own_url() {
 }
 
 #[tokio::test]
-async fn other_paths_lead_nowhere_and_no_node_hears_of_them() {
+async fn other_paths_are_404_and_reach_no_node() {
     let (node, _gateway, client) = all().await;
     for (verb, path) in [
         ("POST", "/xlm/info"),
@@ -100,7 +100,7 @@ async fn other_paths_lead_nowhere_and_no_node_hears_of_them() {
 }
 
 #[tokio::test]
-async fn verbs_that_a_path_does_not_take_are_told_which_it_takes() {
+async fn a_405_lists_the_verbs_that_the_path_accepts() {
     let (_node, _gateway, client) = all().await;
     for (verb, path, allow) in [
         ("DELETE", "/tron/wallet/getnowblock", "GET, POST, OPTIONS"),
@@ -116,7 +116,7 @@ async fn verbs_that_a_path_does_not_take_are_told_which_it_takes() {
 }
 
 #[tokio::test]
-async fn cosmos_answers_what_no_module_has_like_a_node_that_does_not_implement_it() {
+async fn cosmos_answers_an_unknown_path_like_a_node_that_does_not_implement_it() {
     let (node, gateway, client) = all().await;
     let call = br#"{"jsonrpc":"2.0","id":1,"method":"status","params":[]}"#;
     for (verb, path) in [
@@ -139,7 +139,7 @@ async fn cosmos_answers_what_no_module_has_like_a_node_that_does_not_implement_i
 }
 
 #[tokio::test]
-async fn a_nodes_501_passes_with_its_body() {
+async fn a_501_of_a_node_is_forwarded_with_its_body() {
     let (node, gateway, client) = all().await;
     node.always(Raw::json(501, r#"{"code":12, "message":"Not Implemented", "details":[]}"#));
     let reply = client.send("GET", "/cosmos/cosmos/unknown/v1/x", &[], b"").await;
@@ -175,7 +175,7 @@ async fn a_rest_chain_without_a_node_is_404_and_a_json_rpc_call_of_the_same_chai
 }
 
 #[tokio::test]
-async fn ton_takes_its_key_where_toncenter_does_and_the_node_sees_none() {
+async fn ton_accepts_the_key_where_toncenter_does_and_the_node_sees_none() {
     let (node, gateway, _) = all().await;
     let anonymous = gateway.anonymous();
     let own = key("default");
@@ -193,7 +193,7 @@ async fn ton_takes_its_key_where_toncenter_does_and_the_node_sees_none() {
 }
 
 #[tokio::test]
-async fn a_key_in_the_query_reaches_no_node_wherever_its_client_puts_it() {
+async fn a_key_in_the_query_reaches_no_node_at_any_position() {
     let (node, gateway, client) = all().await;
     let own = key("default");
     for path in ["/xlm/info", "/tron/wallet/getnowblock", "/cosmos/a/b", "/aptos/v1", "/ton/getTransactions"]
@@ -210,7 +210,7 @@ async fn a_key_in_the_query_reaches_no_node_wherever_its_client_puts_it() {
 }
 
 #[tokio::test]
-async fn calls_that_a_node_would_run_dial_or_wait_for_are_closed_by_what_they_ask() {
+async fn calls_that_make_a_node_run_connect_or_wait_are_closed() {
     let (node, gateway, client) = all().await;
     for (path, body) in [
         ("/xrp", r#"{"method":"batch","params":[{"method":"stop"},{"method":"server_info"}]}"#),
@@ -243,7 +243,7 @@ async fn calls_that_a_node_would_run_dial_or_wait_for_are_closed_by_what_they_as
 }
 
 #[tokio::test]
-async fn an_array_for_ton_or_xrp_is_no_batch() {
+async fn an_array_for_ton_or_xrp_is_not_a_batch() {
     let (_node, _gateway, client) = all().await;
     for path in ["/ton", "/ton/jsonRPC", "/xrp"] {
         let reply = client.send("POST", path, &[], b"[{\"id\":1,\"method\":\"m\"}]").await;
@@ -274,7 +274,7 @@ async fn lists_quota_and_closed_methods_hold_on_rest_chains() {
 }
 
 #[tokio::test]
-async fn the_classes_of_the_specification_hold_on_these_chains() {
+async fn the_cache_classes_hold_on_rest_chains() {
     let (node, gateway, client) = all().await;
     for (path, body, secs) in [
         ("/ton/jsonRPC", r#"{"id":"1","jsonrpc":"2.0","method":"getMasterchainInfo","params":{}}"#, Some(2)),
@@ -299,7 +299,7 @@ async fn the_classes_of_the_specification_hold_on_these_chains() {
 }
 
 #[tokio::test]
-async fn paths_that_can_be_read_in_two_ways_are_refused_and_no_node_hears_of_them() {
+async fn ambiguous_paths_are_refused_and_reach_no_node() {
     let (node, _gateway, client) = all().await;
     for path in [
         "/aptos/v1/../admin",
@@ -338,7 +338,7 @@ async fn paths_that_can_be_read_in_two_ways_are_refused_and_no_node_hears_of_the
 }
 
 #[test]
-fn whatever_path_is_sent_the_node_sees_one_of_the_allowed_forms() {
+fn for_any_path_the_node_sees_one_of_the_allowed_forms() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (node, _gateway, client) = runtime.block_on(all());
     let piece = prop::sample::select(vec![
@@ -417,7 +417,7 @@ async fn a_body_of_any_type_and_a_height_header_reach_the_node() {
 }
 
 #[tokio::test]
-async fn xrp_errors_are_the_servers_own_and_what_is_closed_is_told_in_its_form() {
+async fn xrp_errors_are_those_of_its_server_and_closed_methods_use_the_same_form() {
     let (node, gateway, client) = all().await;
     let error = r#"{"result":{"error":"actNotFound","error_code":19,"error_message":"Account not found.","status":"error"}}"#;
     node.always(Raw::json(200, error));

@@ -1,7 +1,7 @@
 use crate::*;
 
 #[tokio::test]
-async fn a_path_outside_the_catalog_is_answered_404_before_anybody_is_asked_for_a_key() {
+async fn a_path_outside_the_catalog_is_answered_404_before_authentication() {
     let (node, gateway, client) = evm().await;
     for path in [
         "/",
@@ -56,7 +56,7 @@ async fn a_slash_at_the_end_of_a_chains_path_changes_nothing() {
 }
 
 #[tokio::test]
-async fn json_rpc_chains_take_post_and_say_so() {
+async fn json_rpc_chains_accept_post_and_say_so() {
     let (_node, gateway, client) = evm().await;
     for verb in ["GET", "HEAD", "PUT", "DELETE", "PATCH", "TRACE", "BREW"] {
         for client in [&client, &gateway.anonymous()] {
@@ -70,7 +70,7 @@ async fn json_rpc_chains_take_post_and_say_so() {
 }
 
 #[tokio::test]
-async fn any_content_type_or_none_will_do() {
+async fn any_content_type_is_accepted_and_none_is_required() {
     let (node, _gateway, client) = evm().await;
     let body = br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
     for kind in [
@@ -88,7 +88,7 @@ async fn any_content_type_or_none_will_do() {
 }
 
 #[tokio::test]
-async fn unknown_query_parameters_are_ignored_and_stay_here() {
+async fn unknown_query_parameters_are_ignored_and_not_forwarded() {
     let (node, _gateway, client) = evm().await;
     let reply = client
         .send("POST", "/eth?a=b&%00&&=&chainId=5", &[], br#"{"jsonrpc":"2.0","id":9,"method":"m"}"#)

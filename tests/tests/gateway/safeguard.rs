@@ -6,7 +6,7 @@ const ENABLED: &str = "enabled = true\nrefusals = 3\nminutes = 2";
 
 const PLAN: &str = "per_minute = 8\nper_hour = 400\nper_day = 1000";
 
-/// What a quarter of these is.
+/// A quarter of these limits.
 const QUARTER: [u64; 3] = [2, 100, 250];
 const FULL: [u64; 3] = [8, 400, 1_000];
 
@@ -25,7 +25,7 @@ fn limits(reply: &TestReply) -> [u64; 3] {
     ["minute", "hour", "day"].map(|span| reply.number(&format!("x-ratelimit-limit-{span}")))
 }
 
-/// Uses up the minute and is refused so many times on top.
+/// Uses up the minute and is then refused this number of times.
 async fn hammer(gateway: &TestGateway, client: &TestClient, refusals: u64) {
     while ask(client).await.number("x-ratelimit-remaining-minute") > 0 {}
     for _ in 0..refusals {
@@ -35,14 +35,14 @@ async fn hammer(gateway: &TestGateway, client: &TestClient, refusals: u64) {
     gateway.pass(60);
 }
 
-/// Hammers until the limits of the key called `default` are scaled down.
+/// Calls until the limits of the key called `default` are scaled down.
 async fn storm(gateway: &TestGateway, client: &TestClient) {
     hammer(gateway, client, 3).await;
     hammer(gateway, client, 3).await;
 }
 
 #[tokio::test]
-async fn it_is_off_unless_an_operator_enables_it() {
+async fn the_safeguard_is_off_unless_an_operator_enables_it() {
     let (_node, gateway) = gateway("refusals = 3\nminutes = 2").await;
     let client = gateway.client();
     for _ in 0..4 {
@@ -52,7 +52,7 @@ async fn it_is_off_unless_an_operator_enables_it() {
 }
 
 #[tokio::test]
-async fn after_a_storm_every_answer_tells_a_quarter_of_the_limits_and_they_hold() {
+async fn after_a_storm_a_quarter_of_the_limits_is_shown_and_enforced() {
     let (node, gateway) = gateway(ENABLED).await;
     let client = gateway.client();
     storm(&gateway, &client).await;
@@ -76,16 +76,16 @@ async fn after_a_storm_every_answer_tells_a_quarter_of_the_limits_and_they_hold(
 }
 
 #[tokio::test]
-async fn it_is_over_after_an_hour_by_itself() {
+async fn a_cool_down_ends_by_itself_after_an_hour() {
     let (_node, gateway) = gateway(ENABLED).await;
     let client = gateway.client();
     storm(&gateway, &client).await;
-    // The storm was one for 60 s when it was passed.
+    // The cool-down began 60 s ago.
     gateway.pass(3_600 - 60 - 1);
     assert_eq!(limits(&ask(&client).await), QUARTER);
     gateway.pass(1);
     assert_eq!(limits(&ask(&client).await), FULL);
-    // The next one needs all its minutes again.
+    // The next cool-down needs all its minutes again.
     hammer(&gateway, &client, 3).await;
     assert_eq!(limits(&ask(&client).await), FULL);
     hammer(&gateway, &client, 3).await;
@@ -93,7 +93,7 @@ async fn it_is_over_after_an_hour_by_itself() {
 }
 
 #[tokio::test]
-async fn a_minute_of_refusals_is_no_storm_nor_are_two_with_a_quiet_one_between_them() {
+async fn one_minute_of_refusals_or_two_with_a_quiet_one_between_are_not_a_storm() {
     let (_node, gateway) = gateway(ENABLED).await;
     let client = gateway.client();
     for _ in 0..3 {
@@ -107,7 +107,7 @@ async fn a_minute_of_refusals_is_no_storm_nor_are_two_with_a_quiet_one_between_t
 }
 
 #[tokio::test]
-async fn only_the_key_that_hammered_has_smaller_limits() {
+async fn only_the_key_that_caused_the_storm_has_smaller_limits() {
     let (_node, gateway) = gateway(ENABLED).await;
     let (client, second) = (gateway.client(), gateway.client_of("second"));
     storm(&gateway, &client).await;
@@ -156,7 +156,7 @@ async fn every_429_counts_and_no_other_refusal_does() {
 }
 
 #[tokio::test]
-async fn retry_after_does_not_point_beyond_the_moment_at_which_the_limits_are_back() {
+async fn retry_after_does_not_point_beyond_the_end_of_the_cool_down() {
     let (_node, gateway) = gateway("enabled = true\nrefusals = 3\nminutes = 2\ncooldown = \"10m\"").await;
     let client = gateway.client();
     // 250 requests of the day are left of it after the storm, and more were made before.
@@ -177,7 +177,7 @@ async fn retry_after_does_not_point_beyond_the_moment_at_which_the_limits_are_ba
 }
 
 #[tokio::test]
-async fn usage_shows_the_refusals_and_nothing_of_them_is_billed() {
+async fn usage_shows_the_refusals_and_none_is_billed() {
     let (_node, gateway) = gateway(ENABLED).await;
     let client = gateway.client();
     storm(&gateway, &client).await;
@@ -193,7 +193,7 @@ async fn usage_shows_the_refusals_and_nothing_of_them_is_billed() {
 }
 
 #[tokio::test]
-async fn metrics_tell_how_many_keys_are_cooled_down_and_how_often_it_came_to_that() {
+async fn metrics_count_cooled_keys_and_cool_downs() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).plan("free").set("plans.free", PLAN).set("safeguard", ENABLED);
     let gateway = setup.set("telemetry", "listen = \"127.0.0.1:0\"").start().await;
@@ -214,7 +214,7 @@ async fn metrics_tell_how_many_keys_are_cooled_down_and_how_often_it_came_to_tha
 }
 
 #[tokio::test]
-async fn a_reload_switches_it_on_changes_it_and_gives_all_limits_back() {
+async fn a_reload_enables_and_changes_the_safeguard_and_restores_all_limits() {
     let (node, gateway) = gateway("").await;
     let client = gateway.client();
     let reload = |safeguard: &str| {

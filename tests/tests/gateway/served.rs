@@ -22,7 +22,7 @@ async fn a_chain_without_a_node_answers_under_the_callers_id() {
 }
 
 #[tokio::test]
-async fn in_a_batch_each_item_is_told_so() {
+async fn in_a_batch_each_item_gets_the_error() {
     let (_node, _gateway, client) = evm().await;
     let reply = client
         .batch("avax", &[("eth_chainId", "[]"), ("debug_x", "[]"), ("admin_x", "[]"), ("eth_getLogs", "[]")])

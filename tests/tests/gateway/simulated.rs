@@ -1,4 +1,4 @@
-//! The chains of the two families with the nodes of the demo, as a user meets them.
+//! The chains of the two families with the simulated nodes of the demo.
 
 use crate::*;
 
@@ -30,7 +30,7 @@ async fn evm_chains_answer_under_their_chain_ids() {
 }
 
 #[tokio::test]
-async fn every_evm_method_of_the_specification_is_answered_by_the_node() {
+async fn every_evm_method_is_answered_by_the_node() {
     let (_nodes, gateway) = demo().await;
     let client = gateway.client();
     let address = "0x00000000000000000000000000000000000000aa";

@@ -1,4 +1,4 @@
-//! The specification's per-chain surface, row by row, through the gateway to simulated nodes.
+//! The API surface of each chain, method by method, through the gateway to simulated nodes.
 
 use crate::*;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ async fn post(client: &TestClient, path: &str, body: &Value) -> (u16, Value) {
     (reply.status, reply.json())
 }
 
-/// What JSON-RPC 2.0 gives for a call.
+/// The result of a JSON-RPC 2.0 call.
 async fn result(client: &TestClient, chain: &str, method: &str, params: &Value) -> Value {
     let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
     let (status, answer) = post(client, &format!("/{chain}"), &call).await;
@@ -29,7 +29,7 @@ async fn result(client: &TestClient, chain: &str, method: &str, params: &Value) 
     answer["result"].clone()
 }
 
-/// The code of the error that it gives.
+/// The error code of a JSON-RPC 2.0 call.
 async fn refusal(client: &TestClient, chain: &str, method: &str, params: &Value) -> Value {
     let call = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
     let (status, answer) = post(client, &format!("/{chain}"), &call).await;

@@ -1,7 +1,7 @@
 use crate::*;
 
 #[tokio::test]
-async fn a_suspended_tenant_is_answered_402_whatever_it_asks_for() {
+async fn every_request_of_a_suspended_tenant_is_answered_402() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("tenants.default", "suspended = true")

@@ -5,7 +5,7 @@ const FAILED: &str = r#"{"jsonrpc":"2.0","id":9,"error":{"code":-32603,"message"
 const CALL: &str = r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
 
 #[tokio::test]
-async fn what_is_no_answer_is_a_backend_failure_at_http_200() {
+async fn an_invalid_answer_is_a_backend_failure_at_http_200() {
     let (node, gateway, client) = evm().await;
     let html = || Raw { status: 200, headers: vec![("content-type", "text/html")], body: b"<html>".to_vec() };
     let rows = [
@@ -60,7 +60,7 @@ async fn a_nodes_json_answer_is_its_answer_at_any_status() {
 }
 
 #[tokio::test]
-async fn a_utxo_nodes_status_passes_for_single_calls() {
+async fn the_status_of_a_utxo_node_is_forwarded_for_single_calls() {
     let (node, gateway, client) = utxo().await;
     for status in [404, 500] {
         let body = r#"{"result":null,"error":{"code":-5,"message":"No such mempool transaction"},"id":9}"#;
@@ -82,7 +82,7 @@ async fn a_utxo_nodes_status_passes_for_single_calls() {
 }
 
 #[tokio::test]
-async fn a_nodes_own_401_403_and_429_are_the_operators_matter() {
+async fn a_401_403_or_429_of_a_node_is_not_forwarded() {
     for chain in ["eth", "btc"] {
         let node = Node::evm().await;
         let gateway = Setup::of(chain, &node.url()).start().await;
@@ -100,7 +100,7 @@ async fn a_nodes_own_401_403_and_429_are_the_operators_matter() {
 }
 
 #[tokio::test]
-async fn a_read_that_fails_at_one_node_is_asked_of_another() {
+async fn a_read_that_fails_at_one_node_is_sent_to_another() {
     let (bad, good) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &bad.url()).node("eth", &good.url()).start().await;
     let client = gateway.client();
@@ -121,7 +121,7 @@ async fn a_read_that_fails_at_one_node_is_asked_of_another() {
 }
 
 #[tokio::test]
-async fn a_nodes_own_error_is_an_answer_and_not_asked_again() {
+async fn an_error_of_a_node_is_an_answer_and_not_retried() {
     let (one, two) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
     for node in [&one, &two] {
@@ -134,7 +134,7 @@ async fn a_nodes_own_error_is_an_answer_and_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_broadcast_is_asked_of_one_node_and_never_again() {
+async fn a_broadcast_is_sent_to_one_node_and_never_retried() {
     let (one, two) = (Node::evm().await, Node::evm().await);
     let gateway = Setup::of("eth", &one.url()).node("eth", &two.url()).start().await;
     let client = gateway.client();
@@ -174,7 +174,7 @@ async fn a_broadcast_whose_connection_is_refused_goes_to_another_node() {
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_ends_and_is_charged_since_its_node_works_on() {
+async fn a_call_that_takes_too_long_fails_and_is_charged_because_its_node_may_still_work() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url()).set("chains.eth", "timeout = \"100ms\"").start().await;
     node.hold();
@@ -196,7 +196,7 @@ async fn a_call_that_takes_too_long_ends_and_is_charged_since_its_node_works_on(
 }
 
 #[tokio::test]
-async fn without_any_node_that_listens_the_answer_comes_at_once() {
+async fn without_a_listening_node_the_call_fails_at_once() {
     let node = Node::evm().await;
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
     proxy.set(Mode::RefuseNew);
@@ -222,7 +222,7 @@ async fn calls_are_spread_over_the_nodes_of_a_chain() {
 }
 
 #[tokio::test]
-async fn beyond_the_calls_in_flight_of_a_chain_more_are_refused_and_other_chains_are_not() {
+async fn calls_beyond_max_in_flight_of_a_chain_are_refused_and_other_chains_are_not_affected() {
     let (node, other) = (Node::utxo().await, Node::evm().await);
     let gateway = Setup::of("btc", &node.url())
         .node("eth", &other.url())
@@ -252,7 +252,7 @@ async fn beyond_the_calls_in_flight_of_a_chain_more_are_refused_and_other_chains
 }
 
 #[tokio::test]
-async fn calls_of_one_project_under_way_leave_places_for_the_others() {
+async fn calls_in_flight_of_one_project_leave_places_for_the_others() {
     let node = Node::utxo().await;
     let gateway = Setup::of("btc", &node.url())
         .set("chains.btc", "max_in_flight = 32")
@@ -280,7 +280,7 @@ async fn calls_of_one_project_under_way_leave_places_for_the_others() {
 }
 
 #[tokio::test]
-async fn an_answer_larger_than_may_be_held_is_a_backend_failure() {
+async fn an_answer_larger_than_the_limit_is_a_backend_failure() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())
         .set("gateway", "reply_buffer = \"1KiB\"\nreply_max = \"64KiB\"")
@@ -305,7 +305,7 @@ async fn an_answer_larger_than_may_be_held_is_a_backend_failure() {
 }
 
 #[tokio::test]
-async fn what_the_node_answers_passes_byte_for_byte() {
+async fn the_answer_of_a_node_is_forwarded_byte_for_byte() {
     let (node, _gateway, client) = evm().await;
     let body = "{\"id\" : 9 ,\"result\": {\"z\":1.50,\"a\":12345678901234567890123,\"e\":\"\\u00e9\u{e9}\"}, \"jsonrpc\":\"2.0\"}\n";
     node.always(Raw::json(200, body));
@@ -321,7 +321,7 @@ async fn an_answer_with_error_null_is_a_result() {
     assert_eq!(client.post("eth", CALL).await.code(), 1);
 }
 
-/// A gateway that streams what has more than 1 KiB, a proxy between it and its node, and an answer of 200,000 bytes.
+/// A gateway that streams answers of more than 1 KiB, a proxy between it and its node, and an answer of 200,000 bytes.
 async fn streaming() -> (Node, FaultProxy, TestGateway) {
     let node = Node::evm().await;
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
@@ -343,7 +343,7 @@ async fn ask(gateway: &TestGateway) -> Connection {
 }
 
 #[tokio::test]
-async fn a_long_answer_passes_in_pieces_unchanged_and_is_charged() {
+async fn a_long_answer_is_streamed_unchanged_and_charged() {
     let (node, proxy, gateway) = streaming().await;
     for mode in [
         Mode::Pass,
@@ -362,7 +362,7 @@ async fn a_long_answer_passes_in_pieces_unchanged_and_is_charged() {
 }
 
 #[tokio::test]
-async fn a_long_answer_that_breaks_off_is_never_a_clean_one_and_never_charged() {
+async fn a_truncated_long_answer_never_ends_cleanly_and_is_never_charged() {
     for mode in [Mode::CutBodyAfter(100_000), Mode::ResetAfter(150_000), Mode::BadLength] {
         let (_node, proxy, gateway) = streaming().await;
         proxy.set(mode.clone());
@@ -376,7 +376,7 @@ async fn a_long_answer_that_breaks_off_is_never_a_clean_one_and_never_charged() 
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_while_an_answer_streams_pays_for_it() {
+async fn a_client_that_disconnects_during_a_streamed_answer_is_charged() {
     let (node, proxy, gateway) = streaming().await;
     proxy.set(Mode::Slow { bytes: 20_000, every: std::time::Duration::from_millis(20) });
     let asking = ask(&gateway).await;
@@ -387,7 +387,7 @@ async fn a_client_that_leaves_while_an_answer_streams_pays_for_it() {
 }
 
 #[tokio::test]
-async fn a_long_error_is_a_nodes_error() {
+async fn a_long_error_counts_as_an_error_of_the_node() {
     let (node, _proxy, gateway) = streaming().await;
     node.answer(
         "eth_getCode",
@@ -399,7 +399,7 @@ async fn a_long_error_is_a_nodes_error() {
 }
 
 #[tokio::test]
-async fn what_a_near_node_says_of_a_failed_query_inside_its_result_stays_a_result_in_batches_too() {
+async fn a_near_result_that_reports_a_failed_query_stays_a_result_in_batches_too() {
     let node = Node::evm().await;
     let failed = r#"{"error":"wasm execution failed","logs":[],"block_height":1}"#;
     node.result("query", failed);
@@ -410,13 +410,13 @@ async fn what_a_near_node_says_of_a_failed_query_inside_its_result_stays_a_resul
     assert_eq!(client.post("near", call(1)).await.text(), answer(1));
     let batch = client.post("near", format!("[{},{}]", call(2), call(3))).await;
     assert_eq!(batch.text(), format!("[{},{}]", answer(2), answer(3)));
-    // It is an error all the same: counted as one, and asked anew.
+    // It is still an error: counted as one, and not cached.
     assert_eq!(client.post("near", call(1)).await.text(), answer(1));
     assert_eq!(node.count("query"), 4);
 }
 
 #[tokio::test]
-async fn an_id_that_nodes_refuse_travels_as_a_number_and_comes_back_as_it_was() {
+async fn an_id_that_nodes_refuse_is_sent_as_a_number_and_returned_unchanged() {
     let node = Node::evm().await;
     let gateway = Setup::new().node("eth", &node.url()).start().await;
     let client = gateway.client();

@@ -1,7 +1,7 @@
 use crate::*;
 
 #[tokio::test]
-async fn bytes_are_those_of_the_bodies_shared_out_to_the_last() {
+async fn the_bytes_of_a_body_are_divided_among_its_calls_without_a_rest() {
     let (node, gateway, client) = evm().await;
     node.result("m", "\"a longer answer\"");
     let single = client.call("eth", "m", "[1,2]").await;
@@ -30,7 +30,7 @@ async fn bytes_are_those_of_the_bodies_shared_out_to_the_last() {
 }
 
 #[tokio::test]
-async fn the_status_of_a_call_is_what_it_would_have_had_alone() {
+async fn the_status_of_a_call_is_the_one_it_would_have_alone() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())
         .plan("free")
@@ -85,7 +85,7 @@ async fn a_batch_is_one_record_with_the_latency_of_the_set() {
 }
 
 #[tokio::test]
-async fn the_ledger_has_what_random_callers_were_told() {
+async fn usage_equals_what_random_clients_received() {
     let (evm, utxo, gateway) = ten(Setup::new()
         .set("plans.enterprise", "per_minute = 100000")
         .set("projects.default", "cu_per_day = 3000"))
@@ -93,7 +93,7 @@ async fn the_ledger_has_what_random_callers_were_told() {
     evm.answer("eth_getCode", ScriptedAnswer::Error(r#"{"code":-32000,"message":"x"}"#.into()));
     utxo.answer("gettxout", ScriptedAnswer::Cut);
     let client = gateway.client();
-    // A small generator of one seed, so that a failure can be repeated.
+    // A small generator with a fixed seed, so that a failure is reproducible.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |below: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

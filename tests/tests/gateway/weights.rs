@@ -115,7 +115,7 @@ async fn every_chain_and_method_has_the_weight_of_the_table_alone_and_in_a_batch
 }
 
 #[tokio::test]
-async fn an_operator_may_weigh_methods_otherwise_and_at_run_time() {
+async fn an_operator_may_change_weights_also_at_run_time() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).node("bsc", &node.url());
     let gateway = setup.start().await;

@@ -26,7 +26,7 @@ async fn each_plan_has_its_three_windows_in_the_headers() {
 }
 
 #[tokio::test]
-async fn each_plan_serves_its_minute_and_not_one_request_more() {
+async fn each_plan_serves_exactly_its_requests_a_minute() {
     for (plan, [minute, ..]) in PLANS {
         let (node, gateway, client) = of(plan, &[]).await;
         for left in (0..minute).rev() {
@@ -123,7 +123,7 @@ async fn a_refused_request_is_counted_in_no_window() {
 }
 
 #[tokio::test]
-async fn the_short_headers_speak_of_the_window_with_the_fewest_left_and_of_equals_the_shorter() {
+async fn the_short_headers_describe_the_window_with_the_fewest_requests_left_and_the_shorter_of_equals() {
     let lines = [("plans.free", "per_minute = 4\nper_hour = 4\nper_day = 7")];
     let (_node, gateway, client) = of("free", &lines).await;
     let mut short = Vec::new();
@@ -164,7 +164,7 @@ async fn windows_count_over_all_chains() {
 }
 
 #[tokio::test]
-async fn a_projects_requests_per_second_are_held_over_all_its_keys() {
+async fn the_requests_per_second_of_a_project_are_limited_over_all_its_keys() {
     let (node, gateway, client) = of("enterprise", &[("projects.default", "rps_limit = 2")]).await;
     let second = gateway.client_of("second");
     assert_eq!(
@@ -228,7 +228,7 @@ async fn a_batch_that_is_refused_by_the_windows_is_refused_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_clock_that_steps_never_makes_anybody_wait_longer_than_a_window() {
+async fn after_a_clock_step_no_client_waits_longer_than_a_window() {
     let (_node, gateway, client) = of("free", &[]).await;
     let now = START.secs();
     for secs in [now + 3_600, now - 3_600, now, now - 86_400, now + 86_400, now + 1] {
@@ -243,7 +243,7 @@ async fn a_clock_that_steps_never_makes_anybody_wait_longer_than_a_window() {
     }
 }
 
-/// A request whose head the gateway has read and whose body it waits for.
+/// A request whose head the gateway has read and whose body it is waiting for.
 async fn parked(gateway: &TestGateway, body: &str) -> Connection {
     let mut connection = Connection::open(gateway.addr()).await.unwrap();
     let head = format!(
@@ -257,7 +257,7 @@ async fn parked(gateway: &TestGateway, body: &str) -> Connection {
 }
 
 #[tokio::test]
-async fn a_body_that_comes_spans_after_its_head_takes_no_window_back() {
+async fn a_body_that_arrives_windows_after_its_head_does_not_reset_a_window() {
     const CALL: &str = r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
     for (span, limit) in [(60, "per_minute = 3"), (3_600, "per_hour = 3"), (86_400, "per_day = 3")] {
         let (node, gateway, client) = of("free", &[("plans.free", limit)]).await;
@@ -280,7 +280,7 @@ async fn a_body_that_comes_spans_after_its_head_takes_no_window_back() {
 }
 
 #[tokio::test]
-async fn bodies_that_come_late_open_no_further_seconds() {
+async fn late_bodies_do_not_gain_extra_seconds() {
     const CALL: &str = r#"{"jsonrpc":"2.0","id":9,"method":"m"}"#;
     let (node, gateway, client) = of("enterprise", &[("projects.default", "rps_limit = 1")]).await;
     let mut late = Vec::new();
@@ -297,7 +297,7 @@ async fn bodies_that_come_late_open_no_further_seconds() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_back_locks_nobody_out() {
+async fn setting_the_clock_back_locks_no_key_out() {
     let (_node, gateway, client) = of("free", &[]).await;
     for _ in 0..10 {
         assert_eq!(client.call("eth", "m", "[]").await.status, 200);

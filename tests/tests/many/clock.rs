@@ -1,4 +1,4 @@
-//! Gateways by clocks of the tests'. They are in this process: only that way can their clocks be moved.
+//! Gateways with clocks that the test controls. They run in this process, because only so can their clocks be moved.
 
 use crate::cluster::{all_reports, go_on, in_step};
 use crate::*;
@@ -14,14 +14,14 @@ const HOUR: Duration = Duration::from_secs(3_600);
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
 async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_use_began() {
-    // So little that none of it is reserved in advance.
+    // So small that nothing is reserved in advance.
     const CEILING: u64 = 1_000;
     const METHODS: [(&str, u64); 4] =
         [("unheard_of", 1), ("eth_getBalance", 5), ("eth_call", 15), ("eth_sendRawTransaction", 20)];
     let (seed, node) = (TestSeed::new(), Node::evm().await);
     let mut dice = seed.dice(0);
     let setup = Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY);
-    // Nothing goes away here: however slow the machine is, all is to be counted together.
+    // All servers stay reachable: everything must be counted together, even on a slow machine.
     let cluster = Cluster::new(2, setup.set("redis", "timeout = \"10s\"")).await;
     let clock = Arc::new(ManualClock::at(now()));
     let gateways =
@@ -54,7 +54,7 @@ async fn units_are_free_again_at_every_gateway_24_hours_after_the_hour_of_their_
     }
     assert!(refused > 0, "the ceiling is met");
 
-    // It is used up within an hour of its own, to the end of which it stays so a day later.
+    // The quota is used up within one hour, until the end of which it stays so a day later.
     clock.advance(25 * HOUR);
     let hour = clock.now().hour();
     while call(dice.below(2) as usize, METHODS[3]).await {}
@@ -83,7 +83,7 @@ async fn a_clock_that_jumps_an_hour_fails_no_call_bills_nothing_twice_and_waits_
     let figures = format!("per_minute = {LIMIT}\nper_hour = 1000000\nper_day = 1000000");
     let setup = nodes.setup().set("plans.premium", &figures).set("redis", "timeout = \"10s\"");
     let cluster = Cluster::new(2, setup).await;
-    // They stand still unless they jump: no minute ends by itself.
+    // The clocks stand still between jumps, so no minute ends by itself.
     let start = now();
     let clocks = [Arc::new(ManualClock::at(start)), Arc::new(ManualClock::at(start))];
     let gateways =
@@ -109,7 +109,7 @@ async fn a_clock_that_jumps_an_hour_fails_no_call_bills_nothing_twice_and_waits_
                 }
             }
         }
-        // A minute is theirs together if it is the same one.
+        // The gateways share a minute only if it is the same one.
         let minutes = if jump[0] == jump[1] { 1 } else { 2 };
         assert_eq!(served, minutes * LIMIT, "{jump:?}");
         go_on(&loads, 50).await;

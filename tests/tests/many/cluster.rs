@@ -1,4 +1,4 @@
-//! Gateways side by side, and what they share.
+//! Several gateways and their shared servers.
 
 use crate::*;
 use rpcgate_admin::store::Store;
@@ -9,15 +9,15 @@ use rpcgate_tests::stored_key::SECRET;
 use rpcgate_tests::stored_usage::StoredUsage;
 use std::net::SocketAddr;
 
-/// Limits that nobody reaches.
+/// Limits that no test reaches.
 pub(crate) const PLENTY: &str =
     "per_minute = 1000000\nper_hour = 2000000\nper_day = 3000000\nheavy_per_minute = 1000000";
 
-/// What a gateway says of how it counts.
+/// The log messages of a gateway about its counters.
 const TOGETHER: &str = "counting together";
 const ALONE: &str = "counts alone";
 
-/// Some gateways on one PostgreSQL and one Redis.
+/// Several gateways with one PostgreSQL and one Redis server.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) postgres: Postgres,
@@ -29,14 +29,14 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// So many gateways of `setup`, none of which runs.
+    /// This number of gateways of `setup`, none of which runs yet.
     pub(crate) async fn new(gateways: usize, setup: Setup) -> Self {
         let (postgres, redis) = (Postgres::launch(), RedisServer::start());
         let urls = (postgres.database(), redis.url());
         Self::on(postgres, redis, urls, gateways, setup).await
     }
 
-    /// The same on these servers, which are reached by these URLs.
+    /// Like [`new`](Self::new), with these servers at these URLs.
     pub(crate) async fn on(
         postgres: Postgres,
         redis: RedisServer,
@@ -47,13 +47,13 @@ impl Cluster {
         let setup = setup
             .set("gateway", &format!("key_secret = \"{SECRET}\""))
             .set("redis", &format!("url = \"{redis_url}\""));
-        // Several programs may open a new database at once; the first of them is this one.
+        // This program opens the new database first; several may do so at once.
         let store = Store::open(&url, true).await.unwrap();
         let sites = (0..gateways).map(|_| Site::on(&url, setup.clone())).collect();
         Cluster { postgres, redis, store, url, sites, setup }
     }
 
-    /// Starts all its gateways, and waits until they want calls and count together.
+    /// Starts all gateways, and waits until they are ready and count together.
     pub(crate) async fn start(&self) -> Vec<Process> {
         let mut processes = Vec::new();
         for site in &self.sites {
@@ -71,7 +71,7 @@ impl Cluster {
         running
     }
 
-    /// What the gateways have billed.
+    /// The stored usage of the gateways.
     pub(crate) async fn stored_usage(&self) -> StoredUsage {
         StoredUsage::at(&self.url, &self.sites[0]).await
     }
@@ -81,7 +81,7 @@ impl Cluster {
         TestKey::new(&self.store, tier).await
     }
 
-    /// The next configuration of one gateway: what all of them have, and this.
+    /// Sets the next configuration of one gateway: the common one with this addition.
     pub(crate) fn change(&mut self, site: usize, more: impl FnOnce(Setup) -> Setup) {
         let setup = more(self.setup.clone());
         self.sites[site].change(setup);
@@ -89,14 +89,14 @@ impl Cluster {
     }
 }
 
-/// Waits until each of these loads has so many answers more.
+/// Waits until each of these loads has this number of further answers.
 pub(crate) async fn go_on(loads: &[Load], answers: u64) {
     let before: Vec<_> = loads.iter().map(Load::answered).collect();
     let counts = || loads.iter().map(Load::answered).zip(&before);
     until("calls go on", || counts().all(|(now, before)| now > before + answers)).await;
 }
 
-/// Ends these loads. Nobody of them was left without an answer.
+/// Ends these loads, and checks that every request was answered.
 pub(crate) async fn all_reports(loads: Vec<Load>) -> LoadReport {
     let mut report = LoadReport::default();
     for load in loads {
@@ -107,12 +107,12 @@ pub(crate) async fn all_reports(loads: Vec<Load>) -> LoadReport {
     report
 }
 
-/// How often a gateway has said that it counts alone.
+/// How often a gateway has logged that it counts alone.
 pub(crate) fn times_alone(process: &Process) -> usize {
     process.log().lines(ALONE).len()
 }
 
-/// Whether a gateway counts together with the others, as far as it has said.
+/// Whether a gateway counts together with the others, according to its log.
 pub(crate) fn is_together(process: &Process) -> bool {
     let standings = process.log().lines("redis: ");
     let last = standings.iter().rev().find_map(|line| {
@@ -124,7 +124,7 @@ pub(crate) fn is_together(process: &Process) -> bool {
     last == Some(true)
 }
 
-/// Waits until it does.
+/// Waits until a gateway counts together with the others.
 pub(crate) async fn together(process: &Process) {
     let look = async {
         while !is_together(process) {
@@ -134,7 +134,7 @@ pub(crate) async fn together(process: &Process) {
     assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "it counts alone:\n{}", process.log().text());
 }
 
-/// Waits until what one gateway counts is counted at the other.
+/// Waits until the counts of one gateway are visible at the other.
 pub(crate) async fn in_step(cluster: &Cluster, addrs: &[SocketAddr]) {
     let key = cluster.key(Tier::Enterprise).await;
     let left = async |at: usize| {
@@ -153,7 +153,7 @@ pub(crate) async fn in_step(cluster: &Cluster, addrs: &[SocketAddr]) {
     assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "they count alone");
 }
 
-/// An answer, and when its request came.
+/// An answer, and the arrival of its request.
 #[derive(Clone, Debug)]
 pub(crate) struct Heard {
     pub(crate) reply: TestReply,
@@ -189,7 +189,7 @@ pub(crate) async fn rush(
     all
 }
 
-/// When a request came, which its id tells.
+/// The arrival of a request, from its id.
 fn arrival(reply: &TestReply) -> Time {
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
     Time::from_millis((id.0 >> 80) as u64)

@@ -4,12 +4,12 @@ use rpcgate_admin::usage::Restored;
 use rpcgate_core::caller::ProjectQuota;
 use rpcgate_tests::services::redis::RedisServer;
 
-/// So much of it is reserved in advance by each of two gateways that it shows.
+/// A ceiling whose slices at two gateways are large enough to be visible.
 const CEILING: u64 = 1_000_000;
-/// What is promised.
+/// The time in which counters must be corrected.
 const SOON: Duration = Duration::from_secs(60);
 
-/// What Redis has counted of a key and its project: requests of the day, and Compute Units of all hours.
+/// The counts in Redis for a key and its project: requests of the day, and Compute Units of all hours.
 fn counted(redis: &RedisServer, key: &TestKey) -> (u64, u64) {
     let numbers = |answer: String| -> Vec<u64> {
         answer
@@ -24,7 +24,7 @@ fn counted(redis: &RedisServer, key: &TestKey) -> (u64, u64) {
     (requests.first().copied().unwrap_or(0), units.iter().sum())
 }
 
-/// Waits until exactly so many requests and units are counted.
+/// Waits until exactly these requests and units are counted.
 async fn agrees(redis: &RedisServer, key: &TestKey, served: (u64, u64)) {
     let look = async {
         while counted(redis, key) != served {
@@ -35,7 +35,7 @@ async fn agrees(redis: &RedisServer, key: &TestKey, served: (u64, u64)) {
     assert!(in_time.is_ok(), "{:?} are counted of {served:?}", counted(redis, key));
 }
 
-/// Calls of 15 units, evenly at these gateways: how many requests, and what they were charged.
+/// Makes calls of 15 units, evenly at these gateways, and adds requests and charges to `served`.
 async fn serve(processes: &[&Process], key: &TestKey, each: usize, served: &mut (u64, u64)) {
     let addrs: Vec<_> = processes.iter().map(|process| process.addr()).collect();
     for one in rush(&addrs, &key.text, 2, each, ("eth", "eth_call")).await {
@@ -44,7 +44,7 @@ async fn serve(processes: &[&Process], key: &TestKey, each: usize, served: &mut 
     }
 }
 
-/// Waits until all that gateways have recorded is in the database.
+/// Waits until all records of the gateways are in the database.
 async fn shipped(cluster: &Cluster, processes: &[&Process]) {
     let stored = cluster.stored_usage().await;
     for process in processes {
@@ -157,8 +157,8 @@ async fn a_gateway_that_was_frozen_until_its_slices_were_taken_back_counts_exact
     assert_eq!(now().day(), began, "at midnight all of it begins anew: run it again");
 }
 
-/// Of each counter that is recorded: its name in Redis, and its hour if it has hours; what is recorded, and what Redis has
-/// counted now.
+/// For each recorded counter: its name in Redis, and its hour if it has hours; the recorded count, and the current count in
+/// Redis.
 fn side_by_side(redis: &RedisServer, recorded: &Restored) -> Vec<(String, u64, u64)> {
     let number =
         |line: String| redis.say(&line).lines().nth(1).and_then(|line| line.parse().ok()).unwrap_or(0);
@@ -197,10 +197,10 @@ async fn under_load_no_comparison_takes_away_what_was_counted() {
                     seen.push(comparison.to_owned());
                 }
                 Some(_) => {}
-                // A gateway that nobody knows has gone, so it is time for the next.
+                // An unknown gateway has gone, so the next comparison is due.
                 None => drop(redis.say("ZADD rpcgate:gateways 1 7")),
             }
-            // What is recorded was counted before.
+            // Recorded calls were counted before.
             let recorded = stored.store().recorded(now()).await.unwrap();
             for (counter, recorded, counted) in side_by_side(redis, &recorded) {
                 samples += 1;

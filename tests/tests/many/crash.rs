@@ -28,7 +28,7 @@ async fn whichever_gateway_is_killed_what_was_answered_is_billed_once() {
         let heard = load.end().await;
         assert!(heard.unanswered.len() <= CALLERS);
         report.extend(heard);
-        // Nobody hears of it who calls the other one.
+        // Clients of the other gateway do not notice.
         let (process, load) = running.pop().unwrap();
         let before = load.answered();
         until("the other one goes on", || load.answered() > before + 100).await;
@@ -52,7 +52,7 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     let process = cluster.start().await.pop().unwrap();
     let load = Load::start(process.addr(), CALLERS, &seed, &numbers);
     until("some answers", || load.answered() > 300).await;
-    // From here on nothing is shipped, so that there is something to be replayed.
+    // From now on nothing is shipped, so that there is something to replay.
     cluster.postgres.stop();
     let before = load.answered();
     until("calls go on", || load.answered() > before + 300).await;
@@ -115,7 +115,7 @@ async fn a_management_side_that_is_killed_has_kept_whatever_it_said_yes_to() {
         }
         if round % 2 == 0 {
             owner.delete(&format!("/keys/{id}")).await;
-            // It dies right after it has said so.
+            // It is killed right after the answer.
             admin.kill();
         } else {
             admin.kill();

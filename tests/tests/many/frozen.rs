@@ -5,7 +5,7 @@ use rpcgate_core::caller::ProjectQuota;
 const LIMIT: usize = 200;
 const CEILING: u64 = 20_000;
 
-/// What these calls with a key at one gateway came to: how many were served, and what they were charged.
+/// Makes calls with a key at one gateway. Returns how many were served, and their charge.
 async fn served(
     process: &Process,
     key: &TestKey,
@@ -58,7 +58,7 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_what_another_counted_
         let (window, units) = (cluster.key(Tier::Premium).await, cluster.key(Tier::Enterprise).await);
         let quota = ProjectQuota { cu_per_day: CEILING, has_row: true, ..ProjectQuota::default() };
         cluster.store.put_quota(units.project, &quota, now()).await.unwrap();
-        // Both know them, and have units in advance.
+        // Both gateways know the key, and hold reserved units.
         let (mut calls, mut charged) = (0, 0);
         for process in &processes {
             calls += served(process, &window, 5, ("eth", "eth_chainId")).await.0;
@@ -68,7 +68,7 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_what_another_counted_
         go_on(&loads, 100).await;
         frozen.freeze();
 
-        // The other one uses up what is left, and nothing that the frozen one holds keeps it from shipping.
+        // The other gateway uses up the rest, and nothing that the frozen one holds keeps it from shipping.
         let (rest, _) = served(other, &window, LIMIT / 4, ("eth", "eth_chainId")).await;
         assert!((LIMIT - calls..=LIMIT - calls / 2).contains(&rest), "{rest}");
         charged += served(other, &units, 100, ("bsc", "eth_getLogs")).await.1;
@@ -77,8 +77,8 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_what_another_counted_
         stored.hold(single.0).await;
         report.answered.push(single);
 
-        // Its own delay is none of Redis's. But a Redis that is slow just now may leave it to count alone for a moment, on
-        // top of what it knew: these bounds hold even then.
+        // The gateway does not mistake its own delay for one of Redis. But if Redis is slow at this moment, the gateway may
+        // count alone for a moment, starting from its known counts: these bounds hold even then.
         frozen.thaw();
         let late = until_refused(frozen, &window, ("eth", "eth_chainId")).await;
         let late_units = 75 * until_refused(frozen, &units, ("bsc", "eth_getLogs")).await as u64;

@@ -1,5 +1,5 @@
-//! Several gateways with one PostgreSQL and one Redis: all of them processes of their own, and all of them may die or
-//! freeze. What is counted together is counted exactly, and nothing that was served is lost or billed twice.
+//! Several gateways with one PostgreSQL and one Redis server: all are processes of their own, and each may be killed or
+//! frozen. Shared counts are exact, and no served call is lost or billed twice.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -37,7 +37,7 @@ fn serve_where_a_site_asks_for_it() {
     serve();
 }
 
-/// Its management side.
+/// The management side of this test binary.
 #[test]
 fn manage_where_a_site_asks_for_it() {
     manage();

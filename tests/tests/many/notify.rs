@@ -1,12 +1,12 @@
-//! PostgreSQL tells gateways of changes; they are looked for all the same.
+//! PostgreSQL notifies gateways of changes; they poll for changes as well.
 
 use crate::*;
 use sea_orm::{ConnectionTrait, Database, DatabaseConnection};
 
-/// Those connections on which gateways wait to be told.
+/// The connections on which gateways listen for notifications.
 const EARS: &str = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'";
 
-/// Ends them: how many there were.
+/// Closes these connections. Returns their number.
 async fn deafen(server: &DatabaseConnection) -> u64 {
     let end = format!("SELECT pg_terminate_backend(pid) {EARS}");
     server.execute_unprepared(&end).await.unwrap().rows_affected()
@@ -17,14 +17,14 @@ async fn deafen(server: &DatabaseConnection) -> u64 {
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn what_is_revoked_is_refused_also_where_nobody_is_told_of_it() {
+async fn a_revoked_key_is_refused_also_at_gateways_without_notifications() {
     let node = Node::evm().await;
     let cluster = Cluster::new(2, Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY)).await;
     let processes = cluster.start().await;
     let server = Database::connect(&cluster.url).await.unwrap();
     for _ in 0..3 {
         let look = async {
-            // They are made anew when they were ended.
+            // They are opened again after they were closed.
             while server.execute_unprepared(&format!("SELECT 1 {EARS}")).await.unwrap().rows_affected() < 2 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

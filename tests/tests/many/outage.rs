@@ -3,15 +3,15 @@ use crate::*;
 use rpcgate_tests::services::postgres::Postgres;
 use rpcgate_tests::services::redis::RedisServer;
 
-/// How long a database or a Redis is away.
+/// How long a database or a Redis server is unreachable.
 const AWAY: Duration = Duration::from_secs(4);
 
-/// Answers of each load while something is away. One after the other on four connections, these are not to be had
-/// within a test's patience by callers who wait a quarter of a second each.
+/// The answers of each load during an outage. On four connections, these could not arrive within the test's timeout if each
+/// took a quarter of a second.
 const MANY: u64 = 800;
 
-/// Calls with a key at every gateway for some time; every answer must be `status`, and come while the database is
-/// away: it is the gateway that gave up waiting. That it does within a second is shown where no clock runs beside
+/// Calls with a key at every gateway for some time. Every answer must be `status`, and arrive during the outage, which shows
+/// that the gateway stopped waiting. That it does so within a second is tested with a paused clock
 /// (`a_look_up_that_stalls_is_away_within_a_second`).
 async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: Duration) {
     let clock = SystemClock::new();
@@ -29,7 +29,7 @@ async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: D
     }
 }
 
-/// Two gateways and a management side under load, whose database goes away and comes back.
+/// Two gateways and a management side under load during an outage of their database.
 async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: impl AsyncFn(&mut Postgres)) {
     let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let setup = nodes
@@ -41,7 +41,7 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
     let processes = cluster.start().await;
     let admin = cluster.sites[0].manage().await;
     let (known, fresh) = (cluster.key(Tier::Enterprise).await, cluster.key(Tier::Enterprise).await);
-    // A key that was made is looked up once more when the gateways hear that it was.
+    // A new key is looked up once more when the gateways read the change.
     keep_calling(&processes, &known.text, 200, Duration::from_secs(1)).await;
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
@@ -74,7 +74,7 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
     }
 }
 
-/// Without its database the management side says 503, and does not wait for its return with that.
+/// Without its database the management side answers 503, without waiting for its return.
 async fn management_says_so(admin: &Process) {
     for _ in 0..3 {
         let client = TestClient::new(admin.addr(), None);
@@ -90,7 +90,7 @@ async fn management_says_so(admin: &Process) {
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn with_postgresql_stopped_known_keys_are_served_and_all_of_it_is_billed_later() {
+async fn with_postgresql_stopped_known_keys_are_served_and_billed_later() {
     without_its_database(async |postgres| postgres.stop(), async |postgres| postgres.start()).await;
 }
 
@@ -99,13 +99,13 @@ async fn with_postgresql_stopped_known_keys_are_served_and_all_of_it_is_billed_l
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn with_postgresql_frozen_known_keys_are_served_and_all_of_it_is_billed_later() {
+async fn with_postgresql_frozen_known_keys_are_served_and_billed_later() {
     without_its_database(async |postgres| postgres.freeze(), async |postgres| postgres.thaw()).await;
 }
 
 const LIMIT: usize = 300;
 
-/// Two gateways whose Redis goes away and comes back.
+/// Two gateways during an outage of Redis.
 async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut RedisServer)) {
     let node = Node::evm().await;
     let figures = format!("per_minute = 1000000\nper_hour = 1000000\nper_day = {LIMIT}");
@@ -124,13 +124,13 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
         heard.iter().filter(|one| one.reply.status == 200).count()
     };
     let said_alone = || processes.iter().map(times_alone).sum::<usize>();
-    // A day used up at gateways that count together. A machine that does much else makes Redis late, and they say so.
+    // The day is used up at gateways that count together. On a busy machine Redis may be late, which they log.
     let used_up = async |cluster: &Cluster| {
         for _ in 0..10 {
             let (key, before) = (cluster.key(Tier::Premium).await, said_alone());
             let admitted = call(&key, LIMIT / 8 + 20).await;
-            // The calls of one gateway may all have gone before the last of the other's: each has to be refused once to
-            // know that the day is used up.
+            // All calls of one gateway may have finished before the last of the other: each must be refused once to know
+            // that the day is used up.
             if admitted == LIMIT && call(&key, 2).await == 0 {
                 return key;
             }
@@ -142,20 +142,20 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
         panic!("they do not stay together");
     };
     let began = now().day();
-    // One has used up its day before, one has used a third.
+    // One key has used up its day before, one has used a third.
     let spent = used_up(&cluster).await;
     let before = call(&half, 13).await;
     assert_eq!((before, call(&busy, 10).await), (104, 80));
 
     let before_it_left: Vec<_> = processes.iter().map(times_alone).collect();
     leave(&mut cluster.redis);
-    // So many on a connection take longer than patience lasts, if each waits as long as Redis may take for an answer.
+    // This number of calls on a connection would exceed the timeout if each waited for the deadline of Redis.
     assert_eq!(call(&busy, 200).await, 1_600, "no call fails");
     for (process, before) in processes.iter().zip(before_it_left) {
         until("it says that it counts alone", || times_alone(process) > before).await;
     }
     assert_eq!(call(&spent, 10).await, 0, "what is used up stays used up");
-    // Each gateway lets the rest of the limit pass on its own.
+    // Each gateway admits the rest of the limit alone.
     let alone = call(&half, LIMIT).await;
     assert!((LIMIT - before..=2 * LIMIT).contains(&alone), "{alone}");
     let fresh = cluster.key(Tier::Premium).await;
@@ -166,7 +166,7 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
     for process in &processes {
         together(process).await;
     }
-    // What was counted alone counts, and what is new is exact.
+    // Counts made alone are included, and new counts are exact.
     for key in [&spent, &half, &fresh] {
         assert_eq!(call(key, 10).await, 0);
     }

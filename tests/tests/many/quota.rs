@@ -2,14 +2,14 @@ use crate::cluster::rush;
 use crate::*;
 use rpcgate_core::caller::ProjectQuota;
 
-/// The dearest call.
+/// The most expensive call.
 const WEIGHT: u64 = 75;
 
-/// However many call at once, at however many gateways, a ceiling is overrun by one call at most, and used up.
+/// Checks that parallel calls at several gateways use up a ceiling, and overrun it by one call at most.
 async fn holds(gateways: usize) {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).node("bsc", &node.url()).set("plans.enterprise", PLENTY);
-    // Nothing goes away here: however slow the machine is, all is to be counted together.
+    // All servers stay reachable: everything must be counted together, even on a slow machine.
     let cluster = Cluster::new(gateways, setup.set("redis", "timeout = \"5s\"")).await;
     let keys = [6_000, 20_050, 1].map(async |ceiling| {
         let key = cluster.key(Tier::Enterprise).await;
@@ -62,7 +62,7 @@ async fn four_gateways_overrun_a_ceiling_by_one_call_at_most() {
     holds(4).await;
 }
 
-/// What is promised of a change.
+/// The time in which a change must take effect.
 const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +70,7 @@ const SOON: Duration = Duration::from_secs(1);
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn a_lowered_ceiling_is_in_force_at_every_gateway_within_a_second() {
+async fn a_lowered_ceiling_takes_effect_at_every_gateway_within_a_second() {
     const CEILING: u64 = 10_000_000;
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY);
@@ -97,7 +97,7 @@ async fn a_lowered_ceiling_is_in_force_at_every_gateway_within_a_second() {
         assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "never served");
         put(lowered).await;
         let changed = SystemClock::new();
-        // The load goes on, so no slice is idle.
+        // The load continues, so no slice is idle.
         while changed.elapsed() < SOON {
             codes().await;
         }

@@ -11,7 +11,7 @@ fn weighed(setup: Setup, node: &Node, weight: u64) -> Setup {
     setup.node("avax", &node.url()).set("chains.avax", &format!("cu = {{ weighed = {weight} }}"))
 }
 
-/// Asks one method again and again; what each answer was charged.
+/// Calls one method repeatedly. Returns the charge of each answer.
 fn weigh(process: &Process, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<(RequestId, ExpectedRequest)>> {
     let (client, stop) = (process.client(), stop.clone());
     tokio::spawn(async move {
@@ -44,7 +44,7 @@ async fn reloads_of_several_gateways_fail_no_call_and_each_call_is_charged_by_th
     let mut charged = Vec::new();
     for round in 1..=4 {
         go_on(&loads, 50).await;
-        // One after the other, as a change comes to several machines: meanwhile they weigh differently.
+        // One after the other, as in a roll-out to several machines: meanwhile their weights differ.
         for (site, process) in processes.iter().enumerate() {
             let mut charge = async |weight| {
                 let reply = process.client().call("avax", "weighed", "[]").await;
@@ -74,7 +74,7 @@ async fn reloads_of_several_gateways_fail_no_call_and_each_call_is_charged_by_th
     }
     let mut report = all_reports(loads).await;
     report.answered.extend(charged);
-    // Each by what it was told.
+    // Each call has the charge in its answer.
     ledger::agrees(&cluster.stored_usage().await, &report).await;
     for process in processes {
         let (status, log) = process.stop().await;

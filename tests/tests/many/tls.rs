@@ -1,4 +1,4 @@
-//! PostgreSQL and Redis that speak TLS, as those do that somebody else runs.
+//! PostgreSQL and Redis servers with TLS.
 
 use crate::cluster::all_reports;
 use crate::*;
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// Who signs certificates, and a folder for them.
+/// A certificate authority, and a folder for its certificates.
 struct Authority {
     folder: TempDir,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -21,7 +21,7 @@ impl Authority {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
-        // It is looked for by its name, which no other is to have.
+        // It is found by its name, which must be unique.
         authority.distinguished_name.push(DnType::CommonName, format!("authority {number}"));
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
@@ -42,7 +42,7 @@ impl Authority {
         (certificate.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
-    /// The same in files, with the file of its own certificate.
+    /// A certificate in files, with the file of the authority's certificate.
     fn files(&self, name: &str) -> [PathBuf; 3] {
         let (certificate, key) = self.certificate(name);
         let files = ["crt", "key"].map(|end| self.folder.path().join(format!("{name}.{end}")));
@@ -62,17 +62,17 @@ impl Authority {
     }
 }
 
-/// The URL of a database by a name of its server, with these parameters.
+/// The URL of a database with this host name of its server and these parameters.
 fn by_name(url: &str, host: &str, parameters: &str) -> String {
     format!("{}?{parameters}", url.replace("127.0.0.1", host))
 }
 
-/// The URL of a Redis by the name in its certificate.
+/// The URL of a Redis server with the host name in its certificate.
 fn redis_url(redis: &RedisServer, parameters: &str) -> String {
     format!("rediss://localhost:{}/0?{parameters}", redis.secure_port())
 }
 
-/// Opens a database, as often as that takes too long on a loaded machine.
+/// Opens a database; tries again if that takes too long on a busy machine.
 async fn open(url: &str) -> Result<(), StoreError> {
     loop {
         match Store::open(url, true).await {
@@ -82,7 +82,7 @@ async fn open(url: &str) -> Result<(), StoreError> {
     }
 }
 
-/// Waits until a gateway has said `words`, and gives back that line's message.
+/// Waits until a gateway has logged `words`, and returns the message of that line.
 async fn said(process: &Process, words: &str) -> String {
     let message = || Some(process.log().lines(words).first()?["message"].as_str()?.to_owned());
     let look = async {
@@ -132,7 +132,7 @@ async fn gateways_count_together_and_bill_over_tls_as_they_do_without() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
-async fn a_postgresql_is_trusted_as_far_as_its_url_says_and_no_further() {
+async fn a_postgresql_server_is_trusted_exactly_as_its_url_says() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = authority.postgres();
     let url = server.database();
@@ -169,7 +169,7 @@ async fn a_postgresql_is_trusted_as_far_as_its_url_says_and_no_further() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
-async fn a_gateway_says_that_it_does_not_trust_its_database_and_starts_once_it_does() {
+async fn a_gateway_logs_that_it_does_not_trust_its_database_and_starts_once_it_does() {
     let (authority, other) = (Authority::new(), Authority::new());
     let server = authority.postgres();
     let file = other.folder.path().join("trusted.pem");
@@ -179,7 +179,7 @@ async fn a_gateway_says_that_it_does_not_trust_its_database_and_starts_once_it_d
     let node = Node::evm().await;
     let site = Site::on(&url, Setup::of("eth", &node.url()));
     let process = site.begin().await;
-    // Before that it may have been too slow for a loaded machine.
+    // Before that, the attempt may have been too slow on a busy machine.
     let line = said(&process, "no TLS with it").await;
     assert!(line.starts_with("waiting for the database, unready until then: localhost:"), "{line}");
     assert!(line.contains("UnknownIssuer"), "{line}");
@@ -191,7 +191,7 @@ async fn a_gateway_says_that_it_does_not_trust_its_database_and_starts_once_it_d
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_redis_that_is_not_trusted_is_told_of_and_costs_no_call() {
+async fn an_untrusted_redis_is_logged_and_fails_no_call() {
     let (authority, other) = (Authority::new(), Authority::new());
     let redis = authority.redis(false);
     let (its, others) = (authority.file(), other.file());
@@ -215,7 +215,7 @@ async fn a_redis_that_is_not_trusted_is_told_of_and_costs_no_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-async fn a_redis_that_asks_who_comes_is_shown_a_certificate() {
+async fn a_redis_that_requires_a_client_certificate_gets_one() {
     let authority = Authority::new();
     let redis = authority.redis(true);
     let [certificate, key, roots] = authority.files("gateway");

@@ -2,10 +2,10 @@ use crate::cluster::{Heard, rush, times_alone};
 use crate::*;
 use std::collections::BTreeMap;
 
-/// A plan, the name of its span, its figures and the number of a moment's span.
+/// A plan, the name of its window, its figures, and the number of the window of a moment.
 type WindowSpan = (Tier, &'static str, &'static str, fn(Time) -> u64);
 
-/// Each span is used up by one plan: its limit is 100, and the others are out of reach.
+/// Each window is used up by one plan: its limit is 100, and the others are out of reach.
 const SPANS: [WindowSpan; 3] = [
     (Tier::Premium, "minute", "per_minute = 100\nper_hour = 1000000\nper_day = 1000000", Time::minute),
     (Tier::Standard, "hour", "per_minute = 1000000\nper_hour = 100\nper_day = 1000000", Time::hour),
@@ -19,16 +19,16 @@ async fn admit_exactly(gateways: usize) {
     let setup = SPANS.iter().fold(Setup::of("eth", &node.url()), |setup, (tier, _, figures, _)| {
         setup.set(&format!("plans.{}", tier.name()), figures)
     });
-    // Nothing goes away here: however slow the machine is, all is to be counted together.
+    // All servers stay reachable: everything must be counted together, even on a slow machine.
     let cluster = Cluster::new(gateways, setup.set("redis", "timeout = \"5s\"")).await;
     let processes = cluster.start().await;
     let addrs: Vec<_> = processes.iter().map(Process::addr).collect();
-    // Whoever starts second may find that the first one is still seeding the counters.
+    // The second gateway may start while the first one is still seeding the counters.
     let before: Vec<_> = processes.iter().map(times_alone).collect();
     for round in 0..3 {
         for (tier, span, _, number) in SPANS {
             let key = cluster.key(tier).await;
-            // Five times as many as there is room for.
+            // Five times the limit.
             let heard =
                 rush(&addrs, &key.text, 8, 5 * LIMIT / 8 / gateways + 1, ("eth", "eth_chainId")).await;
             exact(&heard, span, number, &format!("round {round}, the {span}, {gateways} gateways"));
@@ -41,7 +41,7 @@ async fn admit_exactly(gateways: usize) {
     );
 }
 
-/// Of all that came in one span, exactly as many were served as the limit says, and each was told another rest.
+/// Checks that in one window exactly the limit was served, and that each answer shows a different rest.
 fn exact(heard: &[Heard], span: &str, number: fn(Time) -> u64, what: &str) {
     let mut spans: BTreeMap<u64, Vec<&Heard>> = BTreeMap::new();
     for one in heard {
@@ -65,7 +65,7 @@ fn exact(heard: &[Heard], span: &str, number: fn(Time) -> u64, what: &str) {
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn two_gateways_admit_what_one_would() {
+async fn two_gateways_admit_as_many_requests_as_one() {
     admit_exactly(2).await;
 }
 
@@ -74,6 +74,6 @@ async fn two_gateways_admit_what_one_would() {
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn four_gateways_admit_what_one_would() {
+async fn four_gateways_admit_as_many_requests_as_one() {
     admit_exactly(4).await;
 }

@@ -1,7 +1,7 @@
 //! The table of promises: each sentence of the contract names the test that shows it.
 //!
 //! `tests/contract.md` holds tables with the header `| sentence of the contract | test |`. A test is written as
-//! `path::to::test_fn` or `file.rs: test_fn`, between backticks; several are parted by commas.
+//! `path::to::test_fn` or `file.rs: test_fn`, between backticks; several are separated by commas.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::{none, tree};
 
 const TABLE: &str = "tests/contract.md";
 
-/// Where test functions of one name stand: the file and the modules that are declared in it.
+/// The locations of the test functions of each name: the file and the modules that it declares.
 type Tests = HashMap<String, Vec<Place>>;
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ fn rows(table: &str) -> Vec<Row> {
     rows
 }
 
-/// The cells of a table's line; a bar behind a backslash is text.
+/// The cells of a table's line; a bar after a backslash is text.
 fn cells(line: &str) -> Option<Vec<String>> {
     let line = line.trim().strip_prefix('|')?;
     let line = line.strip_suffix('|').unwrap_or(line).replace("\\|", "\u{0}");
@@ -126,7 +126,7 @@ fn every_promise_names_tests_that_exist() {
     assert!(!rows.is_empty(), "{TABLE} has no row");
     none(
         &broken(&rows, &test_functions(tree::sources())),
-        "A promise without a test is none: write the test, or take the sentence back.",
+        "A promise needs a test: write the test, or remove the sentence.",
     );
 }
 

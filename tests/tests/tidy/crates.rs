@@ -1,4 +1,4 @@
-//! The crates: who may know whom, and what each manifest must say.
+//! The crates: their permitted dependencies, and what each manifest must contain.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use toml::Table;
 
 use crate::{none, tree};
 
-/// Every crate of ours, and which of ours it may know.
+/// Every crate of ours, and those of ours that it may depend on.
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("rpcgate-core", &[]),
     ("rpcgate-layers", &["rpcgate-core"]),
@@ -42,7 +42,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that do input or output: nothing for core.
+/// Crates that do input or output, which core must not use.
 const INPUT_OUTPUT: &[&str] = &[
     "async-nats",
     "axum",
@@ -128,7 +128,7 @@ fn core_does_io(metadata: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The server takes of the management side its store alone; the rest comes with a feature.
+/// The server uses only the store and the process module of the management side; the rest needs a feature.
 fn whole_admin_in_the_server(metadata: &Value) -> Vec<String> {
     let server = items(metadata, "packages").filter(|package| text(package, "name") == "rpcgate-server");
     server
@@ -183,7 +183,7 @@ fn own_words(path: &str, manifest: &Table) -> Vec<String> {
 fn crates_know_each_other_in_one_direction() {
     none(
         &wrong_directions(&metadata()),
-        "Core knows nobody; layers and chains know core; admin these three; server all.",
+        "Core depends on none of ours; layers and chains on core; admin on these three; server on all.",
     );
 }
 
@@ -191,7 +191,7 @@ fn crates_know_each_other_in_one_direction() {
 fn core_needs_no_input_or_output() {
     none(
         &core_does_io(&metadata()),
-        "Put it behind a backend: the trait stays in core, the backend goes elsewhere.",
+        "Put it behind a backend: the trait stays in core, the implementation goes elsewhere.",
     );
 }
 
@@ -199,7 +199,7 @@ fn core_needs_no_input_or_output() {
 fn the_server_takes_only_the_store_and_the_process_of_the_management_side() {
     none(
         &whole_admin_in_the_server(&metadata()),
-        "rpcgate-admin = { default-features = false, features = [\"process\", \"store\"] }; what else it offers comes by a feature of the server.",
+        "rpcgate-admin = { default-features = false, features = [\"process\", \"store\"] }; everything else needs a feature of the server.",
     );
 }
 

@@ -1,4 +1,4 @@
-//! What makes a file of `rpcgate-layers` a layer: it stands alone and shows what it does.
+//! The rules for a layer of `rpcgate-layers`: it works alone and shows what it does.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ fn layers(sources: &[Source]) -> HashSet<(&str, &str)> {
         .collect()
 }
 
-/// Imports of another layer, or of the stack that alone knows their order.
+/// Imports of another layer, or of the stack, the only file that knows the order of layers.
 fn sibling_imports(source: &Source, layers: &HashSet<(&str, &str)>) -> Vec<String> {
     let Some(own) = module(&source.path).filter(|own| own.len() > 1 && GROUPS.contains(&own[0])) else {
         return Vec::new();
@@ -118,7 +118,7 @@ fn no_layer_imports_a_sibling() {
     let findings: Vec<_> = sources.iter().flat_map(|source| sibling_imports(source, &layers)).collect();
     none(
         &findings,
-        "A layer can be used alone. What two layers share is a word of core or a module beside them; only stack.rs joins them.",
+        "A layer can be used alone. Shared code belongs in core or in a module beside the layers; only stack.rs joins them.",
     );
 }
 

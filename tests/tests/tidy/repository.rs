@@ -1,4 +1,4 @@
-//! The repository as a whole: what stands in its root, and what must not stand in any file.
+//! The repository as a whole: the content of its root, and texts that no file may contain.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ const FILES: &[&str] = &[
     "rustfmt.toml",
 ];
 
-/// First folders of absolute paths that only the writer's machine has.
+/// First folders of absolute paths that exist only on the writer's machine.
 const MACHINE_ROOTS: &[&str] = &["Users", "farm", "home", "root", "work"];
 
 fn strange_at_the_top(names: &[String]) -> Vec<String> {
@@ -84,7 +84,7 @@ fn the_root_holds_the_projects_parts_and_nothing_else() {
 }
 
 #[test]
-fn no_file_names_a_path_of_somebodys_machine() {
+fn no_file_contains_a_path_of_a_particular_machine() {
     let home = std::env::var("HOME").unwrap_or_default();
     let mut own = vec![tree::root().display().to_string(), home];
     // One folder alone may be a word that means something else.

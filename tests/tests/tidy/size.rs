@@ -1,4 +1,4 @@
-//! How long a file may be.
+//! The length of files.
 
 use crate::source::Source;
 use crate::{none, tree};
@@ -23,7 +23,7 @@ fn no_file_is_too_long() {
     let findings: Vec<_> = tree::sources().iter().flat_map(too_long).collect();
     none(
         &findings,
-        "Which second noun moved in? Give it a file of its own, or list this one in LONG with the reason.",
+        "Move the second noun of this file to a file of its own, or list this one in LONG with the reason.",
     );
 }
 
@@ -33,7 +33,7 @@ fn listed_files_are_still_long() {
     let still = |path: &str| sources.iter().any(|source| source.path == path && source.lines > CEILING);
     let short: Vec<_> =
         LONG.iter().filter(|(path, _)| !still(path)).map(|(path, _)| (*path).to_owned()).collect();
-    none(&short, "Gone, or short enough by now: take it out of LONG.");
+    none(&short, "The file is gone or short enough: remove it from LONG.");
 }
 
 #[test]

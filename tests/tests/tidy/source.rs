@@ -1,11 +1,11 @@
-//! A Rust source as tokens, so that a rule sees code and not the words of a comment.
+//! A Rust source as tokens, so that rules see code and not the words of a comment.
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Word,
     Number,
-    /// A string of any sort; the text is what stands between the quotes, escapes as written.
+    /// A string of any kind; its text is the part between the quotes, with escapes as written.
     Text,
     /// A line of documentation, without its marker.
     Doc,
@@ -14,13 +14,13 @@ pub(crate) enum Kind {
     Mark,
 }
 
-/// A token. Comments that are no documentation are none.
+/// A token. Comments other than documentation are not tokens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: Kind,
     pub(crate) text: String,
     pub(crate) line: usize,
-    /// It stands under `#[cfg(test)]`.
+    /// Whether it is under `#[cfg(test)]`.
     pub(crate) test: bool,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Token {
 pub(crate) struct Source {
     pub(crate) path: String,
     pub(crate) tokens: Vec<Token>,
-    /// Lines, those under `#[cfg(test)]` left out.
+    /// The number of lines, without those under `#[cfg(test)]`.
     pub(crate) lines: usize,
 }
 
-/// A path as it is written somewhere: `a::b::c`. Those of a `use` are written out one by one.
+/// A path in the code: `a::b::c`. The paths of a `use` are listed one by one.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Named {
     pub(crate) segments: Vec<String>,
@@ -56,7 +56,7 @@ impl Source {
         Source { path: path.to_owned(), tokens, lines }
     }
 
-    /// The file belongs to one of the crates that are shipped.
+    /// Whether the file belongs to the sources of one of the main crates.
     pub(crate) fn is_shipped(&self) -> bool {
         self.path.starts_with("rpcgate-") && self.path.contains("/src/")
     }
@@ -66,7 +66,7 @@ impl Source {
         self.tokens.iter().filter(|token| !token.test && token.kind != Kind::Doc)
     }
 
-    /// Every place where these tokens follow each other, documentation between them ignored.
+    /// Every occurrence of this sequence of tokens, without documentation between them.
     pub(crate) fn find<'a>(&'a self, pattern: &'a [&str]) -> impl Iterator<Item = &'a Token> {
         let code: Vec<_> = self.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
         let hits: Vec<_> = code
@@ -122,7 +122,7 @@ fn is_test_file(path: &str) -> bool {
     inside.split('/').any(|part| part == "tests" || part == "tests.rs")
 }
 
-/// Reads one tree of a `use` from `at`; returns the place of what ends it.
+/// Reads one tree of a `use` from `at`. Returns the index of the token that ends it.
 fn use_tree(code: &[&Token], mut at: usize, before: &[String], named: &mut Vec<Named>) -> usize {
     let mut segments = before.to_vec();
     let mut ended = false;
@@ -181,7 +181,7 @@ fn test_ranges(tokens: &[Token]) -> Vec<std::ops::Range<usize>> {
     ranges
 }
 
-/// The place of the bracket that closes the one at `open`.
+/// The index of the bracket that closes the one at `open`.
 fn closing(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -331,7 +331,7 @@ fn raw_text(left: &str) -> Option<(usize, usize)> {
     Some((prefix.len() + hashes + 1, hashes))
 }
 
-/// Where the quote that closes what opened before `from` stands.
+/// The offset of the quote that closes the literal that was opened before `from`.
 fn quoted(left: &str, from: usize, quote: char) -> usize {
     let mut escaped = false;
     for (at, character) in left[from..].char_indices() {

@@ -6,11 +6,11 @@ use std::sync::OnceLock;
 
 use crate::source::Source;
 
-/// A file, by its path from the repository's root, with `/` between folders.
+/// A file, with its path from the repository's root and `/` between folders.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: String,
-    /// None for what is not UTF-8.
+    /// `None` if the file is not UTF-8.
     pub(crate) text: Option<String>,
 }
 
@@ -19,12 +19,12 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
-/// The text of a file that must be there.
+/// The text of a file that must exist.
 pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Names in the root folder, those that git ignores and its own left out.
+/// The names in the root folder, without `.git` and those that git ignores.
 pub(crate) fn top() -> Vec<String> {
     let ignored = ignored();
     let mut names: Vec<_> = fs::read_dir(root())

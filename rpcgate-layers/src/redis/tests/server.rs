@@ -1,4 +1,4 @@
-//! A Redis of a test's own: thrown away with the process that started it.
+//! A Redis server for a test, which ends with the process that started it.
 
 #![allow(dead_code, reason = "included by several crates, none of which needs all of it")]
 #![allow(unreachable_pub, reason = "it is public where it is a module of the harness")]
@@ -12,17 +12,17 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Where the server may be besides the folders of `PATH`.
+/// Folders besides those of `PATH` that may contain the server.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
 
-/// The server's binary, if the machine has it.
+/// The server's binary, if it is installed.
 pub fn binary() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(FOLDERS.iter().map(PathBuf::from));
     folders.map(|folder| folder.join("redis-server")).find(|file| file.is_file())
 }
 
-/// A running server. It keeps nothing on a disk, and ends with this value, or with this process however that ends.
+/// A running server. It writes nothing to a disk, and ends when this is dropped or when this process ends in any way.
 #[derive(Debug)]
 pub struct RedisServer {
     port: u16,
@@ -33,11 +33,11 @@ pub struct RedisServer {
     pid: u32,
 }
 
-/// How a server is reached by TLS.
+/// The TLS settings of a server.
 #[derive(Clone, Debug)]
 struct Tls {
     port: u16,
-    /// Files: the server's certificate, its key, and whose certificates others have to show if they have to.
+    /// Files: the server's certificate, its key, and the authority of client certificates.
     files: [PathBuf; 3],
     asks_who_comes: bool,
 }
@@ -46,17 +46,17 @@ impl RedisServer {
     /// Starts a server.
     ///
     /// # Panics
-    /// When the machine has none, or it does not start.
+    /// When it is not installed, or does not start.
     pub fn start() -> RedisServer {
         RedisServer::somewhere(&|_| None)
     }
 
-    /// Starts a server that is reached by TLS at [`secure_port`](Self::secure_port), and shows the certificate in the
-    /// first file with the key in the second. If it asks who comes, that is somebody whose certificate is from the
-    /// authority in the third. What the harness itself asks goes another way.
+    /// Starts a server with TLS at [`secure_port`](Self::secure_port), with the certificate in the first file and the key in
+    /// the second. With `asks_who_comes` it requires client certificates from the authority in the third. The harness itself
+    /// uses another port.
     ///
     /// # Panics
-    /// When the machine has none, or it does not start.
+    /// When it is not installed, or does not start.
     pub fn secure(files: &[PathBuf; 3], asks_who_comes: bool) -> RedisServer {
         RedisServer::somewhere(&|port| Some(Tls { port, files: files.clone(), asks_who_comes }))
     }
@@ -64,7 +64,7 @@ impl RedisServer {
     fn somewhere(tls: &dyn Fn(u16) -> Option<Tls>) -> RedisServer {
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         for _ in 0..10 {
-            // Somebody else may have taken a port in the meantime.
+            // Another process may have taken a port meanwhile.
             if let Some(redis) = RedisServer::on(free(), tls(free())) {
                 return redis;
             }
@@ -72,7 +72,7 @@ impl RedisServer {
         panic!("redis-server does not start");
     }
 
-    /// One server for all tests of this process that do it no harm. Each is to use keys of its own: [`prefix`].
+    /// One server for all tests of this process that do not disturb it. Each must use keys with its own [`prefix`].
     pub fn common() -> &'static RedisServer {
         static COMMON: OnceLock<RedisServer> = OnceLock::new();
         COMMON.get_or_init(RedisServer::start)
@@ -124,25 +124,25 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}/0", self.port)
     }
 
-    /// The port at which it speaks TLS.
+    /// The port of its TLS listener.
     ///
     /// # Panics
-    /// When it does not.
+    /// When it has none.
     pub fn secure_port(&self) -> u16 {
         self.tls.as_ref().expect("it has no certificate").port
     }
 
-    /// It keeps its connections and answers nothing.
+    /// Suspends it: connections stay open without answers.
     pub fn freeze(&self) {
         assert!(self.signal("STOP"));
     }
 
-    /// It goes on after [`freeze`](Self::freeze).
+    /// Resumes it after [`freeze`](Self::freeze).
     pub fn thaw(&self) {
         assert!(self.signal("CONT"));
     }
 
-    /// Kills it, with all that it held. The port stays its own.
+    /// Kills it, which loses its data. The port stays reserved.
     pub fn kill(&mut self) {
         self.leash = None;
         let _ = self.shell.wait();
@@ -157,10 +157,10 @@ impl RedisServer {
         *self = RedisServer::on(self.port, self.tls.clone()).expect("redis-server does not start again");
     }
 
-    /// Says something to it as one line, and gives back what it answers first.
+    /// Sends it one line, and returns the first line of the answer.
     ///
     /// # Panics
-    /// When it is not there.
+    /// When it is not running.
     pub fn say(&self, line: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
@@ -182,7 +182,7 @@ impl Drop for RedisServer {
     }
 }
 
-/// What the names of a test's keys begin with: nobody else's do.
+/// A unique prefix for the key names of a test.
 pub fn prefix() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("t{}:", NEXT.fetch_add(1, Relaxed))

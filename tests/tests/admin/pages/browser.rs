@@ -10,15 +10,15 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// What must be installed, and the Debian packages that bring it.
+/// The required programs, and their Debian packages.
 const PROGRAMS: [&str; 2] = ["chromium", "chromedriver"];
 const PACKAGES: &str = "chromium chromium-driver";
 
-/// A name that the browser looks for on this machine. Unlike the loopback addresses it is not trusted there over plain
-/// HTTP, so pages have no Web Crypto and requests no `Sec-Fetch-Site`.
+/// A host name that the browser resolves to this machine. Unlike the loopback addresses it is not trusted over plain HTTP,
+/// so pages have no Web Crypto and requests no `Sec-Fetch-Site`.
 pub(super) const ELSEWHERE: &str = "rpcgate.test";
 
-/// The screen of a small telephone, in CSS pixels.
+/// The screen of a small phone, in CSS pixels.
 pub(super) const NARROW: u64 = 320;
 
 /// A browser with a fresh profile.
@@ -28,7 +28,7 @@ pub(super) struct Browser {
     _profile: TempDir,
 }
 
-/// The program that drives it. Dropped, it is killed.
+/// The WebDriver process. It is killed when dropped.
 struct Driver(Child);
 
 impl Drop for Driver {
@@ -39,13 +39,13 @@ impl Drop for Driver {
 }
 
 impl Browser {
-    /// Starts one, as wide as a telephone where that is asked for; none where there is no browser on this machine, which
-    /// fails the test if every service must be there.
+    /// Starts a browser, as wide as a phone if asked for. `None` if no browser is installed; this fails the test if services
+    /// are required.
     pub(super) async fn start(is_narrow: bool) -> Option<Browser> {
         if let Some(missing) = PROGRAMS.iter().find(|name| !is_installed(name)) {
             let is_needed = env::var_os("RPCGATE_REQUIRE_SERVICES").is_some_and(|value| value == "1");
             assert!(!is_needed, "{missing} is missing: install {PACKAGES}");
-            // Around the harness, which shows what is printed only of tests that fail.
+            // Bypasses the test harness, which shows output only of failed tests.
             let told = format!("skipped: {missing} is missing, install {PACKAGES}\n");
             io::stderr().write_all(told.as_bytes()).unwrap();
             return None;
@@ -72,7 +72,7 @@ impl Browser {
         Some(Browser { client: client.unwrap(), driver, _profile: profile })
     }
 
-    /// Ends it. A browser whose driver is killed before would stay.
+    /// Closes it. A browser whose driver is killed first would keep running.
     pub(super) async fn stop(self) {
         let closed = self.client.close().await;
         drop(self.driver);
@@ -85,19 +85,19 @@ fn is_installed(name: &str) -> bool {
     env::split_paths(&path).any(|folder: PathBuf| folder.join(name).is_file())
 }
 
-/// The port that a driver says it listens at.
+/// The port that a driver prints.
 fn port(driver: &mut Child) -> u16 {
     let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
     let line = lines.find(|line| line.as_ref().unwrap().contains("started successfully on port")).unwrap();
-    // It goes on talking, and must be heard, lest it wait for ever.
+    // The driver keeps printing; without a reader it would block.
     std::thread::spawn(move || lines.for_each(drop));
     line.unwrap().trim_end_matches('.').rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// What a reader of pages does.
+/// The actions of a user on the pages.
 pub(super) struct Reader {
     pub(super) client: Client,
-    /// Where the pages are, without a slash at the end.
+    /// The URL of the pages, without a slash at the end.
     pub(super) base: String,
 }
 
@@ -107,7 +107,7 @@ impl Reader {
         self.client.goto(&format!("{}{path}", self.base)).await.unwrap();
     }
 
-    /// The element that comes first, which the page has, or will have.
+    /// Waits for the first matching element.
     pub(super) async fn find(&self, selector: &str) -> Element {
         let found = self.client.wait().for_element(Locator::Css(selector)).await;
         found.unwrap_or_else(|error| panic!("{selector}: {error}"))
@@ -130,31 +130,31 @@ impl Reader {
         path.to_owned()
     }
 
-    /// Writes into the field of this name, in the place of what stands there.
+    /// Replaces the content of the field of this name.
     pub(super) async fn write(&self, name: &str, text: &str) {
         let field = self.find(&format!("[name={name}]")).await;
         field.clear().await.unwrap();
         field.send_keys(text).await.unwrap();
     }
 
-    /// What stands in the field of this name.
+    /// The content of the field of this name.
     pub(super) async fn written(&self, name: &str) -> String {
         let field = self.find(&format!("[name={name}]")).await;
         field.prop("value").await.unwrap().unwrap_or_default()
     }
 
-    /// Presses the first button or link that is meant.
+    /// Clicks the first matching button or link.
     pub(super) async fn press(&self, selector: &str) {
         self.find(selector).await.click().await.unwrap();
     }
 
-    /// What a script that the reader has typed returns.
+    /// The result of a script.
     pub(super) async fn run(&self, script: &str) -> Value {
         self.client.execute(script, Vec::new()).await.unwrap()
     }
 }
 
-/// A text in XPath, whatever quotes are in it.
+/// A text as an XPath literal, with any quotes in it.
 fn quoted(text: &str) -> String {
     let parts: Vec<_> = text.split('"').map(|part| format!("\"{part}\"")).collect();
     format!("concat({}, \"\")", parts.join(", '\"', "))

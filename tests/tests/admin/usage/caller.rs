@@ -1,7 +1,7 @@
-//! A caller that sends whatever comes to its mind, and counts what it sent and what it got.
+//! A client that sends random requests, and counts requests and answers.
 //!
-//! What a call costs is read from the specification's table, what became of it from the answer. The nodes tell who was
-//! asked: an answer for which no node was asked came from the cache.
+//! The cost of a call is taken from a table of weights, its outcome from the answer. The nodes report their calls: an answer
+//! without a call at a node came from the cache.
 
 use super::tally::{Call, Sums, Who};
 use rpcgate_core::clock::{Clock, ManualClock};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 /// A chain, a method of it, and its params.
 type Question = (&'static str, String, String);
 
-/// What callers share: how often a node has answered each question, and what time it is.
+/// The shared state of clients: how often a node has answered each call, and the clock.
 #[derive(Debug)]
 pub(crate) struct World {
     asked: Mutex<BTreeMap<Question, u64>>,
@@ -28,12 +28,12 @@ impl World {
         Arc::new(World { asked: Mutex::default(), clock })
     }
 
-    /// Has the node of a chain say what it is asked.
+    /// Makes the node of a chain report its calls.
     pub(crate) fn listen(self: &Arc<Self>, chain: &'static str, node: &Node) {
         let world = self.clone();
         node.whole(move |seen| {
             let mut asked = world.asked.lock().unwrap();
-            // What the node hangs up on, nobody gets from it: who asks again is answered by another question.
+            // A call on which the node hangs up has no answer; a retry is another call.
             let is_answered = seen.calls.iter().all(|call| call.method != CUT);
             for call in seen.calls.iter().filter(|_| is_answered) {
                 *asked.entry((chain, call.method.clone(), call.params.clone())).or_default() += 1;
@@ -69,7 +69,7 @@ impl Lists {
     }
 }
 
-/// What became of a call.
+/// The outcome of a call.
 enum Fate {
     Answered,
     NodeError,
@@ -77,25 +77,25 @@ enum Fate {
     Failed,
 }
 
-/// A caller with one key.
+/// A client with one key.
 #[derive(Debug)]
 pub(crate) struct Caller {
     world: Arc<World>,
     client: TestClient,
     pub(crate) who: Who,
-    /// Stands in all its params, so that no other caller's answer is its own.
+    /// A number in all its params, so that no two clients share an answer.
     pub(crate) tag: String,
-    /// Nothing refuses a call of it without a word.
+    /// No call of it is refused without an error.
     notifies: bool,
     /// The lists of its project.
     lists: Lists,
     dice: Dice,
     next: usize,
-    /// What it has counted.
+    /// Its own count.
     pub(crate) calls: Vec<Call>,
-    /// Everything that it was told went wrong.
+    /// All errors that it received.
     pub(crate) told: BTreeSet<String>,
-    /// The UTC day of its last answer that told how much of the day is left, and how much is used.
+    /// The UTC day of its last answer with the state of the day's window, and the used requests.
     pub(crate) used: (u64, u64),
 }
 
@@ -125,14 +125,14 @@ const UTXO: [&str; 7] = [
 
 /// A method that the node answers by hanging up.
 pub(crate) const CUT: &str = "hang_up";
-/// Methods that the nodes answer with an error of their own, which is [`NO`].
+/// Methods that the nodes answer with the error [`NO`].
 pub(crate) const ERRING: [&str; 2] = ["eth_getCode", "getmempoolentry"];
-/// What such an error says.
+/// The text of that error.
 pub(crate) const NO: &str = "the node says no";
 /// A chain without a node.
 pub(crate) const AWAY: &str = "avax";
 
-/// Weights of the specification's table.
+/// The weights of methods.
 fn weight(chain: &str, method: &str) -> u64 {
     match (chain, method) {
         ("eth" | "bsc" | AWAY, "eth_chainId") => 0,
@@ -149,7 +149,7 @@ fn weight(chain: &str, method: &str) -> u64 {
 }
 
 impl Caller {
-    /// A caller with a key. The one called `all` has nothing to be refused by.
+    /// A client with a key. The one called `all` is never refused.
     pub(crate) fn new(
         world: &Arc<World>,
         client: TestClient,
@@ -173,7 +173,7 @@ impl Caller {
         }
     }
 
-    /// Sends so many requests, one after the other.
+    /// Sends this number of requests, one after the other.
     pub(crate) async fn send(mut self, requests: usize) -> Self {
         for _ in 0..requests {
             let chain = ["eth", "eth", "bsc", "bsc", "btc", "btc", "doge", AWAY][self.dice.below(8) as usize];
@@ -187,7 +187,7 @@ impl Caller {
                 3..10 => {
                     let number = 1 + self.dice.below(6);
                     let mut items: Vec<_> = (0..number).map(|_| self.item(chain)).collect();
-                    // Which HTTP status a daemon's own error would have had alone, an array of answers does not tell.
+                    // An array of answers does not contain the HTTP status that a daemon's error would have alone.
                     items.retain(|item| item.method != ERRING[1]);
                     let texts: Vec<_> = items.iter().map(|item| item.text.as_str()).collect();
                     let body = format!("{}[ {} ]", [" ", ""][self.dice.below(2) as usize], texts.join(", "));
@@ -203,17 +203,17 @@ impl Caller {
         self
     }
 
-    /// The same key, and nothing is counted.
+    /// The same key with an empty count.
     pub(crate) fn another(&self) -> TestClient {
         self.client.another()
     }
 
-    /// Sends a body in which there is no call.
+    /// Sends a body without a call.
     pub(crate) async fn say(&mut self, body: String) {
         self.post("eth", &[], body).await;
     }
 
-    /// Makes one call; the status it was counted with.
+    /// Makes one call. Returns the status with which it was counted.
     pub(crate) async fn call(&mut self, chain: &'static str, method: &str) -> u16 {
         let item = self.item_of(chain, method);
         let body = item.text.clone();
@@ -225,13 +225,13 @@ impl Caller {
         let is_utxo = matches!(chain, "btc" | "doge");
         let methods = if is_utxo { &UTXO[..] } else { &EVM[..] };
         let method = match self.dice.below(40) {
-            // Its neighbours in a batch fail with it, and of a notification nobody would hear that.
+            // The other calls of a batch fail with it, and a notification has no answer that would show it.
             0 if !self.notifies => CUT,
             _ => methods[self.dice.below(methods.len() as u64) as usize],
         };
         let mut item = self.item_of(chain, method);
         match self.dice.below(25) {
-            // No method: a call that is none.
+            // No method: an invalid call.
             0 => {
                 item.text = item.text.replace(&format!("\"{method}\""), "7");
                 item.method = "-".into();
@@ -282,7 +282,7 @@ impl Caller {
                 sums,
             })
             .collect();
-        // Of answers to the same question, as many as no node was asked for are the cache's.
+        // Answers to equal calls without a call at a node came from the cache.
         for (question, before) in before {
             let mut asked = self.world.asked(&question) - before;
             for (call, item) in calls.iter_mut().zip(items) {
@@ -299,7 +299,7 @@ impl Caller {
         self.calls.extend(calls);
     }
 
-    /// Method, status and sums of each call of a request, but for what the cache gave.
+    /// Method, status and sums of each call of a request, without cache hits.
     fn judge(
         &mut self,
         chain: &str,
@@ -318,7 +318,7 @@ impl Caller {
             self.told.insert(format!("{} {words}", reply.status));
         }
         match (reply.status, words) {
-            // Refused before the body is read: there was none.
+            // Refused before the body is read: it counts as empty.
             (401 | 402, _) | (403, "API key not permitted for this chain") | (413, "request too large") => {
                 return alone(0);
             }
@@ -327,7 +327,7 @@ impl Caller {
                 let spare = sent - items.iter().map(|item| item.text.len() as u64).sum::<u64>();
                 let call = |(at, item): (usize, &Item)| {
                     let (spare, got) = if at == 0 { (spare, got) } else { (0, 0) };
-                    // What was refused before the windows were asked, which nobody tells, stays what it is.
+                    // Calls that were refused before the windows keep their outcome; the answer does not tell them apart.
                     let status = match item.method.as_str() {
                         "-" => 400,
                         method if chain == "eth" && method.starts_with("debug_") => 403,
@@ -371,7 +371,7 @@ impl Caller {
         calls
     }
 
-    /// What became of a call with that answer, and the status it would have had alone.
+    /// The outcome of a call with this answer, and the status that it would have alone.
     fn fate(&mut self, value: &Value, words: &str, status: u16) -> (Fate, u16) {
         if status == 200 && (value.is_null() || value.get("error").is_none_or(Value::is_null)) {
             return (Fate::Answered, 200);

@@ -1,9 +1,9 @@
-//! The other ways to look at usage: by tenant, by project, as a table.
+//! The other endpoints of usage: by tenant, by project, as a table.
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_look_sees_the_same_everywhere_and_nobody_else_sees_anything() {
+async fn permitted_users_see_the_same_usage_everywhere_and_others_see_nothing() {
     let seed = TestSeed::new();
     let town = lived(&seed).await;
     for tenant in [0, 1] {

@@ -1,5 +1,5 @@
-//! Usage against an independent count: callers of two tenants remember what they sent and what they were told, and every
-//! view must say the same.
+//! Usage compared with an independent count: clients of two tenants remember their requests and the answers, and every
+//! view must agree.
 
 mod caller;
 mod endpoints;
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tally::{Call, Rows, Sums, Who, add, moment, rows, shown, sums, total};
 use tokio::time::{sleep, timeout};
 
-/// The two tenants, what was called, and by whom it can be looked at.
+/// The two tenants, their calls, and the users who may see them.
 struct Town {
     service: TestService,
     clock: Arc<ManualClock>,
@@ -41,7 +41,7 @@ impl Town {
         calls.filter(|call| call.who.tenant == tenant).cloned().collect()
     }
 
-    /// All callers send so many requests at the same time.
+    /// All clients send this number of requests at the same time.
     async fn traffic(&mut self, requests: usize) {
         let sending: Vec<_> =
             self.callers.drain(..).map(|caller| tokio::spawn(caller.send(requests))).collect();
@@ -60,7 +60,7 @@ impl Town {
         &caller.unwrap().who.project
     }
 
-    /// Calls with a key until the status is as it should be.
+    /// Calls with a key until the status is the expected one.
     async fn until(&mut self, key: &str, so: impl Fn(u16) -> bool) {
         let caller = self.caller(key);
         let wait = async {
@@ -71,7 +71,7 @@ impl Town {
         assert!(timeout(TIMEOUT, wait).await.is_ok(), "{key} is never answered so");
     }
 
-    /// Lets time pass, and renews the tokens that end meanwhile.
+    /// Advances the clock, and renews the tokens that expire meanwhile.
     async fn pass(&mut self, secs: u64) {
         self.clock.advance(Duration::from_secs(secs));
         for account in self.owners.iter_mut().chain([&mut self.operator]) {
@@ -79,7 +79,7 @@ impl Town {
         }
     }
 
-    /// Waits until usage has all that was called.
+    /// Waits until usage contains all calls.
     async fn counted(&self, tenant: usize) {
         let all = self.calls(tenant).len() as u64;
         let wait = async {
@@ -94,7 +94,7 @@ impl Town {
         self.owners[tenant].shown(&format!("/usage?{query}")).await
     }
 
-    /// A view of a tenant says what its callers have counted.
+    /// Checks that a view of a tenant equals the count of its clients.
     async fn check(&self, tenant: usize, groups: &[&str], only: &[(&str, &str)], hours: Option<Range<u64>>) {
         let mut query = format!("limit=5000&group_by={}", groups.join(","));
         for (name, value) in only {
@@ -121,7 +121,7 @@ impl Town {
     }
 }
 
-/// Like `assert_eq`, naming only what differs.
+/// Like `assert_eq`, but shows only the differences.
 #[track_caller]
 fn same(shown: &Rows, counted: &Rows, query: &str) {
     let names: BTreeSet<_> = shown.keys().chain(counted.keys()).collect();
@@ -133,7 +133,7 @@ fn same(shown: &Rows, counted: &Rows, query: &str) {
     assert!(differ.is_empty(), "{query}\n{:?}\n{}", tally::SUMS, differ.join("\n"));
 }
 
-/// Two tenants of several projects and keys, with something to be refused by for each.
+/// Two tenants with several projects and keys, each of which can be refused for some reason.
 async fn town(seed: &TestSeed) -> Town {
     let clock = Arc::new(ManualClock::at(START));
     let world = World::new(clock.clone());
@@ -194,11 +194,11 @@ async fn town(seed: &TestSeed) -> Town {
     Town { service, clock, owners, operator, callers, gateway, _nodes: nodes }
 }
 
-/// Calls of all kinds, over two days, while keys end and tenants are suspended.
+/// Calls of all kinds, over two days, while keys expire and tenants are suspended.
 async fn lived(seed: &TestSeed) -> Town {
     let mut town = town(seed).await;
     let addr = town.gateway.addr();
-    // Nobody is charged for what nobody known has asked, nor for what leads nowhere.
+    // Calls without a known key and unknown paths are charged to no tenant.
     let known = town.caller("all").another();
     for (client, method, path, status) in [
         (TestClient::new(addr, None), "POST", "/eth", 401),
@@ -208,7 +208,7 @@ async fn lived(seed: &TestSeed) -> Town {
     ] {
         assert_eq!(client.send(method, path, &[], b"").await.status, status);
     }
-    // Whatever the dice say, everything that can go wrong does.
+    // Every possible failure occurs, independently of the random numbers.
     for (key, chain, method, times) in [
         ("all", "eth", "eth_getLogs", 2),
         ("all", "eth", "debug_traceCall", 1),
@@ -244,7 +244,7 @@ async fn lived(seed: &TestSeed) -> Town {
     town.until("gone", |status| status == 401).await;
     town.traffic(20).await;
 
-    // One key ends meanwhile.
+    // One key expires meanwhile.
     town.pass(12 * 3_600).await;
     let bob = format!("/operator/tenants/{}", town.owners[1].tenant().await);
     town.operator.put(&bob, &json!({ "status": "suspended" })).await;

@@ -1,9 +1,9 @@
-//! What a caller counts by itself, and how that must look in a usage view.
+//! A client's own count, and the usage view that must result from it.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Names of the sums that a caller can count.
+/// The names of the sums that a client can count.
 pub(crate) const SUMS: [&str; 8] = [
     "requests",
     "billed_requests",
@@ -15,16 +15,16 @@ pub(crate) const SUMS: [&str; 8] = [
     "response_bytes",
 ];
 
-/// Names of the sums that are zero here: nobody opens a stream, and no time passes during a call.
+/// The names of the sums that are zero here: there are no streams, and no time passes during a call.
 const ZEROES: [&str; 4] = ["ws_connections", "ws_refused", "ws_messages", "avg_latency_ms"];
 
-/// Values of [`SUMS`].
+/// The values of [`SUMS`].
 pub(crate) type Sums = [u64; 8];
 
-/// Rows of a view by what they are grouped by.
+/// The rows of a view by their group.
 pub(crate) type Rows = BTreeMap<Vec<String>, Sums>;
 
-/// Whose key a call was made with.
+/// The key of a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Who {
     pub(crate) tenant: usize,
@@ -32,11 +32,11 @@ pub(crate) struct Who {
     pub(crate) key: String,
 }
 
-/// A call, as its caller has seen it.
+/// A call from the view of its client.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) who: Who,
-    /// Number of the UTC hour it was sent in.
+    /// The number of the UTC hour in which it was sent.
     pub(crate) hour: u64,
     pub(crate) chain: &'static str,
     pub(crate) method: String,
@@ -59,13 +59,13 @@ impl Call {
         }
     }
 
-    /// Whether it is among what these filters leave.
+    /// Whether it passes these filters.
     pub(crate) fn is_in(&self, only: &[(&str, &str)]) -> bool {
         only.iter().all(|(name, value)| self.cell(name) == *value)
     }
 }
 
-/// The first moment of an hour. All of this plays in January 2027.
+/// The first moment of an hour. The tests run in January 2027.
 pub(crate) fn moment(hour: u64) -> String {
     let since = hour - JANUARY;
     assert!(since < 31 * 24, "not in January 2027");
@@ -75,7 +75,7 @@ pub(crate) fn moment(hour: u64) -> String {
 /// The hour that begins with 2027-01-01T00:00:00Z.
 const JANUARY: u64 = 1_798_761_600 / 3_600;
 
-/// The rows that these calls come to.
+/// The rows that result from these calls.
 pub(crate) fn rows<'c>(calls: impl IntoIterator<Item = &'c Call>, groups: &[&str]) -> Rows {
     let mut rows = Rows::new();
     for call in calls {
@@ -104,7 +104,7 @@ pub(crate) fn sums(object: &Value) -> Sums {
     SUMS.map(|name| object[name].as_u64().unwrap())
 }
 
-/// The rows of a view, which must have no other members than they should.
+/// The rows of a view, which must have exactly the expected members.
 pub(crate) fn shown(view: &Value, groups: &[&str]) -> Rows {
     let mut rows = Rows::new();
     for row in view["rows"].as_array().unwrap() {

@@ -1,10 +1,10 @@
-//! `GET /usage`, however it is grouped and filtered.
+//! `GET /usage` with all groupings and filters.
 
 use super::*;
 
 const GROUPS: [&str; 8] = ["hour", "day", "chain", "method", "key", "project", "transport", "status"];
 
-/// What callers must have been told at least once, or this would show less than it says.
+/// The answers that clients must have received at least once, so that the test is complete.
 const TOLD: [&str; 17] = [
     "200 backend request failed",
     "200 chain not available at this location",
@@ -26,7 +26,7 @@ const TOLD: [&str; 17] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_view_of_usage_is_what_callers_count_themselves() {
+async fn every_view_of_usage_equals_the_clients_own_count() {
     let seed = TestSeed::new();
     let town = lived(&seed).await;
     let told: BTreeSet<_> = town.callers.iter().flat_map(|caller| &caller.told).map(String::as_str).collect();
@@ -70,7 +70,7 @@ async fn every_view_of_usage_is_what_callers_count_themselves() {
             ];
             filters.extend(values);
         }
-        // Of a deleted project nobody can ask by its id, but what it used is in all other views.
+        // A deleted project cannot be queried by its id, but its usage is in all other views.
         let gone = ("project_id", town.gone().to_owned());
         let path = format!("/usage?project_id={}", gone.1);
         assert_eq!(town.owners[tenant].ask("GET", &path, None).await.status, 404);

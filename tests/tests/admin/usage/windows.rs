@@ -1,4 +1,4 @@
-//! Periods, the windows that run now, and quotas.
+//! Periods, the current windows, and quotas.
 
 use super::*;
 
@@ -21,7 +21,7 @@ async fn periods_and_running_windows_agree_with_what_callers_count() {
             let view = town.view(tenant, &format!("period={period}")).await;
             assert_eq!(sums(&view["totals"]), within(hours), "{period}");
         }
-        // What begins and ends within an hour is all of that hour.
+        // A period within an hour covers that whole hour.
         let some = START.hour();
         let [from, to] = [moment(some), moment(some + 1)].map(|text| text.replace(":00:00Z", ":17:03Z"));
         let view = town.view(tenant, &format!("from={from}&to={to}")).await;
@@ -36,7 +36,7 @@ async fn periods_and_running_windows_agree_with_what_callers_count() {
         assert_eq!((view["rows"].as_array().unwrap().len(), &view["truncated"]), (3, &json!(true)));
         assert_eq!(sums(&view["totals"]), total(&calls), "totals are never cut");
 
-        // The windows that run know of living projects only.
+        // Current windows contain only existing projects.
         let living: BTreeSet<_> = view["quota_projects"]
             .as_array()
             .unwrap()

@@ -1,9 +1,9 @@
-//! What may stand in one room only: libraries, method names, refusals' numbers, the clock, input and output.
+//! Code that belongs in one module only: libraries, method names, numbers of refusals, the clock, input and output.
 
 use crate::source::{Kind, Source};
 use crate::{none, tree};
 
-/// Words of chains' APIs: those that start like this.
+/// Beginnings of method names in the APIs of chains.
 const METHOD_STARTS: &[&str] = &[
     "eth_",
     "net_version",
@@ -52,7 +52,7 @@ const METHOD_STARTS: &[&str] = &[
     "getLatestBlockhash",
     "getSlot",
 ];
-/// Or end like this.
+/// Ends of such names.
 const METHOD_ENDS: &[&str] = &["_getTokenBalances"];
 
 const METHOD_EXCEPTIONS: &[(&str, &str)] = &[
@@ -85,8 +85,9 @@ fn excepted(exceptions: &[(&str, &str)], path: &str) -> bool {
     exceptions.iter().any(|(listed, _)| *listed == path)
 }
 
-fn stray_library(source: &Source, names: &[&str], room: &str) -> Vec<String> {
-    if !source.is_shipped() || source.path.split('/').any(|part| part == room || part == format!("{room}.rs"))
+fn stray_library(source: &Source, names: &[&str], module: &str) -> Vec<String> {
+    if !source.is_shipped()
+        || source.path.split('/').any(|part| part == module || part == format!("{module}.rs"))
     {
         return Vec::new();
     }
@@ -174,7 +175,7 @@ fn clock_readings(source: &Source) -> Vec<String> {
     if source.path == CLOCK || source.path.contains("/benches/") {
         return Vec::new();
     }
-    // A deadline on tokio's timer is a matter of waiting, which tests pause: not of what time it is.
+    // A deadline on tokio's timer concerns waiting, which tests pause, not the time of day.
     let imported: Vec<_> = source.paths().into_iter().map(|named| named.segments.join("::")).collect();
     let waits = imported.iter().any(|path| path.starts_with("tokio::time::Instant"))
         && !imported.iter().any(|path| path.starts_with("std::time::Instant"));
@@ -212,13 +213,13 @@ fn over_all(rule: fn(&Source) -> Vec<String>) -> Vec<String> {
 }
 
 #[test]
-fn sea_orm_stands_only_under_store() {
+fn sea_orm_is_used_only_under_store() {
     let rule = |source: &Source| stray_library(source, &["sea_orm", "sea_orm_migration", "sqlx"], "store");
     none(&over_all(rule), "SQL belongs under store/: ask it there by a function that says what is wanted.");
 }
 
 #[test]
-fn redis_stands_only_under_redis() {
+fn redis_is_used_only_under_redis() {
     let rule = |source: &Source| stray_library(source, &["redis"], "redis");
     none(
         &over_all(rule),
@@ -227,7 +228,7 @@ fn redis_stands_only_under_redis() {
 }
 
 #[test]
-fn method_names_stand_only_in_the_chains() {
+fn method_names_occur_only_in_the_chains() {
     none(
         &over_all(method_names),
         "A chain's method is named only in rpcgate-chains: ask the adapter for the property that you need.",
@@ -235,7 +236,7 @@ fn method_names_stand_only_in_the_chains() {
 }
 
 #[test]
-fn refusals_are_numbered_only_in_the_table() {
+fn refusals_have_their_numbers_only_in_the_table() {
     none(
         &over_all(refusal_numbers),
         "What says no is a variant of Refusal; its status and error number stand in rpcgate-core/src/refusal.rs.",
@@ -243,7 +244,7 @@ fn refusals_are_numbered_only_in_the_table() {
 }
 
 #[test]
-fn time_is_read_only_by_the_clock() {
+fn only_the_clock_reads_the_time() {
     none(&over_all(clock_readings), "Take a Clock, or better take `now` as an argument.");
 }
 
