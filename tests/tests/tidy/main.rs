@@ -13,7 +13,6 @@ mod layers;
 mod names;
 mod packages;
 mod repository;
-
 mod size;
 mod source;
 mod tree;
