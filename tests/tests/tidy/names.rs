@@ -67,7 +67,6 @@ const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("rpcgate-admin/", "refitted", "to be renamed"),
     ("rpcgate-admin/", "stranger", "to be renamed"),
     ("rpcgate-chains/", "stranger", "to be renamed"),
-    ("rpcgate-layers/", "desk", "to be renamed"),
     ("rpcgate-layers/", "flight", "to be renamed"),
     ("rpcgate-layers/", "stranger", "to be renamed"),
     ("rpcgate-server/", "bell", "to be renamed"),
