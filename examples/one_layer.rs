@@ -4,14 +4,14 @@
 //! request and answer types. From rpcgate it takes two layers: `WindowLayer`, which counts requests per minute, hour
 //! and day of a plan, and `HeavyLayer`, which counts the expensive ones once more in a smaller budget.
 //!
-//! A layer needs to be told *who asks* (a [`Caller`]) and, for heavy calls, *what for* (a [`CallView`]). A function of
-//! yours tells it:
+//! A layer needs the *caller* ([`CallerRef`]) and, for heavy calls, the *call* ([`CallView`]). A function of yours reads
+//! them from the request:
 //!
 //! 1. **Over `http::Request`**, as axum middleware: the functions [`user`] and [`export`] read what this application
 //!    itself has put into the request. Refusals and rate headers come with the library.
 //! 2. **Over types of your own**: [`Order`] and [`Slip`] are plain structs. Two small traits say how an order is
-//!    refused ([`RejectWith`]) and how a slip tells the state of the windows ([`SetRateLimit`]). What counts as heavy is decided
-//!    by what is in the order.
+//!    refused ([`RejectWith`]) and how a slip tells the state of the windows ([`SetRateLimit`]). What counts as heavy depends
+//!    on the order.
 //!
 //! Both ways share the same counters and the same budget.
 //!
@@ -28,7 +28,7 @@ use http::StatusCode;
 use http::header::{AUTHORIZATION, RETRY_AFTER};
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::call::CallView;
-use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::caller::{Caller, CallerRef, KeyId, ProjectId, TenantId};
 use rpcgate_core::chain::{ChainName, Flags, MethodRule};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::plan::{Plan, Tier};
@@ -53,7 +53,7 @@ use tower::{Layer, ServiceExt, service_fn};
 type Users = HashMap<&'static str, Arc<Caller>>;
 
 fn users() -> Users {
-    // To the layers a user is a key of a project of a tenant. Without such a ladder, give all three the same number.
+    // To the layers a user is a key of a project of a tenant. Where users are just users, all three have one number.
     let user = |number, tier| {
         Arc::new(Caller::new(KeyId(number), ProjectId(number), TenantId(number), Plan::of(tier)))
     };
@@ -74,10 +74,10 @@ fn problem(status: StatusCode, text: &str) -> (StatusCode, Json<Value>) {
     (status, Json(json!({"problem": text})))
 }
 
-/// Tells a layer who asks. `find_user` stands before it, so the user is there; if somebody takes that away again, the
-/// layer refuses everyone.
-fn user(request: &Request) -> Option<&Caller> {
-    request.extensions().get::<Arc<Caller>>().map(|user| &**user)
+/// The caller of a request. `find_user` comes before the layer, so the user is there; without it the layer would refuse
+/// every request.
+fn user(request: &Request) -> Option<CallerRef<'_>> {
+    request.extensions().get::<Arc<Caller>>().map(CallerRef::from)
 }
 
 /// What a call is "for" where there is no chain: any name.
@@ -86,8 +86,8 @@ const LIBRARY: ChainName = ChainName::new("library");
 /// A call that uses the heavy budget.
 const HEAVY: MethodRule = MethodRule { flags: Flags::HEAVY, ..MethodRule::UNLISTED };
 
-/// Tells a layer who asks, and for what. It stands before one route that is always heavy.
-fn export(request: &Request) -> Option<(&Caller, CallView<'_>)> {
+/// The caller and the call of a request to the one route that is always heavy.
+fn export(request: &Request) -> Option<(CallerRef<'_>, CallView<'_>)> {
     Some((user(request)?, CallView::new(LIBRARY, "export", HEAVY)))
 }
 
@@ -166,10 +166,11 @@ fn library(clock: Arc<dyn Clock>) -> Router {
         .route_layer(WindowLayer::new(counters.clone()).with_caller(clock.clone(), user));
 
     // Second way: a stack over our own types, called by a handler.
-    let windows = WindowLayer::new(counters).with_caller(clock.clone(), |order: &Order| Some(&*order.user));
+    let windows =
+        WindowLayer::new(counters).with_caller(clock.clone(), |order: &Order| Some((&order.user).into()));
     let heavy = HeavyLayer::by(budget).with_call(clock, |order: &Order| {
         let rule = if order.wanted.full { HEAVY } else { MethodRule::UNLISTED };
-        Some((&*order.user, CallView::new(LIBRARY, "report", rule)))
+        Some(((&order.user).into(), CallView::new(LIBRARY, "report", rule)))
     });
     let press = BoxCloneSyncService::new((windows, heavy).layer(service_fn(press)));
     let reports = Router::new().route("/reports", post(report)).with_state(press);

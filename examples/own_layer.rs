@@ -8,9 +8,9 @@
 //! been reserved there and costs its method's weight, what it refuses is given back. Before the quota its answers
 //! would be free.
 //!
-//! `stack::stack` has all layers in a fixed order, so here the layers are put together by hand, those that this
-//! service wants. A layer that is left out does not decide: without `ClosedLayer`, for one, strangers could send
-//! `admin_addPeer` to the node. Put in a wrong order, they do not compile.
+//! `stack::http_stack` has all layers in a fixed order, so here the layers that this service wants are put together by hand.
+//! A layer that is left out does not decide: without `ClosedLayer`, for one, any caller could send `admin_addPeer` to the
+//! node. In a wrong order they do not compile.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example own_layer`.
 #![expect(clippy::print_stdout, reason = "it tells what to try")]
@@ -27,7 +27,7 @@ use rpcgate_core::tally::Accounting;
 use rpcgate_examples::{Problem, key, node};
 use rpcgate_layers::call::batch::BatchLayer;
 use rpcgate_layers::call::closed::ClosedLayer;
-use rpcgate_layers::call::each::{EachLayer, One};
+use rpcgate_layers::call::each::{EachLayer, OwnedCall};
 use rpcgate_layers::call::quota::QuotaLayer;
 use rpcgate_layers::call::window::WindowLayer;
 use rpcgate_layers::request::authenticate::AuthenticateLayer;
@@ -42,7 +42,7 @@ use tower::{Layer, service_fn};
 const SHUNNED: &str = "0x00000000000000000000000000000000deadbeef";
 
 /// The step. It may wait for whatever it likes, and is asked about all calls of a batch at the same time.
-async fn screen(call: One) -> Result<Option<Bytes>, Refusal> {
+async fn screen(call: OwnedCall) -> Result<Option<Bytes>, Refusal> {
     if call.method == "desk_whoami" {
         return Ok(Some(format!("{{\"project\":\"{}\"}}", call.caller.project).into()));
     }

@@ -1,5 +1,4 @@
-//! Every way the gateway says no, and the one table that turns each into its wire forms
-//! (specification, "Errors"; the silent points in the contract's section 3).
+//! Every refusal of the gateway, and the one table that turns each into its wire forms (specification, "Errors").
 
 use crate::chain::Dialect;
 use crate::json::{Cursor, DEEPEST};
@@ -8,11 +7,11 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::fmt;
 
-/// A refusal: the caller's matter, not a node's.
+/// A refusal: the gateway rejects a call or a request. A node's failure is a [fault](crate::fault).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// No chain and nothing else lives at this path.
+    /// There is nothing at this path.
     NoRoute,
     /// A WebSocket path of a chain that has no stream here.
     NoStream,
@@ -27,13 +26,13 @@ pub enum Refusal {
     UriTooLong,
     /// Headers above the limit, in number or size.
     HeadersTooLarge,
-    /// A head that is no HTTP, or says in two ways how long its body is.
+    /// A head that is not HTTP, or gives the length of its body twice.
     BadHead,
     /// No API key anywhere in the request.
     NoKey,
     /// An API key that is forged, unknown, expired or revoked.
     InvalidKey,
-    /// A key not seen before, while the store that could tell is away.
+    /// A key that was not seen before, while the store of keys cannot be reached.
     DirectoryAway,
     /// The tenant is suspended.
     Suspended,
@@ -47,7 +46,7 @@ pub enum Refusal {
     Overloaded,
     /// A body that is not JSON, or nested too deep.
     ParseError,
-    /// JSON that is no call, or an empty batch.
+    /// JSON that is not a call, or an empty batch.
     InvalidRequest,
     /// More items than a batch may have.
     BatchTooLarge,
@@ -64,9 +63,9 @@ pub enum Refusal {
     },
     /// A REST path of a chain that is not served here.
     NoChain,
-    /// What the chain's nodes do not serve over HTTP.
+    /// A path that the chain's nodes do not serve over HTTP.
     NotImplemented,
-    /// An array for a chain whose answers are none.
+    /// A batch for a chain that does not answer with an array.
     UnexpectedFormat,
     /// The chain is not served here.
     NotServed,
@@ -80,12 +79,21 @@ pub enum Refusal {
         /// Seconds until the minute is over.
         retry_after: u64,
     },
-    /// A method that nobody may call.
+    /// A method that no caller may use.
     Closed,
     /// The project's Compute Units are used up.
     Quota,
     /// An answer for which its batch's answer has no room left.
     ReplyTooLarge,
+    /// A refusal of an embedder's own layer: see [`Refusal::other`].
+    Other {
+        /// The HTTP status when the call, or the whole request, is refused alone.
+        status: StatusCode,
+        /// The JSON-RPC error number.
+        code: i32,
+        /// The message.
+        text: &'static str,
+    },
 }
 
 /// The shape of a refusal's body.
@@ -110,7 +118,7 @@ struct Row {
     message: &'static str,
 }
 
-/// What an XRP ledger server says to a caller who is no administrator.
+/// The answer of an XRP ledger server to a caller that is not an administrator.
 const NO_PERMISSION: &[u8] = br#"{"result":{"error":"noPermission","error_code":6,"error_message":"You don't have permission for this command.","status":"error"}}"#;
 
 const PARSE_ERROR: i32 = -32700;
@@ -129,10 +137,24 @@ mod grpc {
     pub(super) const UNIMPLEMENTED: u8 = 12;
     pub(super) const UNAVAILABLE: u8 = 14;
     pub(super) const UNAUTHENTICATED: u8 = 16;
+    const UNKNOWN: u8 = 2;
+
+    /// The status that goes with an HTTP status (gRPC, "HTTP to gRPC Status Code Mapping", and its limits by name).
+    pub(super) const fn of(status: http::StatusCode) -> u8 {
+        match status.as_u16() {
+            400 => INVALID_ARGUMENT,
+            401 => UNAUTHENTICATED,
+            402 | 403 | 451 => PERMISSION_DENIED,
+            404 | 405 | 501 => UNIMPLEMENTED,
+            413 | 429 => RESOURCE_EXHAUSTED,
+            502..=504 => UNAVAILABLE,
+            _ => UNKNOWN,
+        }
+    }
 }
 
 impl Refusal {
-    /// One of each, for documents and tests. Seconds to wait are 1.
+    /// One of each of the gateway's own, for documents and tests. Seconds to wait are 1.
     pub const ALL: [Refusal; 31] = [
         Refusal::NoRoute,
         Refusal::NoStream,
@@ -166,6 +188,23 @@ impl Refusal {
         Refusal::Quota,
         Refusal::ReplyTooLarge,
     ];
+
+    /// A refusal of an embedder's own, for a layer between the others. It is answered with this HTTP status where the call is
+    /// refused alone, with a JSON-RPC error of this number and text, and it is recorded like any other refusal.
+    ///
+    /// ```
+    /// use http::StatusCode;
+    /// use rpcgate_core::{chain::Dialect, refusal::Refusal};
+    ///
+    /// const SANCTIONED: Refusal = Refusal::other(StatusCode::UNAVAILABLE_FOR_LEGAL_REASONS, -32_010, "address is blocked");
+    /// let mut body = Vec::new();
+    /// SANCTIONED.write_alone(Dialect::JsonRpc2, Some(b"7"), &mut body);
+    /// assert_eq!(SANCTIONED.status(), 451);
+    /// assert_eq!(body, br#"{"jsonrpc":"2.0","id":7,"error":{"code":-32010,"message":"address is blocked"}}"#);
+    /// ```
+    pub const fn other(status: StatusCode, code: i32, text: &'static str) -> Self {
+        Refusal::Other { status, code, text }
+    }
 
     #[rustfmt::skip]
     const fn row(self) -> Row {
@@ -204,6 +243,7 @@ impl Refusal {
             Refusal::Heavy { .. } => row(StatusCode::TOO_MANY_REQUESTS, Rpc, HEAVY, grpc::RESOURCE_EXHAUSTED, "heavy method rate limit exceeded for your plan, retry later"),
             Refusal::Closed => row(StatusCode::OK, Rpc, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "method not available"),
             Refusal::Quota => row(StatusCode::OK, Rpc, QUOTA, grpc::RESOURCE_EXHAUSTED, "compute unit quota exceeded"),
+            Refusal::Other { status, code, text } => row(status, Rpc, code, grpc::of(status), text),
             Refusal::ReplyTooLarge => row(StatusCode::OK, Rpc, QUOTA, grpc::RESOURCE_EXHAUSTED, "batch response too large"),
         }
     }
@@ -228,7 +268,7 @@ impl Refusal {
         self.row().message
     }
 
-    /// What the `Retry-After` header says, in seconds.
+    /// The value of the `Retry-After` header, in seconds.
     pub const fn retry_after(self) -> Option<u64> {
         match self {
             Refusal::Window { retry_after }
@@ -239,7 +279,7 @@ impl Refusal {
         }
     }
 
-    /// What the `Allow` header says.
+    /// The value of the `Allow` header.
     pub const fn allow(self) -> Option<&'static str> {
         match self {
             Refusal::MethodNotAllowed { allow } => Some(allow),
@@ -312,7 +352,7 @@ impl From<Box<dyn Error + Send + Sync>> for Refusal {
     }
 }
 
-/// What every fault looks like from outside: nodes and their troubles stay inside.
+/// The one form in which a client sees any fault: it tells nothing about nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BackendFailure;
 
@@ -342,8 +382,8 @@ impl BackendFailure {
 }
 
 impl Dialect {
-    /// The HTTP status that a node would have given this `error` object, had the call not been one of an array: UTXO
-    /// daemons tell it by the error's number, everybody else answers 200.
+    /// The HTTP status that a node would have given this `error` object, had the call not been one of an array. UTXO
+    /// daemons derive it from the error's number, all others answer 200.
     pub fn status_alone(self, error: &[u8]) -> StatusCode {
         match self {
             Dialect::Utxo => match code(error) {
@@ -458,6 +498,16 @@ mod tests {
         for (refusal, status, body) in rows {
             assert_eq!(alone(refusal, Dialect::JsonRpc2), (status, body), "{refusal:?}");
         }
+    }
+
+    #[test]
+    fn a_refusal_of_an_embedders_own_has_its_form_in_every_dialect() {
+        let own = Refusal::other(StatusCode::FORBIDDEN, -32_010, "not \"here\"");
+        assert_eq!(
+            alone(own, Dialect::Utxo),
+            (403, r#"{"result":null,"error":{"code":-32010,"message":"not \"here\""},"id":7}"#.into())
+        );
+        assert_eq!((own.grpc(), own.retry_after(), own.closes()), (7, None, false));
     }
 
     #[test]

@@ -34,18 +34,18 @@ impl WindowSpan {
     }
 }
 
-/// How one window stands for a caller.
+/// The state of one window for a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowance {
     /// Requests that the plan grants in the window.
     pub limit: u64,
     /// Requests left in it.
     pub remaining: u64,
-    /// Seconds until it starts anew.
+    /// Seconds until it starts again.
     pub reset: u64,
 }
 
-/// How all three stand: the source of the nine rate headers.
+/// The state of all three: the source of the nine rate headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Windows {
     /// The UTC minute.
@@ -57,7 +57,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The windows of `plan` at `now`, of which `used` requests are gone (minute, hour, day).
+    /// The windows of `plan` at `now`, of which `used` requests have been used (minute, hour, day).
     pub fn of(plan: &Plan, used: [u64; 3], now: Time) -> Self {
         let allowance = |span: WindowSpan, limit: u64, used: u64| Allowance {
             limit,
@@ -71,7 +71,7 @@ impl Windows {
         }
     }
 
-    /// The window with the fewest requests left, of equals the shorter: what `ratelimit-*` speak of.
+    /// The window with the fewest requests left, of equals the shorter: the one of the `ratelimit-*` headers.
     pub fn tightest(&self) -> Allowance {
         [self.hour, self.day]
             .into_iter()
@@ -79,17 +79,17 @@ impl Windows {
     }
 
     /// `None` when all windows have room for `weight` requests, else the latest reset in seconds among those that have
-    /// not: what `Retry-After` says.
+    /// not: the value of `Retry-After`.
     pub fn exhausted(&self, weight: u64) -> Option<u64> {
         [self.minute, self.hour, self.day].into_iter().filter(|w| w.remaining < weight).map(|w| w.reset).max()
     }
 }
 
-/// A count that starts anew with every span of `SECS` seconds of the UTC clock.
+/// A count that starts again with every span of `SECS` seconds of the UTC clock.
 ///
 /// The count only moves forward: an arrival whose span is over is counted in the newest span, so that no request can
 /// bring back a span that is over by arriving before its neighbours and being decided on after them. Only
-/// [`forget_ahead`](Fixed::forget_ahead), which is told the present, takes a count back after the clock was set back.
+/// [`forget_ahead`](Fixed::forget_ahead), which takes the current time, takes a count back after the clock was set back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fixed<const SECS: u64> {
     number: u64,
@@ -102,7 +102,7 @@ impl<const SECS: u64> Fixed<SECS> {
         if arrival.secs() / SECS > self.number { 0 } else { self.count }
     }
 
-    /// Counts `weight` for an arrival at `arrival`, and tells the number of the span in which it was counted.
+    /// Counts `weight` for an arrival at `arrival`, and returns the number of the span in which it was counted.
     pub const fn add(&mut self, weight: u64, arrival: Time) -> u64 {
         let number = arrival.secs() / SECS;
         if number > self.number {

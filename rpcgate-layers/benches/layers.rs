@@ -29,7 +29,7 @@ use rpcgate_core::toy::Toy;
 use rpcgate_layers::call::batch::BatchLayer;
 use rpcgate_layers::call::cache::{BoundedReplies, CacheLayer};
 use rpcgate_layers::call::closed::ClosedLayer;
-use rpcgate_layers::call::each::{EachLayer, One};
+use rpcgate_layers::call::each::{EachLayer, OwnedCall};
 use rpcgate_layers::call::heavy::HeavyLayer;
 use rpcgate_layers::call::lists::ListsLayer;
 use rpcgate_layers::call::pace::PaceLayer;
@@ -224,7 +224,7 @@ fn layers_of_calls(criterion: &mut Criterion) {
             fixture.calls(&text.into()).at::<Reserved>()
         };
         measure(&mut group, "cache, miss", cache, fresh);
-        let ask = service_fn(async |one: One| {
+        let ask = service_fn(async |one: OwnedCall| {
             black_box(&one.method);
             Ok::<Option<Bytes>, Refusal>(None)
         });

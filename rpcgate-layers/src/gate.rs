@@ -1,12 +1,13 @@
-//! Gates: layers that make one plain decision about one call. The plumbing here walks the open calls of a set, so a
-//! decision is written once and serves single calls and batches alike.
+//! Gates: layers that make one plain decision about one call. The code here walks the open calls of a set, so a decision is
+//! written once and serves single calls and batches alike.
 
-use crate::foreign::{FromFn, Native, RejectWith};
+use crate::foreign::{Foreign, Native, Reject};
 use crate::future::ResponseFuture;
 use rpcgate_core::call::{Before, CallState, CallView, Calls};
-use rpcgate_core::caller::Caller;
+use rpcgate_core::caller::{Caller, CallerRef};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::Tally;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
@@ -16,7 +17,7 @@ pub trait CallPolicy: Send + Sync + 'static {
     /// The position in the stack.
     type At;
 
-    /// Lets the call pass or says why not. `now` is the moment of the request's arrival.
+    /// Lets the call pass or returns why not. `now` is the time of the request's arrival.
     ///
     /// # Errors
     /// The refusal that answers the call.
@@ -32,7 +33,7 @@ pub trait CallPolicy: Send + Sync + 'static {
     }
 
     /// Whether there is anything to decide for this caller on this chain; `false` skips the whole set.
-    fn concerns(&self, tally: &rpcgate_core::tally::Tally) -> bool {
+    fn concerns(&self, tally: &Tally) -> bool {
         let _ = tally;
         true
     }
@@ -90,18 +91,11 @@ where
     }
 }
 
-/// How a foreign request is read: a function returns its caller and call, and the clock tells the time of arrival.
-#[derive(Clone, Debug)]
-pub struct FromFnWithClock<F> {
-    pub(crate) tell: FromFn<F>,
-    pub(crate) clock: Arc<dyn Clock>,
-}
-
-impl<S, D, F, R> Service<R> for Gate<S, D, FromFnWithClock<F>>
+impl<S, D, F, J, R> Service<R> for Gate<S, D, Foreign<F, Arc<dyn Clock>, J>>
 where
     D: CallPolicy,
-    F: for<'r> Fn(&'r R) -> Option<(&'r Caller, CallView<'r>)>,
-    R: RejectWith<S::Response>,
+    F: for<'r> Fn(&'r R) -> Option<(CallerRef<'r>, CallView<'r>)>,
+    J: Reject<R, S::Response>,
     S: Service<R>,
 {
     type Response = S::Response;
@@ -113,17 +107,18 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let Some((caller, call)) = (self.way.tell.0)(&request) else {
-            return ResponseFuture::own(Ok(request.refuse(Refusal::NoKey)));
+        let decided = match (self.way.tell)(&request) {
+            Some((caller, call)) => self.decide.decide_foreign(call, &caller, self.way.clock.now()),
+            None => Err(Refusal::NoKey),
         };
-        match self.decide.decide_foreign(call, caller, self.way.clock.now()) {
+        match decided {
             Ok(()) => ResponseFuture::inner(self.inner.call(request)),
-            Err(refusal) => ResponseFuture::own(Ok(request.refuse(refusal))),
+            Err(refusal) => ResponseFuture::own(Ok(self.way.reject.reject(request, refusal))),
         }
     }
 }
 
-/// Writes the layer of a gate: `by`, which takes the decision, and `with_call` for requests that are not rpcgate's.
+/// Writes the layer of a gate: `by`, which takes the decision, and `with_call` for foreign requests.
 macro_rules! gate_layer {
     ($(#[$doc:meta])* $layer:ident, $decision:ident) => {
         $(#[$doc])*
@@ -139,34 +134,39 @@ macro_rules! gate_layer {
             }
         }
 
+        impl<W> $layer<W> {
+            fn map_way<V>(self, map: impl FnOnce(W) -> V) -> $layer<V> {
+                $layer { decide: self.decide, way: map(self.way) }
+            }
+        }
+
         impl $layer {
-            /// A layer that decides by `decision`. Every service it wraps decides by the same one.
+            /// A layer that decides by `decision`. Every service that it wraps decides by the same one.
             pub fn by(decision: std::sync::Arc<$decision>) -> Self {
                 Self { decide: decision, way: $crate::foreign::Native }
             }
 
-            /// The same layer for foreign requests: `tell` returns the caller and the call of a request, and `clock` tells
-            /// the time of arrival. A request for which `tell` returns `None` is refused with
+            /// The same layer for foreign requests: `tell` returns the caller and the call of a request, and `clock` the time
+            /// of its arrival. A request for which `tell` returns `None` is refused with
             /// [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
             pub fn with_call<R, F>(
                 self,
                 clock: std::sync::Arc<dyn rpcgate_core::clock::Clock>,
                 tell: F,
-            ) -> $layer<$crate::gate::FromFnWithClock<F>>
+            ) -> $layer<$crate::foreign::Foreign<F>>
             where
                 F: for<'r> Fn(
                     &'r R,
                 ) -> Option<(
-                    &'r rpcgate_core::caller::Caller,
+                    rpcgate_core::caller::CallerRef<'r>,
                     rpcgate_core::call::CallView<'r>,
                 )>,
             {
-                $layer {
-                    decide: self.decide,
-                    way: $crate::gate::FromFnWithClock { tell: $crate::foreign::FromFn(tell), clock },
-                }
+                self.map_way(|_| $crate::foreign::Foreign::new(tell, clock))
             }
         }
+
+        $crate::foreign::refusing!($layer);
 
         impl<S, W: Clone> tower_layer::Layer<S> for $layer<W> {
             type Service = $crate::gate::Gate<S, $decision, W>;

@@ -7,6 +7,7 @@ pub mod foreign;
 pub mod future;
 pub mod gate;
 pub mod headers;
+pub mod order;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod reply_body;

@@ -1,4 +1,4 @@
-//! What a client gets: a body that is there, or one that is still coming from a node and takes its account along.
+//! The body of a response: complete, or still arriving from a node, with the tally that is closed at its end.
 
 use crate::call::join::HELD;
 use bytes::Bytes;
@@ -13,10 +13,10 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The body of an answer.
+/// The body of a response.
 ///
-/// One that flows ends cleanly only when all of it came from the node. If it breaks, its last item is the fault, the
-/// server ends the connection without a clean end, and the call is not charged.
+/// A body that flows ends cleanly only when all of it has arrived from the node. If it breaks, its last item is the fault,
+/// the server aborts the connection, and the call is not charged.
 pub struct ReplyBody(Content);
 
 enum Content {
@@ -26,13 +26,13 @@ enum Content {
 }
 
 impl ReplyBody {
-    /// A body that is there.
+    /// A complete body.
     pub const fn whole(body: Bytes) -> Self {
         ReplyBody(Content::Whole(body))
     }
 
-    /// A body that is there, in pieces. If it is large, what is `held` of the memory of all bodies together is taken and
-    /// stays held until the last of it was written, or given up.
+    /// A complete body in pieces. If it is large, the memory in `held` is taken and stays held until the last of the body was
+    /// written or dropped.
     pub(crate) fn held(first: Bytes, mut rest: Vec<Bytes>, held: &mut MemoryPermit) -> Self {
         let length = first.len() + bytes(&rest);
         if length < HELD && rest.is_empty() {
@@ -51,7 +51,7 @@ impl ReplyBody {
         ReplyBody(Content::Pieces(pieces))
     }
 
-    /// A body that is still coming. `account` is closed before its last piece is given out.
+    /// A body that is still arriving. `account` is closed before its last piece is handed out.
     pub const fn flowing(flow: Flow, account: Option<Box<Tally>>) -> Self {
         ReplyBody(Content::Flowing { flow, account, sent: 0 })
     }
@@ -62,7 +62,7 @@ fn bytes<'a>(pieces: impl IntoIterator<Item = &'a Bytes>) -> usize {
     pieces.into_iter().map(Bytes::len).sum()
 }
 
-/// Bytes for which memory is held as long as anybody has them: a server writes a piece long after it took it from its
+/// Bytes for which memory is held as long as they exist: a server may write a piece long after it took it from its
 /// body.
 struct HeldBytes {
     bytes: Bytes,
@@ -105,7 +105,7 @@ fn close(account: &mut Option<Box<Tally>>, sent: u64, fault: Option<Fault>) {
 }
 
 impl Drop for ReplyBody {
-    /// A client that leaves is recorded with what it was given until then.
+    /// A client that leaves is recorded with the bytes that were handed out until then.
     fn drop(&mut self) {
         if let Content::Flowing { account, sent, .. } = &mut self.0 {
             close(account, *sent, None);

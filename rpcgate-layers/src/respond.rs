@@ -1,24 +1,40 @@
-//! Respond: the outermost layer. It stamps a request on its way in and writes what every answer carries on its way
-//! out: `x-request-id`, CORS, the nine rate headers, `X-Cache`, `x-compute-units`, and what a refusal adds
-//! (`Retry-After`, `Allow`, `WWW-Authenticate`). The account is closed here, before the answer leaves. An answer with an
-//! account waits for a turn of the runtime, or a few: the records of all answers that are ready by then are written
-//! together, and the answers one after another, which wakes a client that has many of them under way once.
+//! Respond: the outermost layer. It stamps a request on its way in and writes the headers that every response carries on its
+//! way out: `x-request-id`, CORS, the nine rate headers, `X-Cache`, `x-compute-units`, and those of a refusal
+//! (`Retry-After`, `Allow`, `WWW-Authenticate`). The tally is closed here, before the response leaves. A response with a
+//! tally waits for one yield to the runtime, or a few: the records of all responses that are ready by then are written
+//! together, and the responses one after another, which wakes a client that waits for many of them once.
 //!
-//! It refuses nothing itself, and it does not change a body.
+//! It refuses nothing itself, and it does not change a body. An error of the service behind it becomes a refusal.
 //!
 //! ```
-//! use rpcgate_core::caller::RequestId;
-//! use rpcgate_core::clock::Time;
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_core::refusal::Refusal;
+//! use rpcgate_layers::request::message::{PendingResponse, Received};
+//! use rpcgate_layers::respond::RespondLayer;
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
-//! let id = RequestId::new(Time::from_secs(1_700_000_000)).to_string();
-//! assert_eq!((id.len(), &id[14..15]), (36, "7"));
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let inner = service_fn(async |_: Received<()>| Ok::<_, Infallible>(PendingResponse::refused(Refusal::NoKey)));
+//! let layer = RespondLayer::new(Arc::new(ManualClock::at(Time::from_secs(1_700_000_000))));
+//! let response = layer.clone().layer(inner).oneshot(http::Request::new(())).await.unwrap();
+//! assert_eq!(response.status(), 401);
+//! assert_eq!(response.headers()["x-request-id"].len(), 36);
+//! assert_eq!(response.headers()["access-control-allow-origin"], "*");
+//! let response = layer.without_cors().layer(inner).oneshot(http::Request::new(())).await.unwrap();
+//! assert!(!response.headers().contains_key("access-control-allow-origin"));
+//! # });
 //! ```
 
 use crate::coalesce::Coalesce;
 use crate::headers::{self, Metered};
 use crate::reply_body::ReplyBody;
 use crate::request::message::{PendingResponse, Received};
-use http::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CONNECTION, HeaderName, HeaderValue,
+    RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
 use rpcgate_core::backend::usage_sink::Receipt;
@@ -35,16 +51,39 @@ use std::task::{Context, Poll, ready};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Stamps requests and finishes answers.
+/// Stamps requests and finishes responses.
 #[derive(Clone, Debug)]
 pub struct RespondLayer {
     clock: Arc<dyn Clock>,
+    writes: Writes,
+}
+
+/// The headers that are optional.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Writes {
+    cors: bool,
+    rates: bool,
 }
 
 impl RespondLayer {
     /// A layer that stamps by `clock`.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        RespondLayer { clock }
+        RespondLayer { clock, writes: Writes { cors: true, rates: true } }
+    }
+
+    /// The same layer, which writes no CORS headers, and removes those of the answer to a preflight: another layer writes
+    /// them, or browsers of other origins are not wanted.
+    #[must_use]
+    pub fn without_cors(mut self) -> Self {
+        self.writes.cors = false;
+        self
+    }
+
+    /// The same layer, which writes no rate limit headers.
+    #[must_use]
+    pub fn without_rates(mut self) -> Self {
+        self.writes.rates = false;
+        self
     }
 }
 
@@ -52,7 +91,7 @@ impl<S> Layer<S> for RespondLayer {
     type Service = Respond<S>;
 
     fn layer(&self, inner: S) -> Respond<S> {
-        Respond { inner, clock: self.clock.clone(), failed: None }
+        Respond { inner, clock: self.clock.clone(), writes: self.writes, failed: None }
     }
 }
 
@@ -61,6 +100,7 @@ impl<S> Layer<S> for RespondLayer {
 pub struct Respond<S> {
     inner: S,
     clock: Arc<dyn Clock>,
+    writes: Writes,
     /// Why the inner service will never be ready again.
     failed: Option<Refusal>,
 }
@@ -86,11 +126,11 @@ where
         let (arrival, started) = (self.clock.now(), self.clock.elapsed());
         let id = RequestId::new(arrival);
         if let Some(refusal) = self.failed {
-            return RespondFuture { state: CallState::Failed { refusal, id } };
+            return RespondFuture { state: CallState::Failed { refusal, id }, writes: self.writes };
         }
         let request = Box::new(request);
         let inner = self.inner.call(Received { request, id, arrival, started });
-        RespondFuture { state: CallState::Inside { inner, id } }
+        RespondFuture { state: CallState::Inside { inner, id }, writes: self.writes }
     }
 }
 
@@ -100,6 +140,7 @@ pin_project! {
     pub struct RespondFuture<F> {
         #[pin]
         state: CallState<F>,
+        writes: Writes,
     }
 }
 
@@ -122,7 +163,8 @@ where
     type Output = Result<Response<ReplyBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.as_mut().project().state;
+        let this = self.as_mut().project();
+        let (mut state, writes) = (this.state, *this.writes);
         match state.as_mut().project() {
             At::Inside { inner, id } => {
                 let pending = match ready!(inner.poll(cx)) {
@@ -130,14 +172,16 @@ where
                     Err(error) => PendingResponse::refused(error.into()),
                 };
                 let is_metered = pending.tally.is_some();
-                let (answer, receipt) = finish(pending, *id);
+                let (answer, receipt) = finish(pending, *id, writes);
                 if !is_metered {
                     return Poll::Ready(Ok(answer));
                 }
                 state.set(CallState::Waiting { turn: Coalesce::default(), answer: Some(answer), receipt });
                 self.poll(cx)
             }
-            At::Failed { refusal, id } => Poll::Ready(Ok(finish(PendingResponse::refused(*refusal), *id).0)),
+            At::Failed { refusal, id } => {
+                Poll::Ready(Ok(finish(PendingResponse::refused(*refusal), *id, writes).0))
+            }
             At::Waiting { turn, answer, receipt } => {
                 ready!(Pin::new(turn).poll(cx));
                 drop(receipt.take());
@@ -147,11 +191,19 @@ where
     }
 }
 
-fn finish(pending: PendingResponse, id: RequestId) -> (Response<ReplyBody>, Option<Receipt>) {
+const CORS: [HeaderName; 5] = [
+    ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS,
+    ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_HEADERS,
+    ACCESS_CONTROL_MAX_AGE,
+];
+
+fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<ReplyBody>, Option<Receipt>) {
     let PendingResponse { status, headers, is_json, body, rest, flow, mut tally, rated, refusal } = pending;
     let mut headers = match &tally {
         Some(tally) => {
-            let windows = rated.then(|| tally.windows_now());
+            let windows = (rated && writes.rates).then(|| tally.windows_now());
             Metered { id, windows, units: tally.charged(), hit: tally.is_hit(), is_json }.headers(headers)
         }
         None => headers::plain(id, false, is_json, headers),
@@ -166,6 +218,11 @@ fn finish(pending: PendingResponse, id: RequestId) -> (Response<ReplyBody>, Opti
             (body, tally.and_then(Tally::close))
         }
     };
+    if !writes.cors {
+        for name in CORS {
+            headers.remove(name);
+        }
+    }
     if let Some(refusal) = refusal {
         if let Some(seconds) = refusal.retry_after() {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -291,6 +348,25 @@ mod tests {
         assert!(answer.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         drop(answer);
         assert_eq!(sink.written.load(Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn cors_and_rate_headers_are_optional() {
+        let fixture = Fixture::new();
+        let layer = RespondLayer::new(fixture.clock.clone());
+        for (layer, rates, cors) in
+            [(layer.clone(), 9, 2), (layer.clone().without_rates(), 0, 2), (layer.without_cors(), 9, 0)]
+        {
+            let pending = PendingResponse::refused_unread(fixture.tally(), Refusal::Suspended);
+            let slot = std::cell::Cell::new(Some(pending));
+            let inner =
+                service_fn(|_: Received<()>| std::future::ready(Ok::<_, Infallible>(slot.take().unwrap())));
+            let Ok(response) = layer.layer(inner).call(Request::new(())).await;
+            let count =
+                |part: &str| response.headers().keys().filter(|name| name.as_str().contains(part)).count();
+            assert_eq!((count("ratelimit"), count("access-control")), (rates, cors));
+            assert!(response.headers().contains_key("x-request-id"));
+        }
     }
 
     #[tokio::test]

@@ -1,14 +1,14 @@
-//! Work that goes on when the request that began it has ended.
+//! Work that goes on after the request that began it has ended.
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 
-/// Work that nobody waits for.
+/// Work that no request waits for.
 pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs work that nobody waits for. A server gives one that its shutdown waits for: what goes on is a call that others
-/// wait for, or that is charged for, and its record is written when it ends.
+/// Runs work that no request waits for. A server implements it with tasks that its shutdown waits for: the work is a call
+/// that others wait for, or that is charged, and its record is written when it ends.
 ///
 /// ```
 /// use rpcgate_layers::spawn::{Spawn, Work};
@@ -30,11 +30,11 @@ pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # }
 /// ```
 pub trait Spawn: Send + Sync + Debug {
-    /// Runs `work`. May be called outside a runtime, while one shuts down for instance; then it may be dropped.
+    /// Runs `work`. Outside a runtime, for instance while one shuts down, it may drop the work.
     fn spawn(&self, work: Work);
 }
 
-/// Runs work in the tokio runtime that it is given from, as a task that nobody knows of.
+/// Runs work as a task of the current tokio runtime, which nothing waits for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokioSpawn;
 

@@ -1,18 +1,55 @@
-//! Batch: from a request to its calls, and from settled calls to one answer.
+//! Batch: from a request to its calls, and from settled calls to one response.
 //!
 //! The first layer behind the request's head: it reads the body, parses it once, and sends the calls in it down the
-//! stack as one set, a single call as a set of one. What comes back is joined under the callers' own ids. What is no
-//! call at all is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::InvalidRequest`],
+//! stack as one set, a single call as a set of one. The settled set is joined under the callers' own ids. A body that has no
+//! call in it is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::InvalidRequest`],
 //! [`Refusal::BatchTooLarge`], [`Refusal::BatchNotSupported`] and those of [`body`](super::body). An item of a batch
-//! that is no call is refused in its place while its neighbours travel.
+//! that is not a call is refused in its place, and the others go on.
+//!
+//! The service behind it is polled ready when the body has been read. Until it is ready the request waits here, so a
+//! concurrency limit may stand behind; an error of that service, such as a load shedder's, becomes a refusal of the request.
 //!
 //! ```
-//! use rpcgate_core::envelope::{Limits, ParseError, Parsed, parse};
+//! use bytes::Bytes;
+//! use http_body_util::Full;
+//! use rpcgate_core::backend::{counters::MemoryCounters, suite, usage_sink::MemoryUsageSink};
+//! use rpcgate_core::call::{CallState, Calls, Parsed, Settled};
+//! use rpcgate_core::caller::RequestId;
+//! use rpcgate_core::chain::Chain;
+//! use rpcgate_core::clock::{Clock, ManualClock, Time};
+//! use rpcgate_core::refusal::Refusal;
+//! use rpcgate_core::tally::{Accounting, Tally, Transport};
+//! use rpcgate_core::toy::Toy;
+//! use rpcgate_layers::call::batch::BatchLayer;
+//! use rpcgate_layers::request::message::{Authenticated, Target};
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
-//! let body = br#"[{"id":1,"method":"a"}, 5]"#;
-//! let Ok(Parsed::Batch(items)) = parse(body, &Limits::default()) else { panic!("a batch") };
-//! assert!(items[0].is_ok() && items[1].is_err());
-//! assert!(matches!(parse(b"[]", &Limits::default()), Err(ParseError::EmptyBatch)));
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! // The rest of the stack: it refuses every call.
+//! let inner = service_fn(async |mut calls: Calls<Parsed>| {
+//!     for entry in calls.tally_mut().entries.iter_mut().filter(|entry| entry.is_open()) {
+//!         entry.state = CallState::Refused(Refusal::Closed);
+//!     }
+//!     Ok::<_, Infallible>(calls.at::<Settled>())
+//! });
+//! # let clock = Arc::new(ManualClock::at(Time::from_secs(1_700_000_000)));
+//! # let accounting = Accounting {
+//! #     clock: clock.clone(),
+//! #     counters: Arc::new(MemoryCounters::default()),
+//! #     sink: Arc::new(MemoryUsageSink::default()),
+//! # };
+//! # let (chain, caller) = (Arc::new(Chain::deployed(Arc::new(Toy))), Arc::new(suite::caller(1)));
+//! # let moment = (clock.now(), clock.elapsed());
+//! # let tally = Tally::new(RequestId(1), Transport::Http, chain, caller, moment, Arc::new(accounting));
+//! let request = http::Request::new(Full::new(Bytes::from_static(br#"[{"id":1,"method":"a"}, 5]"#)));
+//! let known = Authenticated { request: Box::new(request), target: Target::JsonRpc, tally: Box::new(tally) };
+//! let response = BatchLayer::new().layer(inner).oneshot(known).await.unwrap();
+//! assert_eq!(response.body, concat!(
+//!     r#"[{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not available"}},"#,
+//!     r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}]"#,
+//! ));
+//! # });
 //! ```
 
 use super::body::{BodyLimits, Reading};
@@ -39,7 +76,7 @@ use std::task::{Context, Poll, ready};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Reads requests into calls and joins their answers.
+/// Reads requests into calls and joins their responses.
 #[derive(Clone, Debug)]
 pub struct BatchLayer {
     body: BodyLimits,
@@ -235,14 +272,14 @@ where
     }
 }
 
-/// What is made of a body.
+/// What a body is to become.
 #[derive(Debug)]
 pub(super) enum Want {
     /// The envelopes in it are calls.
     Envelopes,
     /// It belongs to this call.
     Rest(Box<RestCall>),
-    /// There is no call, whatever is in it.
+    /// There is no call, whatever the body.
     Nothing(fn(&[u8]) -> Refusal),
 }
 
@@ -326,7 +363,7 @@ fn spaced(entry: &Entry, body: &[u8]) -> Option<Span> {
 }
 
 /// Gives calls whose answers are kept or shared the one form of their parameters, without white space between tokens:
-/// otherwise a caller could have a node asked again and again for what is known. The body is as long as it was.
+/// otherwise a caller could have a node asked again and again for an answer that is known. The body keeps its length.
 fn alike(tally: &mut Tally) {
     let mut body = BytesMut::from(std::mem::take(&mut tally.body));
     for entry in &mut tally.entries {

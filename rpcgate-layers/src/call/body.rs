@@ -1,4 +1,4 @@
-//! Reading a request's body: whole, bounded, and not for ever.
+//! Reading a request's body: whole, with bounds on its size and its time.
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -10,17 +10,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// How large a body may be, and how slow.
+/// The bounds of a body, in size and time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BodyLimits {
     /// Bytes at most; 5 MiB by default.
     pub bytes: usize,
     /// How long a body may take however slow it is; 10 s by default.
     pub patience: Duration,
-    /// Bytes per second that must come on the average of that time, and then of every half of it anew: a body that
-    /// stops is cut, however much of it has come. 1,024 by default.
+    /// Bytes per second that must arrive on the average of that time, and then of every further half of it: a body that
+    /// stops is cut, however much of it has arrived. 1,024 by default.
     pub pace: usize,
-    /// How long a body may take however much of it comes, from when it is first waited for; 60 s by default.
+    /// How long a body may take however much of it arrives, from when it is first waited for; 60 s by default.
     pub whole: Duration,
 }
 
@@ -35,12 +35,12 @@ impl Default for BodyLimits {
     }
 }
 
-/// What is read is written anew for a node, so a body will be in memory twice. The room for both is taken as it comes:
-/// a request refused when all of it was read would have cost the most.
+/// A call is written anew for a node, so a body will be in memory twice. The memory for both is taken as the body arrives:
+/// a request that is refused after all of it was read would have cost the most.
 const COPIES: usize = 2;
 
 pin_project! {
-    /// A body being read. A body that comes in one piece is passed on as it is, any other is put together.
+    /// A body being read. A body that arrives in one piece is passed on as it is, any other is put together.
     #[derive(Debug)]
     pub struct Reading<B> {
         #[pin]
@@ -52,14 +52,14 @@ pin_project! {
     }
 }
 
-/// Watches the pace, one span of time after the other. Its timer is made only when a body keeps us waiting.
+/// Watches the rate, one span of time after the other. Its timer is made only when a body is waited for.
 #[derive(Debug, Default)]
 struct Slow {
     timer: Option<Pin<Box<Sleep>>>,
-    /// What had come when this span began.
+    /// Bytes that had arrived when this span began.
     before: usize,
     spans: u32,
-    /// How long the spans before it were together.
+    /// The length of all spans before it.
     elapsed: Duration,
 }
 
@@ -87,7 +87,7 @@ impl<B: Body<Data = Bytes>> Reading<B> {
     /// Starts to read `body`.
     ///
     /// # Errors
-    /// [`Refusal::BodyTooLarge`] when the body says itself that it is.
+    /// [`Refusal::BodyTooLarge`] when the body's own size hint says so.
     pub fn new(body: B, limits: BodyLimits) -> Result<Self, Refusal> {
         if body.size_hint().lower() > limits.bytes as u64 {
             return Err(Refusal::BodyTooLarge);
@@ -95,11 +95,11 @@ impl<B: Body<Data = Bytes>> Reading<B> {
         Ok(Reading { body, limits, first: Bytes::new(), more: BytesMut::new(), slow: Slow::default() })
     }
 
-    /// Reads on. What has come takes room in `held`.
+    /// Reads on. The bytes that have arrived take memory from `held`.
     ///
     /// # Errors
     /// [`Refusal::BodyTooLarge`], [`Refusal::BodyTooSlow`], [`Refusal::Overloaded`] when there is no room, and
-    /// [`Refusal::InvalidRequest`] when the client breaks off (nobody will read that one).
+    /// [`Refusal::InvalidRequest`] when the client breaks off (it will not read it).
     pub fn poll(
         self: Pin<&mut Self>,
         held: &mut MemoryPermit,
@@ -124,7 +124,7 @@ impl<B: Body<Data = Bytes>> Reading<B> {
                         *this.first = data;
                     } else {
                         if this.more.is_empty() {
-                            // A body that says how long it is needs no room to grow.
+                            // The buffer of a body of known length need not grow.
                             let rest =
                                 this.body.size_hint().exact().and_then(|rest| usize::try_from(rest).ok());
                             this.more.reserve(received + rest.unwrap_or(received));

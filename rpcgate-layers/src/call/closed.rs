@@ -1,19 +1,30 @@
-//! Closed methods: what nobody may call, because it controls a node or its wallet or is not offered.
+//! Closed methods: methods that no caller may use, because they control a node or its wallet or are not offered.
 //!
-//! Stands behind the budgets, as the specification wants for `trace_*`: the budget is consulted, then the method is
-//! refused and nothing is charged. Refuses with [`Refusal::Closed`].
+//! The layer comes after the budgets, as the specification wants for `trace_*`: the budget is consulted, then the method is
+//! refused and nothing is charged. The layer refuses with [`Refusal::Closed`].
 //!
 //! ```
+//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, Flags, MethodRule};
-//! use rpcgate_core::clock::Time;
-//! use rpcgate_core::refusal::Refusal;
-//! use rpcgate_core::backend::suite;
-//! use rpcgate_layers::{call::closed::Closed, gate::CallPolicy};
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_layers::call::closed::ClosedLayer;
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
-//! let rule = MethodRule { flags: Flags::CLOSED, ..MethodRule::UNLISTED };
-//! let call = CallView::new(ChainName::new("toy"), "admin_stop", rule);
-//! assert_eq!(Closed.decide(call, &suite::caller(1), Time::default()), Err(Refusal::Closed));
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::default())));
+//! let layer = ClosedLayer::new().with_call(clock, move |request: &http::Request<&'static str>| {
+//!     let flags = if request.body().starts_with("admin_") { Flags::CLOSED } else { Flags::NONE };
+//!     let rule = MethodRule { flags, ..MethodRule::UNLISTED };
+//!     Some((caller.clone().into(), CallView::new(ChainName::new("toy"), request.body(), rule)))
+//! });
+//! let inner = service_fn(async |_: http::Request<&'static str>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
+//! let service = layer.layer(inner);
+//! let call = async |method| service.clone().oneshot(http::Request::new(method)).await.unwrap().into_body();
+//! assert_eq!(call("toy_read").await, "");
+//! assert!(call("admin_stop").await.ends_with(br#""error":{"code":-32601,"message":"method not available"}}"#));
+//! # });
 //! ```
 
 use crate::gate::{CallPolicy, gate_layer};

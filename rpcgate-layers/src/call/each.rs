@@ -1,31 +1,62 @@
-//! Each: an ordinary service of one call, for those who build a layer of their own between ours.
+//! Each: an ordinary service of one call becomes a layer between the others.
 //!
-//! The service is asked about every open call of a set at the same time and says of each: pass on (`Ok(None)`), here is
-//! the answer (`Ok(Some(result))`), or no (`Err(refusal)`). It costs a few allocations per call; our own layers walk
-//! the set instead. Stands wherever it is put: the set comes out at the layer where it went in. Behind the quota its
-//! answers are charged like any other, before it they are free.
+//! The service is called for every open call of a set at the same time. It returns `Ok(None)` to pass the call on,
+//! `Ok(Some(result))` to answer it, or `Err(refusal)`. That costs a few allocations per call; rpcgate's own layers walk the set
+//! instead. The layer may come anywhere, and leaves the position of the set as it was. Behind the quota its answers are charged
+//! like any other, before it they are free.
 //!
 //! ```
+//! use bytes::Bytes;
+//! use rpcgate_core::backend::{counters::MemoryCounters, suite, usage_sink::MemoryUsageSink};
+//! use rpcgate_core::call::{Call, CallState, Calls, Entry, Parsed};
+//! use rpcgate_core::caller::RequestId;
+//! use rpcgate_core::chain::Chain;
+//! use rpcgate_core::clock::{Clock, ManualClock, Time};
+//! use rpcgate_core::envelope::{self, Limits};
 //! use rpcgate_core::refusal::Refusal;
-//! use rpcgate_layers::call::each::{EachLayer, One};
-//! use tower::service_fn;
+//! use rpcgate_core::tally::{Accounting, Tally, Transport};
+//! use rpcgate_core::toy::Toy;
+//! use rpcgate_layers::call::each::{EachLayer, OwnedCall};
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
-//! // Nobody calls anything in the second half of an hour.
-//! let layer = EachLayer::new(service_fn(async |call: One| {
-//!     if call.arrival.secs() % 3_600 < 1_800 { Ok(None::<bytes::Bytes>) } else { Err(Refusal::Closed) }
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! // No transaction is sent in the second half of an hour.
+//! let layer = EachLayer::new(service_fn(async |call: OwnedCall| {
+//!     let is_late = call.arrival.secs() % 3_600 >= 1_800;
+//!     if is_late && call.method == "toy_send" { Err(Refusal::Closed) } else { Ok(None::<Bytes>) }
 //! }));
-//! assert!(format!("{layer:?}").starts_with("EachLayer"));
+//! # let clock = Arc::new(ManualClock::at(Time::from_secs(2_000)));
+//! # let accounting = Accounting {
+//! #     clock: clock.clone(),
+//! #     counters: Arc::new(MemoryCounters::default()),
+//! #     sink: Arc::new(MemoryUsageSink::default()),
+//! # };
+//! # let (chain, caller) = (Arc::new(Chain::deployed(Arc::new(Toy))), Arc::new(suite::caller(1)));
+//! # let moment = (clock.now(), clock.elapsed());
+//! # let mut tally = Box::new(Tally::new(RequestId(1), Transport::Http, chain, caller, moment, Arc::new(accounting)));
+//! # tally.body = Bytes::from_static(br#"{"id":1,"method":"toy_send"}"#);
+//! # let Ok(envelope::Parsed::Single(Ok(call))) = envelope::parse(&tally.body, &Limits::default()) else { panic!() };
+//! # let found = tally.chain.look_up("toy_send");
+//! # tally.entries.push(Entry::open(Call::json_rpc(call, found)));
+//! // A set with one call of `toy_send`, at 0:33:20 of some day.
+//! let calls: Calls<Parsed> = Calls::new(tally);
+//! let service = layer.layer(service_fn(async |calls: Calls<Parsed>| Ok::<_, Infallible>(calls)));
+//! let calls = service.oneshot(calls).await.unwrap();
+//! assert!(matches!(calls.tally().entries[0].state, CallState::Refused(Refusal::Closed)));
+//! # });
 //! ```
 
 use crate::future::ResponseFuture;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use rpcgate_core::call::{CallState, Calls, Payload};
+use rpcgate_core::call::{CallState, Calls, Entry};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::{Chain, MethodRule};
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source};
+use rpcgate_core::tally::Tally;
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -34,29 +65,57 @@ use tower_service::Service;
 
 /// One call, owned.
 #[derive(Clone, Debug)]
-pub struct One {
+#[non_exhaustive]
+pub struct OwnedCall {
     /// The chain it is for.
     pub chain: Arc<Chain>,
     /// Whose it is.
     pub caller: Arc<Caller>,
-    /// Its method as sent, escapes resolved.
+    /// Its method as sent, escapes resolved. Of a REST call the name that it is metered by: the last segment of its path.
     pub method: String,
-    /// Its parameters as raw JSON, a slice of the request's body; empty when there are none.
+    /// Its parameters as raw JSON, a slice of the request's body; empty when there are none. Of a REST call its
+    /// [line](rpcgate_core::rest::RestCall::line): HTTP method, path and query.
     pub params: Bytes,
+    /// The body that is posted with a REST call; empty otherwise.
+    pub body: Bytes,
+    /// Whether it is a REST call.
+    pub is_rest: bool,
     /// What holds for it.
     pub rule: MethodRule,
-    /// When its request came.
+    /// The time of its request's arrival.
     pub arrival: Time,
 }
 
-/// Asks a service about every call.
+impl OwnedCall {
+    fn new(entry: &Entry, tally: &Tally) -> Self {
+        let view = entry.call.view(&tally.body, tally.chain.name());
+        // A slice of the body where it is one, and a copy of what a REST call has made of its path.
+        let owned = |part: &[u8]| match part {
+            [] => Bytes::new(),
+            _ if view.is_rest && part.as_ptr() != tally.body.as_ptr() => Bytes::copy_from_slice(part),
+            _ => tally.body.slice_ref(part),
+        };
+        OwnedCall {
+            chain: tally.chain.clone(),
+            caller: tally.caller.clone(),
+            method: String::from_utf8_lossy(view.sent).into_owned(),
+            params: owned(view.params),
+            body: owned(view.body),
+            is_rest: view.is_rest,
+            rule: entry.call.rule,
+            arrival: tally.arrival,
+        }
+    }
+}
+
+/// Calls a service for every call.
 #[derive(Clone)]
 pub struct EachLayer<P> {
     service: P,
 }
 
 impl<P> EachLayer<P> {
-    /// A layer that asks clones of `service`.
+    /// A layer that calls clones of `service`.
     pub fn new(service: P) -> Self {
         EachLayer { service }
     }
@@ -92,7 +151,7 @@ impl<S, P> fmt::Debug for Each<S, P> {
 impl<S, P, A> Service<Calls<A>> for Each<S, P>
 where
     A: 'static,
-    P: Service<One, Response = Option<Bytes>, Error = Refusal> + Clone + Send + 'static,
+    P: Service<OwnedCall, Response = Option<Bytes>, Error = Refusal> + Clone + Send + 'static,
     P::Future: Send,
     S: Service<Calls<A>> + Clone + Send + 'static,
     S::Future: Send,
@@ -116,23 +175,11 @@ where
             let tally = calls.tally_mut();
             let asked = tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()).map(
                 |(place, entry)| {
-                    let (method, params) = match &entry.call.payload {
-                        Payload::JsonRpc(envelope) => (
-                            envelope.method.text(&tally.body).to_owned(),
-                            envelope
-                                .params
-                                .map(|params| tally.body.slice(params.range()))
-                                .unwrap_or_default(),
-                        ),
-                        _ => (String::new(), Bytes::new()),
-                    };
-                    let (chain, caller) = (tally.chain.clone(), tally.caller.clone());
-                    let one =
-                        One { chain, caller, method, params, rule: entry.call.rule, arrival: tally.arrival };
+                    let call = OwnedCall::new(entry, tally);
                     let mut service = service.clone();
                     async move {
                         let said = match std::future::poll_fn(|cx| service.poll_ready(cx)).await {
-                            Ok(()) => service.call(one).await,
+                            Ok(()) => service.call(call).await,
                             Err(refusal) => Err(refusal),
                         };
                         (place, said)
@@ -160,11 +207,12 @@ mod tests {
     use super::*;
     use crate::testing::{self, Fixture};
     use rpcgate_core::call::Parsed;
+    use rpcgate_core::rest::{Path, RestCall};
     use tower::service_fn;
 
     #[tokio::test]
     async fn a_service_of_one_call_passes_answers_and_refuses_in_place() {
-        let layer = EachLayer::new(service_fn(async |call: One| match call.method.as_str() {
+        let layer = EachLayer::new(service_fn(async |call: OwnedCall| match call.method.as_str() {
             "toy_id" => Ok(Some(call.params)),
             "toy_send" => Err(Refusal::Closed),
             _ => Ok(None),
@@ -178,5 +226,28 @@ mod tests {
         assert!(matches!(states[1], CallState::Refused(Refusal::Closed)));
         assert!(matches!(states[2], CallState::Open));
         assert!(matches!(states[3], CallState::Refused(Refusal::InvalidRequest)));
+    }
+
+    #[tokio::test]
+    async fn a_rest_call_shows_its_name_its_line_and_its_body() {
+        let fixture = Fixture::new();
+        let mut tally = fixture.tally();
+        let path = Path::canonical("/v2/accounts/0x1").unwrap();
+        let rest = RestCall::new(http::Method::POST, &path, "limit=1", http::HeaderMap::new()).unwrap();
+        let found = tally.chain.look_up("0x1");
+        tally.body = Bytes::from_static(b"posted");
+        tally.entries.push(Entry::open(rpcgate_core::call::Call::rest(rest, found)));
+        let layer = EachLayer::new(service_fn(async |call: OwnedCall| {
+            let seen = format!("{} {} {}", call.method, call.params.len() > 20, call.is_rest);
+            assert!(String::from_utf8_lossy(&call.params).contains("/v2/accounts/0x1?limit=1"));
+            assert_eq!(call.body, "posted");
+            Ok::<_, Refusal>(Some(seen.into()))
+        }));
+        let calls: Calls<Parsed> = testing::through(layer, Calls::new(tally)).await;
+        let CallState::Answered(Reply { form: Form::Result(seen), .. }) = &calls.tally().entries[0].state
+        else {
+            panic!("it is answered")
+        };
+        assert_eq!(seen, "0x1 true true");
     }
 }

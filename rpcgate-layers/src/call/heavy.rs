@@ -1,29 +1,28 @@
 //! The heavy budget: calls that cost a node much, counted per project over all chains in the fixed UTC minute
 //! (specification, "Heavy-method budget").
 //!
-//! Stands behind the pace, so that a call the pace refuses uses no budget, and before the closed methods, because the
-//! specification has `trace_*` consult the budget even where it is closed. Each gateway process counts for itself.
-//! Refuses with [`Refusal::Heavy`]. It promises nothing over several processes: there the effective ceiling is the
+//! The layer comes after the pace, so that a call that the pace refuses uses no budget, and before the closed methods, because
+//! the specification has `trace_*` consult the budget even where it is closed. Each gateway process counts for itself.
+//! The layer refuses with [`Refusal::Heavy`]. It promises nothing over several processes: there the effective ceiling is the
 //! stated one times their number.
 //!
 //! In an axum or any other tower stack:
 //!
 //! ```
+//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, Flags, MethodRule};
 //! use rpcgate_core::clock::{ManualClock, Time};
-//! use rpcgate_core::backend::suite;
 //! use rpcgate_layers::call::heavy::HeavyLayer;
 //! use std::{convert::Infallible, sync::Arc};
 //! use tower::{Layer, Service, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let caller = suite::caller(1); // free plan: 6 heavy calls a minute
+//! let caller = Arc::new(suite::caller(1)); // free plan: 6 heavy calls a minute
 //! let rule = MethodRule { flags: Flags::HEAVY, ..MethodRule::UNLISTED };
 //! let clock = Arc::new(ManualClock::at(Time::from_secs(30)));
 //! let layer = HeavyLayer::new().with_call(clock, move |_: &http::Request<()>| {
-//!     # let caller: &'static _ = Box::leak(Box::new(suite::caller(1)));
-//!     Some((caller, CallView::new(ChainName::new("toy"), "toy_scan", rule)))
+//!     Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
 //! });
 //! let inner = service_fn(async |_: http::Request<()>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
 //! let mut service = layer.layer(inner);

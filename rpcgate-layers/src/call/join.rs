@@ -1,4 +1,4 @@
-//! From settled calls to one answer: each entry under its own id, in the chain's dialect.
+//! From settled calls to one response: the answer to each entry under its own id, in the chain's dialect.
 
 use super::pieces::Pieces;
 use crate::request::message::PendingResponse;
@@ -11,15 +11,15 @@ use rpcgate_core::refusal::{BackendFailure, Refusal};
 use rpcgate_core::reply::{Form, Inner, Reply};
 use rpcgate_core::tally::Tally;
 
-/// Bytes from which an answer is held in the memory of all bodies together: to count each small one would cost more than
-/// it takes.
+/// Bytes from which an answer is counted in the memory of all bodies: counting each small one would cost more than the
+/// memory does.
 pub(crate) const HELD: usize = 16 << 10;
 
-/// Bytes that an answer to a batch has room for at first, at most.
+/// The most bytes that are allocated for the response to a batch at first.
 const USUAL: usize = 64 << 10;
 
-/// The answer to a set. That to a batch has no more than `most` bytes: what has no room in it, or in the memory of all
-/// bodies together, is refused in its place.
+/// The response to a set. The response to a batch has no more than `most` bytes: an answer that has no room in it, or in the
+/// memory of all bodies, is refused in its place.
 pub fn join(calls: Calls<Settled>, most: usize) -> PendingResponse {
     let mut tally = calls.into_tally();
     let dialect = tally.chain.facts().dialect;
@@ -44,7 +44,7 @@ fn answer(status: StatusCode, headers: HeaderMap, body: Bytes) -> PendingRespons
     PendingResponse { is_json: true, ..plain(status, headers, body) }
 }
 
-/// An answer whose headers say themselves of what type it is.
+/// A response whose own headers give its content type.
 fn plain(status: StatusCode, headers: HeaderMap, body: Bytes) -> PendingResponse {
     PendingResponse {
         status,
@@ -122,14 +122,14 @@ fn length_of(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// What a lone notification gets: HTTP wants an answer, JSON-RPC wants none.
+/// The response to a lone notification: HTTP requires one, JSON-RPC forbids an answer.
 fn nothing() -> PendingResponse {
     plain(StatusCode::OK, HeaderMap::new(), Bytes::new())
 }
 
 fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
     let Tally { entries, body, room, .. } = tally;
-    // The answers of a batch are mostly alike.
+    // The answers of a batch mostly have similar lengths.
     let first = entries.first().map(|entry| room_for(entry, body)).filter(|length| !Pieces::shares(*length));
     let mut out = Pieces::with_capacity((first.unwrap_or(200) * entries.len()).min(USUAL).min(most));
     out.text.push(b'[');
@@ -161,7 +161,7 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
         entry.bytes_out = length_of(out.len() - before);
     }
     if out.len() == 1 {
-        // Nothing but notifications: nothing at all is answered (JSON-RPC 2.0, section 6).
+        // A batch of notifications alone has no answer (JSON-RPC 2.0, section 6).
         return answer(StatusCode::OK, HeaderMap::new(), Bytes::new());
     }
     out.text.push(b']');
@@ -172,7 +172,7 @@ fn batch(tally: &mut Tally, dialect: Dialect, most: usize) -> PendingResponse {
     in_pieces(StatusCode::OK, HeaderMap::new(), out)
 }
 
-/// Bytes that an entry's answer will take, or a little more.
+/// Bytes that the answer to an entry will take, or a few more.
 fn room_for(entry: &Entry, body: &[u8]) -> usize {
     let content = match &entry.state {
         CallState::Answered(Reply {
@@ -183,7 +183,7 @@ fn room_for(entry: &Entry, body: &[u8]) -> usize {
         CallState::Answered(Reply { form: Form::Rest(rest), .. }) => rest.body.len(),
         _ => 120,
     };
-    // The longest of what stands around them is Ogmios', which names the method too.
+    // The longest frame around a result is that of Ogmios, which contains the method too.
     content + entry.call.id(body).map_or(4, <[u8]>::len) + entry.call.sent(body).len() + 48
 }
 
@@ -210,7 +210,7 @@ fn write_form(form: &Form, dialect: Dialect, (id, method): (Option<&[u8]>, &[u8]
     write_after(&mut pieces.text, dialect, id, form);
 }
 
-/// What stands before a result or an error.
+/// The text before a result or an error.
 fn write_before(out: &mut Vec<u8>, dialect: Dialect, (id, method): (&[u8], &[u8]), is_error: bool) {
     match (dialect, is_error) {
         (Dialect::Utxo, true) => out.extend_from_slice(b"{\"result\":null,\"error\":"),
@@ -230,7 +230,7 @@ fn write_before(out: &mut Vec<u8>, dialect: Dialect, (id, method): (&[u8], &[u8]
     }
 }
 
-/// What stands behind it.
+/// The text behind it.
 fn write_after(out: &mut Vec<u8>, dialect: Dialect, id: &[u8], form: &Form) {
     match dialect {
         Dialect::Utxo => {

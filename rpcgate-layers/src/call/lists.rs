@@ -1,23 +1,34 @@
-//! Method lists: a project's allow and block lists, and the methods an operator has blocked on a chain.
+//! Method lists: a project's allow and block lists, and the methods that an operator has blocked on a chain.
 //!
-//! Stands before the plan windows, so a method that a project may not call uses none of its requests. A debugging
-//! method where those are forbidden outright is refused here too, before any budget is consulted. Refuses with
+//! The layer comes before the plan windows, so a method that a project may not call uses none of its requests. A debugging
+//! method is refused here too where those are forbidden outright, before any budget is consulted. The layer refuses with
 //! [`Refusal::NotPermitted`] and [`Refusal::DebugForbidden`].
 //!
 //! ```
+//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, MethodRule};
-//! use rpcgate_core::clock::Time;
-//! use rpcgate_core::refusal::Refusal;
-//! use rpcgate_core::backend::suite;
-//! use rpcgate_layers::call::lists::Lists;
-//! use rpcgate_layers::gate::CallPolicy;
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_layers::call::lists::ListsLayer;
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let mut caller = suite::caller(1);
 //! caller.lists.blocked.insert(Box::from(&b"toy_send"[..]));
-//! let call = |method| CallView::new(ChainName::new("toy"), method, MethodRule::UNLISTED);
-//! assert_eq!(Lists.decide(call("toy_read"), &caller, Time::default()), Ok(()));
-//! assert_eq!(Lists.decide(call("toy_send"), &caller, Time::default()), Err(Refusal::NotPermitted));
+//! let caller = Arc::new(caller);
+//! let clock = Arc::new(ManualClock::at(Time::default()));
+//! let layer = ListsLayer::new().with_call(clock, move |request: &http::Request<&'static str>| {
+//!     let call = CallView::new(ChainName::new("toy"), request.body(), MethodRule::UNLISTED);
+//!     Some((caller.clone().into(), call))
+//! });
+//! let inner = service_fn(async |_: http::Request<&'static str>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
+//! let service = layer.layer(inner);
+//! for (method, status) in [("toy_read", 200), ("toy_send", 403)] {
+//!     let response = service.clone().oneshot(http::Request::new(method)).await.unwrap();
+//!     assert_eq!(response.status(), status);
+//! }
+//! # });
 //! ```
 
 use crate::gate::{CallPolicy, gate_layer};
@@ -29,7 +40,7 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::tally::Tally;
 
 gate_layer! {
-    /// Holds every call against the method lists.
+    /// Checks every call against the method lists.
     ListsLayer, Lists
 }
 
@@ -38,7 +49,7 @@ gate_layer! {
 pub struct Lists;
 
 impl ListsLayer {
-    /// The layer. All it needs is in the caller and in the call's marks.
+    /// The layer. All that it needs is in the caller and in the call's marks.
     pub fn new() -> Self {
         Self::by(std::sync::Arc::new(Lists))
     }
@@ -90,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_operator_blocks_is_not_permitted() {
+    fn a_method_that_the_operator_blocks_is_not_permitted() {
         assert_eq!(decide(&suite::caller(1), Flags::BLOCKED), Err(Refusal::NotPermitted));
     }
 

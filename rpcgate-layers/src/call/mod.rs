@@ -1,4 +1,4 @@
-//! Layers that see calls. What travels is a set of them, [`Calls`](rpcgate_core::call::Calls); what a layer settles
+//! Layers that see calls. They pass on a set of calls, [`Calls`](rpcgate_core::call::Calls); a call that a layer settles
 //! stays in its place in the set.
 
 pub mod batch;
@@ -14,6 +14,7 @@ mod pieces;
 pub mod quota;
 pub(crate) mod rest;
 pub mod served;
+pub mod split;
 pub mod window;
 
 use rpcgate_core::chain::Flags;

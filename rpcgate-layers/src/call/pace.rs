@@ -1,23 +1,32 @@
 //! The pace: methods of which a key may make one call in a UTC minute, whatever its plan (specification: `eth_getLogs`
 //! and `eth_getFilterLogs` on /eth, which share that one call).
 //!
-//! Stands before the heavy budget and after the windows. Which methods are paced is a mark that the chain's adapter
-//! sets; all paced methods of a chain share the call. Refuses with [`Refusal::Paced`].
+//! The layer comes after the windows and before the heavy budget. A method is paced if the chain's adapter marks it so; all
+//! paced methods of a chain share the call. The layer refuses with [`Refusal::Paced`].
 //!
 //! ```
+//! use rpcgate_core::backend::suite;
 //! use rpcgate_core::call::CallView;
 //! use rpcgate_core::chain::{ChainName, Flags, MethodRule};
-//! use rpcgate_core::clock::Time;
-//! use rpcgate_core::refusal::Refusal;
-//! use rpcgate_core::backend::suite;
-//! use rpcgate_layers::{call::pace::Pace, gate::CallPolicy};
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_layers::call::pace::PaceLayer;
+//! use std::{convert::Infallible, sync::Arc, time::Duration};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
-//! let (pace, caller) = (Pace::default(), suite::caller(1));
-//! let rule = MethodRule { flags: Flags::PACED, ..MethodRule::UNLISTED };
-//! let call = CallView::new(ChainName::new("toy"), "toy_scan", rule);
-//! assert_eq!(pace.decide(call, &caller, Time::from_secs(0)), Ok(()));
-//! assert_eq!(pace.decide(call, &caller, Time::from_secs(59)), Err(Refusal::Paced { retry_after: 1 }));
-//! assert_eq!(pace.decide(call, &caller, Time::from_secs(60)), Ok(()));
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::from_secs(59))));
+//! let layer = PaceLayer::new().with_call(clock.clone(), move |_: &http::Request<()>| {
+//!     let rule = MethodRule { flags: Flags::PACED, ..MethodRule::UNLISTED };
+//!     Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
+//! });
+//! let inner = service_fn(async |_: http::Request<()>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
+//! let service = layer.layer(inner);
+//! let call = async || service.clone().oneshot(http::Request::new(())).await.unwrap();
+//! assert_eq!(call().await.status(), 200);
+//! assert_eq!(call().await.headers()["retry-after"], "1");
+//! clock.advance(Duration::from_secs(1)); // the next minute
+//! assert_eq!(call().await.status(), 200);
+//! # });
 //! ```
 
 use crate::gate::{CallPolicy, gate_layer};
@@ -32,7 +41,7 @@ use rpcgate_core::window::{Fixed, WindowSpan};
 use std::sync::Arc;
 
 gate_layer! {
-    /// Lets one call a minute pass of what is marked as paced.
+    /// Lets one call a minute pass of the methods that are marked as paced.
     PaceLayer, Pace
 }
 

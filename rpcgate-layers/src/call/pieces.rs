@@ -1,22 +1,22 @@
-//! An answer in the making: text that is written for it, and large results that it shares with the cache and with
-//! other answers instead of copying them.
+//! A response that is being written: its own text, and large results that it shares with the cache and with other
+//! responses instead of copying them.
 
 use bytes::Bytes;
 
-/// Bytes from which a result is shared: a smaller one is copied quicker than it is sent as a piece of its own.
+/// Bytes from which a result is shared: a smaller one is copied faster than it is sent as a piece of its own.
 const SHARED: usize = 16 << 10;
 
-/// The pieces of an answer, in order.
+/// The pieces of a response, in order.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     done: Vec<Bytes>,
     done_len: usize,
-    /// The text that is being written, behind all that is done.
+    /// The text that is being written, behind the pieces that are complete.
     pub(super) text: Vec<u8>,
 }
 
 impl Pieces {
-    /// No pieces, and a text with room for so many bytes.
+    /// No pieces, and a text with capacity for so many bytes.
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Pieces { text: Vec::with_capacity(bytes), ..Pieces::default() }
     }

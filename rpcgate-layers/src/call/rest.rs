@@ -1,4 +1,4 @@
-//! From a REST request to the one call that it is.
+//! From a REST request to its one call.
 
 use bytes::Bytes;
 use http::HeaderName;
@@ -10,8 +10,8 @@ use rpcgate_core::rest::{KEY_PARAMETERS, Path, RestCall, query_without};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 
-/// The call of `path`, its body still to come: without the caller's key, with those of its headers that the chain's
-/// nodes read. `None` if it is too long for a target.
+/// The call of `path`, before its body is read: without the caller's key, with those of its headers that the chain's
+/// nodes read. `None` if its target would be too long.
 pub(super) fn call(chain: &Chain, head: &Parts, path: &Path) -> Option<RestCall> {
     let adapter = chain.adapter();
     let names: SmallVec<[&str; 8]> =
@@ -27,7 +27,7 @@ pub(super) fn call(chain: &Chain, head: &Parts, path: &Path) -> Option<RestCall>
     RestCall::new(head.method.clone(), path, &query, headers)
 }
 
-/// The call at the start of its way, now that its body is there.
+/// The entry of the call, now that its body has been read.
 pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
     let chain = &tally.chain;
     let found = match chain.listed(call.name()) {
@@ -38,7 +38,7 @@ pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
     if call.rule.flags.has(Flags::COMMANDS) {
         call.rule = chain.narrow(call.view(body, chain.name()));
     }
-    // Not before it is known whether its answer is kept: then the line is what tells it from others.
+    // Only now is it known whether its answer may be kept. If so, the line must tell it from all other calls.
     if call.rule.cache.is_cached()
         && let Payload::Rest(rest) = &mut call.payload
     {
@@ -48,7 +48,7 @@ pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
     Entry::open(call)
 }
 
-/// What a node gets of a request's body: whoever only reads has none.
+/// The part of a request's body that a node gets: nothing with an HTTP method that only reads.
 pub(crate) fn sent(call: &RestCall, body: &Bytes) -> Bytes {
     if call.has_body() { body.clone() } else { Bytes::new() }
 }

@@ -1,15 +1,29 @@
 //! Whether the chain is on at this gateway and has a node.
 //!
-//! Stands behind the plan windows: asking for a chain that is not served is a request like any other. Refuses every
+//! The layer comes after the plan windows: a request for a chain that is not served counts like any other. It refuses every
 //! open call with [`Refusal::NotServed`], each under its own id, and a REST call with [`Refusal::NoChain`].
 //!
 //! ```
-//! use rpcgate_core::{chain::Chain, toy::Toy};
-//! use std::sync::Arc;
+//! use rpcgate_core::backend::suite;
+//! use rpcgate_core::call::CallView;
+//! use rpcgate_core::chain::{ChainName, MethodRule};
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_layers::call::served::ServedLayer;
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
-//! let on = Chain::deployed(Arc::new(Toy));
-//! let off = Chain::new(Arc::new(Toy), Default::default(), false, Arc::default());
-//! assert!(on.is_served() && !off.is_served());
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! const TOY: ChainName = ChainName::new("toy");
+//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::default())));
+//! let layer = ServedLayer::for_chains(|chain| chain == TOY).with_call(clock, move |request: &http::Request<ChainName>| {
+//!     Some((caller.clone().into(), CallView::new(*request.body(), "m", MethodRule::UNLISTED)))
+//! });
+//! let inner = service_fn(async |_: http::Request<ChainName>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
+//! let service = layer.layer(inner);
+//! let call = async |chain| service.clone().oneshot(http::Request::new(chain)).await.unwrap().into_body();
+//! assert_eq!(call(TOY).await, "");
+//! assert!(call(ChainName::new("off")).await.ends_with(br#""message":"chain not available at this location"}}"#));
+//! # });
 //! ```
 
 use crate::gate::{CallPolicy, gate_layer};

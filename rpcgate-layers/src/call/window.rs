@@ -1,8 +1,8 @@
 //! Plan windows: requests per UTC minute, hour and day of a key, and the requests per second of its project.
 //!
-//! Stands behind the method lists (what they refuse uses no request) and before everything that costs more. A set
-//! counts once, or once for each item ([`BatchCounts::Items`]); a set without an open call left counts nothing. All
-//! windows are checked together before any is counted, and a refused request is counted in none. Refuses with
+//! The layer comes after the method lists, because a call that they refuse uses no request, and before everything that costs
+//! more. A set counts once, or once for each item ([`BatchCounts::Items`]); a set without an open call counts nothing. All
+//! windows are checked together before any is counted, and a refused request is counted in none. The layer refuses with
 //! [`Refusal::Window`].
 //!
 //! In an axum or any other tower stack it also writes the nine rate headers:
@@ -18,7 +18,7 @@
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let clock = Arc::new(ManualClock::at(Time::from_secs(0)));
 //! let layer = WindowLayer::new(Arc::new(MemoryCounters::default()))
-//!     .with_caller(clock, |request: &http::Request<Caller>| Some(request.body()));
+//!     .with_caller(clock, |request: &http::Request<Caller>| Some(request.body().into()));
 //! let inner = service_fn(async |_: http::Request<Caller>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
 //! let mut service = layer.layer(inner);
 //! for left in (0..10).rev() {
@@ -32,13 +32,13 @@
 //! # });
 //! ```
 
-use crate::foreign::{FromFn, Native, RejectWith, SetRateLimit};
+use crate::foreign::{Foreign, Native, Reject, SetRateLimit, refusing};
 use crate::future::ResponseFuture;
 use pin_project_lite::pin_project;
 use rpcgate_core::backend::Answer;
 use rpcgate_core::backend::counters::{Counters, Taken};
 use rpcgate_core::call::{Before, Calls, Windowed};
-use rpcgate_core::caller::Caller;
+use rpcgate_core::caller::CallerRef;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::plan::BatchCounts;
 use rpcgate_core::refusal::Refusal;
@@ -71,15 +71,23 @@ impl WindowLayer {
         self
     }
 
-    /// The same layer for requests that are not ours: `tell` says who asks, `clock` when. Whoever is nobody is refused
-    /// with [`Refusal::NoKey`].
-    pub fn with_caller<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> WindowLayer<(FromFn<F>, Arc<dyn Clock>)>
+    /// The same layer for foreign requests: `tell` returns the caller of a request, and `clock` the time of its arrival. A
+    /// request for which `tell` returns `None` is refused with [`Refusal::NoKey`].
+    pub fn with_caller<R, F>(self, clock: Arc<dyn Clock>, tell: F) -> WindowLayer<Foreign<F>>
     where
-        F: for<'r> Fn(&'r R) -> Option<&'r Caller>,
+        F: for<'r> Fn(&'r R) -> Option<CallerRef<'r>>,
     {
-        WindowLayer { counters: self.counters, batch: self.batch, way: (FromFn(tell), clock) }
+        self.map_way(|_| Foreign::new(tell, clock))
     }
 }
+
+impl<W> WindowLayer<W> {
+    fn map_way<V>(self, map: impl FnOnce(W) -> V) -> WindowLayer<V> {
+        WindowLayer { counters: self.counters, batch: self.batch, way: map(self.way) }
+    }
+}
+
+refusing!(WindowLayer);
 
 impl<S, W: Clone> Layer<S> for WindowLayer<W> {
     type Service = Window<S, W>;
@@ -146,7 +154,7 @@ fn count<A>(calls: &mut Calls<A>, weight: u32, taken: Taken) {
     match taken.refused {
         None => tally.counted = weight,
         Some(Refusal::Window { retry_after }) => {
-            // Limits that are scaled down do not stay so until the hour or the day is over.
+            // Limits that are scaled down are restored before the hour or the day is over.
             let wait = tally.cooled.map(|end| end.micros().saturating_sub(tally.arrival.micros()));
             let wait = wait.map(|micros| micros.div_ceil(1_000_000).max(1));
             let retry_after = wait.map_or(retry_after, |wait| retry_after.min(wait));
@@ -156,13 +164,13 @@ fn count<A>(calls: &mut Calls<A>, weight: u32, taken: Taken) {
     }
 }
 
-impl<S, F, R> Service<R> for Window<S, (FromFn<F>, Arc<dyn Clock>)>
+impl<S, F, J, R> Service<R> for Window<S, Foreign<F, Arc<dyn Clock>, J>>
 where
-    F: for<'r> Fn(&'r R) -> Option<&'r Caller>,
-    R: RejectWith<S::Response> + Send + 'static,
+    F: for<'r> Fn(&'r R) -> Option<CallerRef<'r>>,
+    J: Reject<R, S::Response> + Clone + Send + 'static,
+    R: Send + 'static,
     S: Service<R> + Clone + Send + 'static,
     S::Response: SetRateLimit,
-    S::Error: Send,
     S::Future: Send,
 {
     type Response = S::Response;
@@ -174,30 +182,30 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let (tell, clock) = &self.way;
-        let Some(caller) = (tell.0)(&request) else {
-            return ResponseFuture::own(Ok(request.refuse(Refusal::NoKey)));
-        };
-        match self.counters.take(caller, 1, clock.now()) {
-            Answer::Now(taken) => match taken.refused {
+        let way = &self.way;
+        let taken = (way.tell)(&request).map(|caller| self.counters.take(&caller, 1, way.clock.now()));
+        match taken {
+            None => ResponseFuture::own(Ok(way.reject.reject(request, Refusal::NoKey))),
+            Some(Answer::Now(taken)) => match taken.refused {
                 None => {
                     let inner = self.inner.call(request);
                     ResponseFuture::inner(RatedFuture { inner, windows: taken.windows })
                 }
                 Some(refusal) => {
-                    let mut response = request.refuse(refusal);
+                    let mut response = way.reject.reject(request, refusal);
                     response.rate(&taken.windows);
                     ResponseFuture::own(Ok(response))
                 }
             },
-            Answer::Pending(taken) => {
+            Some(Answer::Pending(taken)) => {
+                let reject = way.reject.clone();
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 ResponseFuture::waiting(async move {
                     let taken = taken.await;
                     let mut response = match taken.refused {
                         None => inner.call(request).await?,
-                        Some(refusal) => request.refuse(refusal),
+                        Some(refusal) => reject.reject(request, refusal),
                     };
                     response.rate(&taken.windows);
                     Ok(response)
@@ -208,7 +216,7 @@ where
 }
 
 pin_project! {
-    /// The inner answer, with the rate headers written on it.
+    /// The response of the inner service, with the rate headers written on it.
     #[derive(Debug)]
     pub struct RatedFuture<F> {
         #[pin]
@@ -239,6 +247,7 @@ mod tests {
     use rpcgate_core::backend::counters::MemoryCounters;
     use rpcgate_core::backend::suite;
     use rpcgate_core::call::Listed;
+    use rpcgate_core::caller::Caller;
 
     async fn travel(
         counters: &Arc<MemoryCounters>,

@@ -1,7 +1,7 @@
-//! The headers of an answer to a known caller, written in one go.
+//! The headers of a response to an authenticated caller, written at once.
 //!
-//! Every such answer carries the same fifteen names, and finding places for them in an empty table costs more than
-//! the values do. So the table is copied from one that is filled already, and only values are put into it.
+//! Every such response carries the same fifteen names, and finding places for them in an empty table costs more than
+//! the values do. So the table is cloned from one that is filled already, and only the values are replaced.
 
 use super::{CACHE, COMPUTE_UNITS, EXPOSED, RATE, REQUEST_ID, rates};
 use bytes::Bytes;
@@ -15,18 +15,18 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-/// What an answer says of itself.
+/// The facts about a response that its headers carry.
 #[derive(Clone, Copy, Debug)]
 pub struct Metered {
     /// Its request.
     pub id: RequestId,
-    /// How its caller's windows stand, where the rate headers are due.
+    /// The state of its caller's windows, where the rate headers are due.
     pub windows: Option<Windows>,
     /// Compute Units charged.
     pub units: u64,
-    /// Whether all of it was stored before the request came.
+    /// Whether all of its answers were stored before the request arrived.
     pub hit: bool,
-    /// Whether its body is JSON, of which its own headers then say nothing.
+    /// Whether its body is JSON; then its own headers have no content type.
     pub is_json: bool,
 }
 
@@ -42,7 +42,7 @@ enum Field {
     Rate(usize),
 }
 
-/// A filled table, and what stands in each of its places.
+/// A filled table, and the meaning of each of its places.
 static SHEET: LazyLock<(HeaderMap, Vec<Field>)> = LazyLock::new(|| {
     let mut headers = HeaderMap::with_capacity(32);
     let blank = HeaderValue::from_static("");
@@ -64,8 +64,8 @@ static SHEET: LazyLock<(HeaderMap, Vec<Field>)> = LazyLock::new(|| {
 });
 
 impl Metered {
-    /// The headers of the answer: `own`, which holds none of the names that are written here except the content's
-    /// type, and those.
+    /// The headers of the response: those written here, and `own`, which has none of their names except the content
+    /// type.
     pub fn headers(&self, own: HeaderMap) -> HeaderMap {
         let (sheet, fields) = &*SHEET;
         let Some(windows) = &self.windows else {
@@ -80,7 +80,7 @@ impl Metered {
         let mut others = None;
         let mut last = None;
         for (name, value) in own {
-            // A name that repeats the one before is not told again.
+            // The iterator gives a repeated name only once.
             if name.is_some() {
                 last = name;
             }
@@ -123,7 +123,7 @@ impl Metered {
     }
 }
 
-/// The headers of any answer: `own`, and those that do not depend on a caller.
+/// The headers of any response: `own`, and those that do not depend on a caller.
 pub fn plain(id: RequestId, hit: bool, is_json: bool, own: HeaderMap) -> HeaderMap {
     let mut headers = own;
     headers.reserve(8);
@@ -145,8 +145,8 @@ fn cache_value(hit: bool) -> HeaderValue {
     HeaderValue::from_static(if hit { "HIT" } else { "MISS" })
 }
 
-/// The texts of one answer that no other has, in one piece of memory: the request's id and what is left of windows that
-/// leave much.
+/// The texts that are unique to one response, in one allocation: the request's id, and large numbers of remaining
+/// requests.
 struct Texts {
     all: Bytes,
     id: usize,
@@ -158,7 +158,7 @@ const PLACES: usize = 9;
 /// Digits of the largest number.
 const LONGEST: usize = 20;
 
-/// Whether a limit stands in this place. Limits are the same for many answers, what is left of them is not.
+/// Whether this place has a limit. Limits are the same for many responses, remaining numbers are not.
 const fn is_limit(place: usize) -> bool {
     place.is_multiple_of(2) && place < PLACES - 1
 }
@@ -180,7 +180,7 @@ impl Texts {
     }
 
     fn id(&mut self) -> HeaderValue {
-        // The only text is its own memory: to share it would take more.
+        // A single text takes the whole allocation: sharing it would allocate more.
         let is_alone = self.all.len() == self.id;
         value(if is_alone { std::mem::take(&mut self.all) } else { self.all.slice(..self.id) })
     }
@@ -196,7 +196,7 @@ fn value(text: Bytes) -> HeaderValue {
     HeaderValue::from_maybe_shared(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// The number that was written last in a place.
+/// The number that was last written in a place.
 struct Memory(Option<(u64, HeaderValue)>);
 
 impl Memory {
@@ -215,7 +215,7 @@ thread_local! {
     static LIMITS: RefCell<[Memory; PLACES]> = const { RefCell::new([const { Memory(None) }; PLACES]) };
 }
 
-/// Below it, a number's text is there already.
+/// Numbers below it have a text in memory already.
 const COMMON: u64 = 10_000;
 const DIGITS: usize = 4;
 
@@ -248,7 +248,7 @@ fn number(number: u64) -> HeaderValue {
     HeaderValue::from_maybe_shared(Bytes::from_static(text)).unwrap_or_else(|_| large(number))
 }
 
-/// The text of a number, in an allocation of just its length.
+/// The text of a number, in an allocation of exactly its length.
 fn large(number: u64) -> HeaderValue {
     let mut text = [b'0'; LONGEST];
     HeaderValue::from_bytes(digits(number, &mut text)).unwrap_or_else(|_| HeaderValue::from(number))

@@ -11,7 +11,7 @@ use rpcgate_core::window::Windows;
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Compute Units charged, all calls of a request together.
 pub const COMPUTE_UNITS: HeaderName = HeaderName::from_static("x-compute-units");
-/// `HIT` when every answer was in the cache before the request came.
+/// `HIT` when every answer was in the cache before the request arrived.
 pub const CACHE: HeaderName = HeaderName::from_static("x-cache");
 
 const RATE: [HeaderName; 9] = [
@@ -26,15 +26,15 @@ const RATE: [HeaderName; 9] = [
     HeaderName::from_static("ratelimit-reset"),
 ];
 
-/// What a browser may read of an answer beside its body.
+/// The headers of a response that a browser's script may read (`Access-Control-Expose-Headers`).
 pub const EXPOSED: HeaderValue = HeaderValue::from_static(
     "x-request-id, x-compute-units, x-cache, retry-after, x-ratelimit-limit-minute, x-ratelimit-remaining-minute, \
      x-ratelimit-limit-hour, x-ratelimit-remaining-hour, x-ratelimit-limit-day, x-ratelimit-remaining-day, \
      ratelimit-limit, ratelimit-remaining, ratelimit-reset",
 );
 
-/// The numbers of the nine rate headers, in their order (specification, "Plans"; the three short ones speak of the
-/// tightest window).
+/// The numbers of the nine rate headers, in their order (specification, "Plans"; the three short ones are of the tightest
+/// window).
 fn rates(windows: &Windows) -> [u64; 9] {
     let tightest = windows.tightest();
     [
@@ -57,8 +57,8 @@ pub fn write_rates(windows: &Windows, headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a node's header stays behind: those of one connection (RFC 9110, section 7.6.1), those that are between a
-/// browser and this gateway, those that tell about the node, and those that the gateway writes itself.
+/// Whether a node's header is dropped: those of one connection (RFC 9110, section 7.6.1), those between a browser and this
+/// gateway, those that tell about the node, and those that the gateway writes itself.
 pub fn stays_behind(name: &HeaderName) -> bool {
     let name = name.as_str();
     matches!(

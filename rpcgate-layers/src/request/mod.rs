@@ -1,5 +1,5 @@
-//! Layers that see a request before its body is read: what travels is [`Received`](message::Received), then
-//! [`Routed`](message::Routed), then [`Authenticated`](message::Authenticated), and what comes back is a
+//! Layers that see a request before its body is read. The request is a [`Received`](message::Received), then a
+//! [`Routed`](message::Routed), then an [`Authenticated`](message::Authenticated), and the response is a
 //! [`PendingResponse`](message::PendingResponse).
 
 pub mod authenticate;

@@ -1,9 +1,9 @@
 //! Decisions about a caller, made before the body is read.
 
 use super::message::{Authenticated, PendingResponse};
-use crate::foreign::{FromFn, Native, RejectWith};
+use crate::foreign::{Foreign, Native, Reject};
 use crate::future::ResponseFuture;
-use rpcgate_core::caller::Caller;
+use rpcgate_core::caller::{Caller, CallerRef};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::refusal::Refusal;
 use std::task::{Context, Poll};
@@ -11,7 +11,7 @@ use tower_service::Service;
 
 /// A decision about a caller that wants to use a chain.
 pub trait CallerPolicy: Copy + Send + Sync + 'static {
-    /// Lets the request pass or says why not.
+    /// Lets the request pass or returns why not.
     ///
     /// # Errors
     /// The refusal that answers the request.
@@ -54,11 +54,11 @@ where
     }
 }
 
-impl<S, J, F, R> Service<R> for Enforce<S, J, FromFn<F>>
+impl<S, P, F, J, R> Service<R> for Enforce<S, P, Foreign<F, (), J>>
 where
-    J: CallerPolicy,
-    F: for<'r> Fn(&'r R) -> Option<(&'r Caller, ChainName)>,
-    R: RejectWith<S::Response>,
+    P: CallerPolicy,
+    F: for<'r> Fn(&'r R) -> Option<(CallerRef<'r>, ChainName)>,
+    J: Reject<R, S::Response>,
     S: Service<R>,
 {
     type Response = S::Response;
@@ -70,38 +70,52 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        let Some((caller, chain)) = (self.way.0)(&request) else {
-            return ResponseFuture::own(Ok(request.refuse(Refusal::NoKey)));
+        let decided = match (self.way.tell)(&request) {
+            Some((caller, chain)) => self.policy.decide(&caller, chain),
+            None => Err(Refusal::NoKey),
         };
-        match self.policy.decide(caller, chain) {
+        match decided {
             Ok(()) => ResponseFuture::inner(self.inner.call(request)),
-            Err(refusal) => ResponseFuture::own(Ok(request.refuse(refusal))),
+            Err(refusal) => ResponseFuture::own(Ok(self.way.reject.reject(request, refusal))),
         }
     }
 }
 
-/// Writes the layer of a caller policy: `new`, and `with_caller` for requests that are not rpcgate's.
+/// Writes the layer of a caller policy: `new`, and `with_caller` for foreign requests.
 macro_rules! policy_layer {
     ($(#[$doc:meta])* $layer:ident, $policy:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $layer<W = $crate::foreign::Native>(W);
 
+        impl<W> $layer<W> {
+            fn map_way<V>(self, map: impl FnOnce(W) -> V) -> $layer<V> {
+                $layer(map(self.0))
+            }
+        }
+
         impl $layer {
-            /// The layer. All it needs is in the caller.
+            /// The layer. All that it needs is in the caller.
             pub fn new() -> Self {
                 $layer($crate::foreign::Native)
             }
 
             /// The same layer for foreign requests: `tell` returns the caller and the chain of a request. A request for
             /// which it returns `None` is refused with [`Refusal::NoKey`](rpcgate_core::refusal::Refusal::NoKey).
-            pub fn with_caller<R, F>(self, tell: F) -> $layer<$crate::foreign::FromFn<F>>
+            pub fn with_caller<R, F>(self, tell: F) -> $layer<$crate::foreign::Foreign<F, ()>>
             where
-                F: for<'r> Fn(&'r R) -> Option<(&'r rpcgate_core::caller::Caller, rpcgate_core::chain::ChainName)>,
+                F: for<'r> Fn(
+                    &'r R,
+                ) -> Option<(
+                    rpcgate_core::caller::CallerRef<'r>,
+                    rpcgate_core::chain::ChainName,
+                )>,
             {
-                $layer($crate::foreign::FromFn(tell))
+                self.map_way(|_| $crate::foreign::Foreign::new(tell, ()))
             }
         }
+
+        $crate::foreign::refusing!($layer);
 
         impl Default for $layer {
             fn default() -> Self {

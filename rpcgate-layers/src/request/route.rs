@@ -1,21 +1,43 @@
 //! The route: from a path to its chain, and the answer to CORS preflights.
 //!
-//! Stands first, before anybody is known: what it refuses has no rate headers and leaves no usage. It also holds the
-//! URI and the headers against their limits. Refuses with [`Refusal::NoRoute`], [`Refusal::NoStream`],
-//! [`Refusal::MethodNotAllowed`], [`Refusal::InvalidPath`], [`Refusal::UriTooLong`] and [`Refusal::HeadersTooLarge`].
+//! The layer comes first, before any caller is known: a request that it refuses has no rate headers and leaves no usage. It
+//! also checks the URI and the headers against their limits. The layer refuses with [`Refusal::NoRoute`],
+//! [`Refusal::NoStream`], [`Refusal::MethodNotAllowed`], [`Refusal::InvalidPath`], [`Refusal::UriTooLong`] and
+//! [`Refusal::HeadersTooLarge`].
 //!
 //! ```
-//! use http::Method;
-//! use rpcgate_core::{chain::Chain, refusal::Refusal, toy::Toy};
-//! use rpcgate_layers::request::route::{RouteMatch, place};
-//! use std::sync::Arc;
+//! use arc_swap::ArcSwap;
+//! use rpcgate_core::{caller::RequestId, chain::Chain, clock::Time, refusal::Refusal, toy::Toy};
+//! use rpcgate_layers::request::message::{PendingResponse, Received, Routed};
+//! use rpcgate_layers::request::route::RouteLayer;
+//! use std::{convert::Infallible, sync::Arc, time::Duration};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let chains = [Arc::new(Chain::deployed(Arc::new(Toy)))].into_iter().collect();
-//! let at = |method: &Method, path: &str| place(&chains, method, path);
-//! assert!(matches!(at(&Method::POST, "/toy"), RouteMatch::Chain(..)));
-//! assert!(matches!(at(&Method::POST, "/toy/"), RouteMatch::Chain(..)));
-//! assert!(matches!(at(&Method::GET, "/toy"), RouteMatch::Nowhere(Refusal::MethodNotAllowed { .. })));
-//! assert!(matches!(at(&Method::POST, "/other"), RouteMatch::Nowhere(Refusal::NoRoute)));
+//! // The rest of the stack: it wants a key.
+//! let inner = service_fn(async |routed: Routed<()>| {
+//!     assert_eq!(routed.chain.name().as_str(), "toy");
+//!     Ok::<_, Infallible>(PendingResponse::refused(Refusal::NoKey))
+//! });
+//! let service = RouteLayer::new(Arc::new(ArcSwap::from_pointee(chains))).layer(inner);
+//! for (method, path, status) in [
+//!     ("POST", "/toy", 401),
+//!     ("POST", "/toy/", 401),
+//!     ("GET", "/toy", 405),
+//!     ("POST", "/other", 404),
+//!     ("OPTIONS", "/toy", 204),
+//! ] {
+//!     let request = Box::new(http::Request::builder().method(method).uri(path).body(()).unwrap());
+//!     let received = Received {
+//!         request,
+//!         id: RequestId::default(),
+//!         arrival: Time::default(),
+//!         started: Duration::ZERO,
+//!     };
+//!     assert_eq!(service.clone().oneshot(received).await.unwrap().status, status);
+//! }
+//! # });
 //! ```
 
 use super::message::{PendingResponse, Received, Routed, Target};
@@ -138,16 +160,16 @@ impl HeadLimits {
 /// Where a path leads.
 #[derive(Debug)]
 pub enum RouteMatch {
-    /// To a chain, and what is asked of it.
+    /// To a chain, and to this target of it.
     Chain(Arc<Chain>, Target),
-    /// To the answer for browsers that ask whether they may.
+    /// To the answer to a CORS preflight.
     Preflight,
-    /// Nowhere, or not this way.
+    /// Nowhere, or not by this HTTP method.
     Nowhere(Refusal),
 }
 
 /// Where `path` leads for a request with this HTTP method. A chain's own name is compared as it was sent: another
-/// spelling of it is another path, and leads nowhere. What comes below it, on chains that have paths of their own, is
+/// spelling of it is another path, and leads nowhere. The part below it, on chains that have paths of their own, is
 /// brought into its [canonical form](Path), or refused with [`Refusal::InvalidPath`] where it has none.
 pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     if method == Method::OPTIONS {

@@ -1,16 +1,27 @@
 //! Chain scope: a key may be limited to some chains.
 //!
-//! Stands behind suspension and before the body is read. Scopes hold canonical names; aliases (`ethereum`) are resolved
-//! when a scope is written, not here. Refuses with [`Refusal::OutOfScope`].
+//! The layer comes after suspension and before the body is read. Scopes hold canonical names; aliases (`ethereum`) are resolved
+//! when a scope is written, not here. The layer refuses with [`Refusal::OutOfScope`].
 //!
 //! ```
-//! use rpcgate_core::{caller::Scope, chain::ChainName, refusal::Refusal, backend::suite};
-//! use rpcgate_layers::request::{policy::CallerPolicy, scope::ChainScope};
+//! use rpcgate_core::{caller::Scope, chain::ChainName, backend::suite};
+//! use rpcgate_layers::request::scope::ScopeLayer;
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let mut caller = suite::caller(1);
 //! caller.scope = Scope::Only(["btc".into()].into());
-//! assert_eq!(ChainScope.decide(&caller, ChainName::new("btc")), Ok(()));
-//! assert_eq!(ChainScope.decide(&caller, ChainName::new("ltc")), Err(Refusal::OutOfScope));
+//! let caller = Arc::new(caller);
+//! let layer = ScopeLayer::new()
+//!     .with_caller(move |request: &http::Request<ChainName>| Some((caller.clone().into(), *request.body())));
+//! let inner = service_fn(async |_: http::Request<ChainName>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
+//! let service = layer.layer(inner);
+//! for (chain, status) in [("btc", 200), ("ltc", 403)] {
+//!     let response = service.clone().oneshot(http::Request::new(ChainName::new(chain))).await.unwrap();
+//!     assert_eq!(response.status(), status);
+//! }
+//! # });
 //! ```
 
 use super::policy::{CallerPolicy, policy_layer};

@@ -1,15 +1,23 @@
 //! Suspended tenants: their keys are kept, their requests are not served (specification, "States and transitions").
 //!
-//! Stands right behind authentication. Refuses with [`Refusal::Suspended`].
+//! The layer comes right after authentication. It refuses with [`Refusal::Suspended`].
 //!
 //! ```
-//! use rpcgate_core::{chain::ChainName, refusal::Refusal, backend::suite};
-//! use rpcgate_layers::request::{policy::CallerPolicy, suspend::Suspend};
+//! use rpcgate_core::{caller::Caller, chain::ChainName, backend::suite};
+//! use rpcgate_layers::request::suspend::SuspendLayer;
+//! use std::convert::Infallible;
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
-//! let mut caller = suite::caller(1);
-//! assert_eq!(Suspend.decide(&caller, ChainName::new("toy")), Ok(()));
-//! caller.suspended = true;
-//! assert_eq!(Suspend.decide(&caller, ChainName::new("toy")), Err(Refusal::Suspended));
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let layer = SuspendLayer::new()
+//!     .with_caller(|request: &http::Request<Caller>| Some((request.body().into(), ChainName::new("toy"))));
+//! let inner = service_fn(async |_: http::Request<Caller>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
+//! for (suspended, status) in [(false, 200), (true, 402)] {
+//!     let caller = Caller { suspended, ..suite::caller(1) };
+//!     let response = layer.layer(inner).oneshot(http::Request::new(caller)).await.unwrap();
+//!     assert_eq!(response.status(), status);
+//! }
+//! # });
 //! ```
 
 use super::policy::{CallerPolicy, policy_layer};
@@ -35,23 +43,13 @@ impl CallerPolicy for Suspend {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
     use rpcgate_core::backend::suite;
-    use std::convert::Infallible;
-    use tower::{Layer, Service, service_fn};
 
-    #[tokio::test]
-    async fn in_a_strangers_stack_a_suspended_tenant_gets_402() {
-        let layer = SuspendLayer::new()
-            .with_caller(|request: &http::Request<Caller>| Some((request.body(), ChainName::new("toy"))));
-        let inner = service_fn(async |_: http::Request<Caller>| {
-            Ok::<_, Infallible>(http::Response::new(Bytes::new()))
-        });
-        let mut service = layer.layer(inner);
-        for (suspended, status) in [(false, 200), (true, 402)] {
-            let caller = Caller { suspended, ..suite::caller(1) };
-            let Ok(response) = service.call(http::Request::new(caller)).await;
-            assert_eq!(response.status(), status);
-        }
+    #[test]
+    fn only_the_tenants_state_decides() {
+        let chain = ChainName::new("toy");
+        assert_eq!(Suspend.decide(&suite::caller(1), chain), Ok(()));
+        let suspended = Caller { suspended: true, ..suite::caller(1) };
+        assert_eq!(Suspend.decide(&suspended, chain), Err(Refusal::Suspended));
     }
 }

@@ -1,4 +1,4 @@
-//! The rules for a layer of `rpcgate-layers`: it works alone and shows what it does.
+//! The rules for a layer of `rpcgate-layers`: it works alone, and its example runs it.
 
 use std::collections::HashSet;
 
@@ -56,12 +56,12 @@ fn resolve<'a>(own: &[&'a str], segments: &'a [String]) -> Option<Vec<&'a str>> 
     Some(own[..base].iter().copied().chain(segments[skip..].iter().map(String::as_str)).collect())
 }
 
-/// Layer files without an example that runs and asserts.
+/// Layer files without an example that runs the layer and asserts.
 fn missing_doctest(source: &Source) -> Vec<String> {
-    if !source.path.starts_with(HOME) || !is_layer(source) || asserts(source) {
+    if !source.path.starts_with(HOME) || !is_layer(source) || runs_layer(source) {
         return Vec::new();
     }
-    vec![source.at(1, "a layer without a doctest that asserts")]
+    vec![source.at(1, "a layer without a doctest that calls `.layer()` and asserts")]
 }
 
 /// It implements `Layer<…>`, the decision of a gate or of a caller policy, or has its plumbing written by an `x_layer!` macro.
@@ -97,15 +97,21 @@ fn is_layer(source: &Source) -> bool {
     })
 }
 
-fn asserts(source: &Source) -> bool {
-    let (mut inside, mut runs) = (false, false);
+/// Whether an example that is run makes a service with `.layer(…)` and asserts something about it afterwards. The debug
+/// output of a layer is no outcome.
+fn runs_layer(source: &Source) -> bool {
+    let (mut inside, mut runs, mut is_made) = (false, false, false);
     for token in source.tokens.iter().filter(|token| token.kind == Kind::Doc && !token.test) {
         let line = token.text.trim();
         if let Some(info) = line.strip_prefix("```") {
             inside = !inside;
             runs = inside && matches!(info.trim(), "" | "rust" | "edition2024");
-        } else if runs && line.contains("assert") {
-            return true;
+            is_made = false;
+        } else if runs {
+            is_made |= line.contains(".layer(");
+            if is_made && line.contains("assert") && !line.contains("{:?}") {
+                return true;
+            }
         }
     }
     false
@@ -123,9 +129,12 @@ fn no_layer_imports_a_sibling() {
 }
 
 #[test]
-fn every_layer_has_a_doctest_that_asserts() {
+fn every_layer_has_a_doctest_that_runs_it_and_asserts() {
     let findings: Vec<_> = tree::sources().iter().flat_map(missing_doctest).collect();
-    none(&findings, "Show in the module documentation what the layer does, and assert its outcome.");
+    none(
+        &findings,
+        "Run the layer in the module documentation (`.layer(…)`, then a request), and assert the outcome.",
+    );
 }
 
 #[cfg(test)]
@@ -170,15 +179,25 @@ mod tests {
     fn a_layer_without_an_asserting_doctest_is_found() {
         let layer = "impl<S> Layer<S> for HeavyLayer { }";
         let gate = "impl CallPolicy for Heavy { }";
-        let example = "//! ```\n//! assert!(true);\n//! ```\n";
+        let example =
+            "//! ```\n//! let service = layer.layer(inner);\n//! assert!(service.call());\n//! ```\n";
         for text in [layer, gate, "impl<S, C: Clone> tower_layer::Layer<S> for X<C> {}"] {
             assert_eq!(doctest(text), 1, "{text}");
             assert_eq!(doctest(&format!("{example}{text}")), 0, "{text}");
         }
         for fence in ["```ignore", "```no_run", "```text", "```compile_fail"] {
-            assert_eq!(doctest(&format!("//! {fence}\n//! assert!(true);\n//! ```\n{layer}")), 1, "{fence}");
+            let example = example.replacen("```", fence, 1);
+            assert_eq!(doctest(&format!("{example}{layer}")), 1, "{fence}");
         }
-        assert_eq!(doctest(&format!("//! ```\n//! run();\n//! ```\n//! assert\n{layer}")), 1);
+        for rest in [
+            "//! ```\n//! run();\n//! ```\n//! .layer( assert\n",
+            "//! ```\n//! assert!(helper());\n//! ```\n",
+            "//! ```\n//! assert!(helper());\n//! layer.layer(inner);\n//! ```\n",
+            "//! ```\n//! layer.layer(inner);\n//! ```\n//! ```\n//! assert!(helper());\n//! ```\n",
+            "//! ```\n//! layer.layer(inner);\n//! assert!(format!(\"{:?}\", layer));\n//! ```\n",
+        ] {
+            assert_eq!(doctest(&format!("{rest}{layer}")), 1, "{rest}");
+        }
         for text in [
             "impl<L: Layer<S>> Stack<L> {}",
             "macro_rules! policy_layer { () => { impl<S> Layer<S> for X {} } }",

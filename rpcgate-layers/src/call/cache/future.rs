@@ -22,8 +22,8 @@ use tower_service::Service;
 type Going<O> = Pin<Box<dyn Future<Output = O> + Send>>;
 
 pin_project! {
-    /// The answers to a set. Dropped half-way while other sets follow its calls, it goes on by itself. `F` is the future of
-    /// the inner service.
+    /// The answers to a set. If it is dropped while other sets follow its calls, it is spawned and runs to its end. `F` is
+    /// the future of the inner service.
     pub struct CacheFuture<F>
     where
         F: Future,
@@ -110,7 +110,7 @@ impl<O> Future for SharedFuture<O> {
     type Output = O;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O> {
-        // Out of its place while it is polled, so that one that panics is not run on by itself afterwards.
+        // Taken out while it is polled, so that a future that panics is not spawned afterwards.
         let Some(mut going) = self.going.take() else { return Poll::Pending };
         let done = going.as_mut().poll(cx);
         if done.is_pending() {
@@ -132,7 +132,7 @@ impl<O: 'static> Drop for SharedFuture<O> {
     }
 }
 
-/// All that is needed to answer a set.
+/// Everything that is needed to answer a set.
 pub(super) struct CacheTask<S> {
     pub(super) shared: Arc<CacheState>,
     /// Polled ready.
@@ -155,7 +155,7 @@ where
             }
             *leading.lock() = split;
             let mut settled = inner.call(calls).await?;
-            // Everybody else's calls are answered before this set waits for anybody.
+            // The followers of this set are answered before it waits for any other set.
             let leads = std::mem::take(&mut leading.lock().leads);
             let tally = settled.tally();
             let mut now = None;
@@ -177,7 +177,7 @@ where
                     FlightOutcome::Answered(form) => {
                         CallState::Answered(Reply { form, from: Source::Shared })
                     }
-                    // What was sent was the leader's.
+                    // The bytes that were sent were the leader's.
                     FlightOutcome::Failed(fault) => CallState::Failed(Fault { sent: false, ..fault }),
                     FlightOutcome::Refused(refusal) => CallState::Refused(refusal),
                     FlightOutcome::Lost => {
@@ -192,7 +192,7 @@ where
             if !lost {
                 return Ok(settled);
             }
-            // Those whose leader was lost look again: one of all that lost it will lead next.
+            // The followers of a lost leader look again: one of them will lead next.
             let mut again = Calls::new(settled.into_tally());
             again.tally_mut().deadline = deadline;
             split = shared.split(again.tally_mut());
@@ -202,8 +202,8 @@ where
     }
 }
 
-/// What followers get: what the leader got, failures too. Only where a node gave one answer to all calls of an array, or
-/// one that is too large for them together, which says nothing of any of them, each is on its own again.
+/// The outcome for followers: the leader's, failures too. Only where a node gave one answer to all calls of an array, or one
+/// that is too large for them together, which says nothing about any of them, each is on its own again.
 fn landing(tally: &Tally, place: usize) -> FlightOutcome {
     match state(tally, place) {
         Some(CallState::Answered(reply)) if reply.from == Source::NodeForAll => FlightOutcome::Lost,
@@ -221,8 +221,8 @@ fn state(tally: &Tally, place: usize) -> Option<&CallState> {
     tally.entries.get(place).map(|entry| &entry.state)
 }
 
-/// Keeps what `form` holds as long as its adapter allows. `now` is asked for once for all of a set's results; `hash` is of
-/// what was sought.
+/// Stores the content of `form` for as long as its adapter allows. `now` is read once for all results of a set; `hash` is
+/// that of the key.
 fn keep(
     shared: &CacheState,
     tally: &Tally,

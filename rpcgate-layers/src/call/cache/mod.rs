@@ -1,38 +1,62 @@
-//! The cache: answers kept by chain, method and exact parameter bytes, and one call to a node for all who ask the same
-//! at the same time.
+//! The cache: answers are kept by chain, method and exact parameter bytes, and calls for the same at the same time are one
+//! call to a node.
 //!
-//! Stands behind the quota, because cached answers are metered like any other, and before the nodes. A set is split
+//! The layer comes after the quota, because cached responses are metered like any other, and before the nodes. A set is split
 //! into what is stored, what this set fetches (it *leads*) and what another set, or an earlier entry of this one, is
-//! already fetching (it *follows*). All leads of a set are on their way before it waits for anybody else's, so two
-//! sets never wait for each other. A follower gets what its leader got, failures too, and waits no longer than a call of
-//! its own might take. When a client leaves while others follow its call, the call goes on without it.
+//! already fetching (it *follows*). All leads of a set are sent before it waits for anybody else's, so two sets never wait
+//! for each other. A follower gets what its leader got, failures too, and waits no longer than a call of its own might take.
+//! When a client leaves while others follow its call, the call goes on without it.
 //!
-//! What may be kept, and how long, is the adapter's word about each answer; errors and answers about things not known
-//! yet are never kept. Nothing of a caller is in a key or in what is kept. It refuses nothing.
+//! The adapter decides about each answer whether and how long it may be kept; errors and answers about things not known yet
+//! are never kept. Nothing of a caller is in a key or in what is kept. The layer refuses nothing.
+//!
+//! In front of any other client a function returns the call that a request is, with the rule that holds for it: from a
+//! [chain's table](rpcgate_core::chain::Chain::look_up), or made for the purpose. A request that is no such call passes.
 //!
 //! ```
-//! use bytes::Bytes;
-//! use rpcgate_core::chain::ChainName;
-//! use rpcgate_core::backend::reply_store::{ReplySought, ReplyStore};
-//! use rpcgate_layers::call::cache::BoundedReplies;
-//! use std::time::Duration;
+//! use rpcgate_core::cache_rule::CacheRule;
+//! use rpcgate_core::call::CallView;
+//! use rpcgate_core::chain::{ChainName, MethodRule};
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_layers::call::cache::{BoundedReplies, CacheLayer};
+//! use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+//! use std::{convert::Infallible, sync::Arc, time::Duration};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
-//! let store = BoundedReplies::new(1 << 20);
-//! let sought = ReplySought::new(ChainName::new("toy"), b"toy_read", b"[1]");
-//! store.put(&sought, &Bytes::from_static(b"\"0x1\""), Some(Duration::from_secs(2)));
-//! assert_eq!(store.get(&sought, Duration::from_secs(1)).as_deref(), Some(&b"\"0x1\""[..]));
-//! assert_eq!(store.get(&sought, Duration::from_secs(2)), None);
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+//! let clock = Arc::new(ManualClock::at(Time::default()));
+//! let layer = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), clock.clone())
+//!     .with_call(|request: &http::Request<()>| {
+//!         let rule = MethodRule { cache: CacheRule::secs(3), ..MethodRule::UNLISTED };
+//!         Some(CallView::new(ChainName::new("weather"), request.uri().path(), rule))
+//!     });
+//! static ASKED: AtomicU32 = AtomicU32::new(0);
+//! let inner = service_fn(async |_: http::Request<()>| {
+//!     Ok::<_, Infallible>(http::Response::new(bytes::Bytes::from(ASKED.fetch_add(1, Relaxed).to_string())))
+//! });
+//! let service = layer.layer(inner);
+//! let get = async |path: &str| {
+//!     let request = http::Request::get(path).body(()).unwrap();
+//!     service.clone().oneshot(request).await.unwrap().into_body()
+//! };
+//! assert_eq!((get("/oslo").await, get("/oslo").await, get("/rome").await), ("0".into(), "0".into(), "1".into()));
+//! clock.advance(Duration::from_secs(3));
+//! assert_eq!(get("/oslo").await, "2");
+//! # });
 //! ```
 
+mod foreign;
 mod future;
 mod singleflight;
 mod store;
 
+pub use foreign::{Cacheable, ForeignCache, KeepFuture};
+pub use future::CacheFuture;
 pub use singleflight::SingleFlight;
 pub use store::{BoundedReplies, Looks};
 
+use crate::foreign::Native;
 use crate::spawn::{Spawn, TokioSpawn};
-pub use future::CacheFuture;
 use future::CacheTask;
 use rpcgate_core::backend::reply_store::{ReplySought, ReplyStore};
 use rpcgate_core::call::{Before, Cached, CallState, CallView, Calls, Settled};
@@ -48,13 +72,14 @@ use std::time::Duration;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Answers from a store, and fetches what is missing once.
+/// Answers from a store, and fetches a missing answer once.
 #[derive(Clone, Debug)]
-pub struct CacheLayer {
+pub struct CacheLayer<W = Native> {
     shared: Arc<CacheState>,
+    way: W,
 }
 
-/// What all copies of a cache share.
+/// What all clones of a cache share.
 #[derive(Debug)]
 struct CacheState {
     replies: Arc<dyn ReplyStore>,
@@ -64,35 +89,36 @@ struct CacheState {
 }
 
 impl CacheLayer {
-    /// A layer that keeps answers in `replies`; `clock` says when their time is over.
+    /// A layer that keeps answers in `replies`; `clock` decides when they expire.
     pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
         let (flights, spawn) = (SingleFlight::default(), Arc::new(TokioSpawn));
-        CacheLayer { shared: Arc::new(CacheState { replies, flights, clock, spawn }) }
+        CacheLayer { shared: Arc::new(CacheState { replies, flights, clock, spawn }), way: Native }
     }
 
-    /// A layer that has `spawn` run a call that others wait for, when its own client has left. It shares nothing with this
-    /// one but the store of answers.
+    /// A layer that has `spawn` run a call that others wait for, when its own client has left. It shares only the store of
+    /// answers with this one.
     #[must_use]
     pub fn with_spawn(&self, spawn: Arc<dyn Spawn>) -> Self {
         let CacheState { replies, clock, .. } = &*self.shared;
         let (replies, clock, flights) = (replies.clone(), clock.clone(), SingleFlight::default());
-        CacheLayer { shared: Arc::new(CacheState { replies, flights, clock, spawn }) }
+        CacheLayer { shared: Arc::new(CacheState { replies, flights, clock, spawn }), way: Native }
     }
 }
 
-impl<S> Layer<S> for CacheLayer {
-    type Service = Cache<S>;
+impl<S, W: Clone> Layer<S> for CacheLayer<W> {
+    type Service = Cache<S, W>;
 
-    fn layer(&self, inner: S) -> Cache<S> {
-        Cache { inner, shared: self.shared.clone() }
+    fn layer(&self, inner: S) -> Cache<S, W> {
+        Cache { inner, shared: self.shared.clone(), way: self.way.clone() }
     }
 }
 
 /// The cache in front of `inner`.
 #[derive(Clone, Debug)]
-pub struct Cache<S> {
+pub struct Cache<S, W = Native> {
     inner: S,
     shared: Arc<CacheState>,
+    way: W,
 }
 
 impl<S, A> Service<Calls<A>> for Cache<S>
@@ -121,7 +147,7 @@ where
     }
 }
 
-/// What a set has to do with others: the places of its entries that lead and that follow.
+/// What a set shares with others: the places of its entries that lead and that follow.
 #[derive(Debug, Default)]
 struct Split {
     leads: Leads,
@@ -133,14 +159,14 @@ impl Split {
         self.leads.is_empty() && self.follows.is_empty()
     }
 
-    /// Whether somebody waits for what this set fetches.
+    /// Whether another set waits for what this one fetches.
     fn is_followed(&self) -> bool {
         self.leads.is_followed()
     }
 }
 
 impl CacheState {
-    /// What is kept for this call.
+    /// The stored answer to this call.
     fn look(&self, sought: &ReplySought<'_>, call: CallView<'_>, now: Duration) -> Option<Form> {
         let kept = self.replies.get(sought, now)?;
         if call.is_rest {
@@ -154,7 +180,7 @@ impl CacheState {
     /// nothing to do with the cache.
     fn split(self: &Arc<Self>, tally: &mut Tally) -> Split {
         let mut split = Split::default();
-        // The moment of the look, not of the request's arrival: its body may have come long after.
+        // The time of the look-up, not of the request's arrival: its body may have arrived long after.
         let mut now = None;
         let (chain, all) = (tally.chain.name(), tally.entries.len());
         for (place, entry) in tally.entries.iter_mut().enumerate() {
@@ -178,7 +204,7 @@ impl CacheState {
                 Joined::Lead(lead) => {
                     let is_later = lead.is_later_than(landed);
                     split.leads.push(&self.flights, place, lead, all - place - 1);
-                    // Its flight may have landed between our look at the store and here.
+                    // An earlier flight may have landed between the look-up and here.
                     if is_later && let Some(form) = self.look(&sought, view, now) {
                         entry.state = CallState::Answered(Reply { form: form.clone(), from: Source::Shared });
                         split.leads.land_last(singleflight::FlightOutcome::Answered(form));

@@ -1,7 +1,7 @@
-//! Calls under way: who leads, who follows, and what comes of it.
+//! Calls in flight: the leader that sends each, its followers, and its outcome.
 //!
-//! Nearly all calls are led and not followed. So leading asks for no memory: what is led is known by the bytes of the
-//! request's own body, and where its outcome will be told is made by the first who follows.
+//! Nearly all calls have no follower. So leading allocates nothing: a flight is found by the bytes of the request's own body,
+//! and the first follower allocates the place for its outcome.
 
 use bytes::Bytes;
 use hashbrown::HashTable;
@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 const SHARDS: usize = 64;
 
-/// All calls under way that somebody may follow.
+/// All calls in flight that others may follow.
 #[derive(Debug)]
 pub struct SingleFlight {
     map: Arc<Map>,
@@ -33,14 +33,14 @@ struct Map {
 #[derive(Debug, Default)]
 struct Shard {
     flying: Mutex<Flying>,
-    /// How many have landed here; changed only under the lock.
+    /// The number of flights that have landed here; changed only under the lock.
     landed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Flying {
     table: HashTable<Flight>,
-    /// How many have begun here.
+    /// The number of flights that have begun here.
     begun: u64,
 }
 
@@ -52,27 +52,27 @@ impl Default for SingleFlight {
 
 impl Map {
     fn shard(&self, hash: u64) -> &Shard {
-        // The tables inside go by the lowest and the highest bits.
+        // The tables inside use the lowest and the highest bits.
         &self.shards[(hash >> 32) as usize % SHARDS]
     }
 
-    /// How many follow a flight.
+    /// The number of followers of a flight.
     fn followers(&self, name: FlightName) -> usize {
         let flying = self.shard(name.hash).flying.lock();
         let flight = flying.table.find(name.hash, |flight| flight.name == name);
         flight.and_then(|flight| flight.followers.as_ref()).map_or(0, |followers| followers.count())
     }
 
-    /// Ends a flight; `landing` is asked only if somebody follows.
+    /// Ends a flight; `landing` is called only if it has followers.
     fn land(&self, name: FlightName, landing: impl FnOnce() -> FlightOutcome) {
         let shard = self.shard(name.hash);
         let mut flying = shard.flying.lock();
         let landed = flying.table.find_entry(name.hash, |flight| flight.name == name);
         let flight = landed.ok().map(|entry| entry.remove().0);
-        // Changed under the lock alone, so nothing is lost between the two.
+        // It is changed only under the lock, so no landing is lost between load and store.
         shard.landed.store(shard.landed.load(Ordering::Relaxed) + 1, Ordering::Release);
         drop(flying);
-        // Followers join under the lock, so those counted now are all that there will ever be.
+        // Followers join under the lock, so no other can join now.
         if let Some(followers) = flight.and_then(|flight| flight.followers)
             && followers.count() > 0
         {
@@ -82,20 +82,20 @@ impl Map {
     }
 }
 
-/// A call under way, found by what it asks for or by its name.
+/// A call in flight, found by its key or by its name.
 #[derive(Debug)]
 struct Flight {
     name: FlightName,
     chain: ChainName,
-    /// Holds method and parameters, mostly the body they came in.
+    /// Contains method and parameters; mostly the body of the request.
     text: Bytes,
     method: Range<usize>,
     params: Range<usize>,
-    /// `None` as long as there were none.
+    /// `None` until the first follower.
     followers: Option<Arc<Followers>>,
 }
 
-/// Hash and number in the shard that the hash leads to: no other flight's.
+/// The hash, and a number that is unique in the shard of the hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct FlightName {
     hash: u64,
@@ -132,7 +132,7 @@ fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     (end <= whole.len()).then_some(start..end)
 }
 
-/// Those who follow a flight, and what they are told.
+/// The followers of a flight, and its outcome.
 #[derive(Debug, Default)]
 struct Followers {
     count: AtomicUsize,
@@ -146,40 +146,40 @@ impl Followers {
     }
 }
 
-/// What came of a call that others follow.
+/// The outcome of a call that others follow.
 #[derive(Clone, Debug)]
 pub(super) enum FlightOutcome {
     /// A node answered, with a result or an error of its own.
     Answered(Form),
     /// No node answered.
     Failed(Fault),
-    /// It was refused on its way.
+    /// It was refused.
     Refused(Refusal),
-    /// Its leader went without an end: each follower is on its own again.
+    /// Its leader was dropped before its end: each follower is on its own again.
     Lost,
 }
 
-/// What became of joining.
+/// The role of a call that joined.
 #[derive(Debug)]
 pub(super) enum Joined {
-    /// Nobody is fetching this: the caller must.
+    /// The caller must fetch it.
     Lead(Lead),
-    /// Somebody is.
+    /// Another call is fetching it.
     Follow(Follow),
 }
 
-/// How many flights had landed when somebody looked.
+/// The number of flights that had landed at some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Landed(u64);
 
 impl SingleFlight {
-    /// How many flights have landed so far among those that what is `sought` may be one of. To be read before a look at the
-    /// store: whoever finds nothing there, and then leads without a landing in between, has missed nothing.
+    /// The number of flights that have landed so far in the shard of `sought`. Read it before a look-up in the store: a call
+    /// that finds nothing there, and then leads without a landing in between, has missed nothing.
     pub(super) fn landed(&self, sought: &ReplySought<'_>) -> Landed {
         Landed(self.map.shard(sought.hashed()).landed.load(Ordering::Acquire))
     }
 
-    /// Follows what is under way already, or leads. `body` is what the parts of `sought` most likely lie in.
+    /// Follows a flight for the same, or leads a new one. `body` is the buffer in which the parts of `sought` most likely lie.
     pub(super) fn join(&self, sought: &ReplySought<'_>, body: &Bytes) -> Joined {
         let hash = sought.hashed();
         let shard = self.map.shard(hash);
@@ -204,7 +204,7 @@ impl SingleFlight {
     }
 }
 
-/// The duty to fetch something and to tell the followers. It belongs to [`Leads`], which never forget it.
+/// The duty to fetch an answer for the followers. It belongs to [`Leads`], which end it in any case.
 #[must_use = "followers would wait for ever"]
 #[derive(Debug)]
 pub(super) struct Lead {
@@ -214,25 +214,25 @@ pub(super) struct Lead {
 }
 
 impl Lead {
-    /// Whether a flight may have landed between a look that found this and the beginning of this one.
+    /// Whether a flight may have landed between the reading of `landed` and the beginning of this one.
     pub(super) fn is_later_than(&self, landed: Landed) -> bool {
         self.since != landed
     }
 }
 
-/// What a set leads, with the places of its entries. Followers of what has not landed when this is dropped hear that it
-/// is lost.
+/// The flights that a set leads, with the places of its entries. Flights that have not landed when this is dropped are lost
+/// for their followers.
 #[derive(Debug, Default)]
 pub(super) struct Leads {
-    /// Once for all of them.
+    /// One for all of them.
     map: Option<Arc<Map>>,
     list: SmallVec<[(usize, Lead); 1]>,
-    /// How many have landed.
+    /// The number of those that have landed.
     over: usize,
 }
 
 impl Leads {
-    /// Takes one more; `more` may come after it.
+    /// Adds one; `more` may come after it.
     pub(super) fn push(&mut self, flights: &SingleFlight, place: usize, lead: Lead, more: usize) {
         self.map.get_or_insert_with(|| flights.map.clone());
         if self.list.is_empty() && more > 0 {
@@ -245,7 +245,7 @@ impl Leads {
         self.list.is_empty()
     }
 
-    /// Takes note of `follow` if it follows one of these: it goes when they go.
+    /// Notes `follow` if it follows one of these: it ends with them and keeps none of them alive.
     pub(super) fn own(&mut self, follow: &Follow) {
         if let Some((_, lead)) = self.list.iter_mut().find(|(_, lead)| lead.name == follow.name) {
             lead.own += 1;
@@ -259,7 +259,7 @@ impl Leads {
         left.iter().any(|(_, lead)| map.followers(lead.name) > lead.own)
     }
 
-    /// Tells what came of the one that was taken last.
+    /// Lands the one that was added last.
     pub(super) fn land_last(&mut self, landing: FlightOutcome) {
         if let Some(map) = &self.map
             && let Some((_, lead)) = self.list.pop()
@@ -268,8 +268,8 @@ impl Leads {
         }
     }
 
-    /// Tells what came of each. First `keep` is given its place and the hash of what was sought; `landing` is asked only
-    /// if somebody follows.
+    /// Lands all. For each, `keep` is called first with its place and the hash of its key; `landing` is called only if it has
+    /// followers.
     pub(super) fn land(mut self, mut keep: impl FnMut(usize, u64), landing: impl Fn(usize) -> FlightOutcome) {
         let Some(map) = self.map.clone() else { return };
         while let Some((place, lead)) = self.list.get(self.over) {
@@ -289,7 +289,7 @@ impl Drop for Leads {
     }
 }
 
-/// The wish to hear what a leader gets.
+/// A follower's claim to the outcome of a flight.
 #[derive(Debug)]
 pub(super) struct Follow {
     name: FlightName,
@@ -300,7 +300,7 @@ impl Follow {
     pub(super) async fn landing(&self) -> FlightOutcome {
         loop {
             let mut landed = std::pin::pin!(self.followers.landed.notified());
-            // Enlisted before the look, so that a landing in between wakes us.
+            // Enabled before the look, so that a landing in between wakes this task.
             landed.as_mut().enable();
             if let Some(landing) = self.followers.landing.get() {
                 return (**landing).clone();

@@ -1,5 +1,5 @@
-//! The store of one process: quick_cache bounds it in bytes and chooses what to evict; whether an answer's time is over is
-//! decided here, by the monotonic clock: a step of the time of day makes no answer older or younger.
+//! The store of one process: quick_cache bounds it in bytes and chooses what to evict. Expiry is decided here, by the
+//! monotonic clock: a step of the wall clock makes no answer older or younger.
 
 use bytes::Bytes;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Raw results in memory.
 #[derive(Debug)]
 pub struct BoundedReplies {
-    /// `None`: there is no room for anything.
+    /// `None` if it has a size of zero.
     kept: Option<Cache<ReplyKey, Kept, Weigh, ReplyHash>>,
     largest: usize,
     looks: Box<[Counts; PLACES]>,
@@ -23,19 +23,19 @@ struct Kept {
     expires_at: Option<Duration>,
 }
 
-/// How often something was looked for in a store.
+/// The number of look-ups in a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Looks {
-    /// And was there.
+    /// Look-ups that found an answer.
     pub hits: u64,
-    /// And was not, or its time was over.
+    /// Look-ups that found none, or one that had expired.
     pub misses: u64,
 }
 
-/// Threads that count without sharing memory with others.
+/// The number of threads that count without sharing a cache line.
 const PLACES: usize = 64;
 
-/// One thread's, apart from its neighbours'.
+/// The counts of one thread, on a cache line of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counts {
@@ -50,10 +50,10 @@ thread_local! {
     };
 }
 
-/// What an entry takes up beside its key and its result: its place in the table, and the allocations' heads.
+/// Bytes of an entry beside its key and its result: its place in the table, and the heads of its allocations.
 const OVERHEAD: usize = 300;
 
-/// Parts of a store that each have a lock and a share of the room of their own.
+/// Parts of a store, each with a lock and a share of the memory.
 const SHARDS: usize = 8;
 
 #[derive(Clone, Debug)]
@@ -66,9 +66,9 @@ impl Weighter<ReplyKey, Kept> for Weigh {
 }
 
 impl BoundedReplies {
-    /// A store of at most `bytes` bytes, keys and housekeeping included. A single answer takes a sixteenth at most.
+    /// A store of at most `bytes` bytes, with keys and overhead. A single answer may have a sixteenth of them.
     pub fn new(bytes: u64) -> Self {
-        // So many small answers; it need not be exact by far.
+        // An estimate by small answers; it need not be exact.
         let items = usize::try_from(bytes / 1_024).unwrap_or(usize::MAX);
         let options = OptionsBuilder::new()
             .shards(SHARDS)
@@ -86,7 +86,7 @@ impl BoundedReplies {
         }
     }
 
-    /// How often something was looked for.
+    /// The number of look-ups so far.
     pub fn looks(&self) -> Looks {
         let sum = |count: fn(&Counts) -> &AtomicU64| {
             self.looks.iter().map(|counts| count(counts).load(Relaxed)).sum()
@@ -113,7 +113,7 @@ impl BoundedReplies {
 impl ReplyStore for BoundedReplies {
     fn get(&self, sought: &ReplySought<'_>, now: Duration) -> Option<Bytes> {
         let found = self.find(sought, now);
-        // A thread that ends may have lost its place.
+        // The thread-local place may be gone while the thread ends.
         let counts = &self.looks[PLACE.try_with(|place| *place).unwrap_or_default()];
         if found.is_some() { &counts.hits } else { &counts.misses }.fetch_add(1, Relaxed);
         found

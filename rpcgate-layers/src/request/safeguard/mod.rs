@@ -1,32 +1,52 @@
 //! The safeguard: a key that goes on calling although it is answered 429 has its limits scaled down for a while, and
 //! has them back by itself (specification, "States and transitions": cooled down).
 //!
-//! Stands right behind authentication, so that every answer to the key tells the limits that are in force. It refuses
-//! nothing: the layers behind it meet a caller with smaller plan windows and fewer requests per second. What it
-//! decides by are the records of refused requests, which [`Safeguard::watch`] lets it see on their way to the sink.
-//! A caller who was not refused is not looked up while no key at all is cooled down.
+//! The layer comes right after authentication, so that every response to the key shows the limits that are in force. It
+//! refuses nothing: the layers behind it meet a caller with smaller plan windows and fewer requests per second. It decides by
+//! the records of refused requests, which [`Safeguard::watch`] lets it see on their way to the sink. A caller that was not
+//! refused is not looked up while no key at all is cooled down.
 //!
 //! It promises nothing beyond the process: each gateway counts for itself, and a restart forgets.
 //!
-//! ```
-//! use rpcgate_core::{clock::Time, safeguard::SafeguardRule, backend::usage_sink::Record, backend::suite};
-//! use rpcgate_layers::request::safeguard::Safeguard;
-//! use std::{sync::Arc, time::Duration};
+//! In any other tower stack it works over `http::Request`: it takes the caller from the request's extensions, replaces it
+//! there, and counts the responses with status 429.
 //!
+//! ```
+//! use rpcgate_core::backend::suite;
+//! use rpcgate_core::{clock::{ManualClock, Time}, safeguard::SafeguardRule};
+//! use rpcgate_layers::foreign::caller_of;
+//! use rpcgate_layers::request::safeguard::{Safeguard, SafeguardLayer};
+//! use std::{convert::Infallible, sync::Arc, time::Duration};
+//! use tower::{Layer, ServiceExt, service_fn};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let hour = Duration::from_secs(3_600);
 //! let rule = SafeguardRule { refusals: 2, minutes: 1, percent: 25, cooldown: hour };
-//! let (safeguard, caller, now) = (Safeguard::by(Some(rule)), Arc::new(suite::caller(1)), Time::from_secs(60));
-//! assert!(safeguard.look(&caller, now).is_none());
-//! let refused = Record { arrival: now, ..suite::record(1, &[]) };
-//! safeguard.note(&refused);
-//! safeguard.note(&refused);
-//! let (cooled, end) = safeguard.look(&caller, now).unwrap();
-//! assert_eq!((caller.plan.per_hour, cooled.plan.per_hour, end), (500, 125, now.plus(hour)));
-//! assert_eq!(safeguard.cooled_keys(now)[0].key, caller.key);
-//! assert!(safeguard.look(&caller, end).is_none());
+//! let clock = Arc::new(ManualClock::at(Time::from_secs(60)));
+//! let layer = SafeguardLayer::by(Arc::new(Safeguard::by(Some(rule)))).over_http(clock.clone());
+//! // It refuses everything, and says which limit of an hour it has seen.
+//! let inner = service_fn(async |request: http::Request<()>| {
+//!     let response = http::Response::builder().status(429);
+//!     Ok::<_, Infallible>(response.body(caller_of(&request).unwrap().plan.per_hour).unwrap())
+//! });
+//! let service = layer.layer(inner);
+//! let call = async || {
+//!     let mut request = http::Request::new(());
+//!     request.extensions_mut().insert(Arc::new(suite::caller(1))); // free plan: 500 requests an hour
+//!     service.clone().oneshot(request).await.unwrap().into_body()
+//! };
+//! assert_eq!((call().await, call().await, call().await), (500, 500, 125));
+//! clock.advance(hour);
+//! assert_eq!(call().await, 500);
+//! # });
 //! ```
 
+mod foreign;
+
+pub use foreign::SafeguardedFuture;
+
 use super::message::{Authenticated, PendingResponse};
+use crate::foreign::Native;
 use arc_swap::ArcSwap;
 use rpcgate_core::backend::usage_observer::{ObservedSink, UsageObserver};
 use rpcgate_core::backend::usage_sink::Record;
@@ -43,30 +63,32 @@ use tower_service::Service;
 
 /// Scales down the limits of keys in a storm.
 #[derive(Clone, Debug)]
-pub struct SafeguardLayer {
+pub struct SafeguardLayer<W = Native> {
     safeguard: Arc<Safeguard>,
+    way: W,
 }
 
 impl SafeguardLayer {
     /// A layer that decides by `safeguard`, which must [`watch`](Safeguard::watch) the records of what passes it.
     pub fn by(safeguard: Arc<Safeguard>) -> Self {
-        SafeguardLayer { safeguard }
+        SafeguardLayer { safeguard, way: Native }
     }
 }
 
-impl<S> Layer<S> for SafeguardLayer {
-    type Service = Safeguarded<S>;
+impl<S, W: Clone> Layer<S> for SafeguardLayer<W> {
+    type Service = Safeguarded<S, W>;
 
-    fn layer(&self, inner: S) -> Safeguarded<S> {
-        Safeguarded { inner, safeguard: self.safeguard.clone() }
+    fn layer(&self, inner: S) -> Safeguarded<S, W> {
+        Safeguarded { inner, safeguard: self.safeguard.clone(), way: self.way.clone() }
     }
 }
 
 /// The safeguard in front of `inner`.
 #[derive(Clone, Debug)]
-pub struct Safeguarded<S> {
+pub struct Safeguarded<S, W = Native> {
     inner: S,
     safeguard: Arc<Safeguard>,
+    way: W,
 }
 
 impl<S, B> Service<Authenticated<B>> for Safeguarded<S>
@@ -89,7 +111,7 @@ where
     }
 }
 
-/// How the keys that were refused stand.
+/// The state of the keys that were refused.
 #[derive(Debug, Default)]
 pub struct Safeguard {
     rule: ArcSwap<Option<SafeguardRule>>,
@@ -111,12 +133,12 @@ struct Standing {
 }
 
 impl Safeguard {
-    /// One that keeps to `rule`; without one it does nothing.
+    /// A safeguard that applies `rule`; without a rule it does nothing.
     pub fn by(rule: Option<SafeguardRule>) -> Self {
         Safeguard { rule: ArcSwap::from_pointee(rule), ..Safeguard::default() }
     }
 
-    /// Keeps to `rule` from now on. Without one, every key has its limits back.
+    /// Applies `rule` from now on. Without one, every key has its limits back.
     pub fn replace(&self, rule: Option<SafeguardRule>) {
         self.rule.store(Arc::new(rule));
         if rule.is_none() {
@@ -140,7 +162,7 @@ impl Safeguard {
         all
     }
 
-    /// How many storms there have been.
+    /// The number of storms so far.
     pub fn storms(&self) -> u64 {
         self.storms.load(Relaxed)
     }
@@ -151,7 +173,7 @@ impl Safeguard {
             return None;
         }
         let rule = (**self.rule.load())?;
-        // Most keys are none that was refused: they make no place for themselves.
+        // Most keys were never refused: a look-up adds no entry for them.
         let is_cooled =
             |standing: Option<&Standing>| standing.is_some_and(|standing| standing.storm.is_cooled());
         if !self.keys.look(caller.key, is_cooled) {
@@ -180,8 +202,11 @@ impl Safeguard {
 
     /// Notes a request that was refused.
     pub fn note(&self, refused: &Record<'_>) {
+        self.note_refused(refused.key, refused.project, refused.tenant, refused.arrival);
+    }
+
+    fn note_refused(&self, key: KeyId, project: ProjectId, tenant: TenantId, now: Time) {
         let Some(rule) = **self.rule.load() else { return };
-        let Record { key, project, tenant, arrival: now, .. } = *refused;
         let is_storm = self.keys.with(key, |standing| {
             if standing.storm.end(now).is_none() {
                 self.restore(standing);

@@ -1,20 +1,41 @@
 //! Authentication: from the API key in a request to its caller.
 //!
 //! The key is taken from the `apikey` header, else from the `apikey` query parameter; a chain may name more places
-//! (TON's clients send `X-API-Key` or `api_key`). The header wins over the query. Stands behind the route, and is where
-//! a request gets its account. Refuses with [`Refusal::NoKey`], [`Refusal::InvalidKey`], [`Refusal::DirectoryAway`],
+//! (TON's clients send `X-API-Key` or `api_key`). The header wins over the query. The layer comes after the route, and a
+//! request gets its tally here. It refuses with [`Refusal::NoKey`], [`Refusal::InvalidKey`], [`Refusal::DirectoryAway`],
 //! and with [`Refusal::Overloaded`] while the sink cannot take charged calls. A revoked or expired key is refused
 //! like an unknown one, but counted on its project.
 //!
-//! ```
-//! use rpcgate_core::adapter::KeyPlaces;
-//! use rpcgate_layers::request::authenticate::key_of;
+//! In any other tower stack it works over `http::Request`, with a [`Directory`] or with any asynchronous function, and puts the
+//! caller into the request's extensions, where [`caller_of`](crate::foreign::caller_of) finds it:
 //!
-//! let request = http::Request::get("/eth?apikey=query").header("apikey", "header").body(()).unwrap();
-//! assert_eq!(key_of(&request, KeyPlaces::default()).as_deref(), Some("header"));
-//! let request = http::Request::get("/eth?a=b&apikey=que%72y").body(()).unwrap();
-//! assert_eq!(key_of(&request, KeyPlaces::default()).as_deref(), Some("query"));
 //! ```
+//! use rpcgate_core::backend::suite;
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_layers::{foreign::caller_of, request::authenticate::AuthenticateLayer};
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, ServiceExt, service_fn};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let clock = Arc::new(ManualClock::at(Time::default()));
+//! let layer = AuthenticateLayer::with_lookup(clock, async |key: String| {
+//!     Ok((key == "s3cret").then(|| Arc::new(suite::caller(7)))) // as a database would
+//! });
+//! let inner = service_fn(async |request: http::Request<()>| {
+//!     assert_eq!(caller_of(&request).unwrap().key, suite::caller(7).key);
+//!     Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new()))
+//! });
+//! let service = layer.layer(inner);
+//! for (uri, status) in [("/a?apikey=s3cret", 200), ("/a?apikey=other", 401), ("/a", 401)] {
+//!     let request = http::Request::get(uri).body(()).unwrap();
+//!     assert_eq!(service.clone().oneshot(request).await.unwrap().status(), status);
+//! }
+//! # });
+//! ```
+
+mod foreign;
+
+pub use foreign::{LookUp, OverHttp};
 
 use super::message::{Authenticated, PendingResponse, Routed};
 use crate::future::ResponseFuture;
@@ -29,34 +50,34 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Finds the caller of a request.
+/// Finds the caller of a request. `W` is the accounting of rpcgate's own stack, or [`OverHttp`].
 #[derive(Clone, Debug)]
-pub struct AuthenticateLayer {
+pub struct AuthenticateLayer<W = Arc<Accounting>> {
     directory: Arc<dyn Directory>,
-    accounting: Arc<Accounting>,
+    way: W,
 }
 
 impl AuthenticateLayer {
-    /// A layer that knows the keys of `directory`; accounts are settled with `accounting`.
+    /// A layer that knows the keys of `directory`; tallies are settled with `accounting`.
     pub fn new(directory: Arc<dyn Directory>, accounting: Arc<Accounting>) -> Self {
-        AuthenticateLayer { directory, accounting }
+        AuthenticateLayer { directory, way: accounting }
     }
 }
 
-impl<S> Layer<S> for AuthenticateLayer {
-    type Service = Authenticate<S>;
+impl<S, W: Clone> Layer<S> for AuthenticateLayer<W> {
+    type Service = Authenticate<S, W>;
 
-    fn layer(&self, inner: S) -> Authenticate<S> {
-        Authenticate { inner, directory: self.directory.clone(), accounting: self.accounting.clone() }
+    fn layer(&self, inner: S) -> Authenticate<S, W> {
+        Authenticate { inner, directory: self.directory.clone(), way: self.way.clone() }
     }
 }
 
 /// Authentication in front of `inner`.
 #[derive(Clone, Debug)]
-pub struct Authenticate<S> {
+pub struct Authenticate<S, W = Arc<Accounting>> {
     inner: S,
     directory: Arc<dyn Directory>,
-    accounting: Arc<Accounting>,
+    way: W,
 }
 
 impl<S, B> Service<Routed<B>> for Authenticate<S>
@@ -81,7 +102,7 @@ where
         match self.directory.peek(&key) {
             Peek::Miss => {
                 let key = key.into_owned();
-                let (directory, accounting) = (self.directory.clone(), self.accounting.clone());
+                let (directory, accounting) = (self.directory.clone(), self.way.clone());
                 let ready = self.inner.clone();
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 ResponseFuture::waiting(async move {
@@ -94,7 +115,7 @@ where
                     }
                 })
             }
-            peek => match admit(routed, peek, self.accounting.clone()) {
+            peek => match admit(routed, peek, self.way.clone()) {
                 Ok(known) => ResponseFuture::inner(self.inner.call(known)),
                 Err(pending) => ResponseFuture::own(Ok(*pending)),
             },
@@ -132,12 +153,12 @@ fn admit<B>(
     Ok(known)
 }
 
-/// The key in a request, wherever it may be. An empty one is none.
+/// The key in a request, in the first of its places that has one. An empty key counts as absent.
 pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>> {
     const NAME: &str = "apikey";
     for name in [Some(NAME), places.header].into_iter().flatten() {
         if let Some(value) = request.headers().get(name).filter(|value| !value.is_empty()) {
-            // A key that is no text is a key all the same: one that nobody has.
+            // A key that is not text is a key too, one that nobody has.
             return Some(Cow::Borrowed(value.to_str().unwrap_or("\u{fffd}")));
         }
     }
@@ -285,6 +306,14 @@ mod tests {
         let pending =
             send(&fixture, directory(vec![("good", suite::caller(7))]), accounting, Some("good")).await;
         assert_eq!(pending.refusal, Some(Refusal::Overloaded));
+    }
+
+    #[test]
+    fn the_header_wins_over_the_query_and_escapes_are_resolved() {
+        let request = Request::get("/eth?apikey=query").header("apikey", "header").body(()).unwrap();
+        assert_eq!(key_of(&request, KeyPlaces::default()).as_deref(), Some("header"));
+        let request = Request::get("/eth?a=b&apikey=que%72y").body(()).unwrap();
+        assert_eq!(key_of(&request, KeyPlaces::default()).as_deref(), Some("query"));
     }
 
     #[test]

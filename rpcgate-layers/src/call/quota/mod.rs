@@ -1,18 +1,53 @@
 //! The quota: a project's Compute Units in a rolling 24 hours.
 //!
-//! Stands last before the cache, because cached answers are metered too and nothing refused earlier may be reserved.
-//! A set is reserved at once, entry by entry in order; what is not charged in the end (a node failed, the client left
-//! before anything was sent) goes back when the set's tally is dropped. Refuses with [`Refusal::Quota`].
+//! The layer comes last before the cache, because cached responses are metered too and a call that was refused earlier must
+//! not be reserved. A set is reserved at once, entry by entry in order; what is not charged in the end (a node failed, the
+//! client left before anything was sent) goes back when the set's tally is dropped. The layer refuses with
+//! [`Refusal::Quota`].
+//!
+//! Over foreign requests each request is one call. [`recording`](QuotaLayer::recording) hands a record of it to a sink, and
+//! [`charging_if`](QuotaLayer::charging_if) says which responses are charged:
 //!
 //! ```
-//! use rpcgate_core::clock::Time;
-//! use rpcgate_core::quota::Rolling;
+//! use rpcgate_core::backend::{counters::MemoryCounters, suite, usage_sink::MemoryUsageSink};
+//! use rpcgate_core::call::CallView;
+//! use rpcgate_core::chain::{ChainName, MethodRule};
+//! use rpcgate_core::clock::{ManualClock, Time};
+//! use rpcgate_layers::call::quota::QuotaLayer;
+//! use std::{convert::Infallible, sync::Arc};
+//! use tower::{Layer, ServiceExt, service_fn};
 //!
-//! let mut units = Rolling::default();
-//! let (granted, _) = units.reserve(&[75, 75, 0], 75, Time::default());
-//! assert!(granted.has(0) && !granted.has(1) && granted.has(2));
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
+//! let mut caller = suite::caller(1);
+//! caller.quota.cu_per_day = 150;
+//! let (caller, rule) = (Arc::new(caller), MethodRule { cu: 75, ..MethodRule::UNLISTED });
+//! let layer = QuotaLayer::new(counters)
+//!     .with_call(Arc::new(ManualClock::at(Time::default())), move |_: &http::Request<u16>| {
+//!         Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
+//!     })
+//!     .recording(sink.clone())
+//!     .charging_if(|response: &http::Response<bytes::Bytes>| response.status() == 200);
+//! let inner = service_fn(async |request: http::Request<u16>| {
+//!     let response = http::Response::builder().status(request.into_body());
+//!     Ok::<_, Infallible>(response.body(bytes::Bytes::from_static(b"done")).unwrap())
+//! });
+//! let service = layer.layer(inner);
+//! let call = async |status| service.clone().oneshot(http::Request::new(status)).await.unwrap().into_body();
+//! for status in [200, 500, 200] {
+//!     assert_eq!(call(status).await, "done"); // the second one is not charged
+//! }
+//! assert!(call(200).await.ends_with(b"\"compute unit quota exceeded\"}}"));
+//! let charged: Vec<_> = sink.records().iter().map(|record| record.lines[0].cu).collect();
+//! assert_eq!(charged, [75, 0, 75, 0]);
+//! # });
 //! ```
 
+mod foreign;
+
+pub use foreign::{ForeignQuota, MeteredFuture};
+
+use crate::foreign::Native;
 use crate::future::ResponseFuture;
 use rpcgate_core::backend::Answer;
 use rpcgate_core::backend::counters::Counters;
@@ -27,30 +62,38 @@ use tower_service::Service;
 
 /// Reserves calls in their project's quota.
 #[derive(Clone, Debug)]
-pub struct QuotaLayer {
+pub struct QuotaLayer<W = Native> {
     counters: Arc<dyn Counters>,
+    way: W,
 }
 
 impl QuotaLayer {
     /// A layer that reserves in `counters`.
     pub fn new(counters: Arc<dyn Counters>) -> Self {
-        QuotaLayer { counters }
+        QuotaLayer { counters, way: Native }
     }
 }
 
-impl<S> Layer<S> for QuotaLayer {
-    type Service = Quota<S>;
+impl<W> QuotaLayer<W> {
+    fn map_way<V>(self, map: impl FnOnce(W) -> V) -> QuotaLayer<V> {
+        QuotaLayer { counters: self.counters, way: map(self.way) }
+    }
+}
 
-    fn layer(&self, inner: S) -> Quota<S> {
-        Quota { inner, counters: self.counters.clone() }
+impl<S, W: Clone> Layer<S> for QuotaLayer<W> {
+    type Service = Quota<S, W>;
+
+    fn layer(&self, inner: S) -> Quota<S, W> {
+        Quota { inner, counters: self.counters.clone(), way: self.way.clone() }
     }
 }
 
 /// The quota in front of `inner`.
 #[derive(Clone, Debug)]
-pub struct Quota<S> {
+pub struct Quota<S, W = Native> {
     inner: S,
     counters: Arc<dyn Counters>,
+    way: W,
 }
 
 impl<S, A> Service<Calls<A>> for Quota<S>

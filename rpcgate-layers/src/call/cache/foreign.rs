@@ -1,0 +1,379 @@
+//! The cache in front of any client.
+
+use super::singleflight::{FlightOutcome, Joined, Leads, SingleFlight};
+use super::{Cache, CacheLayer, CacheState};
+use crate::foreign::{AcceptAll, AcceptFn, Accepts};
+use crate::future::ResponseFuture;
+use bytes::Bytes;
+use http::Response;
+use pin_project_lite::pin_project;
+use rpcgate_core::adapter::Settled as Permanence;
+use rpcgate_core::backend::reply_store::{ReplyKey, ReplySought};
+use rpcgate_core::cache_rule::Keep;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, Flags, MethodRule};
+use rpcgate_core::reply::{Form, Rest};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tower_service::Service;
+
+/// A response that can be kept as bytes.
+pub trait Cacheable: Sized {
+    /// The bytes to keep; `None` if it must not be kept.
+    fn to_cached(&self) -> Option<Bytes>;
+
+    /// The response again. `None` if the bytes are not of one.
+    fn from_cached(kept: Bytes) -> Option<Self>;
+
+    /// The part by which a chain's adapter tells whether it is final: a raw JSON-RPC `result`, or the body of a REST response.
+    fn content(&self) -> &[u8];
+}
+
+/// A JSON-RPC client's raw `result`.
+impl Cacheable for Bytes {
+    fn to_cached(&self) -> Option<Bytes> {
+        Some(self.clone())
+    }
+
+    fn from_cached(kept: Bytes) -> Option<Self> {
+        Some(kept)
+    }
+
+    fn content(&self) -> &[u8] {
+        self
+    }
+}
+
+/// Status, headers and body of a success (2xx). Other responses are not kept. All of a JSON-RPC response would be kept with
+/// its id and its error: put the cache in front of a client of results instead.
+impl Cacheable for Response<Bytes> {
+    fn to_cached(&self) -> Option<Bytes> {
+        let (status, headers, body) = (self.status(), self.headers().clone(), self.body().clone());
+        status.is_success().then(|| Rest { status, headers, body, is_error: false }.kept())
+    }
+
+    fn from_cached(kept: Bytes) -> Option<Self> {
+        let Rest { status, headers, body, .. } = Rest::restored(kept)?;
+        let mut response = Response::new(body);
+        (*response.status_mut(), *response.headers_mut()) = (status, headers);
+        Some(response)
+    }
+
+    fn content(&self) -> &[u8] {
+        self.body()
+    }
+}
+
+/// Marks a cache in front of any client: how requests are read, and which responses are kept.
+#[derive(Clone)]
+pub struct ForeignCache<F, P = AcceptAll> {
+    tell: F,
+    keeping: P,
+    chain: Option<Arc<Chain>>,
+}
+
+impl<F, P> fmt::Debug for ForeignCache<F, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForeignCache").finish_non_exhaustive()
+    }
+}
+
+impl CacheLayer {
+    /// The same layer in front of any client: `tell` returns the call that a request is, whose chain, method as sent and
+    /// parameters are the key, and whose rule says how long the response is kept. A request for which it returns `None`, or
+    /// whose rule says never, passes. The layer shares nothing with this one but the store of answers, which should be its
+    /// own: another kind of response is not kept in the same form.
+    ///
+    /// A call that others follow ends when its own client leaves: then each of them sends its own.
+    pub fn with_call<R, F>(self, tell: F) -> CacheLayer<ForeignCache<F>>
+    where
+        F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
+    {
+        let CacheState { replies, clock, spawn, .. } = &*self.shared;
+        let (replies, clock, spawn) = (replies.clone(), clock.clone(), spawn.clone());
+        let flights = SingleFlight::default();
+        CacheLayer {
+            shared: Arc::new(CacheState { replies, flights, clock, spawn }),
+            way: ForeignCache { tell, keeping: AcceptAll, chain: None },
+        }
+    }
+}
+
+impl<F, P> CacheLayer<ForeignCache<F, P>> {
+    /// The same layer, which keeps only the responses for which `keeping` returns `true`.
+    pub fn keeping_if<Res, G>(self, keeping: G) -> CacheLayer<ForeignCache<F, AcceptFn<G>>>
+    where
+        G: Fn(&Res) -> bool,
+    {
+        let ForeignCache { tell, chain, .. } = self.way;
+        CacheLayer { shared: self.shared, way: ForeignCache { tell, keeping: AcceptFn(keeping), chain } }
+    }
+
+    /// The same layer for calls of this chain, whose adapter tells which answers of the immutable class are final. Without a
+    /// chain none is, and the class keeps them for its short time.
+    #[must_use]
+    pub fn with_chain(mut self, chain: Arc<Chain>) -> Self {
+        self.way.chain = Some(chain);
+        self
+    }
+}
+
+impl<S, F, P, R> Service<R> for Cache<S, ForeignCache<F, P>>
+where
+    F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
+    P: Accepts<S::Response> + Clone,
+    R: Send + 'static,
+    S: Service<R> + Clone + Send + 'static,
+    S::Response: Cacheable,
+    S::Future: Send,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = ResponseFuture<KeepFuture<S::Future, P>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let ForeignCache { tell, keeping, chain } = &self.way;
+        let found = tell(&request)
+            .filter(|call| call.rule.cache.is_cached() && !call.rule.flags.has(Flags::BROADCAST))
+            .map(|call| self.shared.find(&call));
+        let keep = match found {
+            None => None,
+            Some(Found::Stored(response)) => return ResponseFuture::own(Ok(response)),
+            Some(Found::Leads(leads, key, rule)) => {
+                let (shared, chain) = (self.shared.clone(), chain.clone());
+                Some(KeepTask { shared, chain, leads, key, rule, keeping: keeping.clone() })
+            }
+            Some(Found::Follows(follow)) => {
+                // What it was polled ready for is left to others as long as it only waits.
+                self.inner = self.inner.clone();
+                let mut inner = self.inner.clone();
+                return ResponseFuture::waiting(async move {
+                    if let FlightOutcome::Answered(Form::Result(kept)) = follow.landing().await
+                        && let Some(response) = S::Response::from_cached(kept)
+                    {
+                        return Ok(response);
+                    }
+                    poll_fn(|cx| inner.poll_ready(cx)).await?;
+                    inner.call(request).await
+                });
+            }
+        };
+        ResponseFuture::inner(KeepFuture { inner: self.inner.call(request), keep })
+    }
+}
+
+/// What there is for a call.
+enum Found<Res> {
+    Stored(Res),
+    Leads(Leads, ReplyKey, MethodRule),
+    Follows(super::singleflight::Follow),
+}
+
+impl CacheState {
+    fn find<Res: Cacheable>(&self, call: &CallView<'_>) -> Found<Res> {
+        let sought = ReplySought::new(call.chain, call.sent, call.params);
+        let now = self.clock.elapsed();
+        let look = || self.replies.get(&sought, now).and_then(Res::from_cached);
+        let landed = self.flights.landed(&sought);
+        if let Some(response) = look() {
+            return Found::Stored(response);
+        }
+        match self.flights.join(&sought, &Bytes::new()) {
+            Joined::Follow(follow) => Found::Follows(follow),
+            Joined::Lead(lead) => {
+                let is_later = lead.is_later_than(landed);
+                let mut leads = Leads::default();
+                leads.push(&self.flights, 0, lead, 0);
+                // An earlier flight may have landed between the look-up and here.
+                match look().filter(|_| is_later) {
+                    Some(response) => Found::Stored(response),
+                    None => Found::Leads(leads, sought.to_key(), call.rule),
+                }
+            }
+        }
+    }
+}
+
+pin_project! {
+    /// The response of the inner service, kept when it is there, and shared with the calls that follow it.
+    pub struct KeepFuture<F, P> {
+        #[pin]
+        inner: F,
+        keep: Option<KeepTask<P>>,
+    }
+}
+
+impl<F, P> fmt::Debug for KeepFuture<F, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeepFuture").field("keeps", &self.keep.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl<F, P, Res, E> Future for KeepFuture<F, P>
+where
+    F: Future<Output = Result<Res, E>>,
+    P: Accepts<Res>,
+    Res: Cacheable,
+{
+    type Output = Result<Res, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let response = ready!(this.inner.poll(cx));
+        // Dropped without a landing, the followers hear that their leader is lost.
+        if let (Some(task), Ok(response)) = (this.keep.take(), &response) {
+            task.keep(response);
+        }
+        Poll::Ready(response)
+    }
+}
+
+/// What is needed to keep the response to a call.
+struct KeepTask<P> {
+    shared: Arc<CacheState>,
+    chain: Option<Arc<Chain>>,
+    leads: Leads,
+    key: ReplyKey,
+    rule: MethodRule,
+    keeping: P,
+}
+
+impl<P> KeepTask<P> {
+    fn keep<Res: Cacheable>(self, response: &Res)
+    where
+        P: Accepts<Res>,
+    {
+        let Some(kept) = response.to_cached().filter(|_| self.keeping.accepts(response)) else { return };
+        let (sought, clock) = (self.key.sought(), &self.shared.clock);
+        let expires_at = match self.permanence(response.content()) {
+            Keep::No => return,
+            Keep::Forever => None,
+            Keep::For(time) => Some(clock.elapsed() + time),
+        };
+        self.shared.replies.put(&sought, &kept, expires_at);
+        self.leads.land(|_, _| {}, |_| FlightOutcome::Answered(Form::Result(kept.clone())));
+    }
+
+    fn permanence(&self, content: &[u8]) -> Keep {
+        let Some(chain) = &self.chain else { return self.rule.cache.keep(false) };
+        let sought = self.key.sought();
+        let call = CallView {
+            chain: sought.chain(),
+            method: sought.method(),
+            sent: sought.method(),
+            params: sought.params(),
+            body: b"",
+            is_rest: false,
+            rule: self.rule,
+        };
+        match chain.adapter().settled(call, content, chain) {
+            Permanence::Unknown => Keep::No,
+            Permanence::Yes => self.rule.cache.keep(true),
+            Permanence::NotYet => self.rule.cache.keep(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::cache::BoundedReplies;
+    use crate::testing::Fixture;
+    use rpcgate_core::cache_rule::CacheRule;
+    use rpcgate_core::chain::ChainName;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    use std::time::Duration;
+    use tower::{BoxError, ServiceExt, service_fn};
+    use tower_layer::Layer;
+
+    fn rule() -> MethodRule {
+        MethodRule { cache: CacheRule::secs(2), ..MethodRule::UNLISTED }
+    }
+
+    fn read<'r>(request: &'r &'static str) -> Option<CallView<'r>> {
+        Some(CallView::new(ChainName::new("toy"), request, rule()))
+    }
+
+    fn layer(fixture: &Fixture) -> CacheLayer {
+        CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_for_the_same_at_the_same_time_are_one_and_each_fails_for_itself() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        let inner = service_fn(move |request: &'static str| {
+            count.fetch_add(1, Relaxed);
+            async move {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                if request == "broken" { Err(BoxError::from("broken")) } else { Ok(Bytes::from(request)) }
+            }
+        });
+        let service = layer(&Fixture::new()).with_call(read).layer(inner);
+        for (request, expected) in [("sound", 1), ("broken", 5)] {
+            asked.store(0, Relaxed);
+            let all = (0..5).map(|_| service.clone().oneshot(request));
+            let all = futures_util::future::join_all(all).await;
+            assert!(all.iter().all(|response| response.is_ok() == (request == "sound")));
+            assert_eq!(asked.load(Relaxed), expected, "{request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_successes_that_are_accepted_are_kept() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        let inner = service_fn(move |status: &'static str| {
+            let response = Response::builder().status(status).header("n", count.fetch_add(1, Relaxed));
+            std::future::ready(Ok::<_, BoxError>(response.body(Bytes::from_static(b"body")).unwrap()))
+        });
+        let service = layer(&Fixture::new())
+            .with_call(read)
+            .keeping_if(|response: &Response<Bytes>| response.status() != 206)
+            .layer(inner);
+        for (status, is_kept) in [("200", true), ("206", false), ("404", false)] {
+            let first = service.clone().oneshot(status).await.unwrap();
+            let second = service.clone().oneshot(status).await.unwrap();
+            assert_eq!(first.headers()["n"] == second.headers()["n"], is_kept, "{status}");
+            assert_eq!((second.status().as_str(), &second.body()[..]), (status, &b"body"[..]));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_chains_table_and_adapter_say_what_is_kept_for_how_long() {
+        let fixture = Fixture::new();
+        let chain = fixture.chain.clone();
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        let inner = service_fn(move |method: &'static str| {
+            count.fetch_add(1, Relaxed);
+            std::future::ready(Ok::<_, BoxError>(Bytes::from(if method == "toy_block" {
+                "1"
+            } else {
+                "null"
+            })))
+        });
+        let table = chain.clone();
+        let service = layer(&fixture)
+            .with_call(move |method: &&'static str| {
+                Some(CallView::new(table.name(), method, table.look_up(method).rule))
+            })
+            .with_chain(chain)
+            .layer(inner);
+        // Final for ever, not known yet, never kept.
+        for (method, expected) in [("toy_block", 1), ("toy_read", 2), ("toy_scan", 2)] {
+            asked.store(0, Relaxed);
+            assert!(service.clone().oneshot(method).await.is_ok());
+            fixture.clock.advance(Duration::from_secs(3_600));
+            assert!(service.clone().oneshot(method).await.is_ok());
+            assert_eq!(asked.load(Relaxed), expected, "{method}");
+        }
+    }
+}

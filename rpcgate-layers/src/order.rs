@@ -1,0 +1,44 @@
+//! A check of a stack's order whose message can be read.
+//!
+//! Layers of calls in a wrong order do not compile, because the service that they make takes no calls. Where such a service
+//! is called as a method (`.call(…)`, `.oneshot(…)`), the compiler only says that it has no such method (E0599). Where a
+//! function asks for the service, as [`check_order`] does, and axum and hyper too, it says which layer does not lie before
+//! which other one.
+
+use tower_service::Service;
+
+/// Returns `service`, which takes requests of type `R`. If it does not because its layers are in a wrong order, the compiler
+/// names the two layers:
+///
+/// ```compile_fail,E0277
+/// use rpcgate_core::backend::counters::MemoryCounters;
+/// use rpcgate_core::call::{Budgeted, Calls, Parsed};
+/// use rpcgate_layers::{call::heavy::HeavyLayer, call::quota::QuotaLayer, order::check_order};
+/// use std::{convert::Infallible, sync::Arc};
+/// use tower::{Layer, service_fn};
+///
+/// let quota = QuotaLayer::new(Arc::new(MemoryCounters::default()));
+/// let end = service_fn(async |calls: Calls<Budgeted>| Ok::<_, Infallible>(calls));
+/// // error[E0277]: `Reserved` does not lie before `Budgeted` on the stack
+/// check_order::<Calls<Parsed>, _>((quota, HeavyLayer::new()).layer(end));
+/// ```
+///
+/// In the right order it compiles:
+///
+/// ```
+/// use rpcgate_core::backend::counters::MemoryCounters;
+/// use rpcgate_core::call::{Calls, Parsed, Reserved};
+/// use rpcgate_layers::{call::heavy::HeavyLayer, call::quota::QuotaLayer, order::check_order};
+/// use std::{convert::Infallible, sync::Arc};
+/// use tower::{Layer, service_fn};
+///
+/// let quota = QuotaLayer::new(Arc::new(MemoryCounters::default()));
+/// let end = service_fn(async |calls: Calls<Reserved>| Ok::<_, Infallible>(calls));
+/// check_order::<Calls<Parsed>, _>((HeavyLayer::new(), quota).layer(end));
+/// ```
+pub fn check_order<R, S>(service: S) -> S
+where
+    S: Service<R>,
+{
+    service
+}
