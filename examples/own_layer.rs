@@ -1,11 +1,11 @@
 //! How do I put a step of my own between the layers?
 //!
-//! Write it as an ordinary tower service of *one call*, and `EachLayer` makes a layer of it: singles and batches,
-//! ids and errors are taken care of. It says of each call `Ok(None)` (pass on), `Ok(Some(result))` (this is the
-//! answer), or `Err(refusal)` (no).
+//! Write it as an ordinary tower service of *one call*, and `EachLayer` makes a layer of it, which handles single calls and
+//! batches, ids and errors. The service returns `Ok(None)` to pass the call on, `Ok(Some(result))` to answer it, or
+//! `Err(refusal)`.
 //!
-//! The step here screens addresses and answers one method by itself. It stands behind the quota: what it answers has
-//! been reserved there and costs its method's weight, what it refuses is given back. Before the quota its answers
+//! The step here screens addresses and answers one method by itself. It comes behind the quota: a call that it answers has
+//! been reserved there and costs its method's weight, a call that it refuses is given back. Before the quota its answers
 //! would be free.
 //!
 //! `stack::http_stack` has all layers in a fixed order, so here the layers that this service wants are put together by hand.
@@ -41,12 +41,12 @@ use tower::{Layer, service_fn};
 
 const SHUNNED: &str = "0x00000000000000000000000000000000deadbeef";
 
-/// The step. It may wait for whatever it likes, and is asked about all calls of a batch at the same time.
+/// The step. It may wait for anything, and is called for all calls of a batch at the same time.
 async fn screen(call: OwnedCall) -> Result<Option<Bytes>, Refusal> {
     if call.method == "desk_whoami" {
         return Ok(Some(format!("{{\"project\":\"{}\"}}", call.caller.project).into()));
     }
-    // Parameters are the client's own bytes: read them for what they mean, not for how they are written.
+    // Parameters are the client's own bytes: compare their meaning, not their spelling.
     let params: serde_json::Value = serde_json::from_slice(&call.params).unwrap_or_default();
     let shunned = params
         .as_array()

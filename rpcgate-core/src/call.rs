@@ -254,6 +254,7 @@ impl<At> fmt::Debug for Calls<At> {
 /// Says that a layer lies before layer `B` on the stack.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lie before `{B}` on the stack",
+    label = "calls that have passed the layer of `{Self}` cannot enter the layer of `{B}`",
     note = "the order of the layers is fixed; see the documentation of the stack"
 )]
 pub trait Before<B> {}

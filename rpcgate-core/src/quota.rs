@@ -3,7 +3,7 @@
 
 use crate::clock::Time;
 
-/// Which entries of a set were granted: bit *n* stands for entry *n*. Sets hold at most 100 entries.
+/// The entries of a set that were granted: bit *n* is entry *n*. A set has at most 100 entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mask(u128);
 
@@ -19,7 +19,7 @@ impl Mask {
     }
 }
 
-/// What was reserved, and in which hour: a refund goes back there.
+/// The units that were reserved, and the hour to which a refund goes back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Grant {
     /// Number of the UTC hour.
@@ -45,7 +45,7 @@ impl Rolling {
         (oldest..=self.hour).map(|hour| self.units[(hour % 24) as usize]).fold(0, u64::saturating_add)
     }
 
-    /// Counts `units` in the hour of `now`. An hour more than 23 behind the newest is past counting.
+    /// Counts `units` in the hour of `now`. An hour more than 23 behind the newest is no longer counted.
     pub fn add(&mut self, units: u64, now: Time) {
         self.roll(now.hour());
         if let Some(place) = self.place(now.hour()) {
@@ -54,7 +54,7 @@ impl Rolling {
     }
 
     /// Reserves `costs` in order, each when the units used before it are below `ceiling`: the call that crosses the
-    /// ceiling is served, the next is not. What costs nothing always passes.
+    /// ceiling is served, the next is not. A call that costs nothing always passes.
     pub fn reserve(&mut self, costs: &[u32], ceiling: u64, now: Time) -> (Mask, Grant) {
         self.roll(now.hour());
         let mut used = self.used(now);
@@ -80,7 +80,7 @@ impl Rolling {
         }
     }
 
-    /// Whether nothing of it matters any more at `now`.
+    /// Whether all of it is over at `now`.
     pub fn is_over(&self, now: Time) -> bool {
         now.hour() > self.hour + 23
     }

@@ -99,7 +99,7 @@ impl BatchLayer {
         self
     }
 
-    /// The same layer with other limits for what is in a body.
+    /// The same layer with other limits for the content of a body.
     #[must_use]
     pub fn with_envelope(mut self, limits: Limits) -> Self {
         self.envelope = limits;

@@ -69,8 +69,8 @@ pub struct Heavy {
 }
 
 impl Heavy {
-    /// Forgets minutes that are over at `now`, which is the present. What is over is forgotten without it too, as calls
-    /// of later minutes come; after the clock was set back only this forgets the minutes that are still to come.
+    /// Forgets minutes that are over at `now`, the current time. Calls of later minutes do the same; but after the clock was
+    /// set back only this forgets the minutes that are still to come.
     pub fn sweep(&self, now: Time) {
         self.minutes.retain(|minute| !minute.is_over(now));
     }

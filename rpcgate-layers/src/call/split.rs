@@ -65,7 +65,7 @@ pub struct SplitBatchLayer {
 }
 
 impl SplitBatchLayer {
-    /// A layer that sends 8 calls of a batch at the same time, with the default limits for bodies and for what is in them. A
+    /// A layer that sends 8 calls of a batch at the same time, with the default limits for bodies and their content. A
     /// response to a call may have 64 MiB.
     pub fn new() -> Self {
         SplitBatchLayer {
@@ -90,7 +90,7 @@ impl SplitBatchLayer {
         self
     }
 
-    /// The same layer with other limits for what is in a body, such as the number of calls.
+    /// The same layer with other limits for the content of a body, such as the number of calls.
     #[must_use]
     pub fn with_envelope(mut self, limits: Limits) -> Self {
         self.envelope = limits;
@@ -205,7 +205,7 @@ impl SplitBatchLayer {
                 return Ok(Response::from_parts(head, ReplyBody::whole(body)));
             }
         };
-        // What it was polled ready for is one call; each call of a batch is sent by a clone.
+        // It was polled ready for one call, and may hold a permit; each call of a batch is sent by a clone.
         let fresh = inner.clone();
         drop(inner);
         for name in [CONTENT_LENGTH, TRANSFER_ENCODING] {
@@ -257,7 +257,7 @@ impl SplitBatchLayer {
         answer.or_else(|| Some(failed(&envelope, body)))
     }
 
-    /// The body of the response, if it is one to a call. What went wrong otherwise is the inner service's to log.
+    /// The body of the response, if it answers a call. Errors are the inner service's to log.
     async fn send<S, B>(&self, mut inner: S, request: Request<Bytes>) -> Option<Bytes>
     where
         B: Body<Data = Bytes>,

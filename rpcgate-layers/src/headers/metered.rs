@@ -17,6 +17,7 @@ use std::sync::LazyLock;
 
 /// The facts about a response that its headers carry.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Metered {
     /// Its request.
     pub id: RequestId,

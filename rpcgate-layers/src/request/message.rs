@@ -31,24 +31,25 @@ pub struct Received<B> {
 /// A request for a chain.
 #[derive(Debug)]
 pub struct Routed<B> {
-    /// The request and when it came.
+    /// The request and the time of its arrival.
     pub received: Received<B>,
     /// The chain.
     pub chain: Arc<Chain>,
-    /// How it came.
+    /// Its transport.
     pub transport: Transport,
-    /// What it asks for.
+    /// Its target on the chain.
     pub target: Target,
 }
 
-/// What a request for a chain asks for.
+/// The target of a request for a chain.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Target {
     /// The calls in its body.
     JsonRpc,
-    /// The one call that this path below the chain's own is.
+    /// The one REST call of this path below the chain's own.
     Rest(Path),
-    /// Nothing that a node has: what it is answered depends on its body.
+    /// Nothing that a node has: the refusal depends on the body.
     Nothing(fn(&[u8]) -> Refusal),
 }
 
@@ -57,14 +58,14 @@ pub enum Target {
 pub struct Authenticated<B> {
     /// The request.
     pub request: Box<Request<B>>,
-    /// What it asks for.
+    /// Its target on the chain.
     pub target: Target,
     /// Its tally.
     pub tally: Box<Tally>,
 }
 
 impl<B> Authenticated<B> {
-    /// The answer that refuses it, its body unread. It is one usage call with method `-`.
+    /// The response that refuses it without reading its body. It is one usage call with method `-`.
     pub fn refuse(self, refusal: Refusal) -> PendingResponse {
         PendingResponse::refused_unread(self.tally, refusal)
     }
@@ -76,20 +77,20 @@ pub struct PendingResponse {
     pub status: StatusCode,
     /// Headers of this response only.
     pub headers: HeaderMap,
-    /// Whether the body is JSON of the gateway's making or of a JSON-RPC node's: then `headers` do not say its type, which
-    /// stands in the table that the rest is written into.
+    /// Whether the body is JSON of the gateway or of a JSON-RPC node: then `headers` have no content type, which is in the
+    /// table that all other headers are written into.
     pub is_json: bool,
     /// The body, or its first piece.
     pub body: Bytes,
-    /// What follows it, in pieces.
+    /// The pieces that follow it.
     pub rest: Vec<Bytes>,
-    /// Instead of the body: one that is still coming from a node.
+    /// Instead of the body: one that is still arriving from a node.
     pub flow: Option<Flow>,
     /// The tally, if there is a caller. It is closed when the response leaves.
     pub tally: Option<Box<Tally>>,
-    /// Whether the rate headers are written: to an authenticated key they always are.
+    /// Whether the rate headers are written: always to an authenticated key.
     pub rated: bool,
-    /// Why, where it is a refusal of the request as a whole.
+    /// The refusal, where the request was refused as a whole.
     pub refusal: Option<Refusal>,
 }
 
@@ -102,7 +103,7 @@ impl fmt::Debug for PendingResponse {
 }
 
 impl PendingResponse {
-    /// A refusal of a request that nobody is charged for.
+    /// A refusal of a request that has no tally.
     pub fn refused(refusal: Refusal) -> Self {
         let mut body = Vec::new();
         refusal.write_alone(Dialect::JsonRpc2, None, &mut body);
@@ -119,7 +120,7 @@ impl PendingResponse {
         }
     }
 
-    /// A refusal of a request whose body was not read, or is no call.
+    /// A refusal of a request whose body was not read, or is not a call.
     pub fn refused_unread(mut tally: Box<Tally>, refusal: Refusal) -> Self {
         let dialect = tally.chain.facts().dialect;
         let mut body = Vec::new();

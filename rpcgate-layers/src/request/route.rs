@@ -159,6 +159,7 @@ impl HeadLimits {
 
 /// Where a path leads.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum RouteMatch {
     /// To a chain, and to this target of it.
     Chain(Arc<Chain>, Target),

@@ -151,7 +151,7 @@ where
                 Some(KeepTask { shared, chain, leads, key, rule, keeping: keeping.clone() })
             }
             Some(Found::Follows(follow)) => {
-                // What it was polled ready for is left to others as long as it only waits.
+                // Its permit, if the inner service has one, is left to others while it only waits.
                 self.inner = self.inner.clone();
                 let mut inner = self.inner.clone();
                 return ResponseFuture::waiting(async move {
@@ -169,7 +169,7 @@ where
     }
 }
 
-/// What there is for a call.
+/// The role of a call.
 enum Found<Res> {
     Stored(Res),
     Leads(Leads, ReplyKey, MethodRule),
@@ -235,7 +235,7 @@ where
     }
 }
 
-/// What is needed to keep the response to a call.
+/// Everything that is needed to keep the response to a call.
 struct KeepTask<P> {
     shared: Arc<CacheState>,
     chain: Option<Arc<Chain>>,

@@ -25,6 +25,7 @@ struct Kept {
 
 /// The number of look-ups in a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Looks {
     /// Look-ups that found an answer.
     pub hits: u64,

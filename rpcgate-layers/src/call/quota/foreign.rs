@@ -68,8 +68,8 @@ impl<F, J, P> QuotaLayer<ForeignQuota<F, J, P>> {
     }
 
     /// The same layer, which hands a record of every request to `sink` before its response leaves, with one line: the call's
-    /// method, what was charged, and what became of it. The line's status is 200 of what is charged, 502 of what failed, 499
-    /// of what was dropped, and the refusal's own. It knows no bytes.
+    /// method, its charge and its outcome. The line's status is 200 for a charged call, 502 for a failed one, 499 for a
+    /// dropped one, and the refusal's own. It counts no bytes.
     #[must_use]
     pub fn recording(self, sink: Arc<dyn UsageSink>) -> Self {
         self.map_way(|way| ForeignQuota { sink: Some(sink), ..way })

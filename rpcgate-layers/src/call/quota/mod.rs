@@ -112,7 +112,7 @@ where
 
     fn call(&mut self, mut calls: Calls<A>) -> Self::Future {
         let tally = calls.tally_mut();
-        // What is refused already costs nothing, so places in the mask are places in the set.
+        // A call that is refused already costs nothing, so places in the mask are places in the set.
         let costs: SmallVec<[u32; 4]> =
             tally.entries.iter().map(|entry| if entry.is_open() { entry.call.rule.cu } else { 0 }).collect();
         if costs.iter().all(|cost| *cost == 0) {

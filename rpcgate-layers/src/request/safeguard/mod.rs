@@ -167,7 +167,7 @@ impl Safeguard {
         self.storms.load(Relaxed)
     }
 
-    /// The caller with what is left of its limits, and until when it is so, if its key is cooled down.
+    /// The caller with its limits scaled down, and the end of that, if its key is cooled down.
     pub fn look(&self, caller: &Arc<Caller>, now: Time) -> Option<(Arc<Caller>, Time)> {
         if self.cooled() == 0 {
             return None;
