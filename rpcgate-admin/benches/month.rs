@@ -7,12 +7,12 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use rpcgate_admin::store::{ShipError, StoreError, UsageStore, url_of};
-use rpcgate_admin::usage::fold::Folded;
-use rpcgate_admin::usage::{Group, Mark, Metrics, Period, Rollup, Shipment, Stream, UsageAsk, UsageWindow};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::tally::Transport;
+use rpcgate_core::usage::fold::Folded;
+use rpcgate_core::usage::{Group, Mark, Metrics, Period, Rollup, Shipment, Stream, UsageAsk, UsageWindow};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

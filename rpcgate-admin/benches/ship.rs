@@ -4,7 +4,6 @@
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use rpcgate_admin::store::{UsageStore, url_of};
-use rpcgate_admin::usage::{Blocks, Fold, Group, Mark, Period, Shipment, UsageAsk, UsageWindow};
 use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::chain::ChainName;
@@ -12,6 +11,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, Reader, SegmentId, Writer};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::tally::Transport;
+use rpcgate_core::usage::{Blocks, Fold, Group, Mark, Period, Shipment, UsageAsk, UsageWindow};
 use std::hint::black_box;
 use std::time::Duration;
 use tempfile::TempDir;

@@ -12,5 +12,3 @@ pub mod process;
 pub mod services;
 #[cfg(feature = "store")]
 pub mod store;
-#[cfg(feature = "store")]
-pub mod usage;

@@ -29,4 +29,6 @@ pub mod share;
 pub mod tally;
 #[cfg(any(test, feature = "suite"))]
 pub mod toy;
+#[cfg(feature = "usage")]
+pub mod usage;
 pub mod window;

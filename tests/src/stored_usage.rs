@@ -5,11 +5,10 @@
 use crate::TIMEOUT;
 use crate::process::Site;
 use rpcgate_admin::store::{UsageStore, url_of};
-use rpcgate_admin::usage::{
-    Block, Cell, Group, Metrics, Period, StoredEvent, UsageAsk, UsageView, UsageWindow,
-};
+use rpcgate_core::backend::usage_sink::OwnedRecord;
 use rpcgate_core::caller::{RequestId, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::{Block, Cell, Group, Metrics, Period, UsageAsk, UsageView, UsageWindow};
 use sea_orm::{ConnectOptions, ConnectionTrait, DatabaseConnection, Statement};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,7 +59,7 @@ impl StoredUsage {
     ///
     /// # Panics
     /// When one cannot be read.
-    pub async fn events(&self) -> Vec<StoredEvent> {
+    pub async fn events(&self) -> Vec<OwnedRecord> {
         let all = Statement::from_string(self.raw.get_database_backend(), "SELECT bytes FROM blocks");
         let rows = self.raw.query_all_raw(all).await.unwrap();
         let blocks = rows.into_iter().map(|row| row.try_get::<Vec<u8>>("", "bytes").unwrap());

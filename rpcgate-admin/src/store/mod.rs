@@ -21,7 +21,6 @@ pub(crate) mod site;
 mod tls;
 mod usage;
 
-pub use crate::usage::{Block, Mark, Restored, Shipment};
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
 pub use query::{
@@ -31,6 +30,8 @@ pub use query::{
     NotificationId, Project, ProjectChange, Purpose, Registered, Registration, RequestStatus, Role, Rotation,
     Session, SessionId, Spent, StoredKey, Swept, Tenant, TenantChange, UnknownName, User, UserId, Verdict,
 };
+pub use rpcgate_core::backend::counters::Restored;
+pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use usage::{Removed, ShipError, UsageStore};
 
 use connect::{DEADLINE, Database, SERVER_DEADLINE};

@@ -5,8 +5,8 @@ use super::database_location::DatabaseLocation;
 use super::server::AdvisoryLock;
 use super::shares::Shares;
 use super::{StoreError, migration};
-use crate::usage::bound::Rows;
-use crate::usage::method::Known;
+use rpcgate_core::usage::bound::KnownRows;
+use rpcgate_core::usage::method::KnownMethods;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ use std::time::Duration;
 pub struct UsageStore {
     pub(super) database: Database,
     /// Methods that are known to be there: see [`UsageStore::ship`].
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KnownMethods>>,
     /// Rows that are known to be there.
-    rows: Arc<Mutex<Rows>>,
+    rows: Arc<Mutex<KnownRows>>,
     /// When, in the time of what is shipped, sums are to be tried again that failed: see `query::summed`.
     pub(super) sums_rest_until: Arc<AtomicU64>,
     /// What each tenant has of the readers.
@@ -169,11 +169,11 @@ impl UsageStore {
         Ok(self.database.transact_alone(AdvisoryLock::Retention, work).await?.unwrap_or_default())
     }
 
-    pub(super) fn rows(&self) -> MutexGuard<'_, Rows> {
+    pub(super) fn rows(&self) -> MutexGuard<'_, KnownRows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+    pub(super) fn known(&self) -> MutexGuard<'_, KnownMethods> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,6 +6,8 @@ use crate::clock::Time;
 use crate::plan::{Price, Tier};
 use crate::tally::Transport;
 use parking_lot::Mutex;
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,7 +147,7 @@ pub enum Outcome {
     Abandoned,
 }
 
-/// A record that owns what it says.
+/// A record that owns what it says: one that memory keeps, or that was read from a journal or a database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are those of Record")]
 pub struct OwnedRecord {
@@ -154,7 +156,7 @@ pub struct OwnedRecord {
     pub key: KeyId,
     pub project: ProjectId,
     pub tenant: TenantId,
-    pub chain: ChainName,
+    pub chain: String,
     pub transport: Transport,
     pub tier: Tier,
     pub price: Price,
@@ -164,7 +166,7 @@ pub struct OwnedRecord {
     pub lines: Vec<OwnedLine>,
 }
 
-/// A line that owns what it says.
+/// A line that owns what it says. Its method is [`shown_method`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are those of Line")]
 pub struct OwnedLine {
@@ -186,7 +188,7 @@ impl From<&Record<'_>> for OwnedRecord {
             key: record.key,
             project: record.project,
             tenant: record.tenant,
-            chain: record.chain,
+            chain: record.chain.to_string(),
             transport: record.transport,
             tier: record.tier,
             price: record.price,
@@ -197,7 +199,7 @@ impl From<&Record<'_>> for OwnedRecord {
                 .lines
                 .iter()
                 .map(|line| OwnedLine {
-                    method: String::from_utf8_lossy(line.method).into_owned(),
+                    method: shown_method(line.method).into_owned(),
                     cu: line.cu,
                     status: line.status,
                     outcome: line.outcome,
@@ -211,10 +213,16 @@ impl From<&Record<'_>> for OwnedRecord {
     }
 }
 
+/// A method's name as it is stored and shown: invalid UTF-8 is replaced, and so is NUL, which PostgreSQL does not take.
+pub fn shown_method(name: &[u8]) -> Cow<'_, str> {
+    let text = String::from_utf8_lossy(name);
+    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { text }
+}
+
 /// Keeps the newest records in memory, up to a bound.
 #[derive(Debug)]
 pub struct MemoryUsageSink {
-    records: Mutex<std::collections::VecDeque<OwnedRecord>>,
+    records: Mutex<VecDeque<OwnedRecord>>,
     bound: usize,
 }
 
@@ -263,6 +271,14 @@ mod tests {
             let reader = sink.clone();
             (sink, Box::new(move || reader.records()))
         });
+    }
+
+    #[test]
+    fn a_name_is_shown_as_text_without_nul() {
+        assert!(matches!(shown_method(b"eth_call"), Cow::Borrowed("eth_call")));
+        assert_eq!(shown_method(b"a\0b"), "a\u{fffd}b");
+        assert_eq!(shown_method(b"a\xff\xfe"), "a\u{fffd}\u{fffd}");
+        assert_eq!(shown_method(b"'; DROP TABLE rollups; --"), "'; DROP TABLE rollups; --");
     }
 
     #[test]

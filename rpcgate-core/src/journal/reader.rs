@@ -7,6 +7,7 @@ use super::frame::{
 };
 use super::names::{Known, Reference};
 use super::varint::Cursor;
+use crate::backend::usage_sink::{OwnedLine, OwnedRecord, shown_method};
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::clock::Time;
 use crate::plan::Price;
@@ -81,6 +82,38 @@ impl Reader {
     /// The metered name of the method at `index`. It is text where its client sent text.
     pub fn method(&self, index: u32) -> Option<&[u8]> {
         self.methods.get(index)
+    }
+
+    /// What the frame read last says, with its names written out. `None`: `event` is not from this reader.
+    pub fn record(&self, event: &Event) -> Option<OwnedRecord> {
+        let party = self.party(event.party)?;
+        let line = |line: &EventLine| {
+            Some(OwnedLine {
+                method: shown_method(self.method(line.method)?).into_owned(),
+                cu: line.cu,
+                status: line.status,
+                outcome: line.outcome,
+                cached: line.cached,
+                calls: line.calls,
+                bytes_in: line.bytes_in,
+                bytes_out: line.bytes_out,
+            })
+        };
+        Some(OwnedRecord {
+            phase: event.phase,
+            request: event.request,
+            key: party.key,
+            project: party.project,
+            tenant: party.tenant,
+            chain: self.chain(event.chain)?.to_owned(),
+            transport: event.transport,
+            tier: party.tier,
+            price: party.price,
+            arrival: event.arrival,
+            latency: event.latency,
+            windowed: event.windowed,
+            lines: self.lines.iter().map(line).collect::<Option<_>>()?,
+        })
     }
 
     /// How many callers, chains and methods have a number.

@@ -1,8 +1,8 @@
 //! From the journal's segments to a shipment.
 
 use crate::journal::{Journal, Segment};
-use rpcgate_admin::usage::{Blocks, Fold, Mark, Shipment};
 use rpcgate_core::journal::{Event, HEAD, MAX_PAYLOAD, Reader, SegmentId, Torn};
+use rpcgate_core::usage::{Blocks, Fold, Mark, Shipment};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;

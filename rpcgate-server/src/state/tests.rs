@@ -6,7 +6,6 @@ use crate::captured_log::CapturedLog;
 use crate::gateway::tests::{KEY, Node, is_served, post, send, units};
 use crate::gateway::{Gateway, StartOptions};
 use rpcgate_admin::store::{Key, Project, Store, StoredKey, Tenant, UsageStore, url_of};
-use rpcgate_admin::usage::{Metrics, Period, UsageAsk, UsageWindow};
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
 use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
@@ -14,6 +13,7 @@ use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::config::{Input, LogFormat, PlanChange, Plans};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyHash, shown};
+use rpcgate_core::usage::{Metrics, Period, UsageAsk, UsageWindow};
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -79,8 +79,8 @@ async fn whenever_a_gateway_is_killed_answered_calls_are_billed_and_none_twice()
     assert_eq!(reply.code(), -32005, "the quota counts what is in the ledger, to the unit: {}", reply.text());
 }
 
-fn lines(event: &StoredEvent) -> Vec<ExpectedCall> {
-    let line = |line: &rpcgate_admin::usage::StoredLine| {
+fn lines(event: &OwnedRecord) -> Vec<ExpectedCall> {
+    let line = |line: &rpcgate_core::backend::usage_sink::OwnedLine| {
         assert!(line.calls == 1 || line.outcome == Outcome::Refused, "{event:?}");
         ExpectedCall { method: line.method.clone(), cu: line.cu, outcome: line.outcome }
     };
@@ -89,8 +89,8 @@ fn lines(event: &StoredEvent) -> Vec<ExpectedCall> {
 
 /// Checks that every received answer is stored once with its expected record, and that all other records were in flight when
 /// the gateway was killed. `certain` are the requests during which no process was killed.
-fn compare(events: &[StoredEvent], report: &LoadReport, certain: &LoadReport) {
-    let mut by_id: HashMap<RequestId, &StoredEvent> = HashMap::new();
+fn compare(events: &[OwnedRecord], report: &LoadReport, certain: &LoadReport) {
+    let mut by_id: HashMap<RequestId, &OwnedRecord> = HashMap::new();
     for event in events {
         let twice = by_id.insert(event.request, event);
         assert!(twice.is_none(), "twice in the ledger: {event:?} and {twice:?}");
@@ -161,7 +161,7 @@ fn compare(events: &[StoredEvent], report: &LoadReport, certain: &LoadReport) {
 }
 
 /// Checks that a single request is found by the id in its answer.
-async fn find_by_id(stored: &StoredUsage, report: &LoadReport, events: &[StoredEvent]) {
+async fn find_by_id(stored: &StoredUsage, report: &LoadReport, events: &[OwnedRecord]) {
     let of_interest = report.answered.iter().filter(|(_, wanted)| !wanted.is_refused());
     for (id, _) in of_interest.step_by(report.answered.len() / 40 + 1) {
         let found = stored.store().event(stored.tenant(), *id).await.unwrap();
@@ -170,7 +170,7 @@ async fn find_by_id(stored: &StoredUsage, report: &LoadReport, events: &[StoredE
 }
 
 /// Checks that the windows in the next answer equal the stored usage and that call.
-async fn windows_go_on(process: &Process, stored: &StoredUsage, events: &[StoredEvent]) {
+async fn windows_go_on(process: &Process, stored: &StoredUsage, events: &[OwnedRecord]) {
     let reply = process.client().call("eth", "unheard_of", "[]").await;
     let id: RequestId = reply.header("x-request-id").unwrap().parse().unwrap();
     let arrival = Time::from_millis((id.0 >> 80) as u64);

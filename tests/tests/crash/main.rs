@@ -12,10 +12,9 @@ mod kill;
 mod replay;
 mod slow;
 
-use rpcgate_admin::usage::Metrics;
-pub(crate) use rpcgate_admin::usage::StoredEvent;
-pub(crate) use rpcgate_core::backend::usage_sink::Outcome;
+pub(crate) use rpcgate_core::backend::usage_sink::{Outcome, OwnedRecord};
 pub(crate) use rpcgate_core::clock::{Clock, SystemClock, Time};
+use rpcgate_core::usage::Metrics;
 pub(crate) use rpcgate_server::journal::{Journal, JournalError, JournalOptions};
 pub(crate) use rpcgate_tests::load::{Load, LoadReport, Nodes, TestSeed};
 pub(crate) use rpcgate_tests::process::{Process, Site, serve};
@@ -47,7 +46,7 @@ pub(crate) fn now() -> Time {
 }
 
 /// The sums of single events by chain and method, as in rollups. Without latency, which is rounded.
-pub(crate) fn sums(events: &[StoredEvent]) -> BTreeMap<(String, String), Metrics> {
+pub(crate) fn sums(events: &[OwnedRecord]) -> BTreeMap<(String, String), Metrics> {
     let mut sums: BTreeMap<_, Metrics> = BTreeMap::new();
     for event in events {
         for line in &event.lines {
@@ -72,7 +71,7 @@ pub(crate) fn sums(events: &[StoredEvent]) -> BTreeMap<(String, String), Metrics
 }
 
 /// Checks that the rollups equal the sums of the single events.
-pub(crate) async fn rollups_agree(stored: &StoredUsage, events: &[StoredEvent]) {
+pub(crate) async fn rollups_agree(stored: &StoredUsage, events: &[OwnedRecord]) {
     let newest = events.iter().map(|event| event.arrival).max().unwrap();
     let mut rollups = stored.by_method(newest).await;
     for sum in rollups.values_mut() {
@@ -82,6 +81,6 @@ pub(crate) async fn rollups_agree(stored: &StoredUsage, events: &[StoredEvent]) 
 }
 
 /// The charge of one key.
-pub(crate) fn charged(events: &[StoredEvent]) -> u64 {
+pub(crate) fn charged(events: &[OwnedRecord]) -> u64 {
     events.iter().flat_map(|event| &event.lines).map(|line| u64::from(line.cu)).sum()
 }

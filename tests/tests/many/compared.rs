@@ -1,6 +1,6 @@
 use crate::cluster::{all_reports, go_on, in_step, is_together, rush};
 use crate::*;
-use rpcgate_admin::usage::Restored;
+use rpcgate_core::backend::counters::Restored;
 use rpcgate_core::caller::ProjectQuota;
 use rpcgate_tests::services::redis::RedisServer;
 

@@ -1,8 +1,7 @@
 //! Comparison of answered requests with billed ones.
 
 use crate::*;
-use rpcgate_admin::usage::{StoredEvent, StoredLine};
-use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::backend::usage_sink::{Outcome, OwnedLine, OwnedRecord};
 use rpcgate_core::caller::RequestId;
 use rpcgate_tests::load::{ExpectedCall, ExpectedRequest};
 use rpcgate_tests::stored_usage::StoredUsage;
@@ -26,7 +25,7 @@ pub(crate) async fn agrees(stored: &StoredUsage, report: &LoadReport) {
         let events = served(stored).await;
         panic!("{} of {} that were answered are never billed", missing(&events, &wanted), wanted.len());
     };
-    let mut by_id: HashMap<RequestId, &StoredEvent> = HashMap::new();
+    let mut by_id: HashMap<RequestId, &OwnedRecord> = HashMap::new();
     for event in &events {
         let twice = by_id.insert(event.request, event);
         assert!(twice.is_none(), "billed twice: {event:?} and {twice:?}");
@@ -60,19 +59,19 @@ pub(crate) fn single(reply: &TestReply, chain: &'static str, method: &str) -> (R
 }
 
 /// The number of these requests that are not among these events.
-fn missing(events: &[StoredEvent], wanted: &[&(RequestId, ExpectedRequest)]) -> usize {
+fn missing(events: &[OwnedRecord], wanted: &[&(RequestId, ExpectedRequest)]) -> usize {
     let there: HashSet<RequestId> = events.iter().map(|event| event.request).collect();
     wanted.iter().filter(|(id, _)| !there.contains(id)).count()
 }
 
-async fn served(stored: &StoredUsage) -> Vec<StoredEvent> {
-    let is_served = |line: &StoredLine| line.outcome != Outcome::Refused;
+async fn served(stored: &StoredUsage) -> Vec<OwnedRecord> {
+    let is_served = |line: &OwnedLine| line.outcome != Outcome::Refused;
     let events = stored.events().await.into_iter().filter(|event| event.tenant == stored.tenant());
     events.filter(|event| event.lines.iter().any(is_served)).collect()
 }
 
-fn lines(event: &StoredEvent) -> Vec<ExpectedCall> {
+fn lines(event: &OwnedRecord) -> Vec<ExpectedCall> {
     let line =
-        |line: &StoredLine| ExpectedCall { method: line.method.clone(), cu: line.cu, outcome: line.outcome };
+        |line: &OwnedLine| ExpectedCall { method: line.method.clone(), cu: line.cu, outcome: line.outcome };
     event.lines.iter().map(line).collect()
 }

@@ -7,7 +7,6 @@ use crate::management::api::notifications::tests::use_up;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::identity::challenge::solve;
 use crate::store::Role;
-use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use axum::body::Body;
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, ETAG, IF_NONE_MATCH, LOCATION, ORIGIN,
@@ -15,6 +14,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method, StatusCode};
 use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -419,12 +419,13 @@ async fn of_many_that_were_not_read_the_newest_are_shown() {
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
     let storm = |hour: u32| {
-        let refused = Item { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60 + hour, ..item("a") };
+        let refused =
+            SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60 + hour, ..item("a") };
         let at = NOON.plus(Duration::from_secs(u64::from(hour) * 3_600));
-        Deed { tenant, windowed: 0, ..deed(1, at, vec![refused]) }
+        SampleRecord { tenant, windowed: 0, ..deed(1, at, vec![refused]) }
     };
     let storms: Vec<_> = (0..12).map(storm).collect();
-    site.app.usage.ship(&Sender::new(1).pack(&storms)).await.unwrap();
+    site.app.usage.ship(&SampleShipper::new(1).pack(&storms)).await.unwrap();
     let page = get(&site, "/", &cookie(&site, &owner)).await;
     assert_eq!(unread(&page).len(), 10);
     let told: Vec<_> = (0..12).filter(|n| page.text.contains(&format!("{} calls", 60 + n))).collect();

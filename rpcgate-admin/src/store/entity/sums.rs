@@ -4,45 +4,43 @@
 
 use sea_orm::entity::prelude::*;
 
-#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
-#[sea_orm(table_name = "sums")]
-pub(crate) struct Model {
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) level: i16,
-    /// Number of the first hour that is summed, counted from 1970.
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) hour: i64,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) tenant: Uuid,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) project: Uuid,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) key: Uuid,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) chain: String,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) method: String,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) transport: i16,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) status: i32,
-    #[sea_orm(primary_key, auto_increment = false)]
-    pub(crate) stream: i16,
-    pub(crate) requests: i64,
-    pub(crate) billed_requests: i64,
-    pub(crate) billable_units: i64,
-    pub(crate) errors: i64,
-    pub(crate) rejected: i64,
-    pub(crate) cache_hits: i64,
-    pub(crate) request_bytes: i64,
-    pub(crate) response_bytes: i64,
-    pub(crate) ws_connections: i64,
-    pub(crate) ws_refused: i64,
-    pub(crate) ws_messages: i64,
-    pub(crate) latency_us: i64,
-    pub(crate) latency_count: i64,
-    pub(crate) window_requests: i64,
+macro_rules! model {
+    (
+        shown { $($(#[$text:meta])* $shown:ident,)* }
+        latency { $($(#[$more:meta])* $latency:ident,)* }
+    ) => {
+        #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+        #[sea_orm(table_name = "sums")]
+        pub(crate) struct Model {
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) level: i16,
+            /// Number of the first hour that is summed, counted from 1970.
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) hour: i64,
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) tenant: Uuid,
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) project: Uuid,
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) key: Uuid,
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) chain: String,
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) method: String,
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) transport: i16,
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) status: i32,
+            #[sea_orm(primary_key, auto_increment = false)]
+            pub(crate) stream: i16,
+            $(pub(crate) $shown: i64,)*
+            $(pub(crate) $latency: i64,)*
+            pub(crate) window_requests: i64,
+        }
+    };
 }
+
+rpcgate_core::usage_metrics!(model);
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
 pub(crate) enum Relation {}

@@ -14,7 +14,7 @@ impl MigrationName for Usage {
     }
 }
 
-/// What rollups count.
+/// What rollups count since this migration. The list is fixed: a counter that is added later has a migration of its own.
 pub(super) const METRICS: [&str; 14] = [
     "requests",
     "billed_requests",

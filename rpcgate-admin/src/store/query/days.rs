@@ -5,8 +5,8 @@
 //! Blocks are told apart by their identifiers, which begin with the millisecond in which their first event came.
 
 use crate::store::StoreError;
-use crate::usage::Block;
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::Block;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, Statement};
 use std::collections::BTreeSet;
 use std::time::Duration;

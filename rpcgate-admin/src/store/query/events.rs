@@ -4,15 +4,17 @@ use super::value::{moment, unreadable};
 use crate::store::entity::block_keys::{Column, Entity};
 use crate::store::entity::blocks;
 use crate::store::{StoreError, UsageStore};
-use crate::usage::event::MOST_LAST;
-use crate::usage::{Block, StoredEvent};
-use rpcgate_core::backend::usage_sink::Phase;
+use rpcgate_core::backend::usage_sink::{OwnedRecord, Phase};
 use rpcgate_core::caller::{KeyId, RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{Event, Reader};
+use rpcgate_core::usage::Block;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::cmp::Reverse;
 use uuid::Uuid;
+
+/// The most events that are answered when the last ones of a key are asked for.
+const MOST_LAST: u64 = 1_000;
 
 impl UsageStore {
     /// What was recorded of a tenant's request that came in the millisecond its id tells. Of a stream that is its
@@ -20,7 +22,7 @@ impl UsageStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
-    pub async fn event(&self, tenant: TenantId, id: RequestId) -> Result<Option<StoredEvent>, StoreError> {
+    pub async fn event(&self, tenant: TenantId, id: RequestId) -> Result<Option<OwnedRecord>, StoreError> {
         // The first 48 bits of a UUID of version 7 (RFC 9562, section 5.7).
         let millis = (id.0 >> 80) as u64;
         let (from, to) = (Time::from_millis(millis), Time::from_millis(millis + 1));
@@ -54,8 +56,7 @@ impl UsageStore {
         }))
     }
 
-    /// The last events of a tenant's key by arrival, the newest first: at most `limit`, and at most
-    /// [`MOST_LAST`].
+    /// The last events of a tenant's key by arrival, the newest first: at most `limit`, and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
@@ -64,7 +65,7 @@ impl UsageStore {
         tenant: TenantId,
         key: KeyId,
         limit: u64,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
+    ) -> Result<Vec<OwnedRecord>, StoreError> {
         let limit = limit.min(MOST_LAST);
         // Each of these blocks holds an event of the key that is no older than its `last`, so more are not needed.
         let blocks: Vec<(Uuid, i64)> = self
@@ -81,7 +82,7 @@ impl UsageStore {
             })
             .await?;
         let limit = limit as usize;
-        let mut found: Vec<StoredEvent> = Vec::new();
+        let mut found: Vec<OwnedRecord> = Vec::new();
         for (block, last) in blocks {
             if found.len() == limit && found.last().is_some_and(|oldest| moment(oldest.arrival) > last) {
                 break;
@@ -102,7 +103,7 @@ impl UsageStore {
         &self,
         block: Uuid,
         wanted: impl FnMut(&Reader, &Event) -> bool,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
+    ) -> Result<Vec<OwnedRecord>, StoreError> {
         let Some(bytes) = self.bytes_of(block).await? else { return Ok(Vec::new()) };
         Block::events(&bytes, wanted).map_err(|error| unreadable("block", format!("{block}: {error}")))
     }

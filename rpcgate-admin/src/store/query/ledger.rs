@@ -4,10 +4,10 @@ use super::shipment::{ROWS, misshapen, stored};
 use super::value::{count, tier};
 use crate::store::entity::ledger::{Column, Entity};
 use crate::store::{StoreError, UsageStore};
-use crate::usage::{Charge, Charged};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Price;
+use rpcgate_core::usage::{Charge, Charged};
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict, Query};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,

@@ -7,10 +7,10 @@ use super::value::{count, moment, time, unreadable};
 use crate::store::entity::notifications::{Column, Entity, Model};
 use crate::store::entity::{daily_requests, minute_refusals, spikes};
 use crate::store::{StoreError, UsageStore, fresh_id};
-use crate::usage::Folded;
-use crate::usage::notice::{Notice, SPIKE, SPIKE_PAUSE};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::Folded;
+use rpcgate_core::usage::notice::{Notice, SPIKE, SPIKE_PAUSE};
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict, Query};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,

@@ -5,12 +5,12 @@ use super::value::{count, moment};
 use super::{days, ledger, notifications};
 use crate::store::entity::{block_keys, blocks, marks, rollups};
 use crate::store::{ShipError, StoreError, UsageStore};
-use crate::usage::bound::Stored;
-use crate::usage::method::{self, MethodScope, UnseenMethods};
-use crate::usage::{Block, Mark, Rollup, Shipment, Stream};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
 use rpcgate_core::tally::Transport;
+use rpcgate_core::usage::bound::StoredRows;
+use rpcgate_core::usage::method::{self, MethodScope, UnseenMethods};
+use rpcgate_core::usage::{Block, Mark, Rollup, Shipment, Stream};
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, InsertStatement, OnConflict, Query};
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use std::borrow::Cow;
@@ -70,7 +70,7 @@ impl UsageStore {
         shipment: &Shipment,
         allowances: &BTreeMap<TenantId, u64>,
     ) -> Result<(), ShipError> {
-        let mut strangers = Some(self.known().strangers(&shipment.folded.rollups));
+        let mut unknown = Some(self.known().unknown(&shipment.folded.rollups));
         let (settled, summed) = self
             .write(async |transaction| {
                 for mark in &shipment.marks {
@@ -79,11 +79,11 @@ impl UsageStore {
                 // After the marks: where one was removed meanwhile, this knows of the hours that it was removed with.
                 let summed = Summed::read(transaction).await?;
                 let folded = shipment.folded.since(summed.first());
-                let strangers = match &folded {
-                    Cow::Borrowed(_) => strangers.take().unwrap_or_default(),
-                    Cow::Owned(folded) => self.known().strangers(&folded.rollups),
+                let unknown = match &folded {
+                    Cow::Borrowed(_) => unknown.take().unwrap_or_default(),
+                    Cow::Owned(folded) => self.known().unknown(&folded.rollups),
                 };
-                let (unseen, settled) = self.settle(transaction, strangers).await?;
+                let (unseen, settled) = self.settle(transaction, unknown).await?;
                 let rollups = self.bound(transaction, method::merge(&folded.rollups, &unseen)).await?;
                 for chunk in rollups.chunks(ROWS) {
                     transaction.execute(&add(chunk)?).await?;
@@ -117,9 +117,9 @@ impl UsageStore {
         transaction: &DatabaseTransaction,
         rollups: Cow<'r, [Rollup]>,
     ) -> Result<Cow<'r, [Rollup]>, StoreError> {
-        let strangers = self.rows().strangers(&rollups);
+        let unknown = self.rows().unknown(&rollups);
         let mut stored = Vec::new();
-        for (tenant, hour) in strangers {
+        for (tenant, hour) in unknown {
             let counts = rollups::Entity::find()
                 .select_only()
                 .column_as(rollups::Column::Hour.count(), "rows")
@@ -127,7 +127,8 @@ impl UsageStore {
                 .filter(rollups::Column::Hour.eq(self::stored(hour)))
                 .filter(rollups::Column::Tenant.eq(Uuid::from_u128(tenant.0)));
             let (rows, keys) = counts.into_tuple::<(i64, i64)>().one(transaction).await?.unwrap_or_default();
-            stored.push(((tenant, hour), Stored { rows: rows.unsigned_abs(), keys: keys.unsigned_abs() }));
+            stored
+                .push(((tenant, hour), StoredRows { rows: rows.unsigned_abs(), keys: keys.unsigned_abs() }));
         }
         let mut rows = self.rows();
         rows.learn(stored);
@@ -147,14 +148,14 @@ impl UsageStore {
         self.read(async |database| methods(database, &(tenant, project, hour)).await).await
     }
 
-    /// Which of `strangers` are not to be told apart, and which methods of their rooms will be in the database.
+    /// Which of `unknown` are not to be told apart, and which methods of their rooms will be in the database.
     async fn settle(
         &self,
         transaction: &DatabaseTransaction,
-        strangers: UnseenMethods,
+        unknown: UnseenMethods,
     ) -> Result<(UnseenMethods, Vec<(MethodScope, BTreeSet<String>)>), StoreError> {
         let (mut unseen, mut settled) = (UnseenMethods::new(), Vec::new());
-        for (room, names) in strangers {
+        for (room, names) in unknown {
             if self.known().is_full(&room) {
                 unseen.insert(room, names);
                 continue;

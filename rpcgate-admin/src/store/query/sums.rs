@@ -4,10 +4,10 @@ use super::shipment::{ROWS, misshapen, stored, values};
 use crate::store::StoreError;
 use crate::store::entity::rollups::{self, Column, NAMES, counts};
 use crate::store::entity::sums::{self, Entity};
-use crate::usage::fold::join;
-use crate::usage::{Group, Only, Rollup};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::tally::Transport;
+use rpcgate_core::usage::rollup::join;
+use rpcgate_core::usage::{Group, Only, Rollup};
 use sea_orm::sea_query::{
     Alias, Condition, Expr, ExprTrait, InsertStatement, IntoIden, OnConflict, Query, SelectStatement,
 };

@@ -7,12 +7,12 @@ use super::sums::{DAY, Names};
 use super::value::{moment, time, unreadable};
 use super::wide;
 use crate::store::entity::block_keys;
-use crate::store::entity::rollups::{Column, METRICS};
+use crate::store::entity::rollups::{Column, metric_columns};
 use crate::store::usage::Bounds;
 use crate::store::{StoreError, UsageStore};
-use crate::usage::{Cell, Group, Metrics, Stream, UsageAsk, UsageRow, UsageView};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::{Cell, Group, Metrics, Stream, UsageAsk, UsageRow, UsageView};
 use sea_orm::sea_query::{
     Condition, DynIden, Expr, ExprTrait, Func, IntoIden, Order, Query, SelectStatement,
 };
@@ -156,7 +156,7 @@ impl<'a> Plan<'a> {
             return self.of(only, false);
         }
         let mut select = over(self.sources.iter().map(|source| self.of(source, true)));
-        for column in METRICS {
+        for column in metric_columns() {
             select.expr(sum(Expr::col(column)));
         }
         for name in &self.names {
@@ -178,7 +178,7 @@ impl<'a> Plan<'a> {
         }
         let is_one = self.sources.len() == 1;
         let value = |column| if is_one { self.value(column) } else { Expr::col(column) };
-        if let Some(all) = METRICS.into_iter().map(value).reduce(ExprTrait::add) {
+        if let Some(all) = metric_columns().map(value).reduce(ExprTrait::add) {
             select.and_having(Func::sum(all).gt(0));
         }
         select.limit(u64::from(self.ask.limit()) + 1);
@@ -189,7 +189,7 @@ impl<'a> Plan<'a> {
     fn of(&self, source: &Source, named: bool) -> SelectStatement {
         let mut select = source.select();
         select.cond_where(part(self.ask));
-        for column in METRICS {
+        for column in metric_columns() {
             let metric = sum(self.value(column));
             if named {
                 select.expr_as(metric, column)
@@ -312,8 +312,8 @@ async fn history_from(
 mod tests {
     use super::*;
     use crate::store::url_of;
-    use crate::usage::ask::Only;
-    use crate::usage::{Period, UsageWindow};
+    use rpcgate_core::usage::ask::Only;
+    use rpcgate_core::usage::{Period, UsageWindow};
     use sea_orm::{DbBackend, Statement, StatementBuilder};
     use tempfile::TempDir;
 

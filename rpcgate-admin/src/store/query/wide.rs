@@ -7,7 +7,7 @@ use super::source::Source;
 use super::sums::Names;
 use crate::store::StoreError;
 use crate::store::entity::rollups::Column;
-use crate::usage::{Group, UsageAsk};
+use rpcgate_core::usage::{Group, UsageAsk};
 use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Asterisk, Expr, ExprTrait, Query};
 use uuid::Uuid;

@@ -2,22 +2,23 @@ use super::*;
 use crate::store::connect::DEADLINE;
 use crate::store::entity::blocks;
 use crate::store::site::Site;
-use crate::usage::ask::{MOST_ROWS, Only};
-use crate::usage::bound::{ROWS, ROWS_OF_KEY};
-use crate::usage::fold::join;
-use crate::usage::method::{MOST, OTHER};
-use crate::usage::sample::{self, Deed, HOUR, Item, deed, item, recount};
-use crate::usage::{
-    Block, Blocks, Cell, Fold, Group, Mark, Metrics, Period, Restored, Rollup, Shipment, Stream, UsageAsk,
-    UsageView, UsageWindow,
-};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use rpcgate_core::backend::counters::Restored;
 use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
 use rpcgate_core::tally::Transport;
+use rpcgate_core::usage::ask::{MOST_ROWS, Only};
+use rpcgate_core::usage::bound::{ROWS, ROWS_OF_KEY};
+use rpcgate_core::usage::method::{MOST, OTHER};
+use rpcgate_core::usage::rollup::join;
+use rpcgate_core::usage::sample::{self, HOUR, SampleLine, SampleRecord, deed, item, recount};
+use rpcgate_core::usage::{
+    Block, Blocks, Cell, Fold, Group, Mark, Metrics, Period, Rollup, Shipment, Stream, UsageAsk, UsageView,
+    UsageWindow,
+};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ConnectionTrait, EntityTrait, QueryResult, Statement};
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +61,7 @@ impl Fixture {
     }
 
     /// What the gateway ships when it has recorded `deeds`.
-    fn pack(&mut self, deeds: &[Deed]) -> Shipment {
+    fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
         let frames = sample::frames(deeds);
         sample::take_in(&frames, &mut self.fold, &mut self.blocks);
         let from = self.position;
@@ -73,7 +74,7 @@ impl Fixture {
         }
     }
 
-    async fn ship(&mut self, deeds: &[Deed]) {
+    async fn ship(&mut self, deeds: &[SampleRecord]) {
         let shipment = self.pack(deeds);
         self.store.ship(&shipment).await.unwrap();
     }
@@ -151,7 +152,7 @@ fn sum<'r>(rows: impl IntoIterator<Item = (&'r Vec<Cell>, &'r Metrics)>) -> Metr
 
 async fn check(
     fixture: &Fixture,
-    deeds: &[Deed],
+    deeds: &[SampleRecord],
     tenant: TenantId,
     hours: &Range<u64>,
     only: &Only,
@@ -421,7 +422,7 @@ async fn windows_are_restored_up_to_their_borders() {
     let mut fixture = Fixture::new().await;
     let midnight = at(500_016);
     let begin = |micros: i64| Time::from_micros(midnight.micros().strict_add_signed(micros));
-    let counted = |arrival, windowed| Deed { windowed, ..deed(110, arrival, vec![item("a")]) };
+    let counted = |arrival, windowed| SampleRecord { windowed, ..deed(110, arrival, vec![item("a")]) };
     let second = 1_000_000;
     fixture
         .ship(&[
@@ -452,7 +453,7 @@ async fn windows_are_restored_up_to_their_borders() {
 #[tokio::test]
 async fn units_are_restored_for_this_hour_and_the_23_before() {
     let mut fixture = Fixture::new().await;
-    let charged = |hour, cu| deed(110, at(hour), vec![Item { cu, ..item("a") }]);
+    let charged = |hour, cu| deed(110, at(hour), vec![SampleLine { cu, ..item("a") }]);
     fixture
         .ship(&[charged(START - 24, 1), charged(START - 23, 2), charged(START, 4), charged(START + 1, 8)])
         .await;
@@ -501,11 +502,11 @@ fn totals_are_the_same_whether_rows_are_cut_or_not() {
 #[tokio::test]
 async fn a_group_without_any_count_is_no_row_and_takes_no_place() {
     let mut fixture = Fixture::new().await;
-    let end = Deed {
+    let end = SampleRecord {
         phase: Phase::End,
         transport: Transport::Ws,
         windowed: 1,
-        ..deed(110, at(START), vec![Item { status: 101, ..item("x") }])
+        ..deed(110, at(START), vec![SampleLine { status: 101, ..item("x") }])
     };
     fixture.ship(&[end, deed(111, at(START), vec![item("a")]), deed(120, at(START), vec![])]).await;
     let ask = UsageAsk::new(OURS, window(START..START + 1)).limited(1).unwrap();
@@ -534,7 +535,7 @@ async fn each_period_looks_at_its_hours_at_odd_moments() {
     let deeds: Vec<_> = hours
         .clone()
         .map(|hour| {
-            deed(110, later(at(hour), 1), vec![Item { calls: (hour - start + 1) as u32, ..item("a") }])
+            deed(110, later(at(hour), 1), vec![SampleLine { calls: (hour - start + 1) as u32, ..item("a") }])
         })
         .collect();
     for part in deeds.chunks(500) {
@@ -599,9 +600,12 @@ async fn single_requests_are_found_by_id_and_only_by_their_tenant() {
 #[tokio::test]
 async fn of_a_stream_its_end_is_found() {
     let mut fixture = Fixture::new().await;
-    let begin =
-        Deed { phase: Phase::Begin, transport: Transport::Ws, ..deed(110, at(START), vec![item("x")]) };
-    let part = |phase| Deed { phase, ..begin.clone() };
+    let begin = SampleRecord {
+        phase: Phase::Begin,
+        transport: Transport::Ws,
+        ..deed(110, at(START), vec![item("x")])
+    };
+    let part = |phase| SampleRecord { phase, ..begin.clone() };
     fixture.ship(&[begin.clone(), part(Phase::Pushed)]).await;
     let phase = async |fixture: &Fixture| {
         fixture.store.event(OURS, begin.request).await.unwrap().map(|event| event.phase)
@@ -704,7 +708,7 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
     let mut fixture = Fixture::new().await;
     // Begun in one hour, ended in the next, as where nothing could be shipped for a while.
     let mut shipment = fixture.pack(&[
-        Deed { windowed: 1, ..deed(110, at(START), vec![item("a")]) },
+        SampleRecord { windowed: 1, ..deed(110, at(START), vec![item("a")]) },
         deed(110, at(START + 1), vec![item("b")]),
     ]);
     let segment = SegmentId::new(at(START));
@@ -774,10 +778,10 @@ async fn hostile_names_are_kept_and_found_and_harm_nobody() {
 #[tokio::test]
 async fn a_call_named_like_a_part_of_a_stream_is_a_row_of_its_own() {
     let mut fixture = Fixture::new().await;
-    let end = Deed {
+    let end = SampleRecord {
         phase: Phase::End,
         transport: Transport::Ws,
-        ..deed(110, at(START), vec![Item { bytes_in: 7, ..item("x") }])
+        ..deed(110, at(START), vec![SampleLine { bytes_in: 7, ..item("x") }])
     };
     fixture.ship(&[deed(110, at(START), vec![item("WS:disconnect")]), end]).await;
     let view =
@@ -864,7 +868,11 @@ async fn a_thousand_methods_of_a_project_and_hour_are_told_apart() {
 
     fixture.ship(&[call(110, START + 1, "later".into()), call(120, START, "elsewhere".into())]).await;
     fixture
-        .ship(&[Deed { phase: Phase::Begin, transport: Transport::Ws, ..call(110, START, "x".into()) }])
+        .ship(&[SampleRecord {
+            phase: Phase::Begin,
+            transport: Transport::Ws,
+            ..call(110, START, "x".into())
+        }])
         .await;
     let methods =
         async |project, hour| fixture.store.methods(OURS, ProjectId(project), hour).await.unwrap().len();
@@ -938,8 +946,8 @@ fn blocks_hold_no_event_twice_over_many_shipments() {
 fn refusals_that_were_summed_count_as_many() {
     run(async {
         let mut fixture = Fixture::new().await;
-        let refused = Item { outcome: Outcome::Refused, status: 429, cu: 0, calls: 250, ..item("a") };
-        fixture.ship(&[Deed { windowed: 0, ..deed(110, at(START), vec![refused]) }]).await;
+        let refused = SampleLine { outcome: Outcome::Refused, status: 429, cu: 0, calls: 250, ..item("a") };
+        fixture.ship(&[SampleRecord { windowed: 0, ..deed(110, at(START), vec![refused]) }]).await;
         let totals = fixture.view(UsageAsk::new(OURS, window(START..START + 1))).await.totals;
         let expected = Metrics {
             requests: 250,

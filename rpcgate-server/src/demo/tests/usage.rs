@@ -3,11 +3,11 @@
 use super::account::{remembered, store};
 use super::*;
 use rpcgate_admin::store::{Key, Project, Store, Tenant, UsageStore, url_of};
-use rpcgate_admin::usage::{Metrics, Period, StoredEvent, UsageAsk, UsageWindow};
-use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::backend::usage_sink::{Outcome, OwnedRecord};
 use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
+use rpcgate_core::usage::{Metrics, Period, UsageAsk, UsageWindow};
 use tempfile::TempDir;
 
 async fn usage(home: &TempDir) -> UsageStore {
@@ -85,7 +85,7 @@ impl AppState {
     }
 
     /// What was recorded of an answer's request, within a few seconds.
-    async fn event(&self, tenant: TenantId, answer: &http::Response<Value>) -> StoredEvent {
+    async fn event(&self, tenant: TenantId, answer: &http::Response<Value>) -> OwnedRecord {
         let id: RequestId = header(answer, "x-request-id").parse().unwrap();
         let look = async {
             loop {
@@ -107,7 +107,7 @@ impl AppState {
         body: &str,
         status: u16,
         outcome: Outcome,
-    ) -> StoredEvent {
+    ) -> OwnedRecord {
         let answer = self.answer(guest, chain, body).await;
         let event = self.event(guest.tenant, &answer).await;
         assert_eq!(answer.status(), status, "{body}: {answer:?}");

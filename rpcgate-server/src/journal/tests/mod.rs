@@ -9,7 +9,7 @@ mod trouble;
 use super::*;
 use faults::Faulty;
 use rpcgate_core::backend::suite;
-use rpcgate_core::backend::usage_sink::{Line, Outcome, OwnedLine, OwnedRecord};
+use rpcgate_core::backend::usage_sink::{Line, Outcome, OwnedRecord};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::{ManualClock, Time};
@@ -85,34 +85,9 @@ fn frames(bytes: &[u8]) -> Vec<(usize, OwnedRecord)> {
     let (mut reader, mut at, mut all) = (Reader::new(), HEAD, Vec::new());
     while at < bytes.len() {
         let (length, event) = reader.frame(&bytes[at..]).unwrap().expect("a whole frame");
-        let party = *reader.party(event.party).unwrap();
-        let lines = reader.lines().iter().map(|line| OwnedLine {
-            method: String::from_utf8(reader.method(line.method).unwrap().to_vec()).unwrap(),
-            cu: line.cu,
-            status: line.status,
-            outcome: line.outcome,
-            cached: line.cached,
-            calls: line.calls,
-            bytes_in: line.bytes_in,
-            bytes_out: line.bytes_out,
-        });
-        assert_eq!(reader.chain(event.chain), Some("toy"));
         at += length;
-        let kept = OwnedRecord {
-            phase: event.phase,
-            request: event.request,
-            key: party.key,
-            project: party.project,
-            tenant: party.tenant,
-            chain: ChainName::new("toy"),
-            transport: event.transport,
-            tier: party.tier,
-            price: party.price,
-            arrival: event.arrival,
-            latency: event.latency,
-            windowed: event.windowed,
-            lines: lines.collect(),
-        };
+        let kept = reader.record(&event).unwrap();
+        assert_eq!(kept.chain, "toy");
         all.push((at, kept));
     }
     all

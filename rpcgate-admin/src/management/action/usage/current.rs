@@ -4,10 +4,10 @@ use super::Scope;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::Spent;
-use crate::usage::{Period, UsageWindow};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
+use rpcgate_core::usage::{Period, UsageWindow};
 use std::collections::BTreeMap;
 
 /// The ceiling that gateways hold a project to, by its name in a quota. The other figures of a quota in Compute Units

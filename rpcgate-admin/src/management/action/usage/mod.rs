@@ -9,11 +9,11 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
 use crate::store::{Project, Tenant, User};
-use crate::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, UsageWindow};
 use cooled::CooledKey;
 use current::{Budget, Current, Used};
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::plan::Plan;
+use rpcgate_core::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, UsageWindow};
 
 /// What `GET /usage` shows (specification, "Usage view").
 #[derive(Clone, PartialEq, Debug)]

@@ -3,9 +3,9 @@
 use super::all;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::usage::{Cell, Group, Metrics, Params, Period, UsageAsk, UsageView, UsageWindow, ask};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::{Cell, Group, Metrics, Params, Period, UsageAsk, UsageView, UsageWindow, ask};
 use std::collections::BTreeMap;
 
 const HOUR: u64 = 3_600;
@@ -147,5 +147,5 @@ async fn about(
     let ask = UsageAsk::parse(tenant, params, app.now())?;
     super::expect_key(app, &ask).await?;
     let part = ask.part().clone();
-    Ok(ask.only(crate::usage::Only { project: Some(project), ..part }))
+    Ok(ask.only(rpcgate_core::usage::Only { project: Some(project), ..part }))
 }

@@ -2,12 +2,12 @@
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::store::Role;
-use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use axum::body::Body;
 use http::Method;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str) -> (u16
 /// A tenant makes 90 of the 100 requests of its day, and then 60 calls more are refused.
 pub(crate) async fn use_up(site: &Site, tenant: TenantId) {
     let later = Time::from_secs(NOON.secs() + 5);
-    let refused = Item { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60, ..item("eth_call") };
-    let mut sender = Sender::new(tenant.0);
+    let refused = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60, ..item("eth_call") };
+    let mut sender = SampleShipper::new(tenant.0);
     for deed in [
-        Deed { tenant, windowed: 90, ..deed(1, NOON, vec![item("eth_call")]) },
-        Deed { tenant, windowed: 0, ..deed(1, later, vec![refused]) },
+        SampleRecord { tenant, windowed: 90, ..deed(1, NOON, vec![item("eth_call")]) },
+        SampleRecord { tenant, windowed: 0, ..deed(1, later, vec![refused]) },
     ] {
         site.app.usage.ship_noting(&sender.pack(&[deed]), &[(tenant, 100)].into()).await.unwrap();
     }

@@ -1,24 +1,8 @@
 //! Rows of usage as CSV (RFC 4180), and whether a client wants that.
 
-use crate::usage::{Cell, UsageView};
 use http::HeaderMap;
 use http::header::ACCEPT;
-
-/// The metrics, as columns are called.
-const METRICS: [&str; 12] = [
-    "requests",
-    "billed_requests",
-    "billable_units",
-    "errors",
-    "rejected",
-    "cache_hits",
-    "request_bytes",
-    "response_bytes",
-    "ws_connections",
-    "ws_refused",
-    "ws_messages",
-    "avg_latency_ms",
-];
+use rpcgate_core::usage::{Cell, Metrics, UsageView};
 
 /// Whether CSV is what a client would rather have than JSON (RFC 9110, section 12.5.1). It must be called by its name:
 /// who takes anything gets JSON.
@@ -50,11 +34,12 @@ fn thousandths(quality: &str) -> Option<u32> {
 /// The rows, below a line with the names of their columns.
 pub(super) fn rows(view: &UsageView) -> String {
     let mut text = String::new();
-    let names = view.group_by.iter().map(|group| group.name()).chain(METRICS);
+    let shown = Metrics::NAMES.into_iter().take(Metrics::SHOWN);
+    let names = view.group_by.iter().map(|group| group.name()).chain(shown).chain(["avg_latency_ms"]);
     line(&mut text, names.map(str::to_owned));
     for row in &view.rows {
         let metrics = &row.metrics;
-        let counts = metrics.values().into_iter().take(METRICS.len() - 1).map(|count| count.to_string());
+        let counts = metrics.values().into_iter().take(Metrics::SHOWN).map(|count| count.to_string());
         let cells = row.cells.iter().map(|cell| harmless(shown(cell)));
         line(&mut text, cells.chain(counts).chain([metrics.avg_latency_ms().to_string()]));
     }

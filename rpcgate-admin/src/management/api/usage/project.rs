@@ -3,8 +3,8 @@
 use super::moment;
 use super::shape::{Row, Sums};
 use crate::management::action::usage::project::{Chart, Health, Summary};
-use crate::usage::{Cell, Group, Metrics, Period};
 use rpcgate_core::caller::ProjectId;
+use rpcgate_core::usage::{Cell, Group, Metrics, Period};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;

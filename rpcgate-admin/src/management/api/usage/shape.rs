@@ -4,7 +4,7 @@ use super::moment;
 use crate::management::action::usage::cooled::CooledKey;
 use crate::management::action::usage::current::{Budget, Current, ENFORCED_BY, Running};
 use crate::management::action::usage::{ProjectLimits, Usage, UsedQuota};
-use crate::usage::{Cell, Metrics, Period};
+use rpcgate_core::usage::{Cell, Metrics, Period};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -54,35 +54,29 @@ pub struct View {
     pub source: UsageSource,
 }
 
-/// Sums of usage.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, ToSchema)]
-#[schema(as = UsageMetrics)]
-pub struct Sums {
-    /// Calls.
-    pub requests: u64,
-    /// Calls that were charged.
-    pub billed_requests: u64,
-    /// Compute Units charged.
-    pub billable_units: u64,
-    /// Calls not answered with success.
-    pub errors: u64,
-    /// Calls that the gateway refused or could not serve.
-    pub rejected: u64,
-    /// Calls answered without asking a node.
-    pub cache_hits: u64,
-    /// Bytes of request bodies.
-    pub request_bytes: u64,
-    /// Bytes of answer bodies.
-    pub response_bytes: u64,
-    /// WebSocket streams opened.
-    pub ws_connections: u64,
-    /// Handshakes of streams refused.
-    pub ws_refused: u64,
-    /// Messages pushed on streams.
-    pub ws_messages: u64,
-    /// Mean latency of answered calls, in milliseconds.
-    pub avg_latency_ms: f64,
+macro_rules! sums {
+    (
+        shown { $($(#[$text:meta])* $shown:ident,)* }
+        latency { $($(#[$more:meta])* $latency:ident,)* }
+    ) => {
+        /// Sums of usage.
+        #[derive(Clone, Copy, PartialEq, Debug, Serialize, ToSchema)]
+        #[schema(as = UsageMetrics)]
+        pub struct Sums {
+            $($(#[$text])* pub $shown: u64,)*
+            /// Mean latency of answered calls, in milliseconds.
+            pub avg_latency_ms: f64,
+        }
+
+        impl From<&Metrics> for Sums {
+            fn from(metrics: &Metrics) -> Self {
+                Sums { $($shown: metrics.$shown,)* avg_latency_ms: metrics.avg_latency_ms() }
+            }
+        }
+    };
 }
+
+rpcgate_core::usage_metrics!(sums);
 
 /// The sums of one group: beside them stands what the rows were grouped by.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, ToSchema)]
@@ -281,25 +275,6 @@ impl From<Usage> for View {
             quota_projects: quotas.iter().map(QuotaProject::from).collect(),
             limits: limits.into(),
             source: UsageSource { rows: ROLLUPS, current_period: ROLLUPS },
-        }
-    }
-}
-
-impl From<&Metrics> for Sums {
-    fn from(metrics: &Metrics) -> Self {
-        Sums {
-            requests: metrics.requests,
-            billed_requests: metrics.billed_requests,
-            billable_units: metrics.billable_units,
-            errors: metrics.errors,
-            rejected: metrics.rejected,
-            cache_hits: metrics.cache_hits,
-            request_bytes: metrics.request_bytes,
-            response_bytes: metrics.response_bytes,
-            ws_connections: metrics.ws_connections,
-            ws_refused: metrics.ws_refused,
-            ws_messages: metrics.ws_messages,
-            avg_latency_ms: metrics.avg_latency_ms(),
         }
     }
 }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::management::app_state::tests::{Answer, NOON, Site, Visitor};
 use crate::store::{GatewayReport, Key, Project, Role, fresh_id};
-use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -11,6 +10,7 @@ use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{KeyId, ProjectQuota, Scope};
 use rpcgate_core::safeguard::Cooled;
 use rpcgate_core::secret::KeyHash;
+use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -22,14 +22,14 @@ const HOUR: u64 = 3_600;
 struct Office {
     site: Site,
     visitor: Visitor,
-    sender: Sender,
+    sender: SampleShipper,
 }
 
 impl Office {
     async fn of(text: &str) -> Self {
         let site = Site::of(text).await;
         let visitor = site.member(Role::Viewer).await;
-        Office { site, visitor, sender: Sender::new(1) }
+        Office { site, visitor, sender: SampleShipper::new(1) }
     }
 
     async fn new() -> Self {
@@ -79,12 +79,12 @@ impl Office {
     }
 
     /// A call of `key`, `back` hours ago.
-    fn call(&self, project: ProjectId, key: KeyId, back: u64, items: Vec<Item>) -> Deed {
+    fn call(&self, project: ProjectId, key: KeyId, back: u64, items: Vec<SampleLine>) -> SampleRecord {
         let arrival = Time::from_secs(NOON.secs() - back * HOUR);
-        Deed { tenant: self.tenant(), project, key, chain: "eth", ..deed(1, arrival, items) }
+        SampleRecord { tenant: self.tenant(), project, key, chain: "eth", ..deed(1, arrival, items) }
     }
 
-    async fn ship(&mut self, deeds: &[Deed]) {
+    async fn ship(&mut self, deeds: &[SampleRecord]) {
         self.site.app.usage.ship(&self.sender.pack(deeds)).await.unwrap();
     }
 
@@ -123,12 +123,12 @@ impl Office {
 }
 
 /// A call that costs `cu`.
-fn costing(method: &str, cu: u32) -> Item {
-    Item { cu, ..item(method) }
+fn costing(method: &str, cu: u32) -> SampleLine {
+    SampleLine { cu, ..item(method) }
 }
 
-fn refusal(method: &str) -> Item {
-    Item { cu: 0, status: 429, outcome: Outcome::Refused, ..item(method) }
+fn refusal(method: &str) -> SampleLine {
+    SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, ..item(method) }
 }
 
 #[tokio::test]
@@ -322,10 +322,10 @@ async fn the_requests_of_today_are_those_that_took_a_place_in_the_windows() {
     let batch = office.call(project, key, 0, vec![costing("eth_chainId", 0), item("a"), item("b")]);
     let calls = [
         batch.clone(),
-        Deed { windowed: 0, ..office.call(project, key, 0, vec![refusal("a")]) },
+        SampleRecord { windowed: 0, ..office.call(project, key, 0, vec![refusal("a")]) },
         office.call(project, revoked, 12, vec![item("a")]),
         office.call(project, key, 13, vec![item("a")]),
-        Deed { tenant: theirs, project: their_project, key: their_key, ..batch },
+        SampleRecord { tenant: theirs, project: their_project, key: their_key, ..batch },
     ];
     office.ship(&calls).await;
     let body = office.get("/usage").await;
@@ -409,8 +409,8 @@ async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_p
         office.call(first, key, 12, vec![item("a")]),
         office.call(first, key, 13, vec![item("a")]),
         office.call(second, other, 0, vec![item("a"), item("b")]),
-        Deed { arrival: late, ..office.call(second, other, 0, vec![item("a")]) },
-        Deed {
+        SampleRecord { arrival: late, ..office.call(second, other, 0, vec![item("a")]) },
+        SampleRecord {
             tenant: theirs,
             project: their_project,
             key: their_key,
@@ -599,7 +599,7 @@ async fn a_project_tells_its_day_its_month_and_its_chains() {
     let (second, other) = office.one().await;
     let calls = [
         office.call(project, key, 0, vec![costing("eth_call", 26)]),
-        Deed { chain: "btc", ..office.call(project, key, 0, vec![costing("getblock", 5)]) },
+        SampleRecord { chain: "btc", ..office.call(project, key, 0, vec![costing("getblock", 5)]) },
         office.call(project, key, 48, vec![costing("eth_call", 26)]),
         office.call(project, key, 24 * 30, vec![costing("eth_call", 26)]),
         office.call(second, other, 0, vec![costing("eth_call", 26)]),
@@ -623,7 +623,7 @@ async fn a_chart_has_a_point_for_every_hour_or_day() {
     let calls = [
         office.call(project, key, 0, vec![costing("eth_call", 26)]),
         office.call(project, key, 23, vec![refusal("eth_call")]),
-        Deed { chain: "btc", ..office.call(project, key, 0, vec![item("getblock")]) },
+        SampleRecord { chain: "btc", ..office.call(project, key, 0, vec![item("getblock")]) },
     ];
     office.ship(&calls).await;
     let path = format!("/projects/{project}/usage-chart");
@@ -654,11 +654,11 @@ async fn a_chart_has_a_point_for_every_hour_or_day() {
 async fn metrics_tell_errors_refusals_cache_hits_and_latency_by_chain_and_method() {
     let mut office = Office::new().await;
     let (project, key) = office.one().await;
-    let hit = Item { cached: true, ..item("eth_call") };
-    let failed = Item { outcome: Outcome::NodeError, ..item("getblock") };
+    let hit = SampleLine { cached: true, ..item("eth_call") };
+    let failed = SampleLine { outcome: Outcome::NodeError, ..item("getblock") };
     let calls = [
         office.call(project, key, 0, vec![hit, refusal("eth_getLogs")]),
-        Deed { chain: "btc", ..office.call(project, key, 1, vec![failed]) },
+        SampleRecord { chain: "btc", ..office.call(project, key, 1, vec![failed]) },
     ];
     office.ship(&calls).await;
     let path = format!("/projects/{project}/metrics");

@@ -1,14 +1,14 @@
 use super::*;
 use crate::store::ShipError;
 use crate::store::site::Site;
-use crate::usage::ask::Only;
-use crate::usage::sample::{self, Deed, HOUR, Sender, deed, item, recount};
-use crate::usage::{Amount, UsageAsk, UsageWindow};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rpcgate_core::backend::usage_sink::Phase;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::tally::Transport;
+use rpcgate_core::usage::ask::Only;
+use rpcgate_core::usage::sample::{self, HOUR, SampleRecord, SampleShipper, deed, item, recount};
+use rpcgate_core::usage::{Amount, UsageAsk, UsageWindow};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,17 +20,17 @@ const THEIRS: TenantId = TenantId(2);
 struct Fixture {
     _site: Site,
     store: UsageStore,
-    sender: Sender,
+    sender: SampleShipper,
 }
 
 impl Fixture {
     async fn new() -> Self {
         let site = Site::of(module_path!());
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        Fixture { _site: site, store, sender: Sender::new(7) }
+        Fixture { _site: site, store, sender: SampleShipper::new(7) }
     }
 
-    async fn ship(&mut self, deeds: &[Deed]) {
+    async fn ship(&mut self, deeds: &[SampleRecord]) {
         let shipment = self.sender.pack(deeds);
         self.store.ship(&shipment).await.unwrap();
         // A second time it is known to be there, and nothing is charged again.
@@ -42,7 +42,7 @@ impl Fixture {
 }
 
 /// What `deeds` owe in `hours`, counted one by one.
-fn owed(deeds: &[Deed], tenant: TenantId, hours: &Range<u64>) -> Vec<Charged> {
+fn owed(deeds: &[SampleRecord], tenant: TenantId, hours: &Range<u64>) -> Vec<Charged> {
     let mut owed: BTreeMap<(ProjectId, &str, Price), (Tier, u64, u64)> = BTreeMap::new();
     for deed in deeds.iter().filter(|deed| deed.tenant == tenant && hours.contains(&deed.arrival.hour())) {
         let is_charged = match deed.phase {
@@ -111,7 +111,7 @@ fn bills_are_what_a_count_of_the_records_gives_and_agree_with_usage() {
 #[tokio::test]
 async fn a_call_is_owed_at_the_price_of_its_time() {
     let mut fixture = Fixture::new().await;
-    let at = |hour, tier, dollars| Deed {
+    let at = |hour, tier, dollars| SampleRecord {
         tier,
         price: Price::from_usd(dollars).unwrap(),
         ..deed(110, Time::from_secs((START + hour) * HOUR), vec![item("a"), item("b")])

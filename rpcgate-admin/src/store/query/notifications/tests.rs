@@ -1,9 +1,11 @@
 use super::*;
 use crate::store::ShipError;
 use crate::store::site::Site;
-use crate::usage::notice::Notice::{DailyRequests80, DailyRequests95, DailyRequests100, RateLimitedSpike};
-use crate::usage::sample::{Deed, Item, Sender, deed, item};
 use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::usage::notice::Notice::{
+    DailyRequests80, DailyRequests95, DailyRequests100, RateLimitedSpike,
+};
+use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 use std::time::Duration;
 
 const OURS: TenantId = TenantId(1);
@@ -17,7 +19,7 @@ fn at(secs: u64) -> Time {
 
 /// A gateway, and the usage database that it ships to.
 struct Fixture {
-    sender: Sender,
+    sender: SampleShipper,
     store: UsageStore,
 }
 
@@ -26,7 +28,7 @@ async fn desks<const MANY: usize>() -> (Site, [Fixture; MANY]) {
     let mut desks = Vec::new();
     for gateway in 0..MANY as u128 {
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        desks.push(Fixture { sender: Sender::new(gateway), store });
+        desks.push(Fixture { sender: SampleShipper::new(gateway), store });
     }
     let Ok(desks) = desks.try_into() else { panic!("as many as were made") };
     (site, desks)
@@ -34,13 +36,13 @@ async fn desks<const MANY: usize>() -> (Site, [Fixture; MANY]) {
 
 impl Fixture {
     /// Ships, when each of our tenants may make so many requests in a day.
-    async fn ship(&mut self, deeds: &[Deed], allowed: u64) {
+    async fn ship(&mut self, deeds: &[SampleRecord], allowed: u64) {
         let shipment = self.sender.pack(deeds);
         self.store.ship_noting(&shipment, &each(allowed)).await.unwrap();
     }
 
     /// Ships what nobody's allowance is known of.
-    async fn ship_blindly(&mut self, deeds: &[Deed]) {
+    async fn ship_blindly(&mut self, deeds: &[SampleRecord]) {
         let shipment = self.sender.pack(deeds);
         self.store.ship(&shipment).await.unwrap();
     }
@@ -56,14 +58,14 @@ fn each(allowed: u64) -> BTreeMap<TenantId, u64> {
 }
 
 /// Requests of our tenant that the plan windows have counted.
-fn requests(time: Time, many: u32) -> Deed {
-    Deed { windowed: many, ..deed(110, time, vec![item("a")]) }
+fn requests(time: Time, many: u32) -> SampleRecord {
+    SampleRecord { windowed: many, ..deed(110, time, vec![item("a")]) }
 }
 
 /// Calls of our tenant that were refused with 429.
-fn refused(time: Time, many: u32) -> Deed {
-    let item = Item { cu: 0, status: 429, outcome: Outcome::Refused, calls: many, ..item("a") };
-    Deed { windowed: 0, ..deed(110, time, vec![item]) }
+fn refused(time: Time, many: u32) -> SampleRecord {
+    let item = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, calls: many, ..item("a") };
+    SampleRecord { windowed: 0, ..deed(110, time, vec![item]) }
 }
 
 #[tokio::test]

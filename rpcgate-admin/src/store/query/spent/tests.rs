@@ -1,21 +1,21 @@
 use super::*;
 use crate::store::site::Site;
-use crate::usage::ask::Only;
-use crate::usage::sample::{self, Deed, HOUR, Item, Sender, deed, item};
-use crate::usage::{Cell, Group, Metrics, Period};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::ask::Only;
+use rpcgate_core::usage::sample::{self, HOUR, SampleLine, SampleRecord, SampleShipper, deed, item};
+use rpcgate_core::usage::{Cell, Group, Metrics, Period};
 use std::time::Duration;
 
 /// The first hour of a UTC day.
 const MIDNIGHT: u64 = 500_016;
 
-async fn shipped(deeds: &[Deed]) -> (Site, UsageStore) {
+async fn shipped(deeds: &[SampleRecord]) -> (Site, UsageStore) {
     let dir = Site::of(module_path!());
     let store = dir.usage_within(Duration::from_secs(60)).await.unwrap();
-    store.ship(&Sender::new(1).pack(deeds)).await.unwrap();
+    store.ship(&SampleShipper::new(1).pack(deeds)).await.unwrap();
     (dir, store)
 }
 
@@ -29,12 +29,12 @@ fn spent(requests: u64, admitted: u64, billable_units: u64) -> Spent {
 
 #[tokio::test]
 async fn a_batch_is_one_request_of_the_windows_and_one_refused_by_them_is_none() {
-    let refused = Item { cu: 0, status: 429, outcome: Outcome::Refused, ..item("a") };
-    let free = Item { cu: 0, ..item("b") };
+    let refused = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, ..item("a") };
+    let free = SampleLine { cu: 0, ..item("b") };
     let (_dir, store) = shipped(&[
         deed(110, at(MIDNIGHT, 0), vec![item("a"), free.clone(), refused.clone()]),
         deed(111, at(MIDNIGHT, 1), vec![free]),
-        Deed { windowed: 0, ..deed(110, at(MIDNIGHT, 2), vec![refused]) },
+        SampleRecord { windowed: 0, ..deed(110, at(MIDNIGHT, 2), vec![refused]) },
         deed(120, at(MIDNIGHT, 0), vec![item("a")]),
         deed(210, at(MIDNIGHT, 0), vec![item("a"); 7]),
     ])

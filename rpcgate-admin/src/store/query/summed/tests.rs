@@ -1,14 +1,14 @@
 use super::*;
 use crate::store::site::Site;
 use crate::store::{Mark, ShipError, Shipment, Spent};
-use crate::usage::ask::{MOST_ROWS, Only};
-use crate::usage::sample::{self, Deed, HOUR, deed, item, recount};
-use crate::usage::{Blocks, Cell, Fold, Group, Metrics, Stream, UsageAsk, UsageWindow};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::journal::{GatewayId, SegmentId};
 use rpcgate_core::tally::Transport;
+use rpcgate_core::usage::ask::{MOST_ROWS, Only};
+use rpcgate_core::usage::sample::{self, HOUR, SampleRecord, deed, item, recount};
+use rpcgate_core::usage::{Blocks, Cell, Fold, Group, Metrics, Stream, UsageAsk, UsageWindow};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,7 +25,7 @@ struct Fixture {
     store: UsageStore,
     position: u64,
     /// What was shipped and not removed.
-    deeds: Vec<Deed>,
+    deeds: Vec<SampleRecord>,
     /// The first hour that was not removed.
     kept: u64,
 }
@@ -37,7 +37,7 @@ impl Fixture {
         Fixture { site, store, position: 0, deeds: Vec::new(), kept: 0 }
     }
 
-    async fn ship(&mut self, deeds: &[Deed]) {
+    async fn ship(&mut self, deeds: &[SampleRecord]) {
         let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
         let frames = sample::frames(deeds);
         sample::take_in(&frames, &mut fold, &mut blocks);
@@ -216,7 +216,7 @@ fn views_are_what_a_count_gives_however_far_sums_have_come_and_whatever_comes_la
 }
 
 /// A call of each of two tenants' keys in every hour.
-fn every_hour() -> Vec<Deed> {
+fn every_hour() -> Vec<SampleRecord> {
     let calls = HOURS.flat_map(|hour| {
         [110, 111, 120, 210]
             .map(|key| deed(key, Time::from_secs(hour * HOUR + 7), vec![item("a"), item("b")]))
@@ -291,7 +291,7 @@ async fn a_step_takes_so_many_rollups_of_whatever_tenant_and_no_key_apart() {
 #[tokio::test]
 async fn the_end_of_a_stream_counts_its_bytes_only_by_method_also_in_sums() {
     let mut fixture = Fixture::new().await;
-    let end = Deed {
+    let end = SampleRecord {
         phase: rpcgate_core::backend::usage_sink::Phase::End,
         transport: Transport::Ws,
         ..deed(110, Time::from_secs(START * HOUR), vec![item("x")])

@@ -2,10 +2,10 @@ use super::*;
 use crate::store::UsageStore;
 use crate::store::site::Site;
 use crate::store::usage::Bounds;
-use crate::usage::sample::{Deed, HOUR, Sender, deed, item};
-use crate::usage::{Only, UsageWindow};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::sample::{HOUR, SampleRecord, SampleShipper, deed, item};
+use rpcgate_core::usage::{Only, UsageWindow};
 use std::ops::Range;
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -30,11 +30,11 @@ async fn open(site: &Site) -> UsageStore {
     let mut store = site.usage_within(Duration::from_secs(60)).await.unwrap();
     store.bounds = Bounds { large: 12, most: 32 };
     let hours = [START, START + 1, START + 2];
-    let deeds: Vec<Deed> = hours
+    let deeds: Vec<SampleRecord> = hours
         .into_iter()
         .flat_map(|hour| ["a", "b", "c", "d"].map(|method| deed(110, at(hour), vec![item(method)])))
         .collect();
-    store.ship(&Sender::new(1).pack(&deeds)).await.unwrap();
+    store.ship(&SampleShipper::new(1).pack(&deeds)).await.unwrap();
     store
 }
 

@@ -9,9 +9,8 @@
 //! about as much off as deflate at its fastest does, for a sixth of its processor time, and unlike there what was
 //! added before is not gone through again when a block grows.
 
-use super::block::BadBlock;
+use crate::journal::MAX_PAYLOAD;
 use crc32fast::Hasher;
-use rpcgate_core::journal::MAX_PAYLOAD;
 
 /// What the first byte of a block says. No other form is known: those of 0 and 1 came before the first release.
 const FORM: u8 = 2;
@@ -21,6 +20,20 @@ const HEAD: usize = 5;
 const FRAME_HEAD: usize = 8;
 /// How many bytes share a byte that says which of them differ.
 const GROUP: usize = 8;
+
+/// Bytes that are no block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadBlock {
+    /// Another version of this program wrote it.
+    #[error("it has a form that is not known")]
+    Format,
+    /// It is not what was written, or holds more than a block can.
+    #[error("it is damaged")]
+    Damaged,
+    /// A frame of it cannot be read.
+    #[error("{0}")]
+    Torn(Torn),
+}
 
 /// Frames as they are being added.
 #[derive(Debug)]

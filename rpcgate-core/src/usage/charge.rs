@@ -3,9 +3,9 @@
 //! Usage says how much was used, a plan says what it costs now, and neither says what is owed: prices and plans change.
 //! So each charge is kept with the tier and the price that stand in the call's own record.
 
-use super::rollup::Metrics;
-use rpcgate_core::caller::{ProjectId, TenantId};
-use rpcgate_core::plan::{Price, Tier};
+use super::metrics::Metrics;
+use crate::caller::{ProjectId, TenantId};
+use crate::plan::{Price, Tier};
 use std::fmt;
 use std::iter::Sum;
 
@@ -73,7 +73,7 @@ impl Charged {
 /// An amount of money in 10⁻¹² US dollars, as prices are, so that nothing is rounded.
 ///
 /// ```
-/// use rpcgate_admin::usage::Amount;
+/// use rpcgate_core::usage::Amount;
 ///
 /// assert_eq!(Amount(1_250_000_000_000).to_string(), "1.250000000000");
 /// ```
@@ -97,7 +97,7 @@ impl fmt::Display for Amount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::plan::Plan;
+    use crate::plan::Plan;
 
     fn charged(tier: Tier, units: u64) -> Charged {
         let price = due(tier, Plan::of(tier).price);

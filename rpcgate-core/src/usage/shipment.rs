@@ -2,7 +2,7 @@
 
 use super::block::Block;
 use super::fold::Folded;
-use rpcgate_core::journal::{GatewayId, SegmentId};
+use crate::journal::{GatewayId, SegmentId};
 
 /// What was read from a gateway's journal since the last shipment.
 #[derive(Clone, PartialEq, Eq, Debug)]

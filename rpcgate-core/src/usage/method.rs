@@ -1,13 +1,12 @@
-//! Names of methods as usage shows them, and how many of them it tells apart.
+//! How many methods usage tells apart, and under which names it counts the rest.
 //!
-//! That is decided in the transaction of a shipment, where it is certain which methods the database has already: a
-//! method it has goes on being counted under its name however many are made up after it, and no failed shipment, restart
+//! The decision is made in the transaction of a shipment, because only the database knows which methods it has already: a
+//! method that it has is counted under its name however many names are made up after it, and no failed shipment, restart
 //! or second gateway lets more in.
 
-use super::fold::join;
-use super::rollup::{Rollup, Stream};
+use super::rollup::{Rollup, Stream, join};
+use crate::caller::{ProjectId, TenantId};
 use foldhash::fast::RandomState;
-use rpcgate_core::caller::{ProjectId, TenantId};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -22,21 +21,14 @@ pub const OTHER: &str = "(other)";
 /// The method of an event that names none.
 pub const NONE: &str = "-";
 
-/// A method's name as it is stored and shown: what is no UTF-8 is replaced, and so is NUL, which PostgreSQL does not
-/// take.
-pub fn shown(name: &[u8]) -> Cow<'_, str> {
-    let text = String::from_utf8_lossy(name);
-    if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { text }
-}
+/// A project in an hour, by the hour's number from the epoch: within it, methods are told apart.
+pub type MethodScope = (TenantId, ProjectId, u64);
 
-/// A project in an hour.
-pub(crate) type MethodScope = (TenantId, ProjectId, u64);
+/// Methods that are not to be told apart, by scope.
+pub type UnseenMethods = BTreeMap<MethodScope, BTreeSet<String>>;
 
-/// Methods that are not to be told apart in a room.
-pub(crate) type UnseenMethods = BTreeMap<MethodScope, BTreeSet<String>>;
-
-/// Of a room, what is in the database or will be: `there` and those of `newcomers` that fit. The rest is answered.
-pub(crate) fn admit(there: &mut BTreeSet<String>, newcomers: BTreeSet<String>) -> BTreeSet<String> {
+/// Adds to `there`, the methods that the database has of a scope, those of `newcomers` that fit. Answers the others.
+pub fn admit(there: &mut BTreeSet<String>, newcomers: BTreeSet<String>) -> BTreeSet<String> {
     let mut unseen = BTreeSet::new();
     for name in newcomers {
         if there.contains(&name) {
@@ -52,14 +44,14 @@ pub(crate) fn admit(there: &mut BTreeSet<String>, newcomers: BTreeSet<String>) -
 }
 
 /// The rollups with the methods of `unseen` as one, in the order they are stored in, no two with the same names.
-pub(crate) fn merge<'r>(rollups: &'r [Rollup], unseen: &UnseenMethods) -> Cow<'r, [Rollup]> {
+pub fn merge<'r>(rollups: &'r [Rollup], unseen: &UnseenMethods) -> Cow<'r, [Rollup]> {
     if unseen.is_empty() {
         return Cow::Borrowed(rollups);
     }
     let mut rollups = rollups.to_vec();
     for rollup in &mut rollups {
-        if room(rollup)
-            .and_then(|room| unseen.get(&room))
+        if scope(rollup)
+            .and_then(|scope| unseen.get(&scope))
             .is_some_and(|unseen| unseen.contains(&rollup.method))
         {
             rollup.method = OTHER.to_owned();
@@ -70,49 +62,49 @@ pub(crate) fn merge<'r>(rollups: &'r [Rollup], unseen: &UnseenMethods) -> Cow<'r
 }
 
 /// Where the method of a rollup counts; `None` if it does not.
-fn room(rollup: &Rollup) -> Option<MethodScope> {
+fn scope(rollup: &Rollup) -> Option<MethodScope> {
     let counts = rollup.stream == Stream::Call && rollup.method != OTHER;
     counts.then_some((rollup.tenant, rollup.project, rollup.hour))
 }
 
-/// Methods that are known to be in the database, so that it is asked only about what seems to be new. It holds hashes
-/// of names, at most [`MOST_KNOWN`]: two names with the same hash let one more be told apart than [`MOST`].
+/// Methods that are known to be in the database, so that it is asked only about those that seem new. It holds hashes of
+/// names, at most 262,144: two names with the same hash let one more be told apart than [`MOST`].
 #[derive(Debug, Default)]
-pub(crate) struct Known {
-    rooms: HashMap<MethodScope, HashSet<u64, RandomState>, RandomState>,
+pub struct KnownMethods {
+    scopes: HashMap<MethodScope, HashSet<u64, RandomState>, RandomState>,
     hash: RandomState,
     count: usize,
 }
 
-/// At so many names [`Known`] begins anew: some four MiB.
+/// At so many names [`KnownMethods`] begins anew: about four MiB.
 const MOST_KNOWN: usize = 1 << 18;
 
-impl Known {
-    /// The methods of `rollups` that are not known, by room.
-    pub(crate) fn strangers(&self, rollups: &[Rollup]) -> UnseenMethods {
-        let mut strangers = UnseenMethods::new();
+impl KnownMethods {
+    /// The methods of `rollups` that are not known, by scope.
+    pub fn unknown(&self, rollups: &[Rollup]) -> UnseenMethods {
+        let mut unknown = UnseenMethods::new();
         for rollup in rollups {
-            let Some(room) = room(rollup) else { continue };
+            let Some(scope) = scope(rollup) else { continue };
             let hash = self.hash.hash_one(rollup.method.as_str());
-            if !self.rooms.get(&room).is_some_and(|names| names.contains(&hash)) {
-                strangers.entry(room).or_default().insert(rollup.method.clone());
+            if !self.scopes.get(&scope).is_some_and(|names| names.contains(&hash)) {
+                unknown.entry(scope).or_default().insert(rollup.method.clone());
             }
         }
-        strangers
+        unknown
     }
 
-    /// Whether no method that is not known can be in the database.
-    pub(crate) fn is_full(&self, room: &MethodScope) -> bool {
-        self.rooms.get(room).is_some_and(|names| names.len() >= MOST)
+    /// Whether the database has all the methods of a scope that it may have, so that an unknown one is not in it.
+    pub fn is_full(&self, scope: &MethodScope) -> bool {
+        self.scopes.get(scope).is_some_and(|names| names.len() >= MOST)
     }
 
     /// Learns that `names` are in the database.
-    pub(crate) fn learn<'n>(&mut self, room: MethodScope, names: impl IntoIterator<Item = &'n str>) {
+    pub fn learn<'n>(&mut self, scope: MethodScope, names: impl IntoIterator<Item = &'n str>) {
         if self.count >= MOST_KNOWN {
-            self.rooms.clear();
+            self.scopes.clear();
             self.count = 0;
         }
-        let known = self.rooms.entry(room).or_default();
+        let known = self.scopes.entry(scope).or_default();
         let before = known.len();
         known.extend(names.into_iter().map(|name| self.hash.hash_one(name)));
         self.count += known.len() - before;
@@ -122,17 +114,9 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caller::KeyId;
+    use crate::tally::Transport;
     use crate::usage::Metrics;
-    use rpcgate_core::caller::KeyId;
-    use rpcgate_core::tally::Transport;
-
-    #[test]
-    fn a_name_is_shown_as_text_without_nul() {
-        assert!(matches!(shown(b"eth_call"), Cow::Borrowed("eth_call")));
-        assert_eq!(shown(b"a\0b"), "a\u{fffd}b");
-        assert_eq!(shown(b"a\xff\xfe"), "a\u{fffd}\u{fffd}");
-        assert_eq!(shown(b"'; DROP TABLE rollups; --"), "'; DROP TABLE rollups; --");
-    }
 
     fn rollup(method: &str, requests: u64) -> Rollup {
         Rollup {
@@ -150,7 +134,7 @@ mod tests {
         }
     }
 
-    const ROOM: MethodScope = (TenantId(1), ProjectId(2), 5);
+    const SCOPE: MethodScope = (TenantId(1), ProjectId(2), 5);
 
     fn set<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeSet<String> {
         names.into_iter().map(str::to_owned).collect()
@@ -171,7 +155,7 @@ mod tests {
         let rollups = [rollup("(other)", 1), rollup("a", 2), rollup("b", 4), rollup("c", 8)];
         assert!(matches!(merge(&rollups, &UnseenMethods::new()), Cow::Borrowed(_)));
         let unseen =
-            UnseenMethods::from([(ROOM, set(["a", "c"])), ((TenantId(1), ProjectId(9), 5), set(["b"]))]);
+            UnseenMethods::from([(SCOPE, set(["a", "c"])), ((TenantId(1), ProjectId(9), 5), set(["b"]))]);
         let merged = merge(&rollups, &unseen);
         assert_eq!(*merged, [rollup(OTHER, 11), rollup("b", 4)]);
     }
@@ -180,29 +164,29 @@ mod tests {
     fn streams_and_the_rest_are_no_methods() {
         let stream = Rollup { stream: Stream::Connect, ..rollup("WS:connect", 1) };
         let rollups = [stream.clone(), rollup(OTHER, 1), rollup("a", 1), rollup("WS:connect", 1)];
-        let strangers = Known::default().strangers(&rollups);
-        assert_eq!(strangers, UnseenMethods::from([(ROOM, set(["a", "WS:connect"]))]));
-        let merged = merge(&rollups, &strangers);
+        let unknown = KnownMethods::default().unknown(&rollups);
+        assert_eq!(unknown, UnseenMethods::from([(SCOPE, set(["a", "WS:connect"]))]));
+        let merged = merge(&rollups, &unknown);
         assert_eq!(*merged, [rollup(OTHER, 3), stream], "the bookkeeping of streams keeps its name");
     }
 
     #[test]
     fn what_was_learnt_is_no_stranger_until_there_is_too_much_of_it() {
-        let mut known = Known::default();
+        let mut known = KnownMethods::default();
         let rollups = [rollup("a", 1), rollup("b", 1)];
-        known.learn(ROOM, ["a"]);
-        assert_eq!(known.strangers(&rollups), UnseenMethods::from([(ROOM, set(["b"]))]));
+        known.learn(SCOPE, ["a"]);
+        assert_eq!(known.unknown(&rollups), UnseenMethods::from([(SCOPE, set(["b"]))]));
         let later = Rollup { hour: 6, ..rollup("a", 1) };
-        assert_eq!(known.strangers(&[later]).len(), 1, "an hour later it is new again");
-        assert!(!known.is_full(&ROOM));
+        assert_eq!(known.unknown(&[later]).len(), 1, "an hour later it is new again");
+        assert!(!known.is_full(&SCOPE));
         let names: Vec<String> = (0..MOST_KNOWN).map(|n| n.to_string()).collect();
         for (hour, names) in names.chunks(MOST).enumerate() {
-            let room = (TenantId(7), ProjectId(7), hour as u64);
-            known.learn(room, names.iter().map(String::as_str));
-            assert!(known.is_full(&room) || names.len() < MOST);
+            let scope = (TenantId(7), ProjectId(7), hour as u64);
+            known.learn(scope, names.iter().map(String::as_str));
+            assert!(known.is_full(&scope) || names.len() < MOST);
         }
-        known.learn(ROOM, ["b"]);
-        assert!(known.count <= MOST_KNOWN && known.rooms.len() <= MOST_KNOWN / MOST + 1);
-        assert_eq!(known.rooms.values().map(HashSet::len).sum::<usize>(), known.count);
+        known.learn(SCOPE, ["b"]);
+        assert!(known.count <= MOST_KNOWN && known.scopes.len() <= MOST_KNOWN / MOST + 1);
+        assert_eq!(known.scopes.values().map(HashSet::len).sum::<usize>(), known.count);
     }
 }

@@ -2,16 +2,17 @@
 
 use super::charge::{Account, Charge, due};
 use super::method;
+use super::metrics::Metrics;
 use super::notice::RATE_LIMITED;
-use super::rollup::{Metrics, Rollup, Stream};
+use super::rollup::{Rollup, Stream, join};
 use super::words::Words;
+use crate::backend::usage_sink::{Outcome, Phase, shown_method};
+use crate::caller::{KeyId, ProjectId, TenantId};
+use crate::clock::Time;
+use crate::journal::{Event, EventLine, Reader};
+use crate::plan::{Price, Tier};
+use crate::tally::Transport;
 use foldhash::fast::RandomState;
-use rpcgate_core::backend::usage_sink::{Outcome, Phase};
-use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
-use rpcgate_core::clock::Time;
-use rpcgate_core::journal::{Event, EventLine, Reader};
-use rpcgate_core::plan::{Price, Tier};
-use rpcgate_core::tally::Transport;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
@@ -55,7 +56,7 @@ pub struct Folded {
 
 impl Folded {
     /// What of it belongs to the hour `first` and those that follow.
-    pub(crate) fn since(&self, first: u64) -> Cow<'_, Folded> {
+    pub fn since(&self, first: u64) -> Cow<'_, Folded> {
         // A day of which a part was removed is not counted any more.
         let (day, minute) = (first.div_ceil(24), first * 60);
         let is_new = self.rollups.iter().all(|rollup| rollup.hour >= first)
@@ -234,7 +235,7 @@ impl Fold {
         if let Some(number) = self.shown.get(called as usize) {
             return *number;
         }
-        let number = self.methods.number(&*method::shown(name), |name| name.into());
+        let number = self.methods.number(&*shown_method(name), |name| name.into());
         self.shown.push(number);
         number
     }
@@ -243,28 +244,9 @@ impl Fold {
 /// Hours of a day.
 const DAY: u64 = 24;
 
-/// Puts rollups in the order in which they are stored, those with the same names as one.
-pub(crate) fn join(rollups: &mut Vec<Rollup>) {
-    rollups.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
-    rollups.dedup_by(|next, kept| {
-        let is_same = names(next) == names(kept);
-        if is_same {
-            kept.metrics.add(&next.metrics);
-            kept.window_requests = kept.window_requests.saturating_add(next.window_requests);
-        }
-        is_same
-    });
-}
-
 /// Whether a line is of calls that a limit refused. The end of a long call repeats what its begin has told.
 fn is_rate_limited(event: &Event, line: &EventLine) -> bool {
     line.status == RATE_LIMITED && line.outcome == Outcome::Refused && event.phase != Phase::End
-}
-
-/// The names of a rollup, in the order in which rollups are stored.
-fn names(rollup: &Rollup) -> impl Ord + '_ {
-    let Rollup { hour, tenant, project, key, chain, method, transport, status, stream, .. } = rollup;
-    (hour, tenant, project, key, chain, method, transport, status, stream)
 }
 
 /// Only WebSocket streams have rows of their own; another long call is a call, told in two parts.
@@ -317,12 +299,12 @@ fn count(metrics: &mut Metrics, event: &Event, line: &EventLine, stream: Stream,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Time;
     use crate::usage::Blocks;
-    use crate::usage::sample::{Deed, deed, frames, item, methods, take_in};
-    use rpcgate_core::clock::Time;
+    use crate::usage::sample::{SampleRecord, deed, frames, item, methods, take_in};
     use std::time::Duration;
 
-    fn fold(deeds: &[Deed]) -> Vec<Rollup> {
+    fn fold(deeds: &[SampleRecord]) -> Vec<Rollup> {
         let mut fold = Fold::new();
         take_in(&frames(deeds), &mut fold, &mut Blocks::new());
         fold.take().rollups
@@ -361,9 +343,10 @@ mod tests {
 
     #[test]
     fn a_price_that_changes_is_two_charges_and_one_row() {
-        let dearer = |arrival| Deed { price: Price(9), ..deed(110, arrival, vec![item("a"), item("b")]) };
-        let free = Deed { tier: Tier::Free, ..deed(110, NOW, vec![item("a")]) };
-        let nothing = deed(111, NOW, vec![crate::usage::sample::Item { cu: 0, ..item("a") }]);
+        let dearer =
+            |arrival| SampleRecord { price: Price(9), ..deed(110, arrival, vec![item("a"), item("b")]) };
+        let free = SampleRecord { tier: Tier::Free, ..deed(110, NOW, vec![item("a")]) };
+        let nothing = deed(111, NOW, vec![crate::usage::sample::SampleLine { cu: 0, ..item("a") }]);
         let next = dearer(Time::from_secs(NOW.secs() + 3_600));
         let deeds = [deed(111, NOW, vec![item("a")]), dearer(NOW), free, nothing, next];
         let mut fold = Fold::new();
@@ -400,7 +383,7 @@ mod tests {
 
     #[test]
     fn refusals_by_limits_are_counted_by_the_minute_and_requests_by_the_day() {
-        let refused = |status, outcome, calls| crate::usage::sample::Item {
+        let refused = |status, outcome, calls| crate::usage::sample::SampleLine {
             cu: 0,
             status,
             outcome,
@@ -408,7 +391,7 @@ mod tests {
             ..item("a")
         };
         let later = Time::from_secs(NOW.secs() + 86_400);
-        let begun = |phase| Deed {
+        let begun = |phase| SampleRecord {
             phase,
             transport: Transport::Grpc,
             windowed: 0,
@@ -417,7 +400,7 @@ mod tests {
         let deeds = [
             deed(110, NOW, vec![refused(429, Outcome::Refused, 3), refused(403, Outcome::Refused, 5)]),
             deed(120, NOW, vec![refused(429, Outcome::Refused, 2), refused(429, Outcome::NodeError, 7)]),
-            Deed { windowed: 4, ..deed(110, later, vec![refused(429, Outcome::Refused, 1)]) },
+            SampleRecord { windowed: 4, ..deed(110, later, vec![refused(429, Outcome::Refused, 1)]) },
             begun(Phase::Begin),
             begun(Phase::End),
         ];
@@ -446,11 +429,11 @@ mod tests {
     #[test]
     fn a_stream_has_rows_of_its_own_and_its_totals_are_not_added_again() {
         let part = |phase, outcome, calls| {
-            let item = crate::usage::sample::Item { outcome, calls, cu: 0, ..item("eth_subscribe") };
-            Deed { phase, transport: Transport::Ws, windowed: 0, ..deed(110, NOW, vec![item]) }
+            let item = crate::usage::sample::SampleLine { outcome, calls, cu: 0, ..item("eth_subscribe") };
+            SampleRecord { phase, transport: Transport::Ws, windowed: 0, ..deed(110, NOW, vec![item]) }
         };
         let rollups = fold(&[
-            Deed { windowed: 1, ..part(Phase::Begin, Outcome::Answered, 1) },
+            SampleRecord { windowed: 1, ..part(Phase::Begin, Outcome::Answered, 1) },
             part(Phase::Begin, Outcome::Refused, 2),
             part(Phase::Pushed, Outcome::Answered, 5),
             part(Phase::End, Outcome::Abandoned, 1),
@@ -488,8 +471,8 @@ mod tests {
     #[test]
     fn a_long_call_is_one_request_with_the_outcome_and_bytes_of_its_end() {
         let part = |phase, outcome| {
-            let item = crate::usage::sample::Item { outcome, ..item("getnowblock") };
-            Deed { phase, transport: Transport::Grpc, ..deed(110, NOW, vec![item]) }
+            let item = crate::usage::sample::SampleLine { outcome, ..item("getnowblock") };
+            SampleRecord { phase, transport: Transport::Grpc, ..deed(110, NOW, vec![item]) }
         };
         let begun = fold(&[part(Phase::Begin, Outcome::Answered)]);
         let charged = Metrics { requests: 1, billed_requests: 1, billable_units: 1, ..Default::default() };
@@ -508,7 +491,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_in_the_windows_is_kept_also_without_a_call() {
-        let rollups = fold(&[Deed { windowed: 3, ..deed(110, NOW, vec![]) }, deed(111, NOW, vec![])]);
+        let rollups = fold(&[SampleRecord { windowed: 3, ..deed(110, NOW, vec![]) }, deed(111, NOW, vec![])]);
         let seen: Vec<_> = rollups
             .iter()
             .map(|row| (row.key.0, row.method.as_str(), row.window_requests, row.metrics.is_empty()))

@@ -1,54 +1,59 @@
-//! Records for tests, and what they come to, counted one by one.
+//! Records for tests of what sums and stores usage, and what they come to, counted one by one.
+#![expect(clippy::unwrap_used, reason = "a sample that cannot be read fails its test")]
 
 use super::ask::{Group, Only};
 use super::{Blocks, Cell, Fold, Mark, Metrics, Shipment, Stream};
+use crate::backend::usage_sink::{Line, Outcome, Phase, Record};
+use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
+use crate::chain::ChainName;
+use crate::clock::Time;
+use crate::journal::{GatewayId, Reader, SegmentId, Writer};
+use crate::plan::{Price, Tier};
+use crate::tally::Transport;
 use proptest::prelude::*;
-use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
-use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
-use rpcgate_core::chain::ChainName;
-use rpcgate_core::clock::Time;
-use rpcgate_core::journal::{GatewayId, Reader, SegmentId, Writer};
-use rpcgate_core::plan::{Price, Tier};
-use rpcgate_core::tally::Transport;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-pub(crate) const HOUR: u64 = 3_600;
+/// Seconds of an hour.
+pub const HOUR: u64 = 3_600;
 
-/// A record that owns its names.
+/// A record to be written. Unlike those that were read, it may name a method by any bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Deed {
-    pub(crate) phase: Phase,
-    pub(crate) request: RequestId,
-    pub(crate) tenant: TenantId,
-    pub(crate) project: ProjectId,
-    pub(crate) key: KeyId,
-    pub(crate) tier: Tier,
-    pub(crate) price: Price,
-    pub(crate) chain: &'static str,
-    pub(crate) transport: Transport,
-    pub(crate) arrival: Time,
-    pub(crate) latency: Duration,
-    pub(crate) windowed: u32,
-    pub(crate) items: Vec<Item>,
+#[expect(missing_docs, reason = "the fields are those of Record")]
+pub struct SampleRecord {
+    pub phase: Phase,
+    pub request: RequestId,
+    pub tenant: TenantId,
+    pub project: ProjectId,
+    pub key: KeyId,
+    pub tier: Tier,
+    pub price: Price,
+    pub chain: &'static str,
+    pub transport: Transport,
+    pub arrival: Time,
+    pub latency: Duration,
+    pub windowed: u32,
+    pub items: Vec<SampleLine>,
 }
 
+/// A line of a [`SampleRecord`].
 #[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub(crate) method: Vec<u8>,
-    pub(crate) cu: u32,
-    pub(crate) status: u16,
-    pub(crate) outcome: Outcome,
-    pub(crate) cached: bool,
-    pub(crate) calls: u32,
-    pub(crate) bytes_in: u32,
-    pub(crate) bytes_out: u32,
+#[expect(missing_docs, reason = "the fields are those of Line")]
+pub struct SampleLine {
+    pub method: Vec<u8>,
+    pub cu: u32,
+    pub status: u16,
+    pub outcome: Outcome,
+    pub cached: bool,
+    pub calls: u32,
+    pub bytes_in: u32,
+    pub bytes_out: u32,
 }
 
 /// An answered call of one Compute Unit.
-pub(crate) fn item(method: impl AsRef<[u8]>) -> Item {
-    Item {
+pub fn item(method: impl AsRef<[u8]>) -> SampleLine {
+    SampleLine {
         method: method.as_ref().to_vec(),
         cu: 1,
         status: 200,
@@ -61,8 +66,8 @@ pub(crate) fn item(method: impl AsRef<[u8]>) -> Item {
 }
 
 /// A call at `arrival`: the key belongs to project `key / 10`, that to tenant `key / 100`.
-pub(crate) fn deed(key: u128, arrival: Time, items: Vec<Item>) -> Deed {
-    Deed {
+pub fn deed(key: u128, arrival: Time, items: Vec<SampleLine>) -> SampleRecord {
+    SampleRecord {
         phase: Phase::Whole,
         request: RequestId::new(arrival),
         tenant: TenantId(key / 100),
@@ -80,7 +85,7 @@ pub(crate) fn deed(key: u128, arrival: Time, items: Vec<Item>) -> Deed {
 }
 
 /// The frames of `deeds`.
-pub(crate) fn frames(deeds: &[Deed]) -> Vec<u8> {
+pub fn frames(deeds: &[SampleRecord]) -> Vec<u8> {
     let (mut writer, mut frames) = (Writer::new(), Vec::new());
     for deed in deeds {
         let lines: Vec<Line<'_>> = deed
@@ -118,7 +123,10 @@ pub(crate) fn frames(deeds: &[Deed]) -> Vec<u8> {
 }
 
 /// Reads all frames into `fold` and `blocks`.
-pub(crate) fn take_in(frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) {
+///
+/// # Panics
+/// If a frame cannot be read.
+pub fn take_in(frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) {
     let (mut reader, mut rest) = (Reader::new(), frames);
     while let Some((length, event)) = reader.frame(rest).unwrap() {
         assert!(fold.add(&reader, &event));
@@ -130,18 +138,19 @@ pub(crate) fn take_in(frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) {
 
 /// A gateway that ships what it has recorded, all of it in one segment.
 #[derive(Debug)]
-pub(crate) struct Sender {
+pub struct SampleShipper {
     gateway: GatewayId,
     position: u64,
 }
 
-impl Sender {
-    pub(crate) fn new(gateway: u128) -> Self {
-        Sender { gateway: GatewayId(gateway), position: 0 }
+impl SampleShipper {
+    /// A gateway that has shipped nothing.
+    pub fn new(gateway: u128) -> Self {
+        SampleShipper { gateway: GatewayId(gateway), position: 0 }
     }
 
     /// What it ships when it has recorded `deeds` behind what it shipped before.
-    pub(crate) fn pack(&mut self, deeds: &[Deed]) -> Shipment {
+    pub fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
         let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
         let frames = frames(deeds);
         take_in(&frames, &mut fold, &mut blocks);
@@ -156,13 +165,13 @@ impl Sender {
     }
 
     /// What was not taken is shipped again, from the same place on.
-    pub(crate) fn take_back(&mut self, shipment: &Shipment) {
+    pub fn take_back(&mut self, shipment: &Shipment) {
         self.position = shipment.marks.first().map_or(self.position, |mark| mark.from);
     }
 }
 
 /// Names that clients may think of. All are shown differently but the last two.
-pub(crate) fn methods() -> Vec<Vec<u8>> {
+pub fn methods() -> Vec<Vec<u8>> {
     let mut methods: Vec<Vec<u8>> = [
         "toy_read",
         "toy_scan",
@@ -185,28 +194,22 @@ pub(crate) fn methods() -> Vec<Vec<u8>> {
 }
 
 /// Records of two tenants, three projects and six keys, in hours from `hours` on.
-pub(crate) fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Value = Vec<Deed>> {
+pub fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Value = Vec<SampleRecord>> {
     let outcomes =
         [Outcome::Answered, Outcome::NodeError, Outcome::Refused, Outcome::Failed, Outcome::Abandoned];
-    let item = (
-        prop::sample::select(methods()),
-        prop_oneof![Just(0u32), Just(1), Just(75), any::<u32>()],
-        prop::sample::select(vec![200u16, 403, 429, 502, 65_535]),
-        prop::sample::select(outcomes.to_vec()),
-        any::<bool>(),
-        prop_oneof![4 => Just(1u32), 1 => 2..1_000u32],
-        (any::<u32>(), any::<u32>()),
-    )
-        .prop_map(|(method, cu, status, outcome, cached, calls, (bytes_in, bytes_out))| Item {
-            method,
-            cu,
-            status,
-            outcome,
-            cached,
-            calls,
-            bytes_in,
-            bytes_out,
-        });
+    let item =
+        (
+            prop::sample::select(methods()),
+            prop_oneof![Just(0u32), Just(1), Just(75), any::<u32>()],
+            prop::sample::select(vec![200u16, 403, 429, 502, 65_535]),
+            prop::sample::select(outcomes.to_vec()),
+            any::<bool>(),
+            prop_oneof![4 => Just(1u32), 1 => 2..1_000u32],
+            (any::<u32>(), any::<u32>()),
+        )
+            .prop_map(|(method, cu, status, outcome, cached, calls, (bytes_in, bytes_out))| {
+                SampleLine { method, cu, status, outcome, cached, calls, bytes_in, bytes_out }
+            });
     let names = (
         prop::sample::select(vec![110u128, 111, 120, 121, 210, 211]),
         prop::sample::select(vec![
@@ -226,7 +229,7 @@ pub(crate) fn deeds(hours: Range<u64>, count: Range<usize>) -> impl Strategy<Val
     );
     let micros = hours.start * HOUR * 1_000_000..hours.end * HOUR * 1_000_000;
     let deed = (names, micros, 0..5_000_000u64, 0..4u32, prop::collection::vec(item, 0..4)).prop_map(
-        |((key, (tier, price), chain, transport, phase), arrival, latency, windowed, items)| Deed {
+        |((key, (tier, price), chain, transport, phase), arrival, latency, windowed, items)| SampleRecord {
             phase,
             tier,
             price,
@@ -247,8 +250,8 @@ fn shown(method: &[u8]) -> String {
 
 /// What `deeds` come to in `hours`, by `groups`, counted one by one after the words of the specification; without the
 /// bytes of ended streams where methods are not told apart.
-pub(crate) fn recount(
-    deeds: &[Deed],
+pub fn recount(
+    deeds: &[SampleRecord],
     tenant: TenantId,
     hours: &Range<u64>,
     only: &Only,

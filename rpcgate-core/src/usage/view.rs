@@ -1,11 +1,12 @@
 //! The answer to a question about usage.
 
 use super::ask::Group;
-use super::rollup::{Metrics, Stream};
+use super::metrics::Metrics;
+use super::rollup::Stream;
 use super::window::Period;
-use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
-use rpcgate_core::clock::Time;
-use rpcgate_core::tally::Transport;
+use crate::caller::{KeyId, ProjectId, TenantId};
+use crate::clock::Time;
+use crate::tally::Transport;
 
 /// Usage of one tenant (specification, "Usage view").
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,10 +1,10 @@
 //! A question to the usage view, read from the strings of a request (specification, "`GET /usage` query parameters").
 
-use super::method;
-use super::window::{MOST_DAYS, UsageWindow};
-use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
-use rpcgate_core::clock::Time;
-use rpcgate_core::tally::Transport;
+use super::window::{Period, UsageWindow, WindowError};
+use crate::backend::usage_sink::shown_method;
+use crate::caller::{KeyId, ProjectId, TenantId};
+use crate::clock::Time;
+use crate::tally::Transport;
 use std::fmt;
 use std::str::FromStr;
 use time::OffsetDateTime;
@@ -86,21 +86,15 @@ impl FromStr for Group {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// `period` is none.
-    #[error("period must be one of 24h, 7d, 30d, today, month")]
-    Period,
+    /// The window is none.
+    #[error(transparent)]
+    Window(#[from] WindowError),
     /// A moment is none.
     #[error("{0} must be an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z")]
     Moment(&'static str),
     /// `to` was given alone.
     #[error("to needs from")]
     NoFrom,
-    /// `to` is not after `from`.
-    #[error("to must be later than from")]
-    Backwards,
-    /// `to` is too long after `from`.
-    #[error("from and to must be at most {MOST_DAYS} days apart")]
-    TooLong,
     /// `group_by` holds a name that is none.
     #[error("group_by takes hour, day, chain, method, key, project, transport, status")]
     Group,
@@ -143,7 +137,7 @@ pub struct Params<'a> {
 /// A question to the usage view of one tenant.
 ///
 /// ```
-/// use rpcgate_admin::usage::{AskError, Params, UsageAsk};
+/// use rpcgate_core::usage::{AskError, Params, UsageAsk};
 /// use rpcgate_core::{caller::TenantId, clock::Time};
 ///
 /// let now = Time::from_secs(1_800_000_000);
@@ -171,7 +165,7 @@ pub struct Only {
     pub project: Option<ProjectId>,
     /// This chain, by path name.
     pub chain: Option<String>,
-    /// This method, as it is [shown](method::shown).
+    /// This method, as it is [shown](shown_method).
     pub method: Option<String>,
     /// This key.
     pub key: Option<KeyId>,
@@ -196,7 +190,7 @@ impl UsageAsk {
         let given = |param: Option<&'_ str>| param.map(str::to_owned).filter(|param| !param.is_empty());
         let window = match (given(params.from), given(params.to)) {
             (None, None) => {
-                let period = given(params.period).map(|period| period.parse()).transpose()?;
+                let period = given(params.period).map(|period| period.parse::<Period>()).transpose()?;
                 UsageWindow::of(period.unwrap_or_default(), now)
             }
             (None, Some(_)) => return Err(AskError::NoFrom),
@@ -241,7 +235,7 @@ impl UsageAsk {
     #[must_use]
     pub fn only(self, only: Only) -> Self {
         // No stored name has a NUL, and a database may not take one.
-        let clean = |name: Option<String>| name.map(|name| method::shown(name.as_bytes()).into_owned());
+        let clean = |name: Option<String>| name.map(|name| shown_method(name.as_bytes()).into_owned());
         UsageAsk { only: Only { chain: clean(only.chain), method: clean(only.method), ..only }, ..self }
     }
 
@@ -307,7 +301,6 @@ fn moment(parameter: &'static str, text: &str) -> Result<Time, AskError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::Period;
 
     const TENANT: TenantId = TenantId(1);
     /// 2027-01-15T08:00:00Z.
@@ -372,15 +365,17 @@ mod tests {
             parse(Params { period: Some("7d"), from, to, ..Default::default() })
                 .map(|ask| ask.window().clone())
         };
-        let at = |from: u64, to: u64| UsageWindow::between(Time::from_secs(from), Time::from_secs(to));
+        let at = |from: u64, to: u64| {
+            UsageWindow::between(Time::from_secs(from), Time::from_secs(to)).map_err(AskError::from)
+        };
         let moments = (Some("2027-01-15T05:30:00Z"), Some("2027-01-15T08:00:00.5+02:00"));
         assert_eq!(window(moments.0, moments.1), at(NOW.secs() - 9_000, NOW.secs() - 7_199));
         assert_eq!(window(moments.0, None), at(NOW.secs() - 9_000, NOW.secs()));
         assert_eq!(window(None, moments.1), Err(AskError::NoFrom));
-        assert_eq!(window(moments.1, moments.0), Err(AskError::Backwards));
-        assert_eq!(window(Some("2027-01-16T00:00:00Z"), None), Err(AskError::Backwards));
+        assert_eq!(window(moments.1, moments.0), Err(WindowError::Backwards.into()));
+        assert_eq!(window(Some("2027-01-16T00:00:00Z"), None), Err(WindowError::Backwards.into()));
         assert_eq!(window(Some("2026-10-15T08:00:00Z"), None).map(|window| window.period()), Ok(None));
-        assert_eq!(window(Some("2026-10-15T07:59:59Z"), None), Err(AskError::TooLong));
+        assert_eq!(window(Some("2026-10-15T07:59:59Z"), None), Err(WindowError::TooLong.into()));
         for bad in
             ["yesterday", "2027-01-15", "2027-01-15T05:30:00", "1969-12-31T23:59:59Z", "2027-02-30T00:00:00Z"]
         {
@@ -393,7 +388,7 @@ mod tests {
     fn what_cannot_be_asked_is_refused_by_name() {
         let refused = |params: Params<'_>| parse(params).unwrap_err();
         let none = Params::default();
-        assert_eq!(refused(Params { period: Some("1h"), ..none }), AskError::Period);
+        assert_eq!(refused(Params { period: Some("1h"), ..none }), WindowError::Period.into());
         let groups = |names| refused(Params { group_by: Some(names), ..none });
         assert_eq!(groups("chains"), AskError::Group);
         assert_eq!(groups("chain,"), AskError::Group);
@@ -407,6 +402,9 @@ mod tests {
             assert_eq!(refused(Params { limit: Some(limit), ..none }), AskError::Limit, "{limit}");
         }
         assert_eq!(AskError::Id("key").to_string(), "key must be a UUID");
-        assert_eq!(AskError::TooLong.to_string(), "from and to must be at most 92 days apart");
+        assert_eq!(
+            AskError::from(WindowError::TooLong).to_string(),
+            "from and to must be at most 92 days apart"
+        );
     }
 }

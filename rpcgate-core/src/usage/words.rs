@@ -1,7 +1,7 @@
 //! Words by number.
 
+use crate::journal::TABLE;
 use foldhash::fast::RandomState;
-use rpcgate_core::journal::TABLE;
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -1,7 +1,6 @@
 //! The hours that a usage view looks at.
 
-use super::ask::AskError;
-use rpcgate_core::clock::Time;
+use crate::clock::Time;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -13,7 +12,21 @@ const DAY: u64 = 24;
 /// The longest window that may be asked for by its ends, in days.
 pub const MOST_DAYS: u64 = 92;
 
-/// A window that is told by name (specification, "`GET /usage` query parameters").
+/// Why there is no such window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WindowError {
+    /// No period has this name.
+    #[error("period must be one of 24h, 7d, 30d, today, month")]
+    Period,
+    /// The end is not after the begin.
+    #[error("to must be later than from")]
+    Backwards,
+    /// The end is too long after the begin.
+    #[error("from and to must be at most {MOST_DAYS} days apart")]
+    TooLong,
+}
+
+/// A window that is given by name (specification, "`GET /usage` query parameters").
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Period {
     /// The current hour and the 23 before: what the quota of Compute Units looks at.
@@ -53,10 +66,10 @@ impl fmt::Display for Period {
 }
 
 impl FromStr for Period {
-    type Err = AskError;
+    type Err = WindowError;
 
-    fn from_str(s: &str) -> Result<Self, AskError> {
-        Period::ALL.into_iter().find(|period| period.name() == s).ok_or(AskError::Period)
+    fn from_str(s: &str) -> Result<Self, WindowError> {
+        Period::ALL.into_iter().find(|period| period.name() == s).ok_or(WindowError::Period)
     }
 }
 
@@ -84,13 +97,13 @@ impl UsageWindow {
     /// The hours that hold a moment from `from` on, before `to`.
     ///
     /// # Errors
-    /// [`AskError::Backwards`], and [`AskError::TooLong`] when `to` is more than 92 days after `from`.
-    pub fn between(from: Time, to: Time) -> Result<Self, AskError> {
+    /// [`WindowError::Backwards`], and [`WindowError::TooLong`] when `to` is more than 92 days after `from`.
+    pub fn between(from: Time, to: Time) -> Result<Self, WindowError> {
         if to <= from {
-            return Err(AskError::Backwards);
+            return Err(WindowError::Backwards);
         }
         if to.since(from).as_micros() > u128::from(MOST_DAYS * DAY * HOUR) * 1_000_000 {
-            return Err(AskError::TooLong);
+            return Err(WindowError::TooLong);
         }
         let last = Time::from_micros(to.micros() - 1).hour();
         Ok(UsageWindow { period: None, hours: from.hour()..last.saturating_add(1) })
@@ -179,8 +192,8 @@ mod tests {
         );
         assert_eq!(at(MARCH + 1, MARCH + HOUR + 1), Ok((MARCH, MARCH + 2 * HOUR)));
         assert_eq!(at(MARCH + 1, MARCH + 2), Ok((MARCH, MARCH + HOUR)));
-        assert_eq!(at(MARCH, MARCH), Err(AskError::Backwards));
-        assert_eq!(at(MARCH + 1, MARCH), Err(AskError::Backwards));
+        assert_eq!(at(MARCH, MARCH), Err(WindowError::Backwards));
+        assert_eq!(at(MARCH + 1, MARCH), Err(WindowError::Backwards));
     }
 
     #[test]
@@ -190,7 +203,7 @@ mod tests {
         let window = UsageWindow::between(from, most).unwrap();
         assert_eq!(window.hours().count() as u64, 92 * DAY + 1);
         let more = most.plus(Duration::from_micros(1));
-        assert_eq!(UsageWindow::between(from, more), Err(AskError::TooLong));
+        assert_eq!(UsageWindow::between(from, more), Err(WindowError::TooLong));
     }
 
     #[test]
@@ -198,6 +211,6 @@ mod tests {
         for period in Period::ALL {
             assert_eq!(period.name().parse(), Ok(period));
         }
-        assert_eq!("24H".parse::<Period>(), Err(AskError::Period));
+        assert_eq!("24H".parse::<Period>(), Err(WindowError::Period));
     }
 }

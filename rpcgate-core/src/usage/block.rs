@@ -4,12 +4,13 @@
 //! repeats of the one before. The block that is being filled is *open*: the next shipment has it again under the same
 //! id, longer, and it takes the place of the shorter one. So a quiet gateway does not leave a row for each call.
 
+pub use super::delta::BadBlock;
 use super::delta::{self, Delta};
-use super::event::StoredEvent;
 use super::words::Words;
-use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
-use rpcgate_core::clock::Time;
-use rpcgate_core::journal::{Event, MAX_PAYLOAD, Reader, Torn, Writer};
+use crate::backend::usage_sink::OwnedRecord;
+use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
+use crate::clock::Time;
+use crate::journal::{Event, MAX_PAYLOAD, Reader, Torn, Writer};
 
 /// The most events of a block.
 pub const MOST_EVENTS: u32 = 4_096;
@@ -65,20 +66,6 @@ pub struct BlockKey {
     pub to: Time,
 }
 
-/// Bytes that are no block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum BadBlock {
-    /// Another version of this program wrote it.
-    #[error("it has a form that is not known")]
-    Format,
-    /// It is not what was written, or holds more than a block can.
-    #[error("it is damaged")]
-    Damaged,
-    /// A frame of it cannot be read.
-    #[error("{0}")]
-    Torn(Torn),
-}
-
 impl Block {
     /// Goes through the events of a block in the order in which they were recorded.
     ///
@@ -100,11 +87,11 @@ impl Block {
     pub fn events(
         bytes: &[u8],
         mut wanted: impl FnMut(&Reader, &Event) -> bool,
-    ) -> Result<Vec<StoredEvent>, BadBlock> {
+    ) -> Result<Vec<OwnedRecord>, BadBlock> {
         let mut events = Vec::new();
         Self::read(bytes, |reader, event| {
             if wanted(reader, event) {
-                events.extend(StoredEvent::read(reader, event));
+                events.extend(reader.record(event));
             }
         })?;
         Ok(events)
@@ -263,17 +250,17 @@ impl Open {
 mod tests {
     use super::*;
     use crate::usage::Fold;
-    use crate::usage::sample::{Deed, deed, frames, item, take_in};
+    use crate::usage::sample::{SampleRecord, deed, frames, item, take_in};
     use std::collections::HashMap;
 
     const HOUR: u64 = 3_600;
     const NOW: Time = Time::from_secs(500_000 * HOUR + 1_800);
 
-    fn add(blocks: &mut Blocks, deeds: &[Deed]) {
+    fn add(blocks: &mut Blocks, deeds: &[SampleRecord]) {
         take_in(&frames(deeds), &mut Fold::new(), blocks);
     }
 
-    fn calls(range: std::ops::Range<u64>) -> Vec<Deed> {
+    fn calls(range: std::ops::Range<u64>) -> Vec<SampleRecord> {
         range.map(|n| deed(110, Time::from_micros(NOW.micros() + n), vec![item("toy_read")])).collect()
     }
 

@@ -1,13 +1,12 @@
 //! How many rows of usage a tenant has in an hour.
 //!
-//! Rows multiply: keys by chains by methods by statuses, and clients make up methods. Whoever has as many as its keys can
-//! come by in earnest has new ones counted without their method: what is charged, and to which key, is told as ever.
+//! Rows multiply: keys by chains by methods by statuses, and clients make up methods. Once a tenant has as many rows as
+//! its keys plausibly need, new ones are counted without their method; what is charged, and to which key, stays exact.
 
-use super::fold::join;
 use super::method::OTHER;
-use super::rollup::{Rollup, Stream};
+use super::rollup::{Rollup, Stream, join};
+use crate::caller::TenantId;
 use foldhash::fast::RandomState;
-use rpcgate_core::caller::TenantId;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
@@ -15,68 +14,70 @@ use std::hash::BuildHasher;
 /// Rows of a tenant in an hour whose methods are told apart, whatever its keys.
 pub const ROWS: u64 = 10_000;
 
-/// As many more for each key that has any.
+/// How many more for each key that has any.
 pub const ROWS_OF_KEY: u64 = 100;
 
-/// At so many rows [`Rows`] begins anew: some sixteen MiB.
+/// At so many rows [`KnownRows`] begins anew: about sixteen MiB.
 const MOST_KNOWN: usize = 1 << 20;
 
-/// A tenant in an hour.
-pub(crate) type TenantHour = (TenantId, u64);
+/// A tenant in an hour, by the hour's number from the epoch.
+pub type TenantHour = (TenantId, u64);
 
 /// What the database had of a tenant in an hour when it was asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Stored {
-    pub(crate) rows: u64,
-    pub(crate) keys: u64,
+pub struct StoredRows {
+    /// How many rows.
+    pub rows: u64,
+    /// How many different keys they have.
+    pub keys: u64,
 }
 
-/// The rows that are known to be there, by their hashes, so that the database is asked once for each tenant and hour. It
-/// hears of those that other gateways have shipped only then: the bound is each gateway's.
+/// The rows that are known to be in the database, by their hashes, so that it is asked only once for each tenant and
+/// hour. Rows that other gateways ship later are not noticed: the bound is each gateway's own.
 #[derive(Debug, Default)]
-pub(crate) struct Rows {
-    tenants: HashMap<TenantHour, Known, RandomState>,
+pub struct KnownRows {
+    tenants: HashMap<TenantHour, TenantRows, RandomState>,
     hash: RandomState,
     count: usize,
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    stored: Stored,
+struct TenantRows {
+    stored: StoredRows,
     rows: HashSet<u64, RandomState>,
     keys: HashSet<u128, RandomState>,
 }
 
-impl Known {
+impl TenantRows {
     fn may_have_more(&self) -> bool {
         let keys = self.stored.keys.max(self.keys.len() as u64);
         self.stored.rows + (self.rows.len() as u64) < ROWS + ROWS_OF_KEY * keys
     }
 }
 
-impl Rows {
-    /// Tenants and hours of `rollups` of which nothing is known.
-    pub(crate) fn strangers(&self, rollups: &[Rollup]) -> Vec<TenantHour> {
-        let mut strangers: Vec<_> = rollups.iter().map(place).collect();
-        strangers.sort_unstable();
-        strangers.dedup();
-        strangers.retain(|place| !self.tenants.contains_key(place));
-        strangers
+impl KnownRows {
+    /// The tenants and hours of `rollups` for which the database was not asked yet.
+    pub fn unknown(&self, rollups: &[Rollup]) -> Vec<TenantHour> {
+        let mut unknown: Vec<_> = rollups.iter().map(place).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown.retain(|place| !self.tenants.contains_key(place));
+        unknown
     }
 
     /// Learns what the database has.
-    pub(crate) fn learn(&mut self, stored: impl IntoIterator<Item = (TenantHour, Stored)>) {
+    pub fn learn(&mut self, stored: impl IntoIterator<Item = (TenantHour, StoredRows)>) {
         if self.count >= MOST_KNOWN {
-            *self = Rows::default();
+            *self = KnownRows::default();
         }
         for (place, stored) in stored {
-            self.tenants.entry(place).or_insert_with(|| Known { stored, ..Known::default() });
+            self.tenants.entry(place).or_insert_with(|| TenantRows { stored, ..TenantRows::default() });
         }
     }
 
-    /// The rollups, in the order they are stored in, with those that their tenant has no room for under no method of their
-    /// own. What is shipped in vain counts all the same.
-    pub(crate) fn bound<'r>(&mut self, rollups: Cow<'r, [Rollup]>) -> Cow<'r, [Rollup]> {
+    /// The rollups in the order they are stored in. A row that exceeds its tenant's bound is counted under
+    /// [`OTHER`]. Rows of a shipment that fails count all the same.
+    pub fn bound<'r>(&mut self, rollups: Cow<'r, [Rollup]>) -> Cow<'r, [Rollup]> {
         let mut unseen = Vec::new();
         for (at, rollup) in rollups.iter().enumerate() {
             if rollup.stream != Stream::Call || rollup.method == OTHER {
@@ -113,7 +114,7 @@ fn place(rollup: &Rollup) -> TenantHour {
     (rollup.tenant, rollup.hour)
 }
 
-/// All that a row is told apart by, within its tenant and hour.
+/// What tells rows of one tenant and hour apart.
 fn names(rollup: &Rollup) -> impl std::hash::Hash + '_ {
     let Rollup { project, key, chain, method, transport, status, .. } = rollup;
     (project, key, chain.as_str(), method.as_str(), *transport as u8, status)
@@ -122,9 +123,9 @@ fn names(rollup: &Rollup) -> impl std::hash::Hash + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caller::{KeyId, ProjectId};
+    use crate::tally::Transport;
     use crate::usage::Metrics;
-    use rpcgate_core::caller::{KeyId, ProjectId};
-    use rpcgate_core::tally::Transport;
 
     fn rollup(key: u128, method: &str, status: u16) -> Rollup {
         Rollup {
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_a_tenant_has_no_room_for_is_one_row_for_each_key_chain_and_status() {
-        let mut rows = Rows::default();
+        let mut rows = KnownRows::default();
         let most = ROWS + ROWS_OF_KEY;
         let rollups = many(most + 500);
         let bounded = rows.bound(Cow::Borrowed(&rollups));
@@ -172,12 +173,12 @@ mod tests {
 
     #[test]
     fn what_the_database_has_counts_and_is_asked_for_once() {
-        let mut rows = Rows::default();
+        let mut rows = KnownRows::default();
         let place = (TenantId(1), 5);
         let rollups = [rollup(1, "a", 200), rollup(1, "b", 200)];
-        assert_eq!(rows.strangers(&rollups), [place]);
-        rows.learn([(place, Stored { rows: ROWS + ROWS_OF_KEY - 1, keys: 1 })]);
-        assert!(rows.strangers(&rollups).is_empty());
+        assert_eq!(rows.unknown(&rollups), [place]);
+        rows.learn([(place, StoredRows { rows: ROWS + ROWS_OF_KEY - 1, keys: 1 })]);
+        assert!(rows.unknown(&rollups).is_empty());
         let bounded = rows.bound(Cow::Borrowed(&rollups));
         let told: Vec<_> = bounded.iter().map(|row| row.method.as_str()).collect();
         assert_eq!(told, [OTHER, "a"]);
@@ -185,13 +186,13 @@ mod tests {
 
     #[test]
     fn what_is_known_is_bounded() {
-        let mut rows = Rows::default();
+        let mut rows = KnownRows::default();
         for hour in 0..2 * (MOST_KNOWN as u64 / ROWS) {
             let rollups: Vec<_> = many(ROWS).into_iter().map(|row| Rollup { hour, ..row }).collect();
             rows.learn(
-                rows.strangers(&rollups)
+                rows.unknown(&rollups)
                     .into_iter()
-                    .map(|place| (place, Stored::default()))
+                    .map(|place| (place, StoredRows::default()))
                     .collect::<Vec<_>>(),
             );
             rows.bound(Cow::Borrowed(&rollups));

@@ -1,10 +1,11 @@
 //! Usage: from the journal's records to what `GET /usage` shows. Nothing here knows SQL or reads a clock.
 //!
-//! Whoever ships reads frames and hands each event to a [`Fold`], which sums them by the hour, and to [`Blocks`], which
-//! keep them one by one; takes both; and gives the [`Shipment`] to the usage store, which takes all of it or nothing.
+//! A shipper reads frames and hands each event to a [`Fold`], which sums events by the hour, and to [`Blocks`], which keep
+//! them one by one. It takes what both have and gives it as a [`Shipment`] to a store of usage, which takes all of it or
+//! nothing.
 //!
 //! ```
-//! use rpcgate_admin::usage::{Blocks, Fold};
+//! use rpcgate_core::usage::{Blocks, Fold};
 //! use rpcgate_core::journal::{Reader, Torn};
 //!
 //! fn read(mut frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) -> Result<(), Torn> {
@@ -24,13 +25,13 @@ pub mod block;
 pub mod bound;
 pub mod charge;
 mod delta;
-pub mod event;
 pub mod fold;
 pub mod method;
+pub mod metrics;
 pub mod notice;
 pub mod rollup;
-#[cfg(test)]
-pub(crate) mod sample;
+#[cfg(any(test, feature = "sample"))]
+pub mod sample;
 pub mod shipment;
 pub mod view;
 pub mod window;
@@ -39,11 +40,10 @@ mod words;
 pub use ask::{AskError, Group, Only, Params, UsageAsk};
 pub use block::{Block, BlockKey, Blocks};
 pub use charge::{Amount, Charge, Charged};
-pub use event::{StoredEvent, StoredLine};
 pub use fold::{Fold, Folded};
+pub use metrics::Metrics;
 pub use notice::Notice;
-pub use rollup::{Metrics, Rollup, Stream};
-pub use rpcgate_core::backend::counters::Restored;
+pub use rollup::{Rollup, Stream};
 pub use shipment::{Mark, Shipment};
 pub use view::{Cell, UsageRow, UsageView};
-pub use window::{Period, UsageWindow};
+pub use window::{Period, UsageWindow, WindowError};

@@ -1,0 +1,103 @@
+//! Rollups: the sums of an hour.
+
+use super::metrics::Metrics;
+use crate::caller::{KeyId, ProjectId, TenantId};
+use crate::tally::Transport;
+
+/// The counters of one combination of names in one UTC hour.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rollup {
+    /// Number of the UTC hour of arrival, counted from the epoch.
+    pub hour: u64,
+    /// The project's tenant.
+    pub tenant: TenantId,
+    /// The key's project.
+    pub project: ProjectId,
+    /// Whose key.
+    pub key: KeyId,
+    /// The chain's path name.
+    pub chain: String,
+    /// The method as it is shown: see [`shown_method`](crate::backend::usage_sink::shown_method). A stream's own rows have theirs.
+    pub method: String,
+    /// How the calls came.
+    pub transport: Transport,
+    /// The HTTP status each of the calls would have had alone.
+    pub status: u16,
+    /// Whether these are calls, or the bookkeeping of streams.
+    pub stream: Stream,
+    /// The counters.
+    pub metrics: Metrics,
+    /// As how many requests the calls were counted in the plan windows.
+    pub window_requests: u64,
+}
+
+/// What a rollup counts: calls, or a part of the life of WebSocket streams. It is no matter of the method's name, since
+/// a client may call a method whatever it likes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Stream {
+    /// Calls.
+    Call,
+    /// Handshakes.
+    Connect,
+    /// What was pushed to clients.
+    Message,
+    /// Ends, with the totals of each stream. They repeat what is counted elsewhere and are never added to it.
+    Disconnect,
+}
+
+impl Stream {
+    /// All of them, each at the place that is its [`code`](Stream::code).
+    pub const ALL: [Stream; 4] = [Stream::Call, Stream::Connect, Stream::Message, Stream::Disconnect];
+
+    /// The number it is stored as.
+    pub const fn code(self) -> u8 {
+        match self {
+            Stream::Call => 0,
+            Stream::Connect => 1,
+            Stream::Message => 2,
+            Stream::Disconnect => 3,
+        }
+    }
+
+    /// The method under which the bookkeeping of streams is shown (specification, "Meaning of counters"); calls have
+    /// one of their own.
+    pub const fn method(self) -> Option<&'static str> {
+        match self {
+            Stream::Call => None,
+            Stream::Connect => Some("WS:connect"),
+            Stream::Message => Some("WS:message"),
+            Stream::Disconnect => Some("WS:disconnect"),
+        }
+    }
+}
+
+/// Puts rollups in the order in which they are stored, those with the same names as one.
+pub fn join(rollups: &mut Vec<Rollup>) {
+    rollups.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
+    rollups.dedup_by(|next, kept| {
+        let is_same = names(next) == names(kept);
+        if is_same {
+            kept.metrics.add(&next.metrics);
+            kept.window_requests = kept.window_requests.saturating_add(next.window_requests);
+        }
+        is_same
+    });
+}
+
+/// The names of a rollup, in the order in which rollups are stored.
+fn names(rollup: &Rollup) -> impl Ord + '_ {
+    let Rollup { hour, tenant, project, key, chain, method, transport, status, stream, .. } = rollup;
+    (hour, tenant, project, key, chain, method, transport, status, stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_at_the_place_of_their_code() {
+        for (place, stream) in Stream::ALL.into_iter().enumerate() {
+            assert_eq!(usize::from(stream.code()), place);
+        }
+    }
+}
