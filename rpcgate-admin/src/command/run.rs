@@ -76,7 +76,8 @@ impl RunningServices {
         if let Some(metrics) = &metrics {
             tracing::info!(addr = %metrics.addr(), "metrics at /metrics");
         }
-        let janitor = roles.contains(&Service::Janitor).then(|| Janitor::start(app.clone()));
+        let janitor =
+            roles.contains(&Service::Janitor).then(|| Janitor::start(app.store.clone(), app.clock.clone()));
         match &api {
             Some(api) => tracing::info!(listen = %api.addr(), "serving the management API"),
             None => tracing::info!("running without the management API"),

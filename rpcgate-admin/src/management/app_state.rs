@@ -1,24 +1,23 @@
 //! What every action works with.
 
-use crate::management::action::WAITING;
 use crate::management::error::ActionError;
-use crate::management::identity::address::AddressGroup;
+use crate::management::identity::address::{AddressGroup, TrustedProxies};
 use crate::management::identity::challenge::Challenges;
-use crate::management::identity::limit::RequestLimits;
 use crate::management::identity::password::{Passwords, QUEUE};
+use crate::management::identity::request_limits::RequestLimits;
 use crate::management::identity::token::{TokenError, TokenKind, Tokens};
-use crate::management::mail::{MailError, Mailer};
+use crate::management::mail::{MailError, MailQueue, Mailer};
 use crate::management::metrics::Requests;
 use crate::store::{Counted, Store, StoreError, UsageStore};
+use axum::extract::FromRef;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::{ChallengeKind, Config, Overlay, PREFIX, Secret, Url};
 use rpcgate_core::secret::KeyForge;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 
-/// Everything that the management side has, shared by all of its roles.
+/// Everything that the management API works with. Other services take the parts that they need.
 #[derive(Debug)]
 pub struct AppState {
     /// What the management side decides.
@@ -40,9 +39,9 @@ pub struct AppState {
     /// How often somebody may ask.
     pub limits: Arc<RequestLimits>,
     /// Sends mails.
-    pub mailer: Mailer,
-    /// Mails that may wait for another try.
-    pub mails: Arc<Semaphore>,
+    pub mails: MailQueue,
+    /// The proxies that may say for whom they ask.
+    pub proxies: TrustedProxies,
     /// Makes API keys.
     pub forge: KeyForge,
     /// What was asked.
@@ -52,7 +51,7 @@ pub struct AppState {
 /// Passwords that are hashed at once: what comes in a flood may take no more than one core.
 const HASHING: usize = 1;
 
-/// Why there is no house.
+/// Why there is no [`AppState`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppStateError {
@@ -102,7 +101,7 @@ impl AppState {
         Ok(configured.into_app_state(store, usage, clock, config, passwords, limits))
     }
 
-    /// This house as `config` wants it: what it names is used from now on, but for the databases, which stay as they
+    /// The state for `config`: everything that it names is used from now on, but for the databases, which stay as they
     /// are until a restart.
     ///
     /// # Errors
@@ -148,6 +147,12 @@ impl AppState {
     }
 }
 
+impl FromRef<Arc<AppState>> for TrustedProxies {
+    fn from_ref(app: &Arc<AppState>) -> Self {
+        app.proxies.clone()
+    }
+}
+
 /// What is made of the configuration alone.
 struct Configured {
     tokens: Tokens,
@@ -189,6 +194,8 @@ impl Configured {
         limits: Arc<RequestLimits>,
     ) -> AppState {
         let Configured { tokens, page_tokens, challenges, mailer, forge } = self;
+        let mails = MailQueue::new(mailer, clock.clone());
+        let proxies = TrustedProxies::new(&config.gateway.trusted_proxies);
         let settings = Settings::new(config);
         let requests = Requests::default();
         AppState {
@@ -201,8 +208,8 @@ impl Configured {
             page_tokens,
             challenges,
             limits,
-            mailer,
-            mails: Arc::new(Semaphore::new(WAITING)),
+            mails,
+            proxies,
             forge,
             requests,
         }

@@ -55,7 +55,7 @@ pub enum ActionError {
         value: &'static str,
     },
     /// The body is larger than any that is needed here: 413.
-    #[error("the body is larger than {} KiB", crate::management::extract::LARGEST_BODY >> 10)]
+    #[error("the body is larger than {} KiB", crate::management::strict_json::LARGEST_BODY >> 10)]
     TooLarge,
     /// Too often, or too many at a time: 429.
     #[error("too many attempts, try again later")]

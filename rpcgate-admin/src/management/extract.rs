@@ -1,24 +1,19 @@
 //! What handlers take out of a request. Whatever does not fit is an [`ActionError`].
 
-use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::identity::address;
+use crate::management::identity::address::TrustedProxies;
 use crate::management::strict_json;
 use crate::store::{InvitationId, LimitRequestId, NotificationId, SessionId, UserId};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
-use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Request};
+use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, Path, Request};
 use http::header::USER_AGENT;
 use http::request::Parts;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use serde::de::DeserializeOwned;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::time::Duration;
-
-/// The most bytes of a body.
-pub const LARGEST_BODY: usize = 64 << 10;
 
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(15);
@@ -143,17 +138,20 @@ pub struct Client {
 /// The most characters that are kept of what a client calls itself.
 pub const LONGEST_AGENT: usize = 200;
 
-impl FromRequestParts<Arc<AppState>> for Client {
+impl<S: Send + Sync> FromRequestParts<S> for Client
+where
+    TrustedProxies: FromRef<S>,
+{
     type Rejection = ActionError;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, ActionError> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
         let ConnectInfo(peer) = peer.ok_or_else(|| ActionError::Broken("a request without a peer".into()))?;
-        let trusted = &app.settings.config.gateway.trusted_proxies;
+        let proxies = TrustedProxies::from_ref(state);
         let agent = parts.headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
         let shown =
             agent.unwrap_or_default().chars().filter(|c| !c.is_control()).take(LONGEST_AGENT).collect();
-        Ok(Client { address: address::client(peer.ip(), &parts.headers, trusted), agent: shown })
+        Ok(Client { address: proxies.client(peer.ip(), &parts.headers), agent: shown })
     }
 }
 
@@ -161,6 +159,7 @@ impl FromRequestParts<Arc<AppState>> for Client {
 mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
+    use crate::management::strict_json::LARGEST_BODY;
     use axum::Router;
     use axum::extract::DefaultBodyLimit;
     use axum::routing::{get, post};

@@ -4,7 +4,10 @@
 //! file that mail programs open. What is handed over twice is sent twice, and nothing is tried again: that is for who
 //! sends.
 
+mod queue;
 mod texts;
+
+pub use queue::MailQueue;
 
 use lettre::message::header::{ContentTransferEncoding, ContentType, MessageId};
 use lettre::message::{Body, Mailbox};

@@ -9,8 +9,8 @@ use crate::management::api::{
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::LARGEST_BODY;
 use crate::management::identity::role::Permission;
+use crate::management::strict_json::LARGEST_BODY;
 use crate::management::{middleware, openapi, page};
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::map_response;

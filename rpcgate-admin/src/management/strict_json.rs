@@ -10,6 +10,9 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
+/// The most bytes of a body.
+pub(crate) const LARGEST_BODY: usize = 64 << 10;
+
 /// Reads a body that is a JSON object.
 ///
 /// # Errors

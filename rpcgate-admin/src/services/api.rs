@@ -51,7 +51,13 @@ impl Api {
     /// # Errors
     /// What the system says of the address.
     pub fn metrics(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
-        Api::of(metrics::router(app), listen, SCRAPERS, CancellationToken::new(), Duration::ZERO)
+        Api::of(
+            metrics::router(&app.requests, app.store.clone()),
+            listen,
+            SCRAPERS,
+            CancellationToken::new(),
+            Duration::ZERO,
+        )
     }
 
     fn within(app: &Arc<AppState>, listen: SocketAddr, connections: usize) -> io::Result<Self> {

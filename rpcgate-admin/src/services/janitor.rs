@@ -1,6 +1,7 @@
 //! The role that tidies up: what has expired is removed from the management database.
 
-use crate::management::app_state::AppState;
+use crate::store::Store;
+use rpcgate_core::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -17,14 +18,14 @@ pub struct Janitor {
 }
 
 impl Janitor {
-    /// Sets a janitor to work in `app`.
-    pub fn start(app: Arc<AppState>) -> Self {
-        Self::every(PACE, app)
+    /// Sets a janitor to work in `store`.
+    pub fn start(store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self::every(PACE, store, clock)
     }
 
-    fn every(pace: Duration, app: Arc<AppState>) -> Self {
+    fn every(pace: Duration, store: Store, clock: Arc<dyn Clock>) -> Self {
         let leave = CancellationToken::new();
-        let work = tokio::spawn(work(pace, app, leave.clone()));
+        let work = tokio::spawn(work(pace, store, clock, leave.clone()));
         Janitor { leave: leave.drop_guard(), work }
     }
 
@@ -35,13 +36,13 @@ impl Janitor {
     }
 }
 
-async fn work(pace: Duration, app: Arc<AppState>, leave: CancellationToken) {
+async fn work(pace: Duration, store: Store, clock: Arc<dyn Clock>, leave: CancellationToken) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(pace) => {}
             () = leave.cancelled() => return,
         }
-        match app.store.sweep(app.now()).await {
+        match store.sweep(clock.now()).await {
             Ok(swept) => tracing::debug!(?swept, "swept"),
             Err(error) => tracing::warn!(%error, "what has expired was not removed"),
         }
@@ -61,7 +62,8 @@ mod tests {
         site.clock.advance(Duration::from_secs(86_400));
         let young = site.member(Role::Owner).await;
         site.clock.set(NOON.plus(site.app.settings.refresh_ttl));
-        let janitor = Janitor::every(Duration::from_millis(1), site.app.clone());
+        let janitor =
+            Janitor::every(Duration::from_millis(1), site.app.store.clone(), site.app.clock.clone());
         let swept = async {
             // What is live at NOON was there all the time, so only the sweep can take it away.
             while site.app.store.session(old.session, NOON).await.unwrap().is_some() {

@@ -4,16 +4,13 @@ use super::key::KeySettings;
 use super::nearest::nearest;
 use super::plans::Plans;
 use super::problem::Problem;
-use super::project::ProjectSettings;
+use super::project::{DEFAULT_NAME, ProjectSettings};
 use super::reading::Reading;
 use super::tenant::TenantSettings;
 use crate::caller::{Caller, Scope};
 use crate::secret::{KeyHash, shown};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The project of keys, and the tenant of projects, that name no other. Both exist even if the file does not define them.
-pub const DEFAULT_NAME: &str = "default";
 
 /// A key of the configuration with everything that follows from it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,13 +1,13 @@
 //! `[keys.<name>]`: API keys in the configuration file.
 
-use super::account::DEFAULT_NAME;
 use super::fields::{Fields, Table};
 use super::problem::Problem;
+use super::project::DEFAULT_NAME;
 use super::reading::Reading;
 use super::secret::Secret;
+use super::toml_text::quote;
 use super::tree::Item;
 use super::value::Value;
-use super::write::quote;
 use crate::caller::KeyId;
 use crate::clock::Time;
 use crate::secret::KeyHash;

@@ -53,6 +53,7 @@ mod telemetry;
 mod tenant;
 #[cfg(test)]
 mod tests;
+mod toml_text;
 mod tree;
 mod units;
 mod url;
@@ -60,7 +61,7 @@ mod value;
 mod webhooks;
 mod write;
 
-pub use account::{DEFAULT_NAME, KnownKey};
+pub use account::KnownKey;
 pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings};
 pub use cache::CacheSettings;
 pub use chain::ChainSettings;
@@ -73,7 +74,7 @@ pub use node::NodeSettings;
 pub use overlay::{CountsChange, Overlay, PlanChange};
 pub use plans::Plans;
 pub use problem::{ConfigError, ConfigErrors, ConfigLocation, Problem};
-pub use project::ProjectSettings;
+pub use project::{DEFAULT_NAME, ProjectSettings};
 pub use retention::Retention;
 pub use safeguard::SafeguardSettings;
 pub use secret::Secret;

@@ -1,10 +1,12 @@
 //! `[projects.<name>]`: the units of metering.
 
-use super::account::DEFAULT_NAME;
 use super::chain::methods;
 use super::fields::{Fields, Table};
 use super::problem::Problem;
 use crate::caller::{MethodLists, ProjectId, ProjectQuota};
+
+/// The project of keys, and the tenant of projects, that name no other. Both exist even if the file does not define them.
+pub const DEFAULT_NAME: &str = "default";
 
 /// `[projects.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! Scalar values: how each type is read and written.
 
 use super::reading::Reading;
+use super::toml_text::quote;
 use super::tree::{Item, Value as Given};
 use super::value::{Value, number};
-use super::write::quote;
 use super::{duration, moment};
 use crate::cache_rule::CacheRule;
 use crate::caller::{KeyId, ProjectId, TenantId};

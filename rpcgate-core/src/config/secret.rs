@@ -1,9 +1,9 @@
 //! Values that no log, error or printout may show.
 
 use super::reading::Reading;
+use super::toml_text::quote;
 use super::tree::{Item, Value as Given};
 use super::value::Value;
-use super::write::quote;
 use std::fmt;
 use subtle::ConstantTimeEq;
 

@@ -1,8 +1,8 @@
 //! `[tenants.<name>]`: the customers.
 
 use super::fields::{Fields, Table};
+use super::toml_text::quote;
 use super::value::word;
-use super::write::quote;
 use crate::caller::TenantId;
 use crate::plan::Tier;
 

@@ -98,7 +98,7 @@ impl Url {
     }
 
     pub(super) fn quoted(&self) -> String {
-        super::write::quote(&self.masked())
+        super::toml_text::quote(&self.masked())
     }
 
     pub(super) fn read(item: &Item, r: &mut Reading<'_>, schemes: &[&str]) -> Option<Self> {

@@ -2,8 +2,8 @@
 
 use super::problem::Problem;
 use super::reading::Reading;
+use super::toml_text::key;
 use super::tree::{Item, Value as Given};
-use super::write::key;
 use crate::plan::{BatchCounts, Tier};
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -10,7 +10,7 @@ use super::words::Words;
 use crate::backend::usage_sink::OwnedRecord;
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::clock::Time;
-use crate::journal::{Event, MAX_PAYLOAD, Reader, Torn, Writer};
+use crate::journal::{Event, MAX_PAYLOAD, Reader, Writer};
 
 /// The most events of a block.
 pub const MOST_EVENTS: u32 = 4_096;
@@ -249,6 +249,7 @@ impl Open {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::Torn;
     use crate::usage::Fold;
     use crate::usage::sample::{SampleRecord, deed, frames, item, take_in};
     use std::collections::HashMap;

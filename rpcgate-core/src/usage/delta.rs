@@ -9,7 +9,7 @@
 //! about as much off as deflate at its fastest does, for a sixth of its processor time, and unlike there what was
 //! added before is not gone through again when a block grows.
 
-use crate::journal::MAX_PAYLOAD;
+use crate::journal::{MAX_PAYLOAD, Torn};
 use crc32fast::Hasher;
 
 /// What the first byte of a block says. No other form is known: those of 0 and 1 came before the first release.

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_crowd_becomes_one_row() {
+    fn unseen_methods_become_one_row() {
         let rollups = [rollup("(other)", 1), rollup("a", 2), rollup("b", 4), rollup("c", 8)];
         assert!(matches!(merge(&rollups, &UnseenMethods::new()), Cow::Borrowed(_)));
         let unseen =
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learnt_is_no_stranger_until_there_is_too_much_of_it() {
+    fn a_method_that_was_learned_is_known_until_there_are_too_many() {
         let mut known = KnownMethods::default();
         let rollups = [rollup("a", 1), rollup("b", 1)];
         known.learn(SCOPE, ["a"]);

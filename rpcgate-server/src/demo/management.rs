@@ -33,7 +33,7 @@ impl Management {
                 return Err(DemoError::Admin { listen: asked, source });
             }
         };
-        let janitor = Janitor::start(app.clone());
+        let janitor = Janitor::start(app.store.clone(), app.clock.clone());
         let management = Management { app, api, janitor, asked };
         if reachable(management.addr()) != asked {
             // Its URLs are made from the address, which is known only now.

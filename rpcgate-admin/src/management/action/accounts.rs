@@ -3,7 +3,6 @@
 //! Whoever registers learns nothing of who has an account: for an address that is taken the same is computed, answered
 //! and sent, only that the mail, which its owner alone reads, says something else.
 
-use super::mails::send;
 use super::sessions::expect_few;
 use super::{audit, emails, text};
 use crate::management::access::AuthSession;
@@ -130,7 +129,7 @@ pub async fn register(
                 return Err(invalid("the challenge's solution was used before, ask for a new challenge"));
             }
         };
-        send(&app, &mail, now).await
+        app.mails.send(&mail, now).await.map_err(ActionError::from)
     };
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("registering ended early: {error}")))??;
@@ -165,7 +164,7 @@ pub async fn confirm_again(
     }
     let entry = audit::entry(session, client, "account.confirmation_renewed", user.id.to_string(), now);
     app.store.note(&entry).await?;
-    send(app, &confirmation(app, email, &token), now).await
+    app.mails.send(&confirmation(app, email, &token), now).await.map_err(ActionError::from)
 }
 
 /// Whether whoever opens the link with `token` must choose a password: all but those who are logged in to the very account,

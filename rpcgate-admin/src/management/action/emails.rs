@@ -3,7 +3,6 @@
 //! Whoever asks learns nothing of who has an account: an address that is taken gets a mail as well, which says so.
 
 use super::audit;
-use super::mails::send;
 use super::me::expect_password;
 use super::sessions::expect_few;
 use crate::management::access::AuthSession;
@@ -75,8 +74,8 @@ pub async fn ask(
             }
             EmailAsked::HasAccount => Mail::email_change_in_vain(email.clone(), &before),
         };
-        send(&app, &Mail::email_change_asked(before, &email), now).await?;
-        send(&app, &mail, now).await
+        app.mails.send(&Mail::email_change_asked(before, &email), now).await?;
+        app.mails.send(&mail, now).await.map_err(ActionError::from)
     };
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("changing an address ended early: {error}")))??;
@@ -115,5 +114,5 @@ pub(super) async fn take_effect(
     };
     let changed = app.store.change_email(&hash, &entry, now).await?.ok_or_else(|| invalid(BAD_TOKEN))?;
     let told = Mail::email_changed(stored(&changed.before)?, &stored(&changed.user.email)?);
-    send(app, &told, now).await
+    app.mails.send(&told, now).await.map_err(ActionError::from)
 }

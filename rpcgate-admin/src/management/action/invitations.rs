@@ -5,7 +5,6 @@
 
 use super::accounts::Applicant;
 use super::actor::Actor;
-use super::mails::send;
 use super::members::{REFUSED, may};
 use super::sessions::expect_few;
 use super::tenants::own;
@@ -94,7 +93,7 @@ pub async fn invite(
             Invited::Member => return Err(MEMBER),
             Invited::Refused => return Err(REFUSED),
         };
-        send(&app, &mail, now).await
+        app.mails.send(&mail, now).await.map_err(ActionError::from)
     };
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("inviting ended early: {error}")))??;

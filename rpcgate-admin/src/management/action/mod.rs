@@ -8,7 +8,6 @@ pub mod emails;
 pub mod invitations;
 pub mod keys;
 pub mod limit_requests;
-mod mails;
 pub mod me;
 pub mod members;
 pub mod notifications;
@@ -21,5 +20,3 @@ pub mod sessions;
 pub mod tenants;
 pub mod text;
 pub mod usage;
-
-pub(crate) use mails::WAITING;

@@ -2,7 +2,6 @@
 //!
 //! Whoever asks learns nothing of who has an account: the answer is the same, and does not wait for the mail.
 
-use super::mails::send;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
@@ -71,7 +70,7 @@ async fn mail_reset(
     if !app.store.put_reset(email.as_str(), &Digest(token.hash().0), expires_at, entry).await? {
         return Ok(());
     }
-    send(app, &reset_mail(app, email, &token), now).await
+    app.mails.send(&reset_mail(app, email, &token), now).await.map_err(ActionError::from)
 }
 
 /// The mail with a token that sets a password.

@@ -29,6 +29,22 @@ pub fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     client
 }
 
+/// The networks of the proxies that may say for whom they ask (`gateway.trusted_proxies`). Clones share them.
+#[derive(Clone, Debug)]
+pub struct TrustedProxies(Arc<[IpNet]>);
+
+impl TrustedProxies {
+    /// Those of `networks`.
+    pub fn new(networks: &[IpNet]) -> Self {
+        TrustedProxies(networks.into())
+    }
+
+    /// The address of the client: see [`client`].
+    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        client(peer, headers, &self.0)
+    }
+}
+
 /// An entry of the list: an address, perhaps with a port.
 fn read(entry: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(entry).ok()?.trim_matches([' ', '\t']);

@@ -6,6 +6,7 @@ mod common;
 pub mod limit;
 pub mod password;
 pub mod refresh;
+pub mod request_limits;
 pub mod role;
 pub mod token;
 

@@ -6,7 +6,7 @@ use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::{moment, time};
-use super::{attempts, sessions};
+use super::{attempts, session_rows};
 use crate::store::entity::users::{Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -137,7 +137,7 @@ impl Store {
                 .col_expr(Column::Password, Expr::value(None::<String>))
                 .filter(Column::Id.eq(Uuid::from_u128(id.0)));
             update.exec(transaction).await?;
-            sessions::end_all(transaction, id, None).await?;
+            session_rows::end_all(transaction, id, None).await?;
             mail_tokens::withdraw(transaction, id).await?;
             mail_tokens::put(transaction, id, (Purpose::Reset, None), hash, expires_at).await?;
             attempts::unlock(transaction, &account.user.email).await?;
@@ -170,7 +170,7 @@ impl Store {
                 .filter(Column::Id.eq(Uuid::from_u128(id.0)));
             update.exec(transaction).await?;
             if is_disabled {
-                sessions::end_all(transaction, id, None).await?;
+                session_rows::end_all(transaction, id, None).await?;
                 mail_tokens::withdraw(transaction, id).await?;
             }
             note(transaction, &account, entry).await?;

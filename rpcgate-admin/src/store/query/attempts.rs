@@ -2,7 +2,7 @@
 //! before the password is looked at, so that many at once get no further than one after another.
 
 use super::digest::Digest;
-use super::sweep::remove;
+use super::removal::remove;
 use super::users::stored_email;
 use super::value::{moment, time};
 use crate::store::entity::attempts::{ActiveModel, Column, Entity};

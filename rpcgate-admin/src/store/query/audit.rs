@@ -1,7 +1,7 @@
 //! The audit: who did what, and when.
 
 use super::id::UserId;
-use super::sweep::remove;
+use super::removal::remove;
 use super::value::{moment, time};
 use crate::store::entity::audit::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};

@@ -4,7 +4,7 @@ use super::audit::{Audit, append};
 use super::digest::Digest;
 use super::id::UserId;
 use super::mail_tokens;
-use super::sessions;
+use super::session_rows;
 use super::users::User;
 use super::value::{insert_error, moment};
 use crate::store::entity::confirmations::{ActiveModel, Column, Entity};
@@ -109,7 +109,7 @@ impl Store {
                     .filter(users::Column::Id.eq(found.user_id));
                 update.exec(transaction).await?;
                 let user = UserId(found.user_id.as_u128());
-                sessions::end_all(transaction, user, None).await?;
+                session_rows::end_all(transaction, user, None).await?;
                 mail_tokens::withdraw(transaction, user).await?;
             }
             let user = users::Entity::find_by_id(found.user_id).one(transaction).await?;

@@ -1,6 +1,6 @@
 //! What gateways tell of their nodes, for operators to see, and of keys whose limits they have scaled down, for tenants.
 
-use super::sweep::remove;
+use super::removal::remove;
 use super::value::{count, moment, number, time, unreadable};
 use crate::store::entity::cooled_keys;
 use crate::store::entity::gateways::{ActiveModel, Column, Entity};

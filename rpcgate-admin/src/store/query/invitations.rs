@@ -119,19 +119,6 @@ async fn expect_room(
     Ok(())
 }
 
-/// Withdraws the invitations that a user made, but for those to one of the roles in `kept`.
-pub(super) async fn withdraw_of(
-    transaction: &DatabaseTransaction,
-    user: UserId,
-    kept: &[Role],
-) -> Result<(), StoreError> {
-    let theirs = Entity::delete_many()
-        .filter(Column::UserId.eq(Uuid::from_u128(user.0)))
-        .filter(Column::Role.is_not_in(kept.iter().map(|role| role.as_str())));
-    theirs.exec(transaction).await?;
-    Ok(())
-}
-
 impl Store {
     /// Makes an invitation, in the place of the one that the address may have in this tenant. `token` is the digest of
     /// its token. `permits` is asked with the role that whoever invites has at this moment. `entry` is left in the audit

@@ -1,6 +1,6 @@
 //! The billing ledger.
 
-use super::shipment::{ROWS, misshapen, stored};
+use super::usage_rows::{ROWS, misshapen, stored};
 use super::value::{count, tier};
 use crate::store::entity::ledger::{Column, Entity};
 use crate::store::{StoreError, UsageStore};

@@ -2,9 +2,9 @@
 
 use super::audit::{Audit, append};
 use super::id::UserId;
-use super::invitations;
-use super::sessions;
+use super::session_rows;
 use super::users::{Role, User};
+use crate::store::entity::invitations;
 use crate::store::entity::users::{Column, Entity};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -67,6 +67,19 @@ pub(super) async fn has_address(
     Ok(of(tenant).filter(Column::Email.eq(email)).count(transaction).await? > 0)
 }
 
+/// Withdraws the invitations that a user made, but for those to one of the roles in `kept`.
+async fn withdraw_invitations(
+    transaction: &DatabaseTransaction,
+    user: UserId,
+    kept: &[Role],
+) -> Result<(), StoreError> {
+    let theirs = invitations::Entity::delete_many()
+        .filter(invitations::Column::UserId.eq(Uuid::from_u128(user.0)))
+        .filter(invitations::Column::Role.is_not_in(kept.iter().map(|role| role.as_str())));
+    theirs.exec(transaction).await?;
+    Ok(())
+}
+
 impl Store {
     /// The members of a tenant, oldest first.
     ///
@@ -119,10 +132,10 @@ impl Store {
                     return Ok(MemberChanged::LastOwner);
                 }
             }
-            invitations::withdraw_of(transaction, id, may_give).await?;
+            withdraw_invitations(transaction, id, may_give).await?;
             let uuid = Uuid::from_u128(id.0);
             let Some(role) = role else {
-                sessions::end_all(transaction, id, None).await?;
+                session_rows::end_all(transaction, id, None).await?;
                 Entity::delete_by_id(uuid).exec(transaction).await?;
                 append(transaction, entry).await?;
                 return Ok(MemberChanged::Done(member));

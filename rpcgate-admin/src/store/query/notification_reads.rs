@@ -1,7 +1,7 @@
 //! Which notifications users have read.
 
 use super::id::{NotificationId, UserId};
-use super::shipment::misshapen;
+use super::usage_rows::misshapen;
 use super::value::{insert_error, moment, time};
 use crate::store::entity::notification_reads::{Column, Entity};
 use crate::store::{Store, StoreError};

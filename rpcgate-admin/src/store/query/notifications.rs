@@ -2,7 +2,7 @@
 //! killed and however many gateways ship.
 
 use super::id::NotificationId;
-use super::shipment::{ROWS, misshapen, stored};
+use super::usage_rows::{ROWS, misshapen, stored};
 use super::value::{count, moment, time, unreadable};
 use crate::store::entity::notifications::{Column, Entity, Model};
 use crate::store::entity::{daily_requests, minute_refusals, spikes};

@@ -3,21 +3,17 @@
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
-use super::id::SessionId;
-use super::sessions::{self, Session, live};
+use super::session_rows::{self, insert_refresh};
+use super::sessions::{Session, live};
 use super::users::User;
-use super::value::{insert_error, moment};
-use crate::store::entity::refreshes::{ActiveModel, Column, Entity};
-use crate::store::entity::sessions as session_rows;
+use super::value::moment;
+use crate::store::entity::refreshes::{Column, Entity};
+use crate::store::entity::sessions;
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
-use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Expr;
-use sea_orm::{
-    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
-};
+use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, PaginatorTrait, QueryFilter};
 use std::time::Duration;
-use uuid::Uuid;
 
 /// Tokens that are kept for one session, the used ones too. To forget the oldest instead of ending the session would let
 /// a thief use up the evidence.
@@ -42,22 +38,6 @@ pub enum Rotation {
     Reused,
     /// It never was one, or has expired, or its session has ended.
     Unknown,
-}
-
-pub(super) async fn insert(
-    transaction: &DatabaseTransaction,
-    session: SessionId,
-    hash: &Digest,
-    expires_at: Time,
-) -> Result<(), StoreError> {
-    let row = ActiveModel {
-        hash: Set(hash.bytes()),
-        session_id: Set(Uuid::from_u128(session.0)),
-        expires_at: Set(moment(expires_at)),
-        used: Set(false),
-    };
-    let done = Entity::insert(row).exec_without_returning(transaction).await;
-    done.map(drop).map_err(|error| insert_error(error, "refresh token", "session", Some(("hash", "text"))))
 }
 
 impl Store {
@@ -117,28 +97,28 @@ impl Store {
                 return Ok(Rotation::Unknown);
             };
             if !is_claimed {
-                sessions::end(transaction, refresh.session_id).await?;
+                session_rows::end(transaction, refresh.session_id).await?;
                 let entry = Audit { user: Some(user.id), tenant: user.tenant, ..reused.clone() };
                 append(transaction, &entry).await?;
                 return Ok(Rotation::Reused);
             }
             let expires_at = now.plus(lives.unused).min(session.created_at.plus(lives.whole));
             if expires_at <= now {
-                sessions::end(transaction, refresh.session_id).await?;
+                session_rows::end(transaction, refresh.session_id).await?;
                 return Ok(Rotation::Unknown);
             }
             let of_session = Column::SessionId.eq(refresh.session_id);
             let expired = Column::ExpiresAt.lte(moment(now));
             Entity::delete_many().filter(of_session.clone()).filter(expired).exec(transaction).await?;
             if Entity::find().filter(of_session).count(transaction).await? >= MOST {
-                sessions::end(transaction, refresh.session_id).await?;
+                session_rows::end(transaction, refresh.session_id).await?;
                 return Ok(Rotation::Unknown);
             }
-            insert(transaction, session.id, new, expires_at).await?;
-            let seen = session_rows::Entity::update_many()
-                .col_expr(session_rows::Column::SeenAt, Expr::value(moment(now)))
-                .col_expr(session_rows::Column::ExpiresAt, Expr::value(moment(expires_at)))
-                .filter(session_rows::Column::Id.eq(refresh.session_id));
+            insert_refresh(transaction, session.id, new, expires_at).await?;
+            let seen = sessions::Entity::update_many()
+                .col_expr(sessions::Column::SeenAt, Expr::value(moment(now)))
+                .col_expr(sessions::Column::ExpiresAt, Expr::value(moment(expires_at)))
+                .filter(sessions::Column::Id.eq(refresh.session_id));
             seen.exec(transaction).await?;
             Ok(Rotation::Done(Session { seen_at: now, expires_at, ..session }, user))
         })

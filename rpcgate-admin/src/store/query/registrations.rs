@@ -3,7 +3,7 @@
 use super::audit::{Audit, append};
 use super::confirmations;
 use super::digest::Digest;
-use super::sweep::remove;
+use super::removal::remove;
 use super::tenants::{self, Tenant};
 use super::users::{self, User, stored_email};
 use super::value::moment;

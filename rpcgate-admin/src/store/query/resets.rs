@@ -6,7 +6,7 @@ use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::moment;
-use super::{attempts, sessions};
+use super::{attempts, session_rows};
 use crate::store::entity::confirmations;
 use crate::store::entity::users::{Column, Entity};
 use crate::store::{Store, StoreError};
@@ -78,7 +78,7 @@ impl Store {
             let user = Entity::find_by_id(id).one(transaction).await?;
             let user = User::try_from(user.ok_or(StoreError::NotFound("user"))?)?;
             mail_tokens::withdraw(transaction, user.id).await?;
-            sessions::end_all(transaction, user.id, None).await?;
+            session_rows::end_all(transaction, user.id, None).await?;
             attempts::unlock(transaction, &user.email).await?;
             let subject = user.id.to_string();
             let entry = Audit { user: Some(user.id), tenant: user.tenant, subject, ..entry.clone() };

@@ -1,8 +1,8 @@
 //! What a gateway must know of the time before it started.
 
-use super::shipment::stored;
 use super::summed::Summed;
 use super::sums::{DAY, Level, Names};
+use super::usage_rows::stored;
 use super::value::{moment, unreadable};
 use crate::store::entity::rollups::{Column, Entity};
 use crate::store::entity::{blocks, sums};

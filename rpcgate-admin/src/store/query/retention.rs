@@ -1,8 +1,8 @@
 //! Removing what is old.
 
 use super::days;
-use super::shipment::stored;
 use super::sums::LEVELS;
+use super::usage_rows::stored;
 use super::value::moment;
 use crate::store::entity::rollups::{self, Column, NAMES};
 use crate::store::entity::{block_keys, blocks, marks, sums};

@@ -3,7 +3,7 @@
 use super::audit::{Audit, append};
 use super::digest::Digest;
 use super::id::{SessionId, UserId};
-use super::refreshes;
+use super::session_rows::{end_all, insert_refresh};
 use super::users::User;
 use super::value::{insert_error, moment, time};
 use crate::store::entity::sessions::{ActiveModel, Column, Entity, Model};
@@ -11,9 +11,7 @@ use crate::store::entity::users;
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
 /// Sessions that a user may have at once. The oldest makes room.
@@ -65,24 +63,6 @@ pub(super) async fn live(
     }
 }
 
-/// Ends a session, and with it all its refresh tokens: whether there was one.
-pub(super) async fn end(transaction: &DatabaseTransaction, id: Uuid) -> Result<bool, StoreError> {
-    Ok(Entity::delete_by_id(id).exec(transaction).await?.rows_affected > 0)
-}
-
-/// Ends all sessions of a user but `keep`: how many.
-pub(super) async fn end_all(
-    transaction: &DatabaseTransaction,
-    user: UserId,
-    keep: Option<SessionId>,
-) -> Result<u64, StoreError> {
-    let mut all = Entity::delete_many().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
-    if let Some(keep) = keep {
-        all = all.filter(Column::Id.ne(Uuid::from_u128(keep.0)));
-    }
-    Ok(all.exec(transaction).await?.rows_affected)
-}
-
 impl Store {
     /// Opens a session with its first refresh token, which lives as long as the session. `verified` is the hash that the
     /// password was found to fit. False if it is another by now, or the account was disabled: a log-in that was under way
@@ -117,7 +97,7 @@ impl Store {
             };
             let done = Entity::insert(row).exec_without_returning(transaction).await;
             done.map_err(|error| insert_error(error, "session", "user", None))?;
-            refreshes::insert(transaction, session.id, refresh, session.expires_at).await?;
+            insert_refresh(transaction, session.id, refresh, session.expires_at).await?;
             let too_many = Entity::find()
                 .select_only()
                 .column(Column::Id)

@@ -1,13 +1,13 @@
 //! Shipments: rollups, charges, notifications, blocks and marks, in one transaction.
 
 use super::summed::Summed;
+use super::usage_rows::{ROWS, misshapen, stored, values};
 use super::value::{count, moment};
 use super::{days, ledger, notifications};
 use crate::store::entity::{block_keys, blocks, marks, rollups};
 use crate::store::{ShipError, StoreError, UsageStore};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
-use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::bound::StoredRows;
 use rpcgate_core::usage::method::{self, MethodScope, UnseenMethods};
 use rpcgate_core::usage::{Block, Mark, Rollup, Shipment, Stream};
@@ -16,10 +16,6 @@ use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, Qu
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
-
-/// Rows of one statement: few enough that no database runs out of variables (SQLite has 32,766 of them, and a rollup
-/// takes 23), and always as many where there are enough, so that statements are prepared once.
-pub(super) const ROWS: usize = 256;
 
 impl UsageStore {
     /// Up to where the segments of a gateway are shipped, from segment `oldest` on. One of which nothing was shipped has
@@ -248,23 +244,6 @@ fn add(rollups: &[Rollup]) -> Result<InsertStatement, StoreError> {
     Ok(insert.on_conflict(there).to_owned())
 }
 
-/// The values of a row, in the order of its names and of what is counted.
-pub(super) fn values(rollup: &Rollup) -> impl Iterator<Item = Expr> {
-    let names: [Expr; 9] = [
-        stored(rollup.hour).into(),
-        Uuid::from_u128(rollup.tenant.0).into(),
-        Uuid::from_u128(rollup.project.0).into(),
-        Uuid::from_u128(rollup.key.0).into(),
-        rollup.chain.as_str().into(),
-        rollup.method.as_str().into(),
-        transport_code(rollup.transport).into(),
-        i32::from(rollup.status).into(),
-        i16::from(rollup.stream.code()).into(),
-    ];
-    let counts = rollup.metrics.values().into_iter().chain([rollup.window_requests]);
-    names.into_iter().chain(counts.map(|value| stored(value).into()))
-}
-
 /// Stores a block in place of one with the same id.
 async fn keep(transaction: &DatabaseTransaction, block: &Block) -> Result<(), StoreError> {
     use blocks::Column;
@@ -308,24 +287,4 @@ async fn keep(transaction: &DatabaseTransaction, block: &Block) -> Result<(), St
         transaction.execute(insert.on_conflict(there)).await?;
     }
     Ok(())
-}
-
-/// A sum. Those that a column has no room for (it is 2⁶³ − 1) are not reached in an hour.
-pub(super) fn stored(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// Transports as columns hold them. They are written down for good.
-pub(super) const TRANSPORTS: [Transport; 3] = [Transport::Http, Transport::Ws, Transport::Grpc];
-
-pub(super) const fn transport_code(transport: Transport) -> i16 {
-    match transport {
-        Transport::Http => 0,
-        Transport::Ws => 1,
-        Transport::Grpc => 2,
-    }
-}
-
-pub(super) fn misshapen(error: sea_orm::sea_query::error::Error) -> StoreError {
-    StoreError::Sql(Box::new(error))
 }

@@ -1,8 +1,8 @@
 //! Where a question about usage finds its answer: in rollups, in sums of hours, in sums of UTC days.
 
-use super::shipment::stored;
 use super::summed::Summed;
 use super::sums::{DAY, Level, Names};
+use super::usage_rows::stored;
 use crate::store::entity::rollups::{self, Column};
 use crate::store::entity::sums;
 use rpcgate_core::caller::TenantId;

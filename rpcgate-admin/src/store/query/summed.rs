@@ -5,8 +5,8 @@
 //! every moment the sums, and the rollups that are not in them yet, are together what all rollups come to. Nothing but
 //! speed depends on how far it has come; a database from before there were sums gets there shipment by shipment.
 
-use super::shipment::stored;
 use super::sums::{DAY, LEVELS};
+use super::usage_rows::stored;
 use super::value::count;
 use crate::store::entity::rollups::{self, Column};
 use crate::store::entity::summed::{self, Entity};

@@ -1,6 +1,6 @@
 //! Levels of sums: what is told apart in them, and how rollups become a part of them.
 
-use super::shipment::{ROWS, misshapen, stored, values};
+use super::usage_rows::{ROWS, misshapen, stored, values};
 use crate::store::StoreError;
 use crate::store::entity::rollups::{self, Column, NAMES, counts};
 use crate::store::entity::sums::{self, Entity};

@@ -1,5 +1,6 @@
 //! Removing what has expired.
 
+use super::removal::{remove, remove_pairs};
 use super::value::moment;
 use super::{attempts, invitations, keys, projects, registrations};
 use crate::store::entity::invitations as invited;
@@ -10,8 +11,8 @@ use crate::store::entity::{
 use crate::store::error::Leave;
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::{Condition, Expr, ExprTrait};
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait};
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::time::Duration;
 
 /// Rows of one step.
@@ -55,29 +56,6 @@ pub struct Swept {
     pub projects: u64,
     /// Requests for another plan that were decided.
     pub limit_requests: u64,
-}
-
-/// Removes rows that are `old`, `limit` at most: how many.
-pub(super) async fn remove<E: EntityTrait>(
-    transaction: &DatabaseTransaction,
-    id: E::Column,
-    old: Condition,
-    limit: u64,
-) -> Result<u64, StoreError> {
-    let some = E::find().select_only().column(id).filter(old).limit(limit).into_query();
-    Ok(E::delete_many().filter(id.in_subquery(some)).exec(transaction).await?.rows_affected)
-}
-
-/// The same where two columns name a row.
-pub(super) async fn remove_pairs<E: EntityTrait>(
-    transaction: &DatabaseTransaction,
-    [first, second]: [E::Column; 2],
-    old: Condition,
-    limit: u64,
-) -> Result<u64, StoreError> {
-    let some = E::find().select_only().columns([first, second]).filter(old).limit(limit).into_query();
-    let row = Expr::tuple([Expr::col(first), Expr::col(second)]);
-    Ok(E::delete_many().filter(row.in_subquery(some)).exec(transaction).await?.rows_affected)
 }
 
 impl Store {

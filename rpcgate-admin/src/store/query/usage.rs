@@ -1,9 +1,9 @@
 //! The usage view.
 
-use super::shipment::{TRANSPORTS, stored, transport_code};
 use super::source::{Source, over};
 use super::summed::Summed;
 use super::sums::{DAY, Names};
+use super::usage_rows::{TRANSPORTS, stored, transport_code};
 use super::value::{moment, time, unreadable};
 use super::wide;
 use crate::store::entity::block_keys;

@@ -3,7 +3,7 @@
 use super::audit::{Audit, append};
 use super::id::{SessionId, UserId};
 use super::mail_tokens;
-use super::sessions;
+use super::session_rows;
 use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::users::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -234,7 +234,7 @@ impl Store {
             if update.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("user"));
             }
-            sessions::end_all(transaction, id, None).await?;
+            session_rows::end_all(transaction, id, None).await?;
             mail_tokens::withdraw(transaction, id).await
         })
         .await
@@ -267,7 +267,7 @@ impl Store {
             if !swap(transaction, id, verified, new).await? {
                 return Ok(false);
             }
-            sessions::end_all(transaction, id, keep).await?;
+            session_rows::end_all(transaction, id, keep).await?;
             mail_tokens::withdraw(transaction, id).await?;
             append(transaction, entry).await?;
             Ok(true)

@@ -1,7 +1,6 @@
 //! The users of all tenants, and operators.
 
 use crate::management::action::actor::Actor;
-use crate::management::action::mails::send;
 use crate::management::action::resets::{RESET_LIFE, reset_mail};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -44,7 +43,7 @@ pub async fn reset(app: &Arc<AppState>, actor: &Actor, id: UserId) -> Result<Acc
     let account = app.store.reset_account(id, &hash, expires_at, &entry).await?;
     let account = account.ok_or(ActionError::Conflict("the user is disabled"))?;
     let email = mail::address(&account.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    send(app, &reset_mail(app, email, &token), now).await?;
+    app.mails.send(&reset_mail(app, email, &token), now).await?;
     Ok(account)
 }
 

@@ -34,8 +34,8 @@ fn thousandths(quality: &str) -> Option<u32> {
 /// The rows, below a line with the names of their columns.
 pub(super) fn rows(view: &UsageView) -> String {
     let mut text = String::new();
-    let shown = Metrics::NAMES.into_iter().take(Metrics::SHOWN);
-    let names = view.group_by.iter().map(|group| group.name()).chain(shown).chain(["avg_latency_ms"]);
+    let counters = Metrics::NAMES.into_iter().take(Metrics::SHOWN);
+    let names = view.group_by.iter().map(|group| group.name()).chain(counters).chain(["avg_latency_ms"]);
     line(&mut text, names.map(str::to_owned));
     for row in &view.rows {
         let metrics = &row.metrics;
