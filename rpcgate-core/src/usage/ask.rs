@@ -158,7 +158,7 @@ pub struct UsageAsk {
     limit: u32,
 }
 
-/// What is looked at; all of it where nothing is said.
+/// The part that a question is about; a field that is `None` restricts nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Only {
     /// This project.
@@ -265,7 +265,7 @@ impl UsageAsk {
         &self.group_by
     }
 
-    /// What is looked at.
+    /// The part that it is about.
     pub const fn part(&self) -> &Only {
         &self.only
     }

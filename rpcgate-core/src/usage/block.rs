@@ -19,7 +19,7 @@ pub const MOST_EVENTS: u32 = 4_096;
 pub const FULL_BYTES: usize = 1 << 20;
 
 /// A block that has so many events is left as it is, once shipping it again would repeat more than [`REPEAT`] times
-/// what is new: with a call a second, a block of thousands would be written thousands of times.
+/// the new events: with a call a second, a block of thousands would be written thousands of times.
 const WORTH_LEAVING: u32 = 256;
 const REPEAT: u32 = 16;
 

@@ -114,7 +114,7 @@ fn place(rollup: &Rollup) -> TenantHour {
     (rollup.tenant, rollup.hour)
 }
 
-/// What tells rows of one tenant and hour apart.
+/// The names by which rows of one tenant and hour differ.
 fn names(rollup: &Rollup) -> impl std::hash::Hash + '_ {
     let Rollup { project, key, chain, method, transport, status, .. } = rollup;
     (project, key, chain.as_str(), method.as_str(), *transport as u8, status)

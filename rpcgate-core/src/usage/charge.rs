@@ -64,7 +64,7 @@ pub struct Charged {
 }
 
 impl Charged {
-    /// What is owed for it.
+    /// The amount owed for it.
     pub const fn amount(&self) -> Amount {
         Amount(self.units as u128 * self.price.0 as u128)
     }

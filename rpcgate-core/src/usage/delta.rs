@@ -3,7 +3,7 @@
 //! A byte that says the form, the CRC-32 of what follows, four bytes, the lowest first, and then the frames. Of each
 //! the length of its payload, a LEB128 number; and for every eight bytes of the payload a byte that says which of them
 //! differ from those at the same place in the payload before, the first in the lowest bit, and then those that do.
-//! What is beyond the end of the payload before counts as zero. A frame's own length and checksum are left out.
+//! Bytes beyond the end of the payload before count as zero. A frame's own length and checksum are left out.
 //!
 //! Frames that follow one another are alike: the time, the caller, the chain, the method, the weight. So this takes
 //! about as much off as deflate at its fastest does, for a sixth of its processor time, and unlike there what was

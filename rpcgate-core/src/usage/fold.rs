@@ -19,8 +19,8 @@ use std::hash::{Hash, Hasher};
 
 /// The sums of the events read since it was taken last.
 ///
-/// It tells all methods apart: how many are told apart in the database is decided where it is known which are there
-/// (`UsageStore::ship`). So it grows with the methods that clients make up, and whoever fills it takes it when it
+/// It tells all methods apart: how many are told apart in the database is decided where its methods are known
+/// (`UsageStore::ship`). So it grows with the methods that clients make up, and its owner takes the sums when it
 /// [is full](Fold::is_full).
 #[derive(Debug, Default)]
 pub struct Fold {
@@ -36,7 +36,7 @@ pub struct Fold {
     newest: Time,
 }
 
-/// Who calls, on which terms: rows of one key are told apart by its tier and price, as charges are.
+/// A caller and its terms: rows of one key are told apart by its tier and price, as charges are.
 type Holder = (TenantId, ProjectId, KeyId, Tier, Price);
 
 /// What a [`Fold`] has summed.
@@ -244,12 +244,12 @@ impl Fold {
 /// Hours of a day.
 const DAY: u64 = 24;
 
-/// Whether a line is of calls that a limit refused. The end of a long call repeats what its begin has told.
+/// Whether a line is of calls that a limit refused. The end of a long call repeats its begin.
 fn is_rate_limited(event: &Event, line: &EventLine) -> bool {
     line.status == RATE_LIMITED && line.outcome == Outcome::Refused && event.phase != Phase::End
 }
 
-/// Only WebSocket streams have rows of their own; another long call is a call, told in two parts.
+/// Only WebSocket streams have rows of their own; another long call is a call, recorded in two parts.
 fn stream(event: &Event) -> Stream {
     match (event.transport, event.phase) {
         (Transport::Ws, Phase::Begin) => Stream::Connect,

@@ -1,4 +1,4 @@
-//! What a tenant is notified of (specification, "Webhook event types", rule 7; contract, "Management").
+//! Notifications of a tenant (specification, "Webhook event types", rule 7; contract, "Management").
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 /// Calls refused with 429 in a UTC minute that are a spike.
 pub const SPIKE: u64 = 50;
 
-/// Minutes from a spike to the next that is told.
+/// Minutes from a spike to the next that is notified.
 pub const SPIKE_PAUSE: u64 = 60;
 
-/// The status of what the limits of a plan refuse.
+/// The status of calls that the limits of a plan refuse.
 pub(crate) const RATE_LIMITED: u16 = 429;
 
-/// What a notification is of.
+/// The reason of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Notice {
     /// 80 percent of the requests that the plan lets all keys of the tenant make in a UTC day are made.
@@ -44,7 +44,7 @@ impl Notice {
         }
     }
 
-    /// The part of the day's requests that it tells of, in percent.
+    /// The part of the day's requests that it is about, in percent.
     pub const fn percent(self) -> Option<u64> {
         match self {
             Notice::DailyRequests80 => Some(80),
@@ -54,7 +54,7 @@ impl Notice {
         }
     }
 
-    /// Those that are due once `requests` of the `allowed` ones of a day are made. Who may make none is told nothing.
+    /// Those that are due once `requests` of the `allowed` ones of a day are made: none if none are allowed.
     pub fn reached(requests: u64, allowed: u64) -> impl Iterator<Item = Notice> {
         let is_reached = move |percent: u64| {
             allowed > 0 && u128::from(requests) * 100 >= u128::from(allowed) * u128::from(percent)

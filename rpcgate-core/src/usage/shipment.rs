@@ -1,15 +1,15 @@
-//! What is shipped: all of it, or nothing.
+//! Shipments: the store takes all of one, or nothing.
 
 use super::block::Block;
 use super::fold::Folded;
 use crate::journal::{GatewayId, SegmentId};
 
-/// What was read from a gateway's journal since the last shipment.
+/// The usage that was read from a gateway's journal since the last shipment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shipment {
     /// Whose journal.
     pub gateway: GatewayId,
-    /// What part of it was read.
+    /// The parts of it that were read.
     pub marks: Vec<Mark>,
     /// The sums of what was read.
     pub folded: Folded,
@@ -22,8 +22,8 @@ pub struct Shipment {
 pub struct Mark {
     /// The segment.
     pub segment: SegmentId,
-    /// Where the part begins: what the last shipment of this segment had as `to`. In a segment of which nothing was
-    /// shipped yet it is the end of its head, or 0.
+    /// Where the part begins: `to` of the last shipment of this segment. In a segment of which nothing was shipped yet
+    /// it is the end of its head, or 0.
     pub from: u64,
     /// Where the part ends.
     pub to: u64,

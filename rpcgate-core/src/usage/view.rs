@@ -19,7 +19,7 @@ pub struct UsageView {
     pub from: Time,
     /// The first moment after the window: the end of an hour.
     pub to: Time,
-    /// The name the window was told by; `None` when its ends were.
+    /// The name that the window was given by; `None` if its ends were given.
     pub period: Option<Period>,
     /// What the rows are grouped by.
     pub group_by: Vec<Group>,
@@ -28,7 +28,7 @@ pub struct UsageView {
     /// The sums by group, in the order of their cells. They add up to the totals, but for the bytes of ended streams:
     /// see [`Stream::Disconnect`].
     pub rows: Vec<UsageRow>,
-    /// Whether there are more rows than were asked for: of rows by hour or day, the newest are told.
+    /// Whether there are more rows than were asked for: of rows by hour or day, the newest are kept.
     pub truncated: bool,
     /// When the oldest single event came that is kept of the tenant, or of the project.
     pub history_from: Option<Time>,
@@ -74,7 +74,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// What it is.
+    /// The group it belongs to.
     pub const fn group(&self) -> Group {
         match self {
             Cell::Hour(_) => Group::Hour,

@@ -109,7 +109,7 @@ impl UsageWindow {
         Ok(UsageWindow { period: None, hours: from.hour()..last.saturating_add(1) })
     }
 
-    /// The name it was told by.
+    /// The name that it was given by.
     pub const fn period(&self) -> Option<Period> {
         self.period
     }

@@ -71,7 +71,7 @@ impl<W: Hash + Eq + Clone> Words<W> {
             return *guess;
         }
         let number = self.number(word, own);
-        // What is beyond stands for another word in every frame.
+        // An index beyond the table stands for another word in every frame.
         if index < TABLE {
             if self.guesses.len() <= index {
                 self.guesses.resize(index + 1, NONE);

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what cannot be read fails it")]
 
 mod boundaries;
+mod circles;
 mod contract;
 mod crates;
 mod example;

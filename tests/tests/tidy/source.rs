@@ -107,6 +107,24 @@ impl Source {
         named
     }
 
+    /// Every path that the module passes on under a name of its own: `pub use a::B;`.
+    pub(crate) fn exports(&self) -> Vec<Named> {
+        let code: Vec<_> = self.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
+        let mut named = Vec::new();
+        for (at, _) in code.iter().enumerate().filter(|(_, token)| is_word(token, "pub")) {
+            let restricted = code.get(at + 1).is_some_and(|next| next.text == "(");
+            let after = if restricted {
+                code[at..].iter().position(|token| token.text == ")").map_or(code.len(), |end| at + end + 1)
+            } else {
+                at + 1
+            };
+            if code.get(after).is_some_and(|token| is_word(token, "use")) {
+                use_tree(&code, after + 1, &[], &mut named);
+            }
+        }
+        named
+    }
+
     /// `path:line: what`.
     pub(crate) fn at(&self, line: usize, what: &str) -> String {
         format!("{}:{line}: {what}", self.path)
