@@ -1,8 +1,8 @@
-//! What broke between the gateway and a node, whose fault it is, and whether another try may help.
+//! Faults: what went wrong between the gateway and a node, who can mend it, and whether another try may help.
 
 use std::fmt;
 
-/// A call that no node answered.
+/// A call to which no node gave a usable answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// What happened.
@@ -19,27 +19,27 @@ pub enum Cause {
     NoNode,
     /// No connection could be made.
     Connect,
-    /// The time for the call was up.
+    /// The time for the call was over.
     Timeout,
-    /// The connection broke before the answer was whole.
+    /// The connection broke before the answer was complete.
     Broken,
     /// The answer is larger than what may be held.
     Oversize,
     /// The answer cannot be read as an answer.
     Undecodable,
-    /// The node answered with this HTTP status and no answer, or refused the gateway itself.
+    /// The node answered with this HTTP status and no usable body, or rejected the gateway itself.
     Status(u16),
     /// The node answered other calls of the set but not this one.
     Unanswered,
 }
 
-/// Who can do something about a fault.
+/// Who can mend a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Whose {
-    /// The node, or the way to it.
+pub enum FaultOwner {
+    /// The node, or the network on the way to it.
     Node,
     /// The operator of this gateway.
-    Gateway,
+    Operator,
 }
 
 impl Fault {
@@ -53,20 +53,20 @@ impl Fault {
         Fault { cause, sent: true }
     }
 
-    /// Who can do something about it.
-    pub const fn whose(self) -> Whose {
+    /// Who can mend it.
+    pub const fn owner(self) -> FaultOwner {
         match self.cause {
-            Cause::NoNode | Cause::Status(401 | 403 | 429) => Whose::Gateway,
-            _ => Whose::Node,
+            Cause::NoNode | Cause::Status(401 | 403 | 429) => FaultOwner::Operator,
+            _ => FaultOwner::Node,
         }
     }
 
-    /// Whether the same call may be sent to another node: always when nothing was sent, and for a call that only reads
-    /// (`idempotent`) unless its time is up or its answer is too large wherever it comes from.
-    pub const fn may_retry(self, idempotent: bool) -> bool {
+    /// Whether the same call may be sent to another node. It may if nothing was sent, and if it only reads
+    /// (`is_idempotent`), unless its time is over or its answer is too large wherever it comes from.
+    pub const fn may_retry(self, is_idempotent: bool) -> bool {
         match self.cause {
             Cause::NoNode | Cause::Timeout | Cause::Oversize => false,
-            _ => !self.sent || idempotent,
+            _ => !self.sent || is_idempotent,
         }
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Fault {
             Cause::NoNode => f.write_str("no node to ask"),
             Cause::Connect => f.write_str("no connection to the node"),
             Cause::Timeout => f.write_str("no answer in time"),
-            Cause::Broken => f.write_str("connection broke before the answer was whole"),
+            Cause::Broken => f.write_str("connection broke before the answer was complete"),
             Cause::Oversize => f.write_str("answer too large"),
             Cause::Undecodable => f.write_str("answer cannot be read"),
             Cause::Status(status) => write!(f, "node answered HTTP status {status}"),
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_node_that_refuses_the_gateway_is_the_operators_matter() {
-        assert_eq!(Fault::sent(Cause::Status(429)).whose(), Whose::Gateway);
-        assert_eq!(Fault::sent(Cause::Status(500)).whose(), Whose::Node);
+        assert_eq!(Fault::sent(Cause::Status(429)).owner(), FaultOwner::Operator);
+        assert_eq!(Fault::sent(Cause::Status(500)).owner(), FaultOwner::Node);
     }
 }

@@ -7,6 +7,8 @@ pub mod foreign;
 pub mod future;
 pub mod gate;
 pub mod headers;
+#[cfg(feature = "upstream")]
+pub mod nodes;
 pub mod order;
 #[cfg(feature = "redis")]
 pub mod redis;
@@ -19,5 +21,7 @@ pub mod spawn;
 pub mod stack;
 #[cfg(test)]
 mod testing;
+#[cfg(feature = "upstream")]
+pub mod transport;
 #[cfg(feature = "upstream")]
 pub mod upstream;

@@ -4,11 +4,14 @@ use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::{Chain, Facts};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config;
-use rpcgate_layers::upstream::{NodeConfig, NodeHealth, NodeUrl, NodeView, Pool, PoolLimits};
+use rpcgate_core::tally::Transport;
+use rpcgate_layers::nodes::{NodeConfig, NodeHealth, NodeUrl, NodeView, Pool, PoolLimits, RetryPolicy};
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The pool of a chain with these facts; `None` if it is off or has no node that takes HTTP. The error is the end of a sentence.
+/// The pool of a chain with these facts; `None` if the chain is off or has no node that takes HTTP. The error is the end of a
+/// sentence.
 pub(crate) fn pool(
     facts: &Facts,
     config: &config::ChainSettings,
@@ -17,10 +20,11 @@ pub(crate) fn pool(
     if !config.enabled {
         return Ok(None);
     }
-    let nodes =
-        config.nodes.iter().filter(|node| node.url.is_some()).map(node).collect::<Result<Vec<_>, _>>()?;
+    // All calls travel over HTTP as yet, so a node with other addresses alone would never be asked.
+    let nodes = config.nodes.iter().filter_map(|settings| Some((settings, settings.url.as_ref()?)));
+    let nodes = nodes.map(|(settings, url)| node(settings, url)).collect::<Result<Vec<_>, _>>()?;
     let limits = PoolLimits {
-        timeout: config.timeout,
+        retry: RetryPolicy { deadline: config.timeout, ..RetryPolicy::default() },
         in_flight: config.max_in_flight as usize,
         max_lag: config.max_lag,
         ..PoolLimits::default()
@@ -28,15 +32,15 @@ pub(crate) fn pool(
     Ok((!nodes.is_empty()).then(|| Pool::new(facts, nodes, limits, clock.clone())))
 }
 
-/// How the nodes of `pool` stand, held against the head of their chain.
+/// The current status of the nodes of `pool`, compared with the head of their chain.
 pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
     let head = chain.and_then(|chain| chain.head().height());
     let state = |view: NodeView<'_>| NodeState {
         chain: pool.chain().as_str().to_owned(),
         node: view.name.to_string(),
         priority: view.priority,
-        standing: view.standing.name().to_owned(),
-        reason: reason(view.standing, pool.max_lag()),
+        standing: view.health.name().to_owned(),
+        reason: reason(view.health, pool.max_lag()),
         height: view.height,
         lag: head.zip(view.height).map(|(head, height)| head.saturating_sub(height)),
         latency_micros: view.latency.as_micros() as u64,
@@ -45,10 +49,10 @@ pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
     pool.nodes().map(state).collect()
 }
 
-/// Why a node stands as it does, for people.
-fn reason(standing: NodeHealth, max_lag: u64) -> String {
-    let secs = |left: std::time::Duration| left.as_secs_f64().ceil();
-    match standing {
+/// The reason for a node's health, for people.
+fn reason(health: NodeHealth, max_lag: u64) -> String {
+    let secs = |left: Duration| left.as_secs_f64().ceil();
+    match health {
         NodeHealth::Well => "answers".into(),
         NodeHealth::Syncing => "says that it has not caught up, or has no block yet".into(),
         NodeHealth::Behind { blocks } => format!("{blocks} blocks behind; {max_lag} are allowed"),
@@ -60,44 +64,60 @@ fn reason(standing: NodeHealth, max_lag: u64) -> String {
     }
 }
 
-/// Whether two configurations of a chain make the same pool, so that the one at work may stay.
+/// Whether two configurations of a chain make the same pool, so that the one in use may stay.
 pub(crate) fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> bool {
     let bounds =
         |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
     a.nodes == b.nodes && bounds(a) == bounds(b)
 }
 
-fn node(node: &config::NodeSettings) -> Result<NodeConfig, String> {
-    let url = node.url.as_ref().map_or("", config::Url::expose);
-    let url = match (&node.user, url.split_once("://")) {
+/// The node that takes HTTP at `http`, with its other addresses.
+fn node(settings: &config::NodeSettings, http: &config::Url) -> Result<NodeConfig, String> {
+    let mut node = NodeConfig::new(address(settings, ("url", http), Transport::Http)?);
+    for (key, url, transport) in
+        [("ws", &settings.ws, Transport::Ws), ("grpc", &settings.grpc, Transport::Grpc)]
+    {
+        if let Some(url) = url {
+            node = node.with_address(address(settings, (key, url), transport)?);
+        }
+    }
+    for (name, value) in &settings.headers {
+        let pair = name.parse().ok().zip(value.expose().parse().ok());
+        node.headers.push(pair.ok_or_else(|| format!("headers: {name:?} is not allowed by HTTP"))?);
+    }
+    for (_, value) in &mut node.headers {
+        value.set_sensitive(true);
+    }
+    node.max_batch = Some(settings.max_batch as usize);
+    node.priority = settings.priority;
+    Ok(node)
+}
+
+/// An address of a node, which is the value of `key`, with the node's user and password.
+fn address(
+    settings: &config::NodeSettings,
+    (key, url): (&str, &config::Url),
+    transport: Transport,
+) -> Result<NodeUrl, String> {
+    let url = url.expose();
+    let url = match (&settings.user, url.split_once("://")) {
         (Some(user), Some((scheme, rest))) => {
-            let password = node.password.as_ref().map_or("", config::Secret::expose);
+            let password = settings.password.as_ref().map_or("", config::Secret::expose);
             format!("{scheme}://{}:{}@{rest}", escaped(user), escaped(password))
         }
         _ => url.to_owned(),
     };
-    let url: NodeUrl = url.parse().map_err(|error| format!("url: {error}"))?;
-    let mut made = NodeConfig::new(url);
-    for (name, value) in &node.headers {
-        let pair = name.parse().ok().zip(value.expose().parse().ok());
-        made.headers.push(pair.ok_or_else(|| format!("headers: {name:?} is not allowed by HTTP"))?);
-    }
-    for (_, value) in &mut made.headers {
-        value.set_sensitive(true);
-    }
-    made.max_batch = Some(node.max_batch as usize);
-    made.priority = node.priority;
-    Ok(made)
+    NodeUrl::parse(&url, transport).map_err(|error| format!("{key}: {error}"))
 }
 
-/// Every byte but letters and digits percent-escaped, so that it is read back as it was wherever it stands in a URL.
+/// The text with every byte percent-escaped but letters and digits, so that it is read back unchanged from any part of a URL.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() {
             out.push(byte.into());
         } else {
-            // Writing to a text does not fail.
+            // Writing to a string does not fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }
@@ -140,6 +160,19 @@ mod tests {
         assert_eq!(shown.len(), 2);
         assert!(shown[0].0.ends_with(":***@a") && shown[0].1 == Some(5), "{shown:?}");
         assert_eq!(shown[1], ("https://b:8545/x".to_owned(), Some(100)));
+    }
+
+    #[test]
+    fn a_node_has_an_address_for_each_protocol_with_the_same_login() {
+        let text = "[[chains.eth.nodes]]\nurl = \"http://a/\"\nws = \"wss://a:8546/\"\ngrpc = \"http://a:9090\"\n\
+                    user = \"rpc\"\npassword = \"hunter2\"\n";
+        let settings = &chain(text).nodes[0];
+        let node = node(settings, settings.url.as_ref().unwrap()).unwrap();
+        let shown = |transport| node.address(transport).map(ToString::to_string);
+        assert_eq!(shown(Transport::Http).as_deref(), Some("http://rpc:***@a"));
+        assert_eq!(shown(Transport::Ws).as_deref(), Some("wss://rpc:***@a:8546"));
+        assert_eq!(shown(Transport::Grpc).as_deref(), Some("http://rpc:***@a:9090"));
+        assert_eq!(node.name().to_string(), "http://rpc:***@a");
     }
 
     #[test]

@@ -13,24 +13,25 @@ const WS: &[&str] = &["ws", "wss"];
 const GRPC: &[&str] = &["grpc", "grpcs", "http", "https"];
 const ANY: &[&str] = &["http", "https", "ws", "wss", "grpc", "grpcs"];
 
-/// A node. As a mere text it is one URL whose scheme tells which: `http(s)`, `ws(s)` or `grpc(s)`.
+/// A node, with an address for each protocol that it takes. Written as a string, it is one URL whose scheme names the
+/// protocol: `http(s)`, `ws(s)` or `grpc(s)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeSettings {
-    /// Where it takes HTTP; without user and password, which are moved to the fields of that name.
+    /// Where it takes HTTP; without user and password, which are moved to the fields of those names.
     pub url: Option<Url>,
     /// Where it takes WebSocket connections.
     pub ws: Option<Url>,
-    /// Where it takes gRPC. Scheme `grpc` or `http`: in the clear; `grpcs` or `https`: over TLS.
+    /// Where it takes gRPC: without TLS at scheme `grpc` or `http`, over TLS at `grpcs` or `https`.
     pub grpc: Option<Url>,
-    /// User of HTTP basic authentication, on all its URLs.
+    /// The user for HTTP basic authentication, at all its URLs.
     pub user: Option<String>,
     /// Its password.
     pub password: Option<Secret>,
-    /// Headers it gets with every request.
+    /// Headers that every request to it carries.
     pub headers: BTreeMap<String, Secret>,
-    /// Calls it takes in one request; 1: no batches.
+    /// The most calls that it takes in one request; 1: no batches.
     pub max_batch: u32,
-    /// Nodes of a lower number are asked first; those of a higher one when no other is well.
+    /// Nodes of a lower number are asked first, those of a higher one when no other is healthy.
     pub priority: u32,
 }
 
@@ -50,7 +51,7 @@ impl Default for NodeSettings {
 }
 
 impl NodeSettings {
-    /// Moves user and password out of the URLs, so that they stand in one place. The error belongs to the URL's key.
+    /// Moves user and password out of the URLs, so that they are in one place. The error is that of the named key.
     fn settle(&mut self) -> Result<(), (&'static str, String)> {
         for (key, url) in [("url", &mut self.url), ("ws", &mut self.ws), ("grpc", &mut self.grpc)] {
             let Some(url) = url else { continue };

@@ -1,5 +1,8 @@
 //! A fixture for tests of layers: a toy chain, a caller, a clock that stands still, accounting that can be read.
 
+#[cfg(feature = "upstream")]
+pub(crate) mod scripted_node;
+
 use bytes::Bytes;
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::suite;

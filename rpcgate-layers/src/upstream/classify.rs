@@ -1,11 +1,11 @@
-//! What a node's answer means: whether it is one at all, and which call each part of it answers.
+//! What a node's answer to JSON-RPC calls means: whether it is an answer at all, and which call each part of it answers.
 
-use super::{AnswerBody, NodeAnswer, NodeBody};
-use crate::headers::stays_behind;
+use super::head::{bad_body, rejects_the_gateway, strip};
+use super::index::first_index;
+use super::prefixed::Prefixed;
+use crate::transport::h1::{AnswerBody, NodeAnswer};
 use bytes::Bytes;
-use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
-use http_body::{Body, Frame, SizeHint};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::call::CallState;
 use rpcgate_core::chain::Chain;
@@ -15,50 +15,30 @@ use rpcgate_core::json::DEEPEST;
 use rpcgate_core::reply::{Flow, Form, Inner, Reply, Source, Streamed, Whole};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
-/// What a request to a node asks for.
+/// The answer that a request to a node expects.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// The answer to one call.
-    One,
-    /// An array of answers, or one error for all.
-    Many,
-    /// Nothing: there are only notifications in it.
+pub(super) enum Expected {
+    /// A reply to one call.
+    Single,
+    /// An array of replies, or one error for all calls.
+    Array,
+    /// None, because there are only notifications in it.
     Nothing,
 }
 
-impl Wanted {
-    fn is(self, replies: &Replies) -> bool {
+impl Expected {
+    fn is_met_by(self, replies: &Replies) -> bool {
         match (self, replies) {
-            (Wanted::One, Replies::Single(reply)) => reply.error.is_some() || reply.result.is_some(),
-            (Wanted::Many, Replies::Single(reply)) => reply.error.is_some(),
-            (Wanted::Many, Replies::Many(_)) | (Wanted::Nothing, _) => true,
-            (Wanted::One, Replies::Many(_)) => false,
+            (Expected::Single, Replies::Single(reply)) => reply.error.is_some() || reply.result.is_some(),
+            (Expected::Array, Replies::Single(reply)) => reply.error.is_some(),
+            (Expected::Array, Replies::Many(_)) | (Expected::Nothing, _) => true,
+            (Expected::Single, Replies::Many(_)) => false,
         }
     }
 }
 
-impl NodeAnswer {
-    /// How long a node that is too busy wants to be left alone: RFC 9110 section 10.2.3, in seconds alone.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        if !matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            return None;
-        }
-        let secs = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-        Some(Duration::from_secs(secs))
-    }
-}
-
-/// Whether a node says by this status that it does not serve the gateway, whatever is asked: its credentials and its
-/// limits are the operator's matter.
-pub(super) fn refuses_the_gateway(status: StatusCode) -> bool {
-    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
-}
-
-/// A node's answer that is one.
+/// A usable answer of a node to JSON-RPC calls.
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -66,9 +46,9 @@ pub(super) struct Answer {
     content: Content,
 }
 
-/// What is in a node's answer.
+/// The body of a node's answer.
 enum Content {
-    /// Replies, all of it read.
+    /// Replies, completely read.
     Replies(Replies),
     /// The beginning of a reply, and what follows.
     Flow { is_error: bool, flow: Flow },
@@ -77,34 +57,30 @@ enum Content {
 }
 
 impl Answer {
-    /// A JSON answer to what was asked counts at any status but those by which a node refuses the gateway itself;
-    /// nothing but that does, unless it is nothing at all, which is what a notification gets.
-    pub(super) fn classify(answer: NodeAnswer, wanted: Wanted, held: bool) -> Result<Self, Fault> {
+    /// A JSON answer of the expected form counts at any status but those by which a node rejects the gateway itself. Nothing
+    /// else counts, save an empty answer to notifications. `must_fit`: it must be held whole.
+    pub(super) fn classify(answer: NodeAnswer, expected: Expected, must_fit: bool) -> Result<Self, Fault> {
         let status = answer.status;
-        if refuses_the_gateway(status) {
+        if rejects_the_gateway(status) {
             return Err(Fault::sent(Cause::Status(status.as_u16())));
         }
-        let no_answer = || {
-            let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };
-            Err(Fault::sent(cause))
-        };
         let (body, content) = match answer.body {
             AnswerBody::Whole(body) => match replies(&body, DEEPEST) {
-                Ok(replies) if wanted.is(&replies) => (body, Content::Replies(replies)),
+                Ok(replies) if expected.is_met_by(&replies) => (body, Content::Replies(replies)),
                 Err(_)
-                    if wanted == Wanted::Nothing
+                    if expected == Expected::Nothing
                         && body.is_empty()
                         && status.is_success()
                         && answer.framed =>
                 {
                     (body, Content::Empty)
                 }
-                _ => return no_answer(),
+                _ => return Err(bad_body(status)),
             },
-            AnswerBody::Larger { .. } if held => return Err(Fault::sent(Cause::Oversize)),
+            AnswerBody::Larger { .. } if must_fit => return Err(Fault::sent(Cause::Oversize)),
             AnswerBody::Larger { prefix, rest } => match reply_head(&prefix) {
-                ReplyKind::Bad => return no_answer(),
-                // What it is can still not be told after so many bytes: no client could tell either.
+                ReplyKind::Bad => return Err(bad_body(status)),
+                // If so many bytes do not show what it is, no client could tell either.
                 ReplyKind::Undecided => return Err(Fault::sent(Cause::Undecodable)),
                 head => {
                     let is_error = head == ReplyKind::Error;
@@ -115,23 +91,23 @@ impl Answer {
         Ok(Answer { status, headers: answer.headers, body, content })
     }
 
-    /// The answer to a call that was sent alone, under its own id or under a number of ours; and where it has to be
-    /// written anew, the headers that pass all the same.
-    pub(super) fn one(
+    /// The reply to a call that was sent alone, under its own `id` or under a number of ours, and the headers that pass with
+    /// it. `is_whole`: the client gets nothing but this reply.
+    pub(super) fn single(
         mut self,
         chain: &Chain,
         (id, number): (Option<&[u8]>, usize),
-        whole: bool,
-        notification: bool,
+        is_whole: bool,
+        is_notification: bool,
     ) -> Result<(Form, HeaderMap), Fault> {
-        if notification {
+        if is_notification {
             return Ok((Form::Nothing, HeaderMap::new()));
         }
         let status = if chain.facts().dialect.has_status() { self.status } else { StatusCode::OK };
         let reply = match self.content {
             Content::Replies(Replies::Single(reply)) => reply,
             Content::Flow { is_error, flow } => {
-                clean(&mut self.headers);
+                strip(&mut self.headers);
                 let streamed = Streamed::new(status, self.headers, is_error, flow);
                 return Ok((Form::Stream(Box::new(streamed)), HeaderMap::new()));
             }
@@ -142,21 +118,21 @@ impl Answer {
         if !is_answered(answered, id, number) {
             return Err(Fault::sent(Cause::Undecodable));
         }
-        clean(&mut self.headers);
-        if whole && answered == id {
+        strip(&mut self.headers);
+        if is_whole && answered == id {
             let whole = Whole { status, body: self.body, inner };
             return Ok((Form::Whole(whole), self.headers));
         }
         Ok((inner.form(status), self.headers))
     }
 
-    /// The answers to calls that were sent together under their places.
-    pub(super) fn many(self, tally: &mut Tally, places: &[usize]) {
-        let (base, chain) = (super::service::base(tally), tally.chain.clone());
+    /// Settles the calls at `places`, which were sent together in an array.
+    pub(super) fn settle_array(self, tally: &mut Tally, places: &[usize]) {
+        let (first, chain) = (first_index(tally), tally.chain.clone());
         let adapter = chain.adapter();
         let mut settle = |place: usize, state: CallState| tally.entries[place].state = state;
         match &self.content {
-            // One error for all: the node would not take the array.
+            // One error for all: the node did not accept the array.
             Content::Replies(Replies::Single(reply)) if reply.error.is_some() => {
                 for place in places {
                     let mut state = self.state(reply, adapter);
@@ -168,7 +144,7 @@ impl Answer {
                 return;
             }
             Content::Replies(Replies::Many(_)) | Content::Empty => {}
-            // Whatever a node says to notifications, nobody hears it.
+            // Answers to notifications are dropped.
             _ => {
                 for place in places {
                     settle(*place, CallState::Answered(Reply { form: Form::Nothing, from: Source::Node }));
@@ -182,7 +158,7 @@ impl Answer {
         if let Content::Replies(Replies::Many(many)) = &self.content {
             for reply in many {
                 let number = reply.id.and_then(|id| parse_index(id.of(&self.body)));
-                let place = number.and_then(|number| number.checked_sub(base));
+                let place = number.and_then(|number| number.checked_sub(first));
                 let Some(place) = place else { continue };
                 let at = match places.get(next) {
                     Some(expected) if *expected == place => next,
@@ -192,16 +168,16 @@ impl Answer {
                     },
                 };
                 next = at + 1;
-                // Two answers to one call: nobody knows which of them is meant.
+                // Of two answers to one call it cannot be told which is meant.
                 found[at] = Some(if found[at].is_none() { Some(reply) } else { None });
             }
         }
         for (place, found) in places.iter().zip(found) {
-            let notification = tally.entries[*place].call.is_notification(&tally.body);
+            let is_notification = tally.entries[*place].call.is_notification(&tally.body);
             tally.entries[*place].state = match found {
                 Some(Some(reply)) => self.state(reply, adapter),
                 Some(None) => CallState::Failed(Fault::sent(Cause::Undecodable)),
-                None if notification => {
+                None if is_notification => {
                     CallState::Answered(Reply { form: Form::Nothing, from: Source::Node })
                 }
                 None => CallState::Failed(Fault::sent(Cause::Unanswered)),
@@ -224,8 +200,8 @@ impl Answer {
 }
 
 /// Whether an answer under the id `answered` is the answer to a call that was sent under `own` or `number`. Nodes may
-/// write an id in another way (`"1"` for `1`, `1` for `1.0`, null where they could not read it), and nobody knows what
-/// they make of one that is no plain text or number; but the answer to another call must not pass for this one's.
+/// write an id in another way (`"1"` for `1`, `1` for `1.0`, null where they could not read it), and what they make of one
+/// that is not a plain string or number is unknown; but the answer to another call must not pass for this one's.
 fn is_answered(answered: Option<&[u8]>, own: Option<&[u8]>, number: usize) -> bool {
     fn bare(id: &[u8]) -> &[u8] {
         id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id)
@@ -241,8 +217,8 @@ fn is_answered(answered: Option<&[u8]>, own: Option<&[u8]>, number: usize) -> bo
         return true;
     }
     let Some(own) = own else { return false };
-    let strange = matches!(own.first(), Some(b'{' | b'[' | b't' | b'f')) || own.contains(&b'\\');
-    strange || bare(answered) == bare(own) || value(own).is_some_and(|own| value(answered) == Some(own))
+    let is_unusual = matches!(own.first(), Some(b'{' | b'[' | b't' | b'f')) || own.contains(&b'\\');
+    is_unusual || bare(answered) == bare(own) || value(own).is_some_and(|own| value(answered) == Some(own))
 }
 
 fn inner(body: &Bytes, reply: &ReplyMembers, adapter: &dyn Adapter) -> Result<Inner, Fault> {
@@ -253,60 +229,6 @@ fn inner(body: &Bytes, reply: &ReplyMembers, adapter: &dyn Adapter) -> Result<In
         }
         (None, Some(result)) => Ok(Inner::Result(body.slice(result.range()))),
         (None, None) => Err(Fault::sent(Cause::Undecodable)),
-    }
-}
-
-/// Leaves only the headers that a client may see.
-pub(super) fn clean(headers: &mut HeaderMap) {
-    // Most nodes say nothing else, and to look for each of many names costs more than to forget all of them.
-    if headers.keys().all(stays_behind) {
-        headers.clear();
-        return;
-    }
-    let behind: SmallVec<[_; 8]> = headers.keys().filter(|name| stays_behind(name)).cloned().collect();
-    for name in behind {
-        headers.remove(name);
-    }
-}
-
-/// A body that begins with what was read of it.
-pub(super) struct Prefixed {
-    prefix: Bytes,
-    rest: Box<NodeBody>,
-}
-
-impl Prefixed {
-    pub(super) fn new(prefix: Bytes, rest: Box<NodeBody>) -> Self {
-        Prefixed { prefix, rest }
-    }
-}
-
-impl Body for Prefixed {
-    type Data = Bytes;
-    type Error = Fault;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
-        if !self.prefix.is_empty() {
-            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.prefix)))));
-        }
-        Pin::new(&mut *self.rest).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.prefix.is_empty() && self.rest.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let (rest, prefix) = (self.rest.size_hint(), self.prefix.len() as u64);
-        let mut hint = SizeHint::new();
-        hint.set_lower(rest.lower().saturating_add(prefix));
-        if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(prefix)) {
-            hint.set_upper(upper);
-        }
-        hint
     }
 }
 

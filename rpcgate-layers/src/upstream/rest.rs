@@ -1,14 +1,17 @@
-//! A REST call at the nodes: what is sent, and what counts as an answer.
+//! REST calls at the nodes.
 //!
-//! A node's HTTP status is part of its answer and passes. No answer is what tells of the way to the node rather than of
-//! the chain: a redirection, a page for people, a refusal of the gateway itself, a 5xx without JSON, and JSON that is cut.
+//! A node's HTTP status is part of its answer and passes. An answer that is about the way to the node rather than about the chain
+//! is unusable: a redirection, an HTML page, a rejection of the gateway itself, a 5xx without JSON, and JSON that is cut.
 
-use super::classify::{Prefixed, clean, refuses_the_gateway};
-use super::service::{ReplyLimits, asked};
-use super::{AnswerBody, NodeAnswer, NodeRequest, Pool};
+use super::head::{bad_body, rejects_the_gateway, strip};
+use super::limits::ReplyLimits;
+use super::prefixed::Prefixed;
+use super::unanswered::unanswered;
 use crate::call::rest::sent;
+use crate::nodes::Pool;
+use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::call::{CallState, Payload};
 use rpcgate_core::chain::Flags;
@@ -17,42 +20,47 @@ use rpcgate_core::json::{Cursor, DEEPEST};
 use rpcgate_core::reply::{Form, Reply, Rest, Source, Streamed};
 use rpcgate_core::tally::Tally;
 
-/// Sends the one call of a set that is a REST call.
+/// Sends the one call of a set that is a REST call, and settles it.
 pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
     let Some(entry) = tally.entries.first_mut() else { return };
     let Payload::Rest(call) = &entry.call.payload else { return };
-    let held = entry.call.rule.cache.is_cached();
-    let mut ask = NodeRequest {
+    let is_held = entry.call.rule.cache.is_cached();
+    let request = NodeRequest {
         method: call.verb().clone(),
         path: Some(call.target().clone()),
         headers: call.headers().clone(),
         broadcast: entry.call.rule.flags.has(Flags::BROADCAST),
-        collect: if held { limits.max } else { limits.buffer },
-        largest: limits.max,
+        buffer: limits.buffer(is_held),
+        max: limits.max,
         ..NodeRequest::json_rpc(sent(call, &tally.body))
     };
-    let bodiless = *call.verb() == Method::HEAD;
-    let (mut room, chain) = (tally.room.sibling(), tally.chain.clone());
-    let mut told = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
-    let classify = |answer| classify(answer, chain.adapter(), bodiless, held);
-    let answer = asked(pool, &mut ask, tally.deadline, &mut room, &mut told, classify).await;
-    tally.room.absorb(room);
+    let is_bodiless = *call.verb() == Method::HEAD;
+    let (mut memory, chain) = (tally.room.sibling(), tally.chain.clone());
+    let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
+    let classify = |answer| classify(answer, chain.adapter(), is_bodiless, is_held);
+    let answer = pool.ask_classified(&request, tally.deadline, &mut memory, &mut on_sent, classify).await;
+    tally.room.absorb(memory);
     if let Some(entry) = tally.entries.first_mut() {
         entry.state = match answer {
             Ok(form) => CallState::Answered(Reply { form, from: Source::Node }),
-            Err(nothing) => nothing.state(),
+            Err(error) => unanswered(error),
         };
     }
 }
 
-fn classify(answer: NodeAnswer, adapter: &dyn Adapter, bodiless: bool, held: bool) -> Result<Form, Fault> {
+fn classify(
+    answer: NodeAnswer,
+    adapter: &dyn Adapter,
+    is_bodiless: bool,
+    is_held: bool,
+) -> Result<Form, Fault> {
     let NodeAnswer { status, mut headers, body, framed, .. } = answer;
-    if refuses_the_gateway(status) {
+    if rejects_the_gateway(status) {
         return Err(Fault::sent(Cause::Status(status.as_u16())));
     }
-    // Where a path leads to no answer of the chain's API is the path's matter, not the node's.
+    // The path led elsewhere than to the chain's API, which says nothing about the node.
     let elsewhere =
-        || if status.is_server_error() { no_answer(status) } else { Fault::sent(Cause::Unanswered) };
+        || if status.is_server_error() { bad_body(status) } else { Fault::sent(Cause::Unanswered) };
     if status.is_redirection() || status.is_informational() {
         return Err(elsewhere());
     }
@@ -61,7 +69,7 @@ fn classify(answer: NodeAnswer, adapter: &dyn Adapter, bodiless: bool, held: boo
     if kind == Kind::Page {
         return Err(elsewhere());
     }
-    clean(&mut headers);
+    strip(&mut headers);
     if let Some(value) = content_type {
         headers.insert(CONTENT_TYPE, value);
     }
@@ -71,21 +79,21 @@ fn classify(answer: NodeAnswer, adapter: &dyn Adapter, bodiless: bool, held: boo
                 let mut cursor = Cursor::new(&body, DEEPEST);
                 cursor.value().and_then(|_| cursor.end()).is_ok()
             };
-            let is_whole = bodiless
+            let is_whole = is_bodiless
                 || match kind {
-                    // An empty answer is one where it says that it is empty.
+                    // An empty answer counts if it declares that it is empty.
                     Kind::Json => (body.is_empty() && framed && status.is_success()) || is_json(),
                     _ if status.is_server_error() || !framed => is_json(),
                     _ => true,
                 };
             if !is_whole {
-                return Err(no_answer(status));
+                return Err(bad_body(status));
             }
             let is_error = status.is_client_error() || status.is_server_error() || adapter.is_error(&body);
             Ok(Form::Rest(Box::new(Rest { status, headers, body, is_error })))
         }
-        AnswerBody::Larger { .. } if held => Err(Fault::sent(Cause::Oversize)),
-        AnswerBody::Larger { .. } if status.is_server_error() => Err(no_answer(status)),
+        AnswerBody::Larger { .. } if is_held => Err(Fault::sent(Cause::Oversize)),
+        AnswerBody::Larger { .. } if status.is_server_error() => Err(bad_body(status)),
         AnswerBody::Larger { prefix, rest } => {
             let flow = Box::pin(Prefixed::new(prefix, rest));
             let streamed = Streamed::new(status, headers, status.is_client_error(), flow);
@@ -94,16 +102,11 @@ fn classify(answer: NodeAnswer, adapter: &dyn Adapter, bodiless: bool, held: boo
     }
 }
 
-fn no_answer(status: StatusCode) -> Fault {
-    let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };
-    Fault::sent(cause)
-}
-
-/// What a node says that its answer is.
+/// The type of an answer, as the node declares it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Json,
-    /// What no node's API answers with, but proxies do.
+    /// HTML, which proxies answer with, but no node's API.
     Page,
     Other,
 }
@@ -111,7 +114,7 @@ enum Kind {
 impl Kind {
     fn of(headers: &HeaderMap) -> Self {
         let Some(value) = headers.get(CONTENT_TYPE) else { return Kind::Other };
-        // As nearly all say it.
+        // The usual form.
         if value == "application/json" {
             return Kind::Json;
         }
@@ -133,10 +136,11 @@ impl Kind {
 mod tests {
     use crate::call::batch::BatchLayer;
     use crate::call::cache::{BoundedReplies, CacheLayer};
+    use crate::nodes::Pools;
     use crate::request::message::{Authenticated, PendingResponse, Target};
     use crate::testing::Fixture;
-    use crate::upstream::script::{self, Script};
-    use crate::upstream::{Pools, ReplyLimits, Upstream};
+    use crate::testing::scripted_node::{PoolFixture, ScriptedNode};
+    use crate::upstream::{ReplyLimits, Upstream};
     use arc_swap::ArcSwap;
     use http_body_util::{BodyExt, Full};
     use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled};
@@ -206,9 +210,9 @@ mod tests {
     }
 
     impl Site {
-        fn new(nodes: &[&Script]) -> Self {
+        fn new(nodes: &[&ScriptedNode]) -> Self {
             let fixture = Fixture { chain: Arc::new(Chain::deployed(Arc::new(Depot))), ..Fixture::new() };
-            let pools: Pools = [script::Fixture::new(nodes).pool].into_iter().collect();
+            let pools: Pools = [PoolFixture::new(nodes).pool].into_iter().collect();
             let limits = ReplyLimits { buffer: 16 << 10, max: 64 << 10 };
             let upstream = Upstream::new(Arc::new(ArcSwap::from_pointee(pools))).with_limits(limits);
             let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone());
@@ -236,7 +240,7 @@ mod tests {
             pending
         }
 
-        async fn told(&self, verb: &str, target: &str, body: &'static str) -> (u16, String) {
+        async fn response(&self, verb: &str, target: &str, body: &'static str) -> (u16, String) {
             let PendingResponse { status, body, flow, .. } = self.send(verb, target, body).await;
             let body = match flow {
                 Some(flow) => flow.collect().await.unwrap().to_bytes(),
@@ -260,13 +264,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_gets_verb_path_query_and_body_and_neither_key_nor_strange_headers() {
-        let node = Script::always(answer(JSON, "{}")).await;
+        let node = ScriptedNode::always(answer(JSON, "{}")).await;
         let site = Site::new(&[&node]);
         assert_eq!(
-            site.told("POST", "/a/%62?pass=k&x=%2F&apikey=k&y", "plain text").await,
+            site.response("POST", "/a/%62?pass=k&x=%2F&apikey=k&y", "plain text").await,
             (200, "{}".into())
         );
-        assert_eq!(site.told("GET", "/c", "dropped").await.0, 200);
+        assert_eq!(site.response("GET", "/c", "dropped").await.0, 200);
         let seen = node.seen();
         assert!(seen[0].starts_with("POST /a/b?x=%2F&y HTTP/1.1\r\n"), "{}", seen[0]);
         assert!(seen[0].ends_with("\r\n\r\nplain text") && seen[0].contains("accept: application/json\r\n"));
@@ -278,7 +282,8 @@ mod tests {
 
     #[tokio::test]
     async fn status_type_and_headers_of_a_node_pass() {
-        let node = Script::always(answer(&JSON.replace("200 OK", "404 Not Found"), r#"{"code":5}"#)).await;
+        let node =
+            ScriptedNode::always(answer(&JSON.replace("200 OK", "404 Not Found"), r#"{"code":5}"#)).await;
         let site = Site::new(&[&node]);
         let pending = site.send("GET", "/a/b", "").await;
         assert_eq!((pending.status.as_u16(), &pending.body[..]), (404, &br#"{"code":5}"#[..]));
@@ -291,7 +296,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_kept_with_its_status_and_headers_for_the_same_verb_target_headers_and_body() {
-        let node = Script::always(answer(&JSON.replace("200 OK", "203 Own"), r#"{"n":1}"#)).await;
+        let node = ScriptedNode::always(answer(&JSON.replace("200 OK", "203 Own"), r#"{"n":1}"#)).await;
         let site = Site::new(&[&node]);
         for _ in 0..2 {
             let pending = site.send("GET", "/stock?a=1", "").await;
@@ -314,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn errors_are_not_kept_whatever_their_status() {
         for (head, outcome) in [(JSON, Outcome::NodeError), ("404 Not Found", Outcome::NodeError)] {
-            let node = Script::always(answer(head, r#"{"sorry":1}"#)).await;
+            let node = ScriptedNode::always(answer(head, r#"{"sorry":1}"#)).await;
             let site = Site::new(&[&node]);
             site.send("GET", "/stock", "").await;
             site.send("GET", "/stock", "").await;
@@ -336,7 +341,7 @@ mod tests {
             answer(JSON, r#"{"a":"#),
             "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/x-bcs\r\n\r\nbytes".to_owned(),
         ] {
-            let node = Script::serve({
+            let node = ScriptedNode::serve({
                 let head = head.clone();
                 move |_, mut wire| {
                     let head = head.clone();
@@ -352,8 +357,8 @@ mod tests {
             })
             .await;
             let site = Site::new(&[&node]);
-            let told = site.told("GET", "/a", "").await;
-            assert_eq!(told, (502, r#"{"message":"backend request failed"}"#.to_owned()), "{head}");
+            let response = site.response("GET", "/a", "").await;
+            assert_eq!(response, (502, r#"{"message":"backend request failed"}"#.to_owned()), "{head}");
             assert_eq!(site.lines(), [("a".to_owned(), 0, 502, Outcome::Failed)], "{head}");
         }
     }
@@ -365,23 +370,29 @@ mod tests {
             ("200 OK\r\ncontent-type: application/x-bcs", "\u{1}\u{2}", 200),
             ("204 No", "", 204),
         ] {
-            let node = Script::always(answer(head, body)).await;
-            assert_eq!(Site::new(&[&node]).told("GET", "/a", "").await, (status, body.to_owned()), "{head}");
+            let node = ScriptedNode::always(answer(head, body)).await;
+            assert_eq!(
+                Site::new(&[&node]).response("GET", "/a", "").await,
+                (status, body.to_owned()),
+                "{head}"
+            );
         }
     }
 
     #[tokio::test]
     async fn reads_go_to_another_node_and_broadcasts_do_not() {
-        let (bad, good) =
-            (Script::always(answer("500 Oh", "oh")).await, Script::always(answer(JSON, "{}")).await);
+        let (bad, good) = (
+            ScriptedNode::always(answer("500 Oh", "oh")).await,
+            ScriptedNode::always(answer(JSON, "{}")).await,
+        );
         let site = Site::new(&[&bad, &good]);
         let mut failed = 0;
         for _ in 0..4 {
-            assert_eq!(site.told("GET", "/a", "").await.0, 200);
-            failed += u32::from(site.told("POST", "/order", "{}").await.0 == 502);
+            assert_eq!(site.response("GET", "/a", "").await.0, 200);
+            failed += u32::from(site.response("POST", "/order", "{}").await.0 == 502);
         }
         let orders =
-            |node: &Script| node.seen().iter().filter(|seen| seen.starts_with("POST /order")).count();
+            |node: &ScriptedNode| node.seen().iter().filter(|seen| seen.starts_with("POST /order")).count();
         assert_eq!(orders(&bad) + orders(&good), 4);
         assert_eq!(orders(&bad) as u32, failed);
     }
@@ -389,20 +400,22 @@ mod tests {
     #[tokio::test]
     async fn a_large_answer_passes_as_it_comes_under_its_own_type() {
         let large = "x".repeat(40 << 10);
-        let node = Script::always(answer("200 OK\r\ncontent-type: application/octet-stream", &large)).await;
+        let node =
+            ScriptedNode::always(answer("200 OK\r\ncontent-type: application/octet-stream", &large)).await;
         let site = Site::new(&[&node]);
         let pending = site.send("GET", "/a", "").await;
         assert_eq!(pending.headers["content-type"], "application/octet-stream");
         assert_eq!(pending.flow.unwrap().collect().await.unwrap().to_bytes().len(), large.len());
-        assert_eq!(site.told("GET", "/stock", "").await.0, 200, "what may be kept is held whole");
+        assert_eq!(site.response("GET", "/stock", "").await.0, 200, "what may be kept is held whole");
     }
 
     #[tokio::test]
     async fn the_head_of_an_answer_alone_is_an_answer_to_who_asks_for_no_more() {
-        let node =
-            Script::always("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n")
-                .await;
+        let node = ScriptedNode::always(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n",
+        )
+        .await;
         let site = Site::new(&[&node]);
-        assert_eq!(site.told("HEAD", "/a", "").await, (200, String::new()));
+        assert_eq!(site.response("HEAD", "/a", "").await, (200, String::new()));
     }
 }

@@ -68,7 +68,6 @@ const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("rpcgate-admin/", "stranger", "to be renamed"),
     ("rpcgate-chains/", "stranger", "to be renamed"),
     ("rpcgate-layers/", "flight", "to be renamed"),
-    ("rpcgate-layers/", "stranger", "to be renamed"),
     ("rpcgate-server/", "bell", "to be renamed"),
     ("rpcgate-server/", "door", "to be renamed"),
     ("rpcgate-server/", "flight", "to be renamed"),

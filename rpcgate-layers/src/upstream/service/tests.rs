@@ -1,14 +1,14 @@
 mod dialects;
 
-use super::super::script::{self, Refusing, Script, Wire, answer};
-use super::super::{NodeConfig, PoolLimits};
-use super::{Pools, ReplyLimits, Upstream};
+use super::{ReplyLimits, Upstream};
 use crate::call::batch::BatchLayer;
 use crate::call::cache::{BoundedReplies, CacheLayer};
 use crate::call::closed::ClosedLayer;
 use crate::call::join::join;
+use crate::nodes::{NodeConfig, PoolLimits, Pools};
 use crate::request::message::{Authenticated, PendingResponse, Target};
 use crate::testing::Fixture;
+use crate::testing::scripted_node::{PoolFixture, Refusing, ScriptedNode, Wire, answer};
 use arc_swap::ArcSwap;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -84,16 +84,16 @@ fn utxo() -> Fixture {
 /// The layer over a pool, and the accounting of its callers.
 struct Site {
     fixture: Fixture,
-    pool: script::Fixture,
+    pool: PoolFixture,
     upstream: Upstream,
 }
 
 impl Site {
-    fn new(nodes: &[&Script]) -> Self {
-        Site::of(Fixture::new(), script::Fixture::new(nodes))
+    fn new(nodes: &[&ScriptedNode]) -> Self {
+        Site::of(Fixture::new(), PoolFixture::new(nodes))
     }
 
-    fn of(fixture: Fixture, pool: script::Fixture) -> Self {
+    fn of(fixture: Fixture, pool: PoolFixture) -> Self {
         let pools: Pools = [pool.pool.clone()].into_iter().collect();
         Site { fixture, upstream: Upstream::new(Arc::new(ArcSwap::from_pointee(pools))), pool }
     }
@@ -103,16 +103,16 @@ impl Site {
         calls
     }
 
-    async fn states(&self, body: &'static str) -> Vec<String> {
-        told(&self.settle(body).await)
+    async fn states_of(&self, body: &'static str) -> Vec<String> {
+        states(&self.settle(body).await)
     }
 
-    async fn depart(&self, body: &'static str) -> PendingResponse {
+    async fn respond(&self, body: &'static str) -> PendingResponse {
         join(self.settle(body).await, usize::MAX)
     }
 
     async fn send(&self, body: &'static str) -> (u16, String) {
-        let pending = self.depart(body).await;
+        let pending = self.respond(body).await;
         (pending.status.as_u16(), text(&pending))
     }
 
@@ -129,7 +129,7 @@ fn text(pending: &PendingResponse) -> String {
 }
 
 /// The entries' states in short.
-fn told<A>(calls: &Calls<A>) -> Vec<String> {
+fn states<A>(calls: &Calls<A>) -> Vec<String> {
     let text = |bytes: &bytes::Bytes| String::from_utf8(bytes.to_vec()).unwrap();
     let tell = |state: &CallState| match state {
         CallState::Answered(Reply { form: Form::Whole(whole), .. }) => format!("whole {}", text(&whole.body)),
@@ -145,7 +145,7 @@ fn told<A>(calls: &Calls<A>) -> Vec<String> {
 }
 
 /// The bodies of the requests that a node has seen.
-fn bodies(node: &Script) -> Vec<String> {
+fn bodies(node: &ScriptedNode) -> Vec<String> {
     node.seen().iter().map(|seen| seen.split_once("\r\n\r\n").unwrap().1.to_owned()).collect()
 }
 
@@ -154,8 +154,8 @@ fn status(status: u16, body: &str) -> String {
 }
 
 /// A node that answers every call of a request in reverse order, with what it was asked.
-async fn echo() -> Script {
-    Script::serve(|_, mut wire: Wire| async move {
+async fn echo() -> ScriptedNode {
+    ScriptedNode::serve(|_, mut wire: Wire| async move {
         while let Some(request) = wire.request().await {
             wire.write(answer(&echoed(request.split_once("\r\n\r\n").unwrap().1, 0))).await;
         }
@@ -275,7 +275,7 @@ async fn a_nodes_answer_to_a_single_call_passes_untouched() {
         r#"{"error":{"code":-32000,"message":"x"},"id":7}"#,
         r#"{"result":null,"error":null,"id":7}"#,
     ] {
-        let node = Script::always(answer(body)).await;
+        let node = ScriptedNode::always(answer(body)).await;
         assert_eq!(Site::new(&[&node]).send(r#"{"id":7,"method":"a"}"#).await, (200, body.to_owned()));
     }
 }
@@ -283,23 +283,12 @@ async fn a_nodes_answer_to_a_single_call_passes_untouched() {
 #[tokio::test]
 async fn the_answer_to_another_call_is_no_answer() {
     for id in ["8", "\"x\"", "77", "[7]"] {
-        let node = Script::always(answer(&format!(r#"{{"id":{id},"result":1}}"#))).await;
+        let node = ScriptedNode::always(answer(&format!(r#"{{"id":{id},"result":1}}"#))).await;
         let site = Site::new(&[&node]);
         let (_, body) = site.send(r#"{"id":7,"method":"toy_read"}"#).await;
         assert!(body.contains("-32603"), "{id}: {body}");
         assert_eq!(site.lines()[0].1, 200);
     }
-}
-
-#[tokio::test]
-async fn numbers_towards_nodes_differ_from_set_to_set() {
-    let fixture = crate::testing::Fixture::new();
-    let tally = |request| {
-        let mut tally = fixture.tally();
-        tally.request = rpcgate_core::caller::RequestId(request);
-        super::base(&tally)
-    };
-    assert_eq!((tally(0), tally(1), tally(2)), (0, 128, 256), "a set has 100 places");
 }
 
 #[tokio::test]
@@ -309,7 +298,7 @@ async fn an_answer_under_another_writing_of_the_id_is_written_anew_under_the_cli
             (r#""result":[1.0]"#, r#"{"jsonrpc":"2.0","id":7,"result":[1.0]}"#),
             (r#""error":{"code":3}"#, r#"{"jsonrpc":"2.0","id":7,"error":{"code":3}}"#),
         ] {
-            let node = Script::always(answer(&format!(r#"{{"id":{id},{content}}}"#))).await;
+            let node = ScriptedNode::always(answer(&format!(r#"{{"id":{id},{content}}}"#))).await;
             let site = Site::new(&[&node]);
             assert_eq!(site.send(r#"{"id":7,"method":"a"}"#).await, (200, rebuilt.to_owned()), "{id}");
         }
@@ -320,8 +309,8 @@ async fn an_answer_under_another_writing_of_the_id_is_written_anew_under_the_cli
 async fn utxo_nodes_speak_by_status_to_single_calls_only() {
     for code in [404, 500] {
         let body = r#"{"result":null,"error":{"code":-32601},"id":1}"#;
-        let node = Script::always(status(code, body)).await;
-        let site = Site::of(utxo(), script::Fixture::new(&[&node]));
+        let node = ScriptedNode::always(status(code, body)).await;
+        let site = Site::of(utxo(), PoolFixture::new(&[&node]));
         assert_eq!(site.send(r#"{"id":1,"method":"a"}"#).await, (code, body.to_owned()));
         let (status, answer) = site.send(r#"[{"id":1,"method":"a"}]"#).await;
         assert_eq!((status, answer), (200, format!("[{body}]")));
@@ -335,12 +324,12 @@ async fn utxo_nodes_speak_by_status_to_single_calls_only() {
         let statuses: Vec<_> = site.lines().iter().map(|line| line.1).collect();
         assert_eq!(statuses, [code; 3], "usage has the status that each call would have had alone");
     }
-    let node = Script::always(status(
+    let node = ScriptedNode::always(status(
         500,
         r#"[{"result":5,"error":null,"id":0},{"result":null,"error":{},"id":1}]"#,
     ))
     .await;
-    let site = Site::of(utxo(), script::Fixture::new(&[&node]));
+    let site = Site::of(utxo(), PoolFixture::new(&[&node]));
     assert_eq!(
         site.send(r#"[{"id":"a","method":"a"},{"id":"b","method":"b"}]"#).await,
         (200, r#"[{"result":5,"error":null,"id":"a"},{"result":null,"error":{},"id":"b"}]"#.to_owned())
@@ -351,7 +340,7 @@ async fn utxo_nodes_speak_by_status_to_single_calls_only() {
 async fn other_nodes_answers_are_200_whatever_status_they_came_with() {
     for code in [200, 201, 400, 404, 418, 500, 502, 503] {
         let body = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"x"}}"#;
-        let node = Script::always(status(code, body)).await;
+        let node = ScriptedNode::always(status(code, body)).await;
         let site = Site::new(&[&node]);
         assert_eq!(site.send(r#"{"id":1,"method":"a"}"#).await, (200, body.to_owned()), "{code}");
         assert_eq!(site.lines(), [(1, 200, Outcome::NodeError)]);
@@ -362,7 +351,7 @@ const GOOD: &str = r#"{"jsonrpc":"2.0","id":1,"result":1}"#;
 const READ: &str = r#"{"id":1,"method":"toy_scan"}"#;
 const SEND: &str = r#"{"id":1,"method":"toy_send"}"#;
 
-/// What is no answer to a call, and what it is taken for.
+/// Unusable answers to a call, and the cause of the fault that each is.
 fn no_answers() -> Vec<(String, Cause)> {
     let chunked =
         |end: &str| format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{{\"id\"{end}");
@@ -395,8 +384,8 @@ fn no_answers() -> Vec<(String, Cause)> {
 }
 
 /// A node that gives `reply` once for each connection, which it closes.
-async fn closing(reply: String) -> Script {
-    Script::serve(move |_, mut wire: Wire| {
+async fn closing(reply: String) -> ScriptedNode {
+    ScriptedNode::serve(move |_, mut wire: Wire| {
         let reply = reply.clone();
         async move {
             if wire.request().await.is_some() {
@@ -414,7 +403,7 @@ async fn what_is_no_answer_is_a_failure_and_is_not_charged() {
         let site = Site::new(&[&node]);
         let calls = site.settle(READ).await;
         let CallState::Failed(fault) = calls.tally().entries[0].state else {
-            panic!("{reply}: {:?}", told(&calls))
+            panic!("{reply}: {:?}", states(&calls))
         };
         assert_eq!(fault, Fault::sent(cause), "{reply}");
         assert_eq!(
@@ -428,7 +417,7 @@ async fn what_is_no_answer_is_a_failure_and_is_not_charged() {
 #[tokio::test]
 async fn a_read_that_got_no_answer_is_asked_of_another_node() {
     for (reply, _) in no_answers() {
-        let (bad, good) = (closing(reply.clone()).await, Script::always(answer(GOOD)).await);
+        let (bad, good) = (closing(reply.clone()).await, ScriptedNode::always(answer(GOOD)).await);
         let site = Site::new(&[&bad, &good]);
         for _ in 0..4 {
             assert_eq!(site.send(READ).await.1, GOOD, "{reply}");
@@ -441,7 +430,7 @@ async fn a_read_that_got_no_answer_is_asked_of_another_node() {
 #[tokio::test]
 async fn a_broadcast_is_sent_once_whatever_comes_of_it() {
     for (reply, _) in no_answers() {
-        let (bad, good) = (closing(reply.clone()).await, Script::always(answer(GOOD)).await);
+        let (bad, good) = (closing(reply.clone()).await, ScriptedNode::always(answer(GOOD)).await);
         let site = Site::new(&[&bad, &good]);
         let mut failed = 0;
         for sent in 1..=4 {
@@ -455,9 +444,9 @@ async fn a_broadcast_is_sent_once_whatever_comes_of_it() {
 
 #[tokio::test]
 async fn a_broadcast_moves_on_only_when_nothing_was_sent() {
-    let (refusing, good) = (Refusing::new(), Script::always(answer(GOOD)).await);
+    let (refusing, good) = (Refusing::new(), ScriptedNode::always(answer(GOOD)).await);
     let urls = [refusing.url(), good.url()];
-    let site = Site::of(Fixture::new(), script::Fixture::with(&urls, PoolLimits::default()));
+    let site = Site::of(Fixture::new(), PoolFixture::with(&urls, PoolLimits::default()));
     for _ in 0..4 {
         assert_eq!(site.send(SEND).await.1, GOOD);
     }
@@ -467,31 +456,31 @@ async fn a_broadcast_moves_on_only_when_nothing_was_sent() {
 #[tokio::test]
 async fn an_answer_that_must_be_held_and_is_too_large_is_a_failure() {
     let long = format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{}"}}"#, "x".repeat(2_000));
-    let (one, two) = (Script::always(answer(&long)).await, Script::always(answer(&long)).await);
+    let (one, two) = (ScriptedNode::always(answer(&long)).await, ScriptedNode::always(answer(&long)).await);
     let mut site = Site::new(&[&one, &two]);
     site.upstream = site.upstream.with_limits(ReplyLimits { buffer: 1_000, max: 1_000 });
     for body in [r#"{"id":1,"method":"toy_read"}"#, r#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#] {
-        assert!(site.states(body).await.iter().all(|state| state == "Oversize"), "{body}");
+        assert!(site.states_of(body).await.iter().all(|state| state == "Oversize"), "{body}");
     }
     assert_eq!(one.seen().len() + two.seen().len(), 2, "another node would not say less");
     site.upstream = site.upstream.with_limits(ReplyLimits { buffer: 1_000, max: 3_000 });
-    assert_eq!(site.states(r#"{"id":1,"method":"toy_read"}"#).await, [format!("whole {long}")]);
+    assert_eq!(site.states_of(r#"{"id":1,"method":"toy_read"}"#).await, [format!("whole {long}")]);
 }
 
 #[tokio::test]
 async fn a_larger_answer_that_nobody_shares_is_streamed() {
     let long = format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{}"}}"#, "x".repeat(100_000));
-    let node = Script::always(answer(&long)).await;
+    let node = ScriptedNode::always(answer(&long)).await;
     let mut site = Site::new(&[&node]);
     site.upstream = site.upstream.with_limits(ReplyLimits { buffer: 1_000, max: 2_000 });
-    let pending = site.depart(READ).await;
+    let pending = site.respond(READ).await;
     let flow = pending.flow.expect("it is too large to be held");
     assert_eq!(flow.collect().await.unwrap().to_bytes(), long);
     let long = format!(r#"<html>{}</html>"#, "x".repeat(100_000));
     let node = closing(answer(&long)).await;
     let mut site = Site::new(&[&node]);
     site.upstream = site.upstream.with_limits(ReplyLimits { buffer: 1_000, max: 2_000 });
-    assert_eq!(site.states(READ).await, ["Undecodable"], "its beginning tells that it is no answer");
+    assert_eq!(site.states_of(READ).await, ["Undecodable"], "its beginning tells that it is no answer");
 }
 
 #[tokio::test]
@@ -527,15 +516,15 @@ async fn each_call_of_a_batch_gets_what_the_node_said_of_it() {
         ("[1,2]", ["Undecodable", "Undecodable", "Undecodable"]),
     ];
     for (reply, expected) in rows {
-        let node = Script::always(answer(reply)).await;
-        assert_eq!(Site::new(&[&node]).states(three).await, expected, "{reply}");
+        let node = ScriptedNode::always(answer(reply)).await;
+        assert_eq!(Site::new(&[&node]).states_of(three).await, expected, "{reply}");
     }
 }
 
 #[tokio::test]
 async fn notifications_alone_need_no_answer() {
     for reply in [status(204, ""), answer(""), answer("[]"), answer(GOOD)] {
-        let node = Script::always(reply.clone()).await;
+        let node = ScriptedNode::always(reply.clone()).await;
         let site = Site::new(&[&node]);
         assert_eq!(site.send(r#"{"jsonrpc":"2.0","method":"n"}"#).await, (200, String::new()), "{reply}");
         let two = r#"[{"jsonrpc":"2.0","method":"n"},{"jsonrpc":"2.0","method":"m"}]"#;
@@ -579,9 +568,9 @@ async fn a_batch_is_parted_by_what_the_strictest_node_takes() {
     {
         let before = node.seen().len();
         let nodes = vec![config(Some(50)), config(most), config(None)];
-        let site = Site::of(Fixture::new(), script::Fixture::of(nodes, PoolLimits::default()));
+        let site = Site::of(Fixture::new(), PoolFixture::of(nodes, PoolLimits::default()));
         let names = ["a", "b", "c", "d", "e"].map(|name| format!(r#"["{name}","none"]"#));
-        assert_eq!(site.states(five).await, names, "{most:?}");
+        assert_eq!(site.states_of(five).await, names, "{most:?}");
         let seen = bodies(&node).split_off(before);
         let mut seen: Vec<_> = seen.iter().map(|body| body.matches("\"method\"").count()).collect();
         seen.sort_unstable();
@@ -593,9 +582,9 @@ async fn a_batch_is_parted_by_what_the_strictest_node_takes() {
 async fn a_chain_without_batches_is_asked_one_by_one() {
     static FACTS: Facts = Facts { batch: false, ..TOY };
     let node = echo().await;
-    let site = Site::of(variant(&FACTS), script::Fixture::new(&[&node]));
+    let site = Site::of(variant(&FACTS), PoolFixture::new(&[&node]));
     assert_eq!(
-        site.states(r#"[{"id":1,"method":"a"},{"id":1,"method":"b"}]"#).await,
+        site.states_of(r#"[{"id":1,"method":"a"},{"id":1,"method":"b"}]"#).await,
         [r#"["a","none"]"#, r#"["b","none"]"#]
     );
     let mut seen = bodies(&node);
@@ -605,29 +594,29 @@ async fn a_chain_without_batches_is_asked_one_by_one() {
 
 #[tokio::test]
 async fn too_many_calls_under_way_or_no_room_is_overload() {
-    let node = Script::always(answer(GOOD)).await;
+    let node = ScriptedNode::always(answer(GOOD)).await;
     let limits = PoolLimits { in_flight: 0, ..PoolLimits::default() };
-    let site = Site::of(Fixture::new(), script::Fixture::with(&[node.url()], limits));
-    let pending = site.depart(READ).await;
+    let site = Site::of(Fixture::new(), PoolFixture::with(&[node.url()], limits));
+    let pending = site.respond(READ).await;
     assert_eq!((pending.status.as_u16(), pending.refusal), (503, Some(Refusal::Overloaded)));
     drop(pending);
     assert_eq!(site.lines(), [(0, 503, Outcome::Refused)]);
     assert!(node.seen().is_empty());
 
     let site = Site::new(&[&node]);
-    let room = MemoryBudget::new(10);
+    let memory = MemoryBudget::new(10);
     let mut calls = site.fixture.calls(READ.as_bytes());
-    calls.tally_mut().room = MemoryPermit::of(room.clone());
+    calls.tally_mut().room = MemoryPermit::of(memory.clone());
     let Ok(calls) = site.upstream.clone().call(calls).await;
     assert!(matches!(calls.tally().entries[0].state, CallState::Refused(Refusal::Overloaded)));
     drop(calls);
-    assert_eq!(room.held(), 0);
+    assert_eq!(memory.held(), 0);
 }
 
 #[tokio::test]
 async fn a_chain_without_nodes_fails_its_calls() {
     let none = Upstream::new(Arc::default());
-    let empty = Site::of(Fixture::new(), script::Fixture::of(vec![], PoolLimits::default())).upstream;
+    let empty = Site::of(Fixture::new(), PoolFixture::of(vec![], PoolLimits::default())).upstream;
     for mut upstream in [none, empty] {
         let fixture = Fixture::new();
         let Ok(calls) =
@@ -645,13 +634,13 @@ async fn a_chain_without_nodes_fails_its_calls() {
 
 #[tokio::test]
 async fn pools_may_be_replaced_while_the_layer_stands() {
-    let node = Script::always(answer(GOOD)).await;
+    let node = ScriptedNode::always(answer(GOOD)).await;
     let pools: Arc<ArcSwap<Pools>> = Arc::default();
     let mut upstream = Upstream::new(pools.clone());
-    let fixture = script::Fixture::new(&[&node]);
+    let fixture = PoolFixture::new(&[&node]);
     pools.store(Arc::new([fixture.pool.clone()].into_iter().collect()));
     let Ok(calls) = upstream.call(Fixture::new().calls(READ.as_bytes())).await;
-    assert_eq!(told(&calls), [format!("whole {GOOD}")]);
+    assert_eq!(states(&calls), [format!("whole {GOOD}")]);
 }
 
 #[tokio::test]
@@ -664,8 +653,8 @@ async fn of_a_nodes_headers_only_what_is_for_the_client_passes() {
          content-type: text/plain\r\ndate: x\r\nx-node: a\r\nx-node: b\r\netag: \"e\"\r\n\r\n{GOOD}",
         GOOD.len()
     );
-    let node = Script::always(reply).await;
-    let pending = Site::new(&[&node]).depart(READ).await;
+    let node = ScriptedNode::always(reply).await;
+    let pending = Site::new(&[&node]).respond(READ).await;
     let mut passed: Vec<_> =
         pending.headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
     passed.sort_unstable();
@@ -681,20 +670,21 @@ async fn a_compressed_answer_is_passed_on_as_it_was_before() {
     let head = |length: usize| {
         format!("HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n").into_bytes()
     };
-    let node = Script::always([head(gzip.len()), gzip.clone()].concat()).await;
-    let pending = Site::new(&[&node]).depart(READ).await;
+    let node = ScriptedNode::always([head(gzip.len()), gzip.clone()].concat()).await;
+    let pending = Site::new(&[&node]).respond(READ).await;
     assert_eq!(text(&pending), GOOD);
     assert!(!pending.headers.contains_key("content-encoding"));
-    let cut = Script::always([head(gzip.len() - 3), gzip[..gzip.len() - 3].to_vec()].concat()).await;
-    assert_eq!(Site::new(&[&cut]).states(READ).await, ["Undecodable"]);
+    let cut = ScriptedNode::always([head(gzip.len() - 3), gzip[..gzip.len() - 3].to_vec()].concat()).await;
+    assert_eq!(Site::new(&[&cut]).states_of(READ).await, ["Undecodable"]);
 }
 
 #[tokio::test]
 async fn calls_are_charged_when_a_node_answered_them() {
-    let node = Script::always(answer(r#"[{"id":0,"result":1},{"id":1,"error":{"code":1}},{"id":2}]"#)).await;
+    let node =
+        ScriptedNode::always(answer(r#"[{"id":0,"result":1},{"id":1,"error":{"code":1}},{"id":2}]"#)).await;
     let site = Site::new(&[&node]);
     let body = r#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"toy_read"},{"id":3,"method":"toy_block"},{"id":4,"method":"toy_scan"},{}]"#;
-    let pending = site.depart(body).await;
+    let pending = site.respond(body).await;
     assert_eq!(pending.tally.as_ref().unwrap().charged(), 80);
     drop(pending);
     assert_eq!(
@@ -711,7 +701,7 @@ async fn calls_are_charged_when_a_node_answered_them() {
 
 #[tokio::test]
 async fn a_client_that_leaves_is_charged_for_what_was_sent_and_holds_no_room() {
-    let node = Script::serve(|_, mut wire: Wire| async move {
+    let node = ScriptedNode::serve(|_, mut wire: Wire| async move {
         wire.request().await;
         wire.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"id\":1,").await;
         wire.closed().await;
@@ -719,23 +709,23 @@ async fn a_client_that_leaves_is_charged_for_what_was_sent_and_holds_no_room() {
     })
     .await;
     let site = Site::new(&[&node]);
-    let room = MemoryBudget::new(1 << 20);
+    let memory = MemoryBudget::new(1 << 20);
     let mut calls = site.fixture.calls(br#"[{"id":1,"method":"toy_scan"},7,{"id":2,"method":"toy_read"}]"#);
     let tally = calls.tally_mut();
-    tally.room = MemoryPermit::of(room.clone());
+    tally.room = MemoryPermit::of(memory.clone());
     tally.room.take(100).unwrap();
     let mut upstream = site.upstream.clone();
-    let mut going = upstream.call(calls);
+    let mut pending_call = upstream.call(calls);
     let wait = async {
-        while room.held() <= 100 {
-            assert!((&mut going).now_or_never().is_none());
+        while memory.held() <= 100 {
+            assert!((&mut pending_call).now_or_never().is_none());
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the node's first bytes come");
     assert_eq!(site.pool.pool.in_flight(), 1);
-    drop(going);
-    assert_eq!((room.held(), site.pool.pool.in_flight()), (0, 0));
+    drop(pending_call);
+    assert_eq!((memory.held(), site.pool.pool.in_flight()), (0, 0));
     assert_eq!(
         site.lines(),
         [(75, 499, Outcome::Abandoned), (0, 400, Outcome::Refused), (5, 499, Outcome::Abandoned)]
@@ -745,7 +735,7 @@ async fn a_client_that_leaves_is_charged_for_what_was_sent_and_holds_no_room() {
 
 #[tokio::test]
 async fn a_client_that_leaves_a_batch_is_charged_for_what_was_answered_of_it_too() {
-    let node = Script::serve(|_, mut wire: Wire| async move {
+    let node = ScriptedNode::serve(|_, mut wire: Wire| async move {
         if wire.request().await.is_some_and(|request| request.contains("toy_scan")) {
             wire.write(&answer(r#"[{"id":0,"result":1},{"id":1,"result":2}]"#)).await;
         }
@@ -755,17 +745,17 @@ async fn a_client_that_leaves_a_batch_is_charged_for_what_was_answered_of_it_too
     let site = Site::new(&[&node]);
     let calls = r#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"toy_read"},{"id":3,"method":"toy_send"}]"#;
     let mut upstream = site.upstream.clone();
-    let mut going = upstream.call(site.fixture.calls(calls.as_bytes()));
+    let mut pending_call = upstream.call(site.fixture.calls(calls.as_bytes()));
     for under_way in [2, 1] {
         let wait = async {
             while site.pool.pool.in_flight() != under_way {
-                assert!((&mut going).now_or_never().is_none());
+                assert!((&mut pending_call).now_or_never().is_none());
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(20), wait).await.expect("the node answers the first two");
     }
-    drop(going);
+    drop(pending_call);
     assert!(site.lines().iter().all(|line| line.0 > 0 && line.2 == Outcome::Abandoned), "{:?}", site.lines());
 }
 
@@ -779,14 +769,14 @@ async fn a_client_that_leaves_before_there_is_a_connection_is_not_charged() {
         r#"[{"id":1,"method":"toy_scan"},{"id":2,"method":"toy_send"},{"id":3,"method":"toy_read"}]"#,
     ] {
         let limits = PoolLimits { connect: Duration::from_secs(20), ..PoolLimits::default() };
-        let site = Site::of(Fixture::new(), script::Fixture::with(std::slice::from_ref(&url), limits));
+        let site = Site::of(Fixture::new(), PoolFixture::with(std::slice::from_ref(&url), limits));
         let mut upstream = site.upstream.clone();
-        let mut going = upstream.call(site.fixture.calls(body.as_bytes()));
+        let mut pending_call = upstream.call(site.fixture.calls(body.as_bytes()));
         for _ in 0..20 {
-            assert!((&mut going).now_or_never().is_none());
+            assert!((&mut pending_call).now_or_never().is_none());
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        drop(going);
+        drop(pending_call);
         assert!(site.lines().iter().all(|line| *line == (0, 499, Outcome::Abandoned)), "{:?}", site.lines());
     }
 }
@@ -796,7 +786,8 @@ async fn retries_after_bad_answers_end_with_their_reserve_too() {
     for head in
         ["HTTP/1.1 502 Bad\r\ncontent-length: 2\r\n\r\noh", "HTTP/1.1 429 No\r\ncontent-length: 0\r\n\r\n"]
     {
-        let (one, two) = (Script::always(head.to_owned()).await, Script::always(head.to_owned()).await);
+        let (one, two) =
+            (ScriptedNode::always(head.to_owned()).await, ScriptedNode::always(head.to_owned()).await);
         let site = Site::new(&[&one, &two]);
         for _ in 0..200 {
             site.settle(READ).await;
@@ -809,9 +800,22 @@ async fn retries_after_bad_answers_end_with_their_reserve_too() {
     }
 }
 
+#[tokio::test]
+async fn a_broken_connection_and_a_bad_answer_use_up_the_same_tries() {
+    let bad = || closing(status(502, "oh"));
+    let silent = || closing(String::new());
+    let nodes = [bad().await, silent().await, bad().await, silent().await];
+    let site = Site::new(&nodes.iter().collect::<Vec<_>>());
+    for calls in 1..=8 {
+        let settled = site.settle(READ).await;
+        assert!(matches!(settled.tally().entries[0].state, CallState::Failed(Fault { sent: true, .. })));
+        assert_eq!(nodes.iter().map(|node| node.seen().len()).sum::<usize>(), 2 * calls);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_has_one_deadline_over_all_its_tries() {
-    let late = Script::serve(|_, mut wire: Wire| async move {
+    let late = ScriptedNode::serve(|_, mut wire: Wire| async move {
         while wire.request().await.is_some() {
             wire.note("asked");
             tokio::time::sleep(Duration::from_secs(20)).await;
@@ -820,9 +824,9 @@ async fn a_call_has_one_deadline_over_all_its_tries() {
     });
     let (one, two) = (late.await, silent().await);
     let limits = PoolLimits::default();
-    let pool = script::Fixture::with(&[one.url(), two.url()], limits);
+    let pool = PoolFixture::with(&[one.url(), two.url()], limits);
     let site = Site::of(Fixture::new(), pool);
-    // Whichever comes first: the one that is late is left for the other, with what is left of the time.
+    // Either may come first: the late one is given up for the other, with the rest of the time.
     for _ in 0..2 {
         let began = tokio::time::Instant::now();
         let clock = site.pool.clock.clone();
@@ -835,13 +839,13 @@ async fn a_call_has_one_deadline_over_all_its_tries() {
         site.settle(READ).await;
         ticking.abort();
         let took = began.elapsed();
-        assert!(took <= limits.timeout + Duration::from_millis(100), "{took:?}");
+        assert!(took <= limits.retry.deadline + Duration::from_millis(100), "{took:?}");
     }
 }
 
 /// A node that takes requests and never answers.
-async fn silent() -> Script {
-    Script::serve(|_, mut wire: Wire| async move {
+async fn silent() -> ScriptedNode {
+    ScriptedNode::serve(|_, mut wire: Wire| async move {
         wire.request().await;
         wire.closed().await;
     })
@@ -850,7 +854,7 @@ async fn silent() -> Script {
 
 #[tokio::test]
 async fn a_call_that_has_waited_for_another_has_what_is_left_of_its_time() {
-    let node = Script::always(answer(GOOD)).await;
+    let node = ScriptedNode::always(answer(GOOD)).await;
     let site = Site::new(&[&node]);
     let mut calls = site.fixture.calls(READ.as_bytes());
     calls.tally_mut().deadline = Some(site.pool.clock.elapsed());
@@ -862,7 +866,7 @@ async fn a_call_that_has_waited_for_another_has_what_is_left_of_its_time() {
     assert!(node.seen().is_empty());
 }
 
-/// One item of a batch, and what is answered to it: nothing to a notification.
+/// One item of a batch, and its answer: a notification has none.
 #[derive(Clone, Debug)]
 struct Asked {
     text: String,
@@ -929,7 +933,7 @@ fn answered(id: &str, method: &str, params: &str) -> String {
         Refusal::Closed.write_item(Dialect::JsonRpc2, Some(id.as_bytes()), &mut out);
         return String::from_utf8(out).unwrap();
     }
-    // White space between the tokens of what is kept or shared goes no further.
+    // White space between the tokens of an answer that is kept or shared is dropped.
     let is_kept = Chain::deployed(Arc::new(Toy)).look_up(method).rule.cache.is_cached();
     let params = if is_kept { params.replace(' ', "") } else { params.to_owned() };
     format!(r#"{{"jsonrpc":"2.0","id":{id},{}}}"#, content(method, &params))
@@ -938,7 +942,7 @@ fn answered(id: &str, method: &str, params: &str) -> String {
 #[test]
 fn every_item_of_a_batch_is_answered_in_its_place_with_what_belongs_to_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let node = runtime.block_on(Script::serve(|connection, mut wire: Wire| async move {
+    let node = runtime.block_on(ScriptedNode::serve(|connection, mut wire: Wire| async move {
         let mut turn = connection;
         while let Some(request) = wire.request().await {
             turn += 1;
@@ -953,7 +957,7 @@ fn every_item_of_a_batch_is_answered_in_its_place_with_what_belongs_to_it() {
         let expected = if answers.is_empty() { String::new() } else { format!("[{}]", answers.join(",")) };
         let (first, second, lines) = runtime.block_on(async {
             let config = NodeConfig { max_batch: most, ..NodeConfig::new(node.url().parse().unwrap()) };
-            let site = Site::of(Fixture::new(), script::Fixture::of(vec![config], PoolLimits::default()));
+            let site = Site::of(Fixture::new(), PoolFixture::of(vec![config], PoolLimits::default()));
             let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), site.fixture.clock.clone());
             let mut stack = BatchLayer::new().layer(ClosedLayer::new().layer(cache.layer(site.upstream.clone())));
             let mut send = async || {

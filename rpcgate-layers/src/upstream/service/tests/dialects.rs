@@ -1,9 +1,9 @@
-//! Chains whose answers have a shape of their own.
+//! Chains whose answers have a form of their own.
 
 use super::*;
 
-fn of(facts: &'static Facts, node: &Script) -> Site {
-    let pool = script::Fixture::new(&[node]);
+fn of(facts: &'static Facts, node: &ScriptedNode) -> Site {
+    let pool = PoolFixture::new(&[node]);
     Site::of(variant(facts), pool)
 }
 
@@ -14,7 +14,7 @@ static OGMIOS: Facts = Facts { dialect: Dialect::Ogmios, ..TOY };
 #[tokio::test]
 async fn an_xrp_call_that_may_be_kept_has_neither_version_nor_id_and_its_answer_is_a_result_alone() {
     let said = r#"{"result":{"status":"success"}}"#;
-    let node = Script::always(answer(said)).await;
+    let node = ScriptedNode::always(answer(said)).await;
     let site = of(&XRP, &node);
     let (status, body) = site.send(r#"{"jsonrpc":"2.0","id":7,"method":"toy_read","params":[{}]}"#).await;
     assert_eq!((status, body.as_str()), (200, said));
@@ -34,34 +34,36 @@ async fn what_is_closed_to_an_xrp_client_is_told_as_its_server_tells_it() {
 
 #[tokio::test]
 async fn an_answer_of_toncenter_keeps_its_form_under_the_clients_id() {
-    let node = Script::always(answer(r#"{"ok":true,"result":{"a":1},"jsonrpc":"2.0","id":"7"}"#)).await;
+    let node = ScriptedNode::always(answer(r#"{"ok":true,"result":{"a":1},"jsonrpc":"2.0","id":"7"}"#)).await;
     let site = of(&TON, &node);
-    let told = site.send(r#"{"jsonrpc":"2.0","id":7,"method":"other"}"#).await;
-    assert_eq!(told, (200, r#"{"ok":true,"result":{"a":1},"jsonrpc":"2.0","id":7}"#.to_owned()));
-    let told = site.send(r#"{"jsonrpc":"2.0","id":"7","method":"other"}"#).await;
-    assert_eq!(told.1, r#"{"ok":true,"result":{"a":1},"jsonrpc":"2.0","id":"7"}"#);
+    let response = site.send(r#"{"jsonrpc":"2.0","id":7,"method":"other"}"#).await;
+    assert_eq!(response, (200, r#"{"ok":true,"result":{"a":1},"jsonrpc":"2.0","id":7}"#.to_owned()));
+    let response = site.send(r#"{"jsonrpc":"2.0","id":"7","method":"other"}"#).await;
+    assert_eq!(response.1, r#"{"ok":true,"result":{"a":1},"jsonrpc":"2.0","id":"7"}"#);
 }
 
 #[tokio::test]
 async fn an_error_of_toncenter_keeps_its_status_its_text_and_its_code() {
     let said = r#"{"ok":false,"error":"Incorrect address","code":416,"jsonrpc":"2.0","id":"1"}"#;
-    let node = Script::always(status(416, said)).await;
+    let node = ScriptedNode::always(status(416, said)).await;
     let site = of(&TON, &node);
     assert_eq!(site.send(r#"{"jsonrpc":"2.0","id":"1","method":"other"}"#).await, (416, said.to_owned()));
-    let told = site.send(r#"{"jsonrpc":"2.0","id":1,"method":"other"}"#).await;
+    let response = site.send(r#"{"jsonrpc":"2.0","id":1,"method":"other"}"#).await;
     let own = r#"{"ok":false,"error":"Incorrect address","code":416,"jsonrpc":"2.0","id":1}"#;
-    assert_eq!(told, (416, own.to_owned()));
+    assert_eq!(response, (416, own.to_owned()));
     assert!(site.lines().iter().all(|line| line.2 == Outcome::NodeError));
 }
 
 #[tokio::test]
 async fn an_answer_of_ogmios_names_the_method_again() {
-    let node = Script::always(answer(r#"{"jsonrpc":"2.0","method":"toy_read","result":5,"id":0}"#)).await;
+    let node =
+        ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","method":"toy_read","result":5,"id":0}"#)).await;
     let site = of(&OGMIOS, &node);
     let (_, body) = site.send(r#"{"jsonrpc":"2.0","id":{"requestId":"a"},"method":"toy_read"}"#).await;
     assert_eq!(body, r#"{"jsonrpc":"2.0","method":"toy_read","result":5,"id":{"requestId":"a"}}"#);
     let node =
-        Script::always(answer(r#"{"jsonrpc":"2.0","method":"x","error":{"code":3000},"id":{"a":1}}"#)).await;
+        ScriptedNode::always(answer(r#"{"jsonrpc":"2.0","method":"x","error":{"code":3000},"id":{"a":1}}"#))
+            .await;
     let site = of(&OGMIOS, &node);
     let (status, body) = site.send(r#"{"jsonrpc":"2.0","id":{"a":1},"method":"other"}"#).await;
     assert_eq!(

@@ -1,7 +1,7 @@
-//! Timers that are used again.
+//! Timers that are reused.
 //!
-//! Hardly any call runs into its time limit, but each needs one. To enter a timer with the runtime and to take it out
-//! again costs several times as much as to move one that is entered already to a later time.
+//! Hardly any call reaches its deadline, but each needs one. Registering a timer with the runtime and removing it again
+//! costs several times as much as moving a registered one to a later time.
 
 use parking_lot::Mutex;
 use std::future::{Future, poll_fn};
@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep};
 
-/// Timers that are not needed at the moment.
+/// Timers that are not in use.
 #[derive(Debug, Default)]
-pub(super) struct Timers(Mutex<Vec<Pin<Box<Sleep>>>>);
+pub(super) struct TimerPool(Mutex<Vec<Pin<Box<Sleep>>>>);
 
-/// More than so many are not kept.
+/// The most timers that are kept.
 const KEPT: usize = 256;
 
-impl Timers {
-    /// What comes of `future`, unless that takes longer than `limit`.
+impl TimerPool {
+    /// The output of `future`; `None` if that takes longer than `limit`.
     pub(super) async fn within<T>(
         &self,
         limit: Duration,
@@ -33,7 +33,7 @@ impl Timers {
             }
             None => Box::pin(tokio::time::sleep(limit)),
         };
-        // Who is woken when the time is over: to say it again each time costs more than to compare.
+        // The waker that the timer holds: comparing costs less than registering it again with every poll.
         let mut woken: Option<Waker> = None;
         let done = poll_fn(|cx| {
             if let Poll::Ready(done) = future.as_mut().poll(cx) {
@@ -42,7 +42,7 @@ impl Timers {
             if woken.as_ref().is_some_and(|woken| woken.will_wake(cx.waker())) {
                 return if timer.is_elapsed() { Poll::Ready(None) } else { Poll::Pending };
             }
-            // A task that has used up its turn is not listened to; it is polled again soon.
+            // A task that has used up its budget cannot register with the timer, but it is polled again soon.
             woken = has_budget_remaining().then(|| cx.waker().clone());
             timer.as_mut().poll(cx).map(|()| None)
         })
@@ -64,7 +64,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_that_was_used_before_measures_its_own_time() {
-        let timers = Timers::default();
+        let timers = TimerPool::default();
         let second = Duration::from_secs(1);
         for (limit, lasts) in [(5, 1), (1, 2), (30, 29), (2, 60), (60, 59)] {
             let start = Instant::now();
@@ -79,7 +79,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_limit_holds_although_the_task_had_used_up_its_turn() {
         let limit = Duration::from_secs(9);
-        let timers = Arc::new(Timers::default());
+        let timers = Arc::new(TimerPool::default());
         // The first timer is made, the second is used again.
         for _ in 0..2 {
             let timers = timers.clone();
@@ -100,7 +100,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_limit_wakes_the_task_that_polled_last() {
-        let timers = Arc::new(Timers::default());
+        let timers = Arc::new(TimerPool::default());
         let mut within =
             Box::pin(async move { timers.within(Duration::from_secs(9), pin!(pending::<()>())).await });
         assert!(poll_fn(|cx| Poll::Ready(within.as_mut().poll(cx))).await.is_pending());
@@ -110,7 +110,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_given_up_takes_its_timer_along_and_no_more_than_so_many_are_kept() {
-        let timers = Timers::default();
+        let timers = TimerPool::default();
         let given_up = async { timers.within(Duration::from_secs(9), pin!(pending::<()>())).await };
         assert!(tokio::time::timeout(Duration::from_secs(1), given_up).await.is_err());
         assert!(timers.0.lock().is_empty());

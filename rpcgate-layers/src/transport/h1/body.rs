@@ -1,8 +1,8 @@
-//! The rest of an answer that is too large to be held.
+//! The rest of an answer that is too large to be buffered.
 
-use super::connect::Conn;
-use super::node::Node;
-use super::slots::Slot;
+use super::connection::NodeConnection;
+use super::idle::IdleConnections;
+use crate::nodes::in_flight::{InFlightGuard, InFlightPermit};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -11,69 +11,48 @@ use rpcgate_core::fault::{Cause, Fault};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 /// What follows the prefix of a larger answer, as it comes from the node.
 ///
-/// It ends cleanly only if the node said where the body ends and all of it came. If it breaks, or the node is waited for
-/// longer than a whole call may take and 1 s for each 64 KiB that have come, its last item is an error. Trailers are left
-/// out.
+/// It ends cleanly only if the node declared where the body ends and all of it came. If it breaks, or its reader has waited
+/// for the node for longer than a whole call may take plus 1 s for each 64 KiB that came, its last item is an error.
+/// Trailers are left out.
 pub struct NodeBody {
     incoming: Incoming,
-    /// `None` once the body has ended, one way or the other.
-    open: Option<Open>,
-    /// How much longer it may be waited for.
-    patience: Duration,
+    /// `None` once the body has ended, cleanly or not.
+    source: Option<BodySource>,
+    /// How much longer the reader may wait.
+    remaining: Duration,
     sleep: Pin<Box<Sleep>>,
-    /// Since when it is.
+    /// Since when the reader waits, if it does.
     waiting: Option<Instant>,
 }
 
-/// Bytes a second: a node that is slower keeps its call's place and connection no longer than a whole call may take.
-const RATE: u64 = 64 << 10;
+/// Bytes a second: a slower node keeps its connection and its call's permit no longer than a whole call may take.
+const MIN_RATE: u64 = 64 << 10;
 
-struct Open {
-    conn: Box<Conn>,
-    node: Arc<Node>,
-    clock: Arc<dyn Clock>,
-    _slot: Option<Slot>,
-    _flight: InFlightCount,
-}
-
-/// One call in a node's count of those under way.
-pub(super) struct InFlightCount(Arc<AtomicUsize>);
-
-impl InFlightCount {
-    pub(super) fn begin(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Relaxed);
-        InFlightCount(count.clone())
-    }
-}
-
-impl Drop for InFlightCount {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
+/// What an answer that is not at its end holds.
+pub(super) struct BodySource {
+    pub(super) connection: Box<NodeConnection>,
+    /// Where the connection goes at the end.
+    pub(super) idle: Arc<IdleConnections>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) _permit: Option<InFlightPermit>,
+    pub(super) _guard: InFlightGuard<Arc<AtomicUsize>>,
 }
 
 impl NodeBody {
-    pub(super) fn new(
-        incoming: Incoming,
-        conn: Box<Conn>,
-        node: Arc<Node>,
-        slot: Option<Slot>,
-        clock: Arc<dyn Clock>,
-        patience: Duration,
-    ) -> Self {
-        let in_flight = InFlightCount::begin(&node.in_flight);
+    /// The rest of an answer whose reader may wait for `timeout`, and longer as bytes come.
+    pub(super) fn new(incoming: Incoming, source: BodySource, timeout: Duration) -> Self {
         let mut body = NodeBody {
             incoming,
-            open: Some(Open { conn, node, clock, _slot: slot, _flight: in_flight }),
-            patience,
-            sleep: Box::pin(tokio::time::sleep(patience)),
+            source: Some(source),
+            remaining: timeout,
+            sleep: Box::pin(tokio::time::sleep(timeout)),
             waiting: None,
         };
         if body.incoming.is_end_stream() {
@@ -82,34 +61,34 @@ impl NodeBody {
         body
     }
 
-    /// All of it came: the connection is fit for another call.
+    /// All of it came, so the connection can take another call.
     fn end(&mut self) {
-        if let Some(Open { conn, node, clock, .. }) = self.open.take() {
-            node.idle.put(conn, clock.elapsed());
+        if let Some(BodySource { connection, idle, clock, .. }) = self.source.take() {
+            idle.put(connection, clock.elapsed());
         }
     }
 
     fn fail(&mut self, cause: Cause) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
-        self.open = None;
+        self.source = None;
         Poll::Ready(Some(Err(Fault::sent(cause))))
     }
 
-    /// Starts to wait, or goes on waiting. The time that the reader took before does not count.
-    fn poll_patience(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Begins to wait, or goes on waiting. Time that passes between two polls of the reader does not count.
+    fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.waiting.is_none() {
             let now = Instant::now();
             self.waiting = Some(now);
-            self.sleep.as_mut().reset(now + self.patience);
+            self.sleep.as_mut().reset(now + self.remaining);
         }
         self.sleep.as_mut().poll(cx)
     }
 
-    /// So much came: the node earns time by it.
-    fn came(&mut self, bytes: usize) {
+    /// So many bytes came, which give the node more time.
+    fn record_bytes(&mut self, bytes: usize) {
         if let Some(since) = self.waiting.take() {
-            self.patience = self.patience.saturating_sub(since.elapsed());
+            self.remaining = self.remaining.saturating_sub(since.elapsed());
         }
-        self.patience += Duration::from_micros(bytes as u64 * 1_000_000 / RATE);
+        self.remaining += Duration::from_micros(bytes as u64 * 1_000_000 / MIN_RATE);
     }
 }
 
@@ -120,10 +99,10 @@ impl Body for NodeBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
         let this = self.get_mut();
         loop {
-            let Some(open) = &mut this.open else { return Poll::Ready(None) };
-            match open.conn.poll_frame(&mut this.incoming, cx) {
+            let Some(source) = &mut this.source else { return Poll::Ready(None) };
+            match source.connection.poll_frame(&mut this.incoming, cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    this.came(frame.data_ref().map_or(0, Bytes::len));
+                    this.record_bytes(frame.data_ref().map_or(0, Bytes::len));
                     if !frame.is_data() {
                         continue;
                     }
@@ -135,7 +114,7 @@ impl Body for NodeBody {
                 Poll::Ready(Some(Err(_))) => return this.fail(Cause::Broken),
                 Poll::Ready(None) => this.end(),
                 Poll::Pending => {
-                    ready!(this.poll_patience(cx));
+                    ready!(this.poll_timeout(cx));
                     return this.fail(Cause::Timeout);
                 }
             }
@@ -143,7 +122,7 @@ impl Body for NodeBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.open.is_none()
+        self.source.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -154,22 +133,23 @@ impl Body for NodeBody {
 impl fmt::Debug for NodeBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = self.incoming.size_hint().exact();
-        f.debug_struct("NodeBody").field("ended", &self.open.is_none()).field("left", &left).finish()
+        f.debug_struct("NodeBody").field("ended", &self.source.is_none()).field("left", &left).finish()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::script::{Fixture, Script, answer, call};
-    use crate::upstream::{AnswerBody, NodeRequest, PoolLimits};
+    use crate::nodes::{NodeRequestError, PoolLimits, RetryPolicy};
+    use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer, call};
+    use crate::transport::h1::{AnswerBody, NodeRequest};
     use http_body_util::BodyExt;
     use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
 
-    const COLLECT: usize = 1000;
+    const BUFFER: usize = 1000;
 
-    async fn larger(fixture: &Fixture) -> (Bytes, Box<NodeBody>) {
-        let ask = NodeRequest { collect: COLLECT, ..call("a") };
+    async fn larger(fixture: &PoolFixture) -> (Bytes, Box<NodeBody>) {
+        let ask = NodeRequest { buffer: BUFFER, ..call("a") };
         match fixture.pool.ask(&ask, &mut MemoryPermit::default()).await.unwrap().body {
             AnswerBody::Larger { prefix, rest } => (prefix, rest),
             AnswerBody::Whole(body) => panic!("{} bytes, whole", body.len()),
@@ -191,14 +171,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_larger_answer_comes_through_whole_and_its_connection_is_used_again() {
-        for length in [COLLECT + 1, 100_000, 3_000_000] {
+        for length in [BUFFER + 1, 100_000, 3_000_000] {
             let body = text(length);
             for (reply, declared) in [(answer(&body), true), (chunked(&body), false)] {
-                let node = Script::always(reply).await;
-                let fixture = Fixture::new(&[&node]);
+                let node = ScriptedNode::always(reply).await;
+                let fixture = PoolFixture::new(&[&node]);
                 for _ in 0..2 {
                     let (prefix, rest) = larger(&fixture).await;
-                    assert!(prefix.len() > COLLECT);
+                    assert!(prefix.len() > BUFFER);
                     let left = (length - prefix.len()) as u64;
                     assert!(!declared || rest.size_hint().exact() == Some(left), "{rest:?}");
                     let rest = rest.collect().await.unwrap().to_bytes();
@@ -211,11 +191,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_of_just_the_size_is_whole() {
-        let body = text(COLLECT);
+        let body = text(BUFFER);
         for reply in [answer(&body), chunked(&body)] {
-            let node = Script::always(reply).await;
+            let node = ScriptedNode::always(reply).await;
             assert_eq!(
-                Fixture::new(&[&node]).whole(NodeRequest { collect: COLLECT, ..call("a") }).await.unwrap(),
+                PoolFixture::new(&[&node]).whole(NodeRequest { buffer: BUFFER, ..call("a") }).await.unwrap(),
                 body
             );
         }
@@ -229,7 +209,7 @@ mod tests {
             [&framed[..framed.len() - 1], &framed[..50_000], &chunks[..chunks.len() - 1], &chunks[..50_000]]
         {
             let cut = cut.to_owned();
-            let node = Script::serve(move |_, mut wire| {
+            let node = ScriptedNode::serve(move |_, mut wire| {
                 let cut = cut.clone();
                 async move {
                     wire.request().await;
@@ -237,7 +217,7 @@ mod tests {
                 }
             })
             .await;
-            let fixture = Fixture::new(&[&node]);
+            let fixture = PoolFixture::new(&[&node]);
             let (_, rest) = larger(&fixture).await;
             assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Broken)));
             assert_eq!((fixture.idle(), fixture.pool.in_flight()), (0, 0));
@@ -246,21 +226,24 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_does_not_wait_for_ever() {
-        let node = Script::serve(|_, mut wire| async move {
+        let node = ScriptedNode::serve(|_, mut wire| async move {
             wire.request().await;
             wire.write(&answer(&text(100_000))[..50_000]).await;
             wire.closed().await;
         })
         .await;
-        let limits = PoolLimits { timeout: Duration::from_millis(100), ..PoolLimits::default() };
-        let fixture = Fixture::with(&[node.url()], limits);
+        let limits = PoolLimits {
+            retry: RetryPolicy { deadline: Duration::from_millis(100), ..RetryPolicy::default() },
+            ..PoolLimits::default()
+        };
+        let fixture = PoolFixture::with(&[node.url()], limits);
         let (_, rest) = larger(&fixture).await;
         assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Timeout)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_node_that_gives_a_little_now_and_then_is_waited_for_as_long_as_a_call() {
-        let node = Script::serve(|_, mut wire| async move {
+        let node = ScriptedNode::serve(|_, mut wire| async move {
             wire.request().await;
             let whole = answer(&text(100_000));
             wire.write(&whole[..50_000]).await;
@@ -270,26 +253,26 @@ mod tests {
             }
         })
         .await;
-        let fixture = Fixture::new(&[&node]);
+        let fixture = PoolFixture::new(&[&node]);
         let (_, rest) = larger(&fixture).await;
         let began = Instant::now();
         assert_eq!(rest.collect().await.err(), Some(Fault::sent(Cause::Timeout)));
-        let patience = PoolLimits::default().timeout;
+        let patience = RetryPolicy::default().deadline;
         assert_eq!(began.elapsed().as_secs(), patience.as_secs());
     }
 
     #[tokio::test]
     async fn a_rest_counts_as_under_way_until_it_is_read_or_left() {
-        let node = Script::serve(|_, mut wire| async move {
+        let node = ScriptedNode::serve(|_, mut wire| async move {
             while wire.request().await.is_some() {
                 wire.write(answer(&text(10_000_000))).await;
             }
             wire.note("closed");
         })
         .await;
-        let fixture = Fixture::with(&[node.url()], PoolLimits { in_flight: 1, ..PoolLimits::default() });
+        let fixture = PoolFixture::with(&[node.url()], PoolLimits { in_flight: 1, ..PoolLimits::default() });
         let (_, rest) = larger(&fixture).await;
-        assert_eq!(fixture.read().await, Err(crate::upstream::NodeRequestError::Busy));
+        assert_eq!(fixture.read().await, Err(NodeRequestError::Busy));
         drop(rest);
         assert_eq!(fixture.pool.in_flight(), 0);
         fixture.until(|_| node.seen().last().is_some_and(|last| last == "closed")).await;
@@ -298,14 +281,13 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_prefix_takes_room() {
-        let desk_node = Script::always(answer(&text(1_000_000))).await;
-        let fixture = Fixture::new(&[&desk_node]);
-        let room = MemoryBudget::new(usize::MAX);
-        let mut held = MemoryPermit::of(room.clone());
-        let answer =
-            fixture.pool.ask(&NodeRequest { collect: COLLECT, ..call("a") }, &mut held).await.unwrap();
+        let node = ScriptedNode::always(answer(&text(1_000_000))).await;
+        let fixture = PoolFixture::new(&[&node]);
+        let memory = MemoryBudget::new(usize::MAX);
+        let mut held = MemoryPermit::of(memory.clone());
+        let answer = fixture.pool.ask(&NodeRequest { buffer: BUFFER, ..call("a") }, &mut held).await.unwrap();
         let AnswerBody::Larger { prefix, rest } = answer.body else { panic!("whole") };
         rest.collect().await.unwrap();
-        assert_eq!(room.held(), prefix.len());
+        assert_eq!(memory.held(), prefix.len());
     }
 }

@@ -1,6 +1,6 @@
-//! Undoing what a node did to make its answer smaller.
+//! Decoding compressed answers.
 
-use super::node_request::NodeRequestError;
+use crate::nodes::error::NodeRequestError;
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
@@ -15,13 +15,13 @@ use std::io::{self, Read};
 pub(super) enum Coding {
     Identity,
     Gzip,
-    /// With the frame of zlib, as it must be, or without, as some send it.
+    /// In the zlib format, as it must be, or without it, as some servers send it.
     Deflate,
 }
 
 impl Coding {
-    /// How the body of an answer with `headers` is coded; `None` for what cannot be undone, two codings on top of
-    /// each other included.
+    /// The coding of an answer with these headers; `None` for one that cannot be undone, such as two codings on top of
+    /// each other.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut codings = headers.get_all(CONTENT_ENCODING).iter();
         let Some(coding) = codings.next() else {
@@ -42,19 +42,19 @@ impl Coding {
     }
 }
 
-/// Bytes decoded between two looks at the room that is left.
+/// Bytes that are decoded before memory is taken for them.
 const STEP: usize = 64 << 10;
-/// Steps after which other calls of the thread have their turn.
+/// Steps after which the task yields to others of its thread.
 const STEPS: usize = 8;
 
-/// Undoes `coding`. A result of more than `largest` bytes is given up as soon as it gets there.
+/// Undoes `coding`, and gives up as soon as the result has more than `max` bytes.
 pub(super) async fn decode(
     coding: Coding,
     body: Bytes,
-    largest: usize,
-    room: &mut MemoryPermit,
+    max: usize,
+    memory: &mut MemoryPermit,
 ) -> Result<Bytes, NodeRequestError> {
-    // An empty answer has nothing to decode, whatever its headers say.
+    // An empty answer needs no decoding, whatever its headers say.
     if coding == Coding::Identity || body.is_empty() {
         return Ok(body);
     }
@@ -72,10 +72,10 @@ pub(super) async fn decode(
         if read == 0 {
             break;
         }
-        if decoded.len() > largest {
+        if decoded.len() > max {
             return Err(Fault::sent(Cause::Oversize).into());
         }
-        room.take(read).map_err(|_| NodeRequestError::Busy)?;
+        memory.take(read).map_err(|_| NodeRequestError::Busy)?;
         if step % STEPS == 0 {
             tokio::task::yield_now().await;
         }
@@ -84,7 +84,7 @@ pub(super) async fn decode(
 }
 
 trait Source {
-    /// Decodes into `space`; 0 at the end of a body that was whole.
+    /// Decodes into `space` and returns how many bytes; 0 at the end of a complete body.
     fn fill(&mut self, space: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -191,11 +191,11 @@ mod tests {
     #[tokio::test]
     async fn a_bomb_takes_no_more_than_was_allowed() {
         for (coding, body) in codings(&vec![b' '; 100 << 20]) {
-            let room = MemoryBudget::new(1 << 30);
-            let mut held = MemoryPermit::of(room.clone());
+            let memory = MemoryBudget::new(1 << 30);
+            let mut held = MemoryPermit::of(memory.clone());
             let result = decode(coding, body.into(), 1 << 20, &mut held).await;
             assert_eq!(result, Err(Fault::sent(Cause::Oversize).into()));
-            assert!(room.held() <= 1 << 20);
+            assert!(memory.held() <= 1 << 20);
         }
     }
 

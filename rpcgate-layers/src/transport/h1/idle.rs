@@ -1,100 +1,102 @@
-//! Connections that wait for their next call.
+//! Idle connections to one node.
 
-use super::connect::Conn;
+use super::connection::NodeConnection;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The waiting connections to one node, the last used on top: so the others grow old and are closed when fewer are
+/// The idle connections to one node. The last used is taken first, so the others grow old and are closed when fewer are
 /// needed.
-pub(super) struct Idle {
-    waiting: Mutex<VecDeque<Waiting>>,
-    most: usize,
+pub(super) struct IdleConnections {
+    connections: Mutex<VecDeque<IdleConnection>>,
+    max: usize,
     longest: Duration,
 }
 
-struct Waiting {
-    conn: Box<Conn>,
+struct IdleConnection {
+    connection: Box<NodeConnection>,
     since: Duration,
 }
 
-impl Idle {
-    /// At most `most` connections, each for at most `longest`.
-    pub(super) fn new(most: usize, longest: Duration) -> Self {
-        Idle { waiting: Mutex::default(), most, longest }
+impl IdleConnections {
+    /// At most `max` connections, each for at most `longest`.
+    pub(super) fn new(max: usize, longest: Duration) -> Self {
+        IdleConnections { connections: Mutex::default(), max, longest }
     }
 
-    /// A connection that can take a request now and has waited for less than `younger`.
-    pub(super) fn take(&self, now: Duration, younger: Duration) -> Option<Box<Conn>> {
+    /// A connection that can take a request now and has been idle for less than `max_idle`.
+    pub(super) fn take(&self, now: Duration, max_idle: Duration) -> Option<Box<NodeConnection>> {
         loop {
-            let Waiting { mut conn, since } = {
-                let mut waiting = self.waiting.lock();
-                let age = now.saturating_sub(waiting.back()?.since);
-                if age >= younger && age < waiting.back()?.conn.keep(self.longest) {
+            let IdleConnection { mut connection, since } = {
+                let mut connections = self.connections.lock();
+                let newest = connections.back()?;
+                let idle = now.saturating_sub(newest.since);
+                if idle >= max_idle && idle < newest.connection.idle_limit(self.longest) {
                     return None;
                 }
-                waiting.pop_back()?
+                connections.pop_back()?
             };
-            if now.saturating_sub(since) < conn.keep(self.longest) && conn.is_ready() {
-                return Some(conn);
+            if now.saturating_sub(since) < connection.idle_limit(self.longest) && connection.is_ready() {
+                return Some(connection);
             }
         }
     }
 
     /// Keeps a connection whose last answer was read to its end.
-    pub(super) fn put(&self, conn: Box<Conn>, now: Duration) {
-        if self.most == 0 {
+    pub(super) fn put(&self, connection: Box<NodeConnection>, now: Duration) {
+        if self.max == 0 {
             return;
         }
-        // What is given up is dropped after the lock: closing a socket is a system call.
-        let given_up = {
-            let mut waiting = self.waiting.lock();
-            let oldest = waiting.front().is_some_and(|oldest| oldest.is_over(now, self.longest));
-            let given_up = if oldest || waiting.len() >= self.most { waiting.pop_front() } else { None };
-            waiting.push_back(Waiting { conn, since: now });
-            given_up
+        // The connection that makes room is dropped after the lock: closing a socket is a system call.
+        let dropped = {
+            let mut connections = self.connections.lock();
+            let is_over = connections.front().is_some_and(|oldest| oldest.is_over(now, self.longest));
+            let dropped =
+                if is_over || connections.len() >= self.max { connections.pop_front() } else { None };
+            connections.push_back(IdleConnection { connection, since: now });
+            dropped
         };
-        drop(given_up);
+        drop(dropped);
     }
 
-    /// Closes what has waited too long and forgets what the node closed.
+    /// Closes connections that have been idle for too long and drops those that the node closed.
     pub(super) fn sweep(&self, now: Duration) {
         let mut over = Vec::new();
-        let mut waiting = self.waiting.lock();
-        for _ in 0..waiting.len() {
-            let Some(mut oldest) = waiting.pop_front() else { break };
-            if oldest.is_over(now, self.longest) || !oldest.conn.is_ready() {
+        let mut connections = self.connections.lock();
+        for _ in 0..connections.len() {
+            let Some(mut oldest) = connections.pop_front() else { break };
+            if oldest.is_over(now, self.longest) || !oldest.connection.is_ready() {
                 over.push(oldest);
             } else {
-                waiting.push_back(oldest);
+                connections.push_back(oldest);
             }
         }
         // Closing a socket is a system call, so it is done after the lock.
-        drop(waiting);
+        drop(connections);
         drop(over);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.waiting.lock().len()
+        self.connections.lock().len()
     }
 }
 
-impl Waiting {
+impl IdleConnection {
     fn is_over(&self, now: Duration, longest: Duration) -> bool {
-        now.saturating_sub(self.since) >= self.conn.keep(longest)
+        now.saturating_sub(self.since) >= self.connection.idle_limit(longest)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::upstream::PoolLimits;
-    use crate::upstream::script::{Fixture, Script, answer};
+    use crate::nodes::PoolLimits;
+    use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer};
     use std::time::Duration;
 
     #[tokio::test]
     async fn a_connection_serves_one_call_after_the_other() {
-        let node = Script::always(answer("{}")).await;
-        let fixture = Fixture::new(&[&node]);
+        let node = ScriptedNode::always(answer("{}")).await;
+        let fixture = PoolFixture::new(&[&node]);
         for _ in 0..20 {
             assert_eq!(fixture.read().await.unwrap(), "{}");
         }
@@ -103,8 +105,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_waited_too_long_is_not_used() {
-        let node = Script::always(answer("{}")).await;
-        let fixture = Fixture::new(&[&node]);
+        let node = ScriptedNode::always(answer("{}")).await;
+        let fixture = PoolFixture::new(&[&node]);
         fixture.read().await.unwrap();
         fixture.clock.advance(Duration::from_secs(59));
         fixture.read().await.unwrap();
@@ -117,8 +119,9 @@ mod tests {
     #[tokio::test]
     async fn a_node_that_keeps_connections_for_less_is_believed() {
         let node =
-            Script::always("HTTP/1.1 200 OK\r\nkeep-alive: timeout=5\r\ncontent-length: 2\r\n\r\n{}").await;
-        let fixture = Fixture::new(&[&node]);
+            ScriptedNode::always("HTTP/1.1 200 OK\r\nkeep-alive: timeout=5\r\ncontent-length: 2\r\n\r\n{}")
+                .await;
+        let fixture = PoolFixture::new(&[&node]);
         fixture.read().await.unwrap();
         fixture.clock.advance(Duration::from_millis(4_499));
         fixture.read().await.unwrap();
@@ -130,8 +133,9 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_than_so_many_connections_wait() {
-        let node = Script::always(answer("{}")).await;
-        let fixture = Fixture::with(&[node.url()], PoolLimits { idle_per_node: 2, ..PoolLimits::default() });
+        let node = ScriptedNode::always(answer("{}")).await;
+        let fixture =
+            PoolFixture::with(&[node.url()], PoolLimits { idle_per_node: 2, ..PoolLimits::default() });
         let (a, b, c, d) = tokio::join!(fixture.read(), fixture.read(), fixture.read(), fixture.read());
         assert!([a, b, c, d].iter().all(Result::is_ok));
         assert_eq!((node.conns(), fixture.idle()), (4, 2));
@@ -139,14 +143,14 @@ mod tests {
 
     #[tokio::test]
     async fn sweeping_closes_what_waited_too_long() {
-        let node = Script::serve(|_, mut wire| async move {
+        let node = ScriptedNode::serve(|_, mut wire| async move {
             while wire.request().await.is_some() {
                 wire.write(answer("{}")).await;
             }
             wire.note("closed");
         })
         .await;
-        let fixture = Fixture::new(&[&node]);
+        let fixture = PoolFixture::new(&[&node]);
         fixture.read().await.unwrap();
         assert_eq!(fixture.idle(), 1);
         fixture.clock.advance(Duration::from_secs(60));
@@ -156,8 +160,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_broadcast_takes_only_a_connection_used_just_now() {
-        let node = Script::always(answer("{}")).await;
-        let fixture = Fixture::new(&[&node]);
+        let node = ScriptedNode::always(answer("{}")).await;
+        let fixture = PoolFixture::new(&[&node]);
         fixture.broadcast().await.unwrap();
         fixture.clock.advance(Duration::from_millis(1_999));
         fixture.broadcast().await.unwrap();
@@ -169,12 +173,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_closed_while_it_waits_is_forgotten() {
-        let node = Script::serve(|_, mut wire| async move {
+        let node = ScriptedNode::serve(|_, mut wire| async move {
             wire.request().await;
             wire.write(answer("{}")).await;
         })
         .await;
-        let fixture = Fixture::new(&[&node]);
+        let fixture = PoolFixture::new(&[&node]);
         for calls in 1..4 {
             assert_eq!(fixture.broadcast().await.unwrap(), "{}");
             fixture.until(|_| fixture.idle() == 0).await;

@@ -1,8 +1,8 @@
-//! Moving a connection's bytes without a task of its own.
+//! Driving a connection without a task of its own (`docs/decisions/0011-a-call-drives-its-connection.md`).
 //!
-//! Whoever waits for something on a connection drives it: the task that needs an answer reads it itself, instead of
-//! being woken by another task that has read it. That halves the wake-ups of a call, and a connection that rests is
-//! looked at before it is used again, so that what a node sent or closed in the meantime is seen in time.
+//! The future that waits for something on a connection drives it: the task that needs an answer reads it itself, instead of
+//! being woken by another task that has read it. This halves the wake-ups of a call. An idle connection is driven before it
+//! is reused, so that bytes that the node sent meanwhile, or its close, are seen in time.
 
 use futures_util::task::AtomicWaker;
 use std::future::Future;
@@ -12,93 +12,93 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// What moves the bytes of a connection; done when the connection is over.
-type Moving = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
+/// The future that reads and writes the bytes of a connection; ready when the connection is over.
+type Connection = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 /// Drives one connection.
 pub(super) struct Driver {
     /// `None` once the connection is over.
-    moving: Option<Moving>,
+    connection: Option<Connection>,
     wakes: Arc<WakeState>,
-    /// Rung by the socket, and by what is put into the connection.
-    moved: Waker,
-    /// Rung by what comes out of it.
-    stepped: Waker,
+    /// Woken by the socket, and by what is put into the connection.
+    connection_waker: Waker,
+    /// Woken by what comes out of the connection.
+    step_waker: Waker,
 }
 
-/// Notes what has happened. Only who waits on the connection is woken by it: what happens while somebody is at it, or
-/// while it rests, is seen when it is driven next.
+/// Records the wake-ups of a connection. They wake a task only if one waits on the connection: those that happen while the
+/// connection is driven, or while it is idle, are seen when it is driven next.
 #[derive(Default)]
 struct WakeState {
     state: AtomicU8,
-    sleeper: AtomicWaker,
+    waiting: AtomicWaker,
 }
 
-/// Nobody waits on the connection.
+/// No task waits on the connection.
 const UNWAITED: u8 = 1;
-/// There may be something to move.
-const MOVE: u8 = 2;
-/// There may be a step to make.
+/// The connection may have something to read or write.
+const CONNECTION: u8 = 2;
+/// The step may have become ready.
 const STEP: u8 = 4;
 
 impl WakeState {
-    fn ring(&self, what: u8) {
-        if self.state.fetch_or(what, AcqRel) & UNWAITED == 0 {
-            self.sleeper.wake();
+    fn wake(&self, flag: u8) {
+        if self.state.fetch_or(flag, AcqRel) & UNWAITED == 0 {
+            self.waiting.wake();
         }
     }
 }
 
-/// One rope of the bell.
-struct WakeFlag<const WHAT: u8>(Arc<WakeState>);
+/// A waker that sets one flag of the state.
+struct WakeFlag<const FLAG: u8>(Arc<WakeState>);
 
-impl<const WHAT: u8> Wake for WakeFlag<WHAT> {
+impl<const FLAG: u8> Wake for WakeFlag<FLAG> {
     fn wake(self: Arc<Self>) {
-        self.0.ring(WHAT);
+        self.0.wake(FLAG);
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.0.ring(WHAT);
+        self.0.wake(FLAG);
     }
 }
 
 impl Driver {
-    pub(super) fn new(moving: impl Future<Output = hyper::Result<()>> + Send + 'static) -> Self {
+    pub(super) fn new(connection: impl Future<Output = hyper::Result<()>> + Send + 'static) -> Self {
         let wakes = Arc::<WakeState>::default();
         Driver {
-            moving: Some(Box::pin(moving)),
-            moved: Arc::new(WakeFlag::<MOVE>(wakes.clone())).into(),
-            stepped: Arc::new(WakeFlag::<STEP>(wakes.clone())).into(),
+            connection: Some(Box::pin(connection)),
+            connection_waker: Arc::new(WakeFlag::<CONNECTION>(wakes.clone())).into(),
+            step_waker: Arc::new(WakeFlag::<STEP>(wakes.clone())).into(),
             wakes,
         }
     }
 
-    /// Whether the connection is over, as far as anybody has looked.
+    /// Whether the connection was over when it was last driven.
     pub(super) fn is_over(&self) -> bool {
-        self.moving.is_none()
+        self.connection.is_none()
     }
 
-    /// Moves what can be moved and tries `step`, as long as the one helps the other on.
+    /// Drives the connection and tries `step`, as long as one makes the other progress.
     pub(super) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
         mut step: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        /// Then others have their turn: the runtime's own bound on a task's work rings the bell again and again.
+        /// Then it yields: once a task's budget is used up, tokio wakes the connection again and again.
         const ROUNDS: usize = 16;
-        self.wakes.sleeper.register(cx.waker());
+        self.wakes.waiting.register(cx.waker());
         let state = &self.wakes.state;
         for _ in 0..ROUNDS {
             state.store(UNWAITED, Release);
-            if let Some(moving) = &mut self.moving
-                && moving.as_mut().poll(&mut Context::from_waker(&self.moved)).is_ready()
+            if let Some(connection) = &mut self.connection
+                && connection.as_mut().poll(&mut Context::from_waker(&self.connection_waker)).is_ready()
             {
-                // What ends a connection is seen by whoever waits for something on it.
-                self.moving = None;
+                // The step sees the end of the connection.
+                self.connection = None;
             }
-            // Whatever called for a step until now has it in the next line.
-            let before = state.swap(UNWAITED, AcqRel) & MOVE;
-            let polled = step(&mut Context::from_waker(&self.stepped));
+            // Wake-ups for the step until now are answered by the next line.
+            let before = state.swap(UNWAITED, AcqRel) & CONNECTION;
+            let polled = step(&mut Context::from_waker(&self.step_waker));
             if polled.is_ready() {
                 if before != 0 {
                     state.fetch_or(before, AcqRel);
@@ -114,14 +114,14 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Tries `step` before anything is moved, for what may be there already.
+    /// Tries `step` without driving the connection, for what may be ready already.
     pub(super) fn try_step<T>(&self, step: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
-        step(&mut Context::from_waker(&self.stepped))
+        step(&mut Context::from_waker(&self.step_waker))
     }
 
-    /// Looks at a connection that rests, if anything has happened to it since it was last moved.
-    pub(super) fn look(&mut self) {
-        if self.wakes.state.load(Acquire) & MOVE != 0 {
+    /// Drives an idle connection if it was woken since it was last driven.
+    pub(super) fn drive_if_woken(&mut self) {
+        if self.wakes.state.load(Acquire) & CONNECTION != 0 {
             let _: Poll<()> = self.poll(&mut Context::from_waker(Waker::noop()), |_| Poll::Ready(()));
         }
     }
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// What moves: it notes its waker and how often it was looked at, and ends when it is told to.
+    /// A connection: it keeps its waker, counts its polls, and ends when `ended` is set.
     #[derive(Default)]
     struct Line {
         looks: AtomicUsize,
@@ -162,13 +162,13 @@ mod tests {
         }))
     }
 
-    fn ring(line: &Line) {
+    fn wake(line: &Line) {
         let waker = line.waker.lock().clone();
         waker.unwrap().wake();
     }
 
     #[test]
-    fn what_rings_while_it_is_driven_is_looked_at_again_and_wakes_nobody() {
+    fn a_wake_up_while_it_is_driven_is_looked_at_again_and_wakes_no_task() {
         let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
         let waker = waker(task.clone());
         let mut cx = Context::from_waker(&waker);
@@ -187,31 +187,31 @@ mod tests {
     }
 
     #[test]
-    fn what_rings_afterwards_wakes_who_drove_last() {
+    fn a_wake_up_afterwards_wakes_the_task_that_drove_last() {
         let (first, second, line) = (Arc::<Task>::default(), Arc::<Task>::default(), Arc::<Line>::default());
         let mut driver = driver(&line, |_| {});
         for (task, rings) in [(&first, 1), (&second, 1)] {
             let waker = waker(task.clone());
             let polled = driver.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending);
             assert!(polled.is_pending() && task.0.load(Relaxed) == 0);
-            ring(&line);
+            wake(&line);
             assert_eq!(task.0.load(Relaxed), rings);
         }
         assert_eq!(first.0.load(Relaxed), 1, "it drives no more");
     }
 
     #[test]
-    fn what_rings_for_ever_gives_others_their_turn_and_goes_on_later() {
+    fn endless_wake_ups_yield_to_other_tasks() {
         let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
         let waker = waker(task.clone());
-        let mut driver = driver(&line, ring);
+        let mut driver = driver(&line, wake);
         assert!(driver.poll(&mut Context::from_waker(&waker), |_| Poll::<()>::Pending).is_pending());
         assert!((2..100).contains(&line.looks.load(Relaxed)));
         assert_eq!(task.0.load(Relaxed), 1);
     }
 
     #[test]
-    fn what_rings_while_it_rests_wakes_nobody_and_is_seen_by_the_next_look() {
+    fn a_wake_up_of_an_idle_connection_wakes_no_task_and_is_seen_when_it_is_driven_next() {
         let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
         let waker = waker(task.clone());
         let mut cx = Context::from_waker(&waker);
@@ -219,17 +219,17 @@ mod tests {
         assert!(driver.poll(&mut cx, |_| Poll::<()>::Pending).is_pending());
         assert!(driver.poll(&mut cx, |_| Poll::Ready(())).is_ready());
         let looks = line.looks.load(Relaxed);
-        driver.look();
+        driver.drive_if_woken();
         assert_eq!(line.looks.load(Relaxed), looks, "nothing has happened");
         line.ended.store(1, Relaxed);
-        ring(&line);
-        driver.look();
+        wake(&line);
+        driver.drive_if_woken();
         assert!(driver.is_over());
         assert_eq!(task.0.load(Relaxed), 0);
     }
 
     #[test]
-    fn what_is_there_already_is_taken_without_moving_anything() {
+    fn what_is_ready_already_is_taken_without_driving_the_connection() {
         let line = Arc::<Line>::default();
         let driver = driver(&line, |_| {});
         assert_eq!(driver.try_step(|_| Poll::Ready(7)), Poll::Ready(7));

@@ -1,46 +1,31 @@
-//! What a node answers.
+//! Headers that belong to a connection or to the framing of a message, and not to what it says.
 
-use super::body::NodeBody;
-use super::node::{NodeIndex, is_hop_by_hop};
-use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderName};
 use smallvec::SmallVec;
 use std::time::Duration;
 
-/// A node's answer. Which statuses are answers and which are faults is for the caller to say.
-#[derive(Debug)]
-pub struct NodeAnswer {
-    /// The node that gave it.
-    pub node: NodeIndex,
-    /// Its HTTP status; never an informational one.
-    pub status: StatusCode,
-    /// Its headers, without those that speak of the connection, of the length or of an encoding that was undone.
-    /// The answer to a `HEAD` request keeps its `Content-Length`.
-    pub headers: HeaderMap,
-    /// Its body.
-    pub body: AnswerBody,
-    /// Whether the node said how long the body is. If not, the body ends where the connection did, and only what is
-    /// in it (a JSON text closed to its last bracket) can tell that it was not cut.
-    pub framed: bool,
+/// Headers that are about one connection: RFC 9110 section 7.6.1, and two of older practice.
+pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
 }
 
-/// The body of an answer, decoded.
-#[derive(Debug)]
-pub enum AnswerBody {
-    /// All of it: at most [`NodeRequest::collect`](super::NodeRequest::collect) bytes, or at most
-    /// [`NodeRequest::largest`](super::NodeRequest::largest) if the node had compressed it.
-    Whole(Bytes),
-    /// More than was to be collected. To drop it closes the connection.
-    Larger {
-        /// How it begins: at least 16 KiB, or what was to be collected if that is less.
-        prefix: Bytes,
-        /// What follows.
-        rest: Box<NodeBody>,
-    },
+/// Headers that frame a request.
+pub(super) fn is_framing(name: &HeaderName) -> bool {
+    *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || *name == EXPECT
 }
 
-/// Whether the length of the body is known from the head of the answer.
+/// Whether the length of an answer's body is known from its head.
 pub(super) fn is_framed(headers: &HeaderMap, declared: Option<u64>) -> bool {
     // Chunked is the only coding that ends by itself, and only as the last one.
     let chunked = || {
@@ -51,29 +36,29 @@ pub(super) fn is_framed(headers: &HeaderMap, declared: Option<u64>) -> bool {
     declared.is_some() || chunked()
 }
 
-/// Leaves only the headers that may pass. Gives back how long the node keeps the connection, if it says so.
-pub(super) fn clean(headers: &mut HeaderMap, keep_length: bool) -> Option<Duration> {
-    let mut doomed: SmallVec<[HeaderName; 8]> = SmallVec::new();
+/// Removes the headers of an answer that may not pass. Returns how long the node keeps the connection, if it says so.
+pub(super) fn strip(headers: &mut HeaderMap, keep_length: bool) -> Option<Duration> {
+    let mut removed: SmallVec<[HeaderName; 8]> = SmallVec::new();
     let mut kept = None;
     for (name, value) in headers.iter() {
         if *name == CONNECTION {
             let named = value.to_str().unwrap_or_default().split(',').map(|token| token.trim().as_bytes());
-            doomed.extend(named.filter_map(|token| HeaderName::from_bytes(token).ok()));
+            removed.extend(named.filter_map(|token| HeaderName::from_bytes(token).ok()));
         }
         if name.as_str() == "keep-alive" {
             kept = value.to_str().ok().and_then(keep_alive).or(kept);
         }
         if is_hop_by_hop(name) || *name == CONTENT_ENCODING || (*name == CONTENT_LENGTH && !keep_length) {
-            doomed.push(name.clone());
+            removed.push(name.clone());
         }
     }
-    for name in doomed {
+    for name in removed {
         headers.remove(name);
     }
     kept
 }
 
-/// The `timeout` of a `Keep-Alive` header: RFC 2068 section 19.7.1.1, and what servers still send.
+/// The `timeout` of a `Keep-Alive` header: RFC 2068 section 19.7.1.1, which servers still send.
 fn keep_alive(value: &str) -> Option<Duration> {
     value.split(',').find_map(|part| {
         let (name, secs) = part.split_once('=')?;
@@ -107,7 +92,7 @@ mod tests {
             ("content-type", "application/json"),
             ("etag", "e"),
         ]);
-        assert_eq!(clean(&mut map, false), Some(Duration::from_secs(5)));
+        assert_eq!(strip(&mut map, false), Some(Duration::from_secs(5)));
         let mut left: Vec<_> = map.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(left, ["content-type", "etag"]);

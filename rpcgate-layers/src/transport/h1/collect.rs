@@ -1,7 +1,7 @@
 //! Reading an answer into memory.
 
-use super::connect::Conn;
-use super::node_request::NodeRequestError;
+use super::connection::NodeConnection;
+use crate::nodes::error::NodeRequestError;
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -9,23 +9,23 @@ use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
 use std::future::poll_fn;
 
-/// What was read of a body.
+/// The part of a body that was read.
 pub(super) enum Collected {
     /// All of it.
     Whole(Bytes),
-    /// Its beginning; it has more than the limit.
+    /// Its beginning, because it is longer than the limit.
     Prefix(Bytes),
 }
 
-/// Enough of a long answer to tell what it is. More would only be copied twice.
+/// Enough of a long answer to see what it is. More would only be copied twice.
 const PREFIX: usize = 16 << 10;
 
-/// Reads `body`, which comes on `conn`, up to `limit` bytes. What is read takes its place in `room` as it comes.
+/// Reads `body`, which comes on `connection`, up to `limit` bytes, which are taken from `memory` as they come.
 pub(super) async fn collect(
-    conn: &mut Conn,
+    connection: &mut NodeConnection,
     body: &mut Incoming,
     limit: usize,
-    room: &mut MemoryPermit,
+    memory: &mut MemoryPermit,
 ) -> Result<Collected, NodeRequestError> {
     let declared = body.size_hint().exact();
     let enough = if declared.is_some_and(|length| length > limit as u64) { limit.min(PREFIX) } else { limit };
@@ -37,14 +37,14 @@ pub(super) async fn collect(
         if body.is_end_stream() {
             return Ok(Collected::Whole(read.join()));
         }
-        let Some(frame) = poll_fn(|cx| conn.poll_frame(body, cx)).await else {
+        let Some(frame) = poll_fn(|cx| connection.poll_frame(body, cx)).await else {
             return Ok(Collected::Whole(read.join()));
         };
         let frame = frame.map_err(|_| Fault::sent(Cause::Broken))?;
-        // Trailers say nothing that anybody here asks for.
+        // Trailers are not used.
         let Ok(data) = frame.into_data() else { continue };
         let is_whole = matches!(read, Pieces::None) && body.is_end_stream();
-        let taken = if is_whole { room.take_whole(data.len()) } else { room.take(data.len()) };
+        let taken = if is_whole { memory.take_whole(data.len()) } else { memory.take(data.len()) };
         taken.map_err(|_| NodeRequestError::Busy)?;
         read.push(data, declared.map_or(0, |length| length.min(limit as u64) as usize));
     }
@@ -70,9 +70,9 @@ impl Pieces {
         match self {
             Pieces::None => *self = Pieces::One(data),
             Pieces::One(first) => {
-                // No more than twice what has come: a length is only a promise, memory is taken for what is there.
-                let come = first.len() + data.len();
-                let mut joined = BytesMut::with_capacity(expected.clamp(come, 2 * come));
+                // No more than twice what was read: a declared length is only a promise.
+                let read = first.len() + data.len();
+                let mut joined = BytesMut::with_capacity(expected.clamp(read, 2 * read));
                 joined.extend_from_slice(first);
                 joined.extend_from_slice(&data);
                 *self = Pieces::Joined(joined);

@@ -1,9 +1,8 @@
-//! What the nodes know of the chain's head.
+//! The head of a chain, as its nodes see it.
 
-use super::answer::AnswerBody;
 use super::node::NodeIndex;
-use super::node_request::NodeRequest;
 use super::pool::Pool;
+use crate::transport::h1::{AnswerBody, NodeRequest};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http::Method;
@@ -16,17 +15,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How long a node may take to tell its height.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a probe may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks each node how it fares, at once and then every `every`: sets the chain's [`head`](Chain::head) by what they say,
-/// and which of them are asked first. Runs until it is dropped.
+/// Probes each node at once and then every `every`. By the results it sets the chain's [`head`](Chain::head), and the health of
+/// the nodes. Runs until it is dropped.
 ///
-/// The head is the highest height that a node shows; in a pool of three or more, the second highest, so that one node
-/// alone can neither make the cache take for final what is not nor make all others look as if they were behind. While no
-/// node answers, the head stays as it is. Height 0 is that of a node that knows nothing yet.
+/// The head is the highest height that a node shows; in a pool of three or more, the second highest, so that one node alone can
+/// neither make the cache take for final what is not nor make all others look as if they were behind. While no node answers,
+/// the head stays as it is. A node at height 0 knows nothing yet and does not count.
 pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
-    let ask = question(&chain);
+    let request = probe_request(&chain);
     let mut logged: Vec<Option<&'static str>> = vec![None; pool.nodes().len()];
     let mut ticks = interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -34,30 +33,30 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
         ticks.tick().await;
         pool.sweep();
         let indexes = (0..logged.len()).map(NodeIndex);
-        let seen = join_all(indexes.map(|index| probe(&pool, &chain, index, &ask))).await;
-        if let Some(reference) = reference(seen.into_iter().flatten().collect(), logged.len()) {
+        let heights = join_all(indexes.map(|index| probe(&pool, &chain, index, &request))).await;
+        if let Some(reference) = reference(heights.into_iter().flatten().collect(), logged.len()) {
             pool.compare(reference);
             chain.head().set(reference);
         }
         for (view, logged) in pool.nodes().zip(&mut logged) {
-            let name = view.standing.name();
+            let name = view.health.name();
             if logged.replace(name) != Some(name) {
                 let (chain, node, height) = (chain.name(), view.name, view.height);
-                tracing::info!(%chain, %node, standing = name, height, "how a node stands");
+                tracing::info!(%chain, %node, health = name, height, "the health of a node");
             }
         }
     }
 }
 
-/// Asks one node and notes what came of it; gives back the height it has shown, unless it knows nothing.
-async fn probe(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &NodeRequest) -> Option<u64> {
+/// Probes one node and records the result. Returns the height that the node has shown, unless it knows nothing.
+async fn probe(pool: &Pool, chain: &Chain, index: NodeIndex, request: &NodeRequest) -> Option<u64> {
     let began = pool.elapsed();
-    let seen = seen(pool, chain, index, ask).await;
-    pool.probed(index, seen, pool.elapsed().saturating_sub(began));
-    seen.map(|seen| seen.height).filter(|height| *height > 0)
+    let status = status(pool, chain, index, request).await;
+    pool.record_probe(index, status, pool.elapsed().saturating_sub(began));
+    status.map(|status| status.height).filter(|height| *height > 0)
 }
 
-fn question(chain: &Chain) -> NodeRequest {
+fn probe_request(chain: &Chain) -> NodeRequest {
     match chain.adapter().probe() {
         Probe::Rpc { method, params } => {
             let version = chain.facts().dialect.version();
@@ -77,8 +76,8 @@ fn question(chain: &Chain) -> NodeRequest {
     }
 }
 
-async fn seen(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &NodeRequest) -> Option<NodeStatus> {
-    let answer = pool.probe(index, ask, PATIENCE).await.ok()?;
+async fn status(pool: &Pool, chain: &Chain, index: NodeIndex, request: &NodeRequest) -> Option<NodeStatus> {
+    let answer = pool.probe(index, request, PROBE_TIMEOUT).await.ok()?;
     let AnswerBody::Whole(body) = answer.body else {
         return None;
     };
@@ -93,7 +92,7 @@ async fn seen(pool: &Pool, chain: &Chain, index: NodeIndex, ask: &NodeRequest) -
     adapter.seen(result).filter(|_| !adapter.is_error(result))
 }
 
-/// The height that a pool of so many nodes is held against, by those who spoke.
+/// The height that a pool of so many nodes is compared with, by those that answered.
 fn reference(mut heights: Vec<u64>, nodes: usize) -> Option<u64> {
     heights.sort_unstable_by(|a, b| b.cmp(a));
     match heights[..] {
@@ -106,11 +105,11 @@ fn reference(mut heights: Vec<u64>, nodes: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::script::{Fixture, Script, answer};
+    use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer};
     use rpcgate_core::toy::Toy;
 
-    async fn node(result: &str) -> Script {
-        Script::always(answer(&format!(r#"{{"jsonrpc":"2.0","id":1,{result}}}"#))).await
+    async fn node(result: &str) -> ScriptedNode {
+        ScriptedNode::always(answer(&format!(r#"{{"jsonrpc":"2.0","id":1,{result}}}"#))).await
     }
 
     /// Watches until every node was asked `rounds` times; gives back the head.
@@ -119,7 +118,7 @@ mod tests {
         for result in results {
             nodes.push(node(result).await);
         }
-        let fixture = Fixture::new(&nodes.iter().collect::<Vec<_>>());
+        let fixture = PoolFixture::new(&nodes.iter().collect::<Vec<_>>());
         let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
         chain.head().set(before);
         let watch = watch_head(fixture.pool.clone(), chain.clone(), Duration::from_millis(1));

@@ -1,33 +1,39 @@
-//! Where a node is.
+//! The address of a node.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::uri::{Authority, PathAndQuery};
 use http::{HeaderValue, Uri};
+use rpcgate_core::tally::Transport;
 use std::fmt;
 
-/// A node's `http://` or `https://` address, with user and password if it asks for them.
+/// The address at which a node takes one protocol, with user and password if it asks for them. `FromStr` reads an `http://` or
+/// `https://` URL, and [`NodeUrl::parse`] that of any protocol.
 ///
 /// Shown without its secrets: the password, the values of its query, and path segments long enough to be a key.
 ///
 /// ```
-/// use rpcgate_layers::upstream::NodeUrl;
+/// use rpcgate_core::tally::Transport;
+/// use rpcgate_layers::nodes::NodeUrl;
 ///
 /// let url: NodeUrl = "https://rpc:hunter2@node.example:8545/v3?apikey=abc".parse()?;
 /// assert_eq!(url.to_string(), "https://rpc:***@node.example:8545/v3?apikey=***");
-/// # Ok::<(), rpcgate_layers::upstream::BadUrl>(())
+/// let url = NodeUrl::parse("grpcs://node.example:9090", Transport::Grpc)?;
+/// assert_eq!((url.transport(), url.to_string().as_str()), (Transport::Grpc, "grpcs://node.example:9090"));
+/// # Ok::<(), rpcgate_layers::nodes::BadUrl>(())
 /// ```
 #[derive(Clone)]
 pub struct NodeUrl {
-    pub(super) tls: bool,
+    pub(crate) transport: Transport,
+    pub(crate) tls: bool,
     /// Without the brackets of an IPv6 address.
-    pub(super) host: Box<str>,
-    pub(super) port: u16,
-    /// What `Host` says: with the port unless it is the scheme's own.
-    pub(super) authority: HeaderValue,
-    pub(super) path: PathAndQuery,
-    /// What `Authorization` says when the URL names a user: RFC 7617.
-    pub(super) login: Option<HeaderValue>,
+    pub(crate) host: Box<str>,
+    pub(crate) port: u16,
+    /// The value of `Host`: with the port unless it is the scheme's own.
+    pub(crate) authority: HeaderValue,
+    path: PathAndQuery,
+    /// The value of `Authorization` if the URL names a user: RFC 7617.
+    pub(crate) login: Option<HeaderValue>,
     shown: Box<str>,
 }
 
@@ -35,20 +41,22 @@ pub struct NodeUrl {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BadUrl {
-    /// It begins neither with `http://` nor with `https://`.
+    /// It does not begin with a scheme of the protocol; see [`NodeUrl::parse`].
     Scheme,
-    /// Host or port cannot be read.
+    /// Its host or port cannot be read.
     Authority,
-    /// The path or the query holds what neither may hold, or there is a fragment.
+    /// Its path or query holds a character that is not allowed there, or it has a fragment.
     Path,
-    /// User or password have a broken percent-escape.
+    /// Its user or password has a broken percent-escape.
     Login,
 }
 
 impl fmt::Display for BadUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            BadUrl::Scheme => "a node's URL begins with http:// or https://",
+            BadUrl::Scheme => {
+                "a node's URL begins with a scheme of its protocol, such as http:// or https://"
+            }
             BadUrl::Authority => "the URL names no host, or its port is no number from 1 to 65535",
             BadUrl::Path => "the path or query of the URL cannot be read",
             BadUrl::Login => "user or password of the URL have a broken percent-escape",
@@ -62,12 +70,29 @@ impl std::str::FromStr for NodeUrl {
     type Err = BadUrl;
 
     fn from_str(text: &str) -> Result<Self, BadUrl> {
+        NodeUrl::parse(text, Transport::Http)
+    }
+}
+
+/// The schemes of a protocol, and whether each means TLS.
+fn schemes(transport: Transport) -> &'static [(&'static str, bool)] {
+    match transport {
+        Transport::Http => &[("http", false), ("https", true)],
+        Transport::Ws => &[("ws", false), ("wss", true)],
+        Transport::Grpc => &[("grpc", false), ("grpcs", true), ("http", false), ("https", true)],
+    }
+}
+
+impl NodeUrl {
+    /// Reads the address at which a node takes this protocol. Its scheme is `http` or `https`; for WebSocket connections `ws`
+    /// or `wss`; for gRPC `grpc` or `http` without TLS, `grpcs` or `https` over TLS. Without a port it is 80, or 443 over TLS.
+    ///
+    /// # Errors
+    /// [`BadUrl`] says which part of the text is wrong.
+    pub fn parse(text: &str, transport: Transport) -> Result<Self, BadUrl> {
         let (scheme, rest) = text.split_once("://").ok_or(BadUrl::Scheme)?;
-        let tls = match scheme {
-            _ if scheme.eq_ignore_ascii_case("http") => false,
-            _ if scheme.eq_ignore_ascii_case("https") => true,
-            _ => return Err(BadUrl::Scheme),
-        };
+        let known = schemes(transport).iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known));
+        let (scheme, tls) = *known.ok_or(BadUrl::Scheme)?;
         if rest.contains('#') {
             return Err(BadUrl::Path);
         }
@@ -92,8 +117,9 @@ impl std::str::FromStr for NodeUrl {
             path => path.parse().map_err(|_| BadUrl::Path)?,
         };
         Ok(NodeUrl {
+            transport,
             tls,
-            shown: shown(tls, login, &shown_host, &path).into(),
+            shown: shown(scheme, login, &shown_host, &path).into(),
             host: bare.into(),
             port,
             authority: HeaderValue::from_str(&shown_host).map_err(|_| BadUrl::Authority)?,
@@ -101,17 +127,20 @@ impl std::str::FromStr for NodeUrl {
             login: login.map(basic).transpose()?,
         })
     }
-}
 
-impl NodeUrl {
+    /// The protocol that the node takes here.
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
     /// The target of a request to the URL itself.
-    pub(super) fn target(&self) -> Uri {
+    pub(crate) fn target(&self) -> Uri {
         Uri::from(self.path.clone())
     }
 
-    /// The target of a request to `path` below the URL. Both queries are kept, the URL's own first. `None` if that
+    /// The target of a request to `path` below the URL. Both queries are kept, the URL's own first. `None` if the result
     /// is too long for a URI.
-    pub(super) fn below(&self, path: &PathAndQuery) -> Option<Uri> {
+    pub(crate) fn below(&self, path: &PathAndQuery) -> Option<Uri> {
         if self.path == "/" {
             return Some(Uri::from(path.clone()));
         }
@@ -168,11 +197,11 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A path segment this long is taken for a key.
-const KEY: usize = 16;
+/// A path segment of so many characters is taken for a key.
+const KEY_LENGTH: usize = 16;
 
-fn shown(tls: bool, login: Option<&str>, host: &str, path: &PathAndQuery) -> String {
-    let mut shown = String::from(if tls { "https://" } else { "http://" });
+fn shown(scheme: &str, login: Option<&str>, host: &str, path: &PathAndQuery) -> String {
+    let mut shown = format!("{scheme}://");
     if let Some(login) = login {
         match login.split_once(':') {
             Some((user, _)) => shown.extend([user, ":***@"]),
@@ -182,7 +211,7 @@ fn shown(tls: bool, login: Option<&str>, host: &str, path: &PathAndQuery) -> Str
     shown.push_str(host);
     if path.as_str() != "/" {
         for segment in path.path().split('/').skip(1) {
-            shown.extend(["/", if segment.len() >= KEY { "***" } else { segment }]);
+            shown.extend(["/", if segment.len() >= KEY_LENGTH { "***" } else { segment }]);
         }
         for (pair, mark) in path.query().into_iter().flat_map(|query| query.split('&')).zip(marks()) {
             shown.push_str(mark);
@@ -256,6 +285,27 @@ mod tests {
             ("http://u:%+1@h", BadUrl::Login),
         ] {
             assert_eq!(text.parse::<NodeUrl>().unwrap_err(), why, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_protocol_has_its_schemes() {
+        for (text, transport, tls) in [
+            ("ws://h", Transport::Ws, false),
+            ("WSS://h", Transport::Ws, true),
+            ("grpc://h", Transport::Grpc, false),
+            ("grpcs://h", Transport::Grpc, true),
+            ("http://h", Transport::Grpc, false),
+            ("https://h", Transport::Grpc, true),
+        ] {
+            let url = NodeUrl::parse(text, transport).unwrap();
+            assert_eq!((url.transport, url.tls, url.port), (transport, tls, if tls { 443 } else { 80 }));
+            assert_eq!(url.to_string(), text.to_lowercase());
+        }
+        for (text, transport) in
+            [("http://h", Transport::Ws), ("grpc://h", Transport::Http), ("ws://h", Transport::Grpc)]
+        {
+            assert_eq!(NodeUrl::parse(text, transport).err(), Some(BadUrl::Scheme), "{text}");
         }
     }
 

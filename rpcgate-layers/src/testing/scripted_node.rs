@@ -1,10 +1,12 @@
-//! Nodes that speak raw bytes, for the tests of the pool.
+//! Nodes that speak raw bytes, for tests of what asks nodes.
 
-use super::{AnswerBody, NodeConfig, NodeRequest, NodeRequestError, Pool, PoolLimits};
+use crate::nodes::{NodeConfig, NodeRequestError, Pool, PoolLimits, RetryPolicy};
+use crate::transport::h1::{AnswerBody, NodeRequest};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::clock::{ManualClock, Time};
+use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::toy::Toy;
 use std::net::SocketAddr;
@@ -16,31 +18,31 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
 /// A listening node; it is gone when dropped.
-pub(super) struct Script {
-    pub(super) address: SocketAddr,
+pub(crate) struct ScriptedNode {
+    pub(crate) address: SocketAddr,
     conns: Arc<AtomicUsize>,
     seen: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
 /// The node's end of a connection.
-pub(super) struct Wire {
-    pub(super) stream: TcpStream,
+pub(crate) struct Wire {
+    pub(crate) stream: TcpStream,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
-impl Script {
+impl ScriptedNode {
     /// A node that does `serve` with each connection; connections are numbered from 0.
-    pub(super) async fn serve<F, R>(serve: F) -> Self
+    pub(crate) async fn serve<F, R>(serve: F) -> Self
     where
         F: Fn(usize, Wire) -> R + Send + 'static,
         R: Future<Output = ()> + Send + 'static,
     {
-        Script::serve_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), serve)
+        ScriptedNode::serve_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), serve)
     }
 
     /// The same on a listener that is there already.
-    pub(super) fn serve_on<F, R>(listener: TcpListener, serve: F) -> Self
+    pub(crate) fn serve_on<F, R>(listener: TcpListener, serve: F) -> Self
     where
         F: Fn(usize, Wire) -> R + Send + 'static,
         R: Future<Output = ()> + Send + 'static,
@@ -56,13 +58,13 @@ impl Script {
                 }
             }
         });
-        Script { address, conns, seen, task }
+        ScriptedNode { address, conns, seen, task }
     }
 
     /// A node that gives `answer` to every request.
-    pub(super) async fn always(answer: impl Into<Vec<u8>>) -> Self {
+    pub(crate) async fn always(answer: impl Into<Vec<u8>>) -> Self {
         let answer = Arc::new(answer.into());
-        Script::serve(move |_, mut wire| {
+        ScriptedNode::serve(move |_, mut wire| {
             let answer = answer.clone();
             async move {
                 while wire.request().await.is_some() {
@@ -73,22 +75,22 @@ impl Script {
         .await
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Connections accepted so far.
-    pub(super) fn conns(&self) -> usize {
+    pub(crate) fn conns(&self) -> usize {
         self.conns.load(SeqCst)
     }
 
     /// Requests read so far, head and body.
-    pub(super) fn seen(&self) -> Vec<String> {
+    pub(crate) fn seen(&self) -> Vec<String> {
         self.seen.lock().clone()
     }
 }
 
-impl Drop for Script {
+impl Drop for ScriptedNode {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -96,7 +98,7 @@ impl Drop for Script {
 
 impl Wire {
     /// The next request, or `None` when the connection ends.
-    pub(super) async fn request(&mut self) -> Option<String> {
+    pub(crate) async fn request(&mut self) -> Option<String> {
         let mut read = Vec::new();
         let mut byte = [0];
         while !read.ends_with(b"\r\n\r\n") {
@@ -112,67 +114,67 @@ impl Wire {
         Some(request)
     }
 
-    pub(super) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
-        // The other side may have gone; then there is nobody to tell.
+    pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        // The other side may have closed, which is no matter of the node's.
         let _ = self.stream.write_all(bytes.as_ref()).await;
     }
 
     /// Adds a line of its own to what was seen.
-    pub(super) fn note(&self, what: &str) {
+    pub(crate) fn note(&self, what: &str) {
         self.seen.lock().push(what.to_owned());
     }
 
     /// Closes with a reset instead of an orderly end.
-    pub(super) fn reset(self) {
+    pub(crate) fn reset(self) {
         self.stream.set_zero_linger().unwrap();
     }
 
     /// Waits until the other side closes.
-    pub(super) async fn closed(&mut self) {
+    pub(crate) async fn closed(&mut self) {
         let mut rest = Vec::new();
         let _ = self.stream.read_to_end(&mut rest).await;
     }
 }
 
-/// A pool over scripts, with a clock that stands still.
-pub(super) struct Fixture {
-    pub(super) pool: Arc<Pool>,
-    pub(super) clock: Arc<ManualClock>,
+/// A pool over scripted nodes, with a clock that stands still.
+pub(crate) struct PoolFixture {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) clock: Arc<ManualClock>,
 }
 
-impl Fixture {
-    pub(super) fn new(nodes: &[&Script]) -> Self {
-        Fixture::with(&nodes.iter().map(|node| node.url()).collect::<Vec<_>>(), PoolLimits::default())
+impl PoolFixture {
+    pub(crate) fn new(nodes: &[&ScriptedNode]) -> Self {
+        PoolFixture::with(&nodes.iter().map(|node| node.url()).collect::<Vec<_>>(), PoolLimits::default())
     }
 
-    pub(super) fn with(urls: &[String], limits: PoolLimits) -> Self {
+    pub(crate) fn with(urls: &[String], limits: PoolLimits) -> Self {
         let nodes = urls.iter().map(|url| NodeConfig::new(url.parse().unwrap())).collect();
-        Fixture::of(nodes, limits)
+        PoolFixture::of(nodes, limits)
     }
 
-    pub(super) fn of(nodes: Vec<NodeConfig>, limits: PoolLimits) -> Self {
+    pub(crate) fn of(nodes: Vec<NodeConfig>, limits: PoolLimits) -> Self {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_700_000_000)));
-        Fixture { pool: Pool::new(Toy.facts(), nodes, limits, clock.clone()), clock }
+        PoolFixture { pool: Pool::new(Toy.facts(), nodes, limits, clock.clone()), clock }
     }
 
     /// The body of the answer to `ask`, which must be whole.
-    pub(super) async fn whole(&self, ask: NodeRequest) -> Result<String, NodeRequestError> {
+    pub(crate) async fn whole(&self, ask: NodeRequest) -> Result<String, NodeRequestError> {
         match self.pool.ask(&ask, &mut MemoryPermit::default()).await?.body {
             AnswerBody::Whole(body) => Ok(String::from_utf8(body.to_vec()).unwrap()),
             AnswerBody::Larger { .. } => panic!("larger than collected"),
         }
     }
 
-    pub(super) async fn read(&self) -> Result<String, NodeRequestError> {
+    pub(crate) async fn read(&self) -> Result<String, NodeRequestError> {
         self.whole(call("read")).await
     }
 
-    pub(super) async fn broadcast(&self) -> Result<String, NodeRequestError> {
+    pub(crate) async fn broadcast(&self) -> Result<String, NodeRequestError> {
         self.whole(NodeRequest { broadcast: true, ..call("send") }).await
     }
 
     /// Lets the tasks run until `so`; it is bound to become so.
-    pub(super) async fn until(&self, so: impl Fn(&Pool) -> bool) {
+    pub(crate) async fn until(&self, so: impl Fn(&Pool) -> bool) {
         let wait = async {
             while !so(&self.pool) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -182,36 +184,72 @@ impl Fixture {
     }
 
     /// Connections that wait for a call, those that the node closed left out.
-    pub(super) fn idle(&self) -> usize {
+    pub(crate) fn idle(&self) -> usize {
         self.pool.sweep();
         self.pool.nodes().map(|node| node.idle).sum()
     }
 }
 
-pub(super) fn call(body: &'static str) -> NodeRequest {
+pub(crate) fn call(body: &'static str) -> NodeRequest {
     NodeRequest::json_rpc(Bytes::from_static(body.as_bytes()))
 }
 
-/// A node that refuses connections: it holds a port on which it does not listen, so that nobody else can.
-pub(super) struct Refusing(TcpSocket);
+/// A node that refuses connections: it holds a port on which it does not listen, so that nothing else can.
+pub(crate) struct Refusing(TcpSocket);
 
 impl Refusing {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         Refusing(socket)
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.0.local_addr().unwrap())
     }
 
-    pub(super) fn listen(self) -> TcpListener {
+    pub(crate) fn listen(self) -> TcpListener {
         self.0.listen(16).unwrap()
     }
 }
 
 /// An answer with a length.
-pub(super) fn answer(body: &str) -> String {
+pub(crate) fn answer(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}
+
+pub(crate) const fn broken() -> NodeRequestError {
+    NodeRequestError::Fault(Fault::sent(Cause::Broken))
+}
+
+pub(crate) const fn undecodable() -> NodeRequestError {
+    NodeRequestError::Fault(Fault::sent(Cause::Undecodable))
+}
+
+/// A node that answers the first `good` requests of each connection and does `then` with the next.
+pub(crate) async fn failing<R: Future<Output = ()> + Send + 'static>(
+    good: usize,
+    then: impl Fn(Wire) -> R + Clone + Send + Sync + 'static,
+) -> ScriptedNode {
+    ScriptedNode::serve(move |_, mut wire| {
+        let then = then.clone();
+        async move {
+            for _ in 0..good {
+                if wire.request().await.is_none() {
+                    return;
+                }
+                wire.write(answer("{}")).await;
+            }
+            if wire.request().await.is_some() {
+                then(wire).await;
+            }
+        }
+    })
+    .await
+}
+
+/// Limits of calls that end after so many milliseconds.
+pub(crate) fn ending_after(millis: u64) -> PoolLimits {
+    let retry = RetryPolicy { deadline: Duration::from_millis(millis), ..RetryPolicy::default() };
+    PoolLimits { retry, ..PoolLimits::default() }
 }

@@ -1,76 +1,83 @@
-//! Which node is asked.
+//! Which node gets the next call.
 
-use super::health_state::Grade;
+use super::health::Grade;
 use super::node::{Node, NodeIndex};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Goes round the nodes, so that those that are equally busy take turns.
-#[derive(Default)]
+/// Goes round the nodes, so that nodes that are equally busy take turns.
+#[derive(Debug, Default)]
 pub(super) struct Rotation(AtomicUsize);
 
 impl Rotation {
-    /// The node to ask, none of those to `avoid`. Of nodes that are well those of the lowest priority number come into
-    /// question, and of two of them next in turn the one that is likely to answer sooner. If none is well, the one least
-    /// behind; if all are put aside, the one whose time is up soonest.
-    pub(super) fn choose<'a>(
+    /// The node for the next call, none of those to `avoid`. Of the healthy nodes those of the lowest priority number are
+    /// candidates, and of two of them, next in turn, the one that is likely to answer sooner is chosen. If none is healthy,
+    /// the one that is least behind is; if all are backed off from, the one whose backoff ends first.
+    ///
+    /// `nodes` are nodes, or what a transport keeps of each.
+    pub(super) fn choose<'a, N: AsRef<Node>>(
         &self,
-        nodes: &'a [Arc<Node>],
+        nodes: &'a [N],
         avoid: [Option<NodeIndex>; 2],
         now: impl Fn() -> Duration,
-    ) -> Option<&'a Arc<Node>> {
-        let allowed = |node: &&Arc<Node>| !avoid.contains(&Some(node.index));
+    ) -> Option<&'a N> {
+        let allowed = |node: &&N| !avoid.contains(&Some(node.as_ref().index));
         if let [only] = nodes {
             return Some(only).filter(allowed);
         }
-        let grade = |node: &Arc<Node>| node.health.grade(&now);
-        let rank = |node: &&Arc<Node>| (grade(node), node.config.priority);
-        let (best, priority) = nodes.iter().filter(allowed).map(|node| rank(&node)).min()?;
+        let grade = |node: &N| node.as_ref().health.grade(&now);
+        let rank = |node: &N| (grade(node), node.as_ref().config.priority);
+        let (best, priority) = nodes.iter().filter(allowed).map(rank).min()?;
         match best {
-            Grade::Good => self.of_good(nodes, |node| allowed(node) && rank(node) == (best, priority)),
-            Grade::Poor => nodes
-                .iter()
-                .filter(|node| allowed(node) && grade(node) == best)
-                .min_by_key(|node| (node.health.behind(), node.config.priority, load(node))),
-            Grade::Aside => {
+            Grade::Healthy => self.of_healthy(nodes, |node| allowed(node) && rank(node) == (best, priority)),
+            Grade::Unfit => {
+                nodes.iter().filter(|node| allowed(node) && grade(node) == best).min_by_key(|node| {
+                    let node = node.as_ref();
+                    (node.health.behind(), node.config.priority, expected_wait(node))
+                })
+            }
+            Grade::BackedOff => {
                 let now = now();
-                nodes.iter().filter(allowed).min_by_key(|node| node.health.left(now))
+                nodes.iter().filter(allowed).min_by_key(|node| node.as_ref().health.remaining(now))
             }
         }
-        // A node may have been put aside in between.
+        // The health of a node may have changed in between.
         .or_else(|| nodes.iter().find(allowed))
     }
 
-    fn of_good<'a>(
+    fn of_healthy<'a, N: AsRef<Node>>(
         &self,
-        nodes: &'a [Arc<Node>],
-        usable: impl Fn(&&'a Arc<Node>) -> bool,
-    ) -> Option<&'a Arc<Node>> {
+        nodes: &'a [N],
+        usable: impl Fn(&&'a N) -> bool,
+    ) -> Option<&'a N> {
         let turn = self.0.fetch_add(1, Relaxed);
         let nth = |n: usize| nodes.iter().filter(&usable).nth(n);
         let count = nodes.iter().filter(&usable).count();
         if count < 2 {
             return nth(0);
         }
-        // With more than two, the second of the pair comes from a place that changes from turn to turn: always the
-        // same neighbour would get the whole load of a node that falls behind.
+        // With more than two, the second of the pair comes from a place that changes from turn to turn: if it were always
+        // the same neighbour, that one would get the whole load of a node that falls behind.
         let first = turn % count;
         let step = 1 + (turn / count) % (count - 1);
         match (nth(first), nth((first + step) % count)) {
-            (Some(first), Some(second)) if is_clearly_less(load(second), load(first)) => Some(second),
+            (Some(first), Some(second))
+                if is_clearly_less(expected_wait(second.as_ref()), expected_wait(first.as_ref())) =>
+            {
+                Some(second)
+            }
             (first, second) => first.or(second),
         }
     }
 }
 
-/// How long a node may need for one more call: those it has, times what one takes.
-fn load(node: &Node) -> u64 {
+/// How long a node is likely to need for one more call: its calls in flight and this one, times its latency.
+fn expected_wait(node: &Node) -> u64 {
     let latency = node.health.latency().as_micros() as u64;
     (node.in_flight.load(Relaxed) as u64 + 1).saturating_mul(latency.max(1))
 }
 
-/// Latencies differ a little all the time: that is no reason to leave the turn.
+/// Latencies differ a little all the time, which is no reason to skip a turn.
 fn is_clearly_less(one: u64, other: u64) -> bool {
     one.saturating_mul(5) < other.saturating_mul(4)
 }
@@ -78,14 +85,14 @@ fn is_clearly_less(one: u64, other: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::NodeConfig;
-    use crate::upstream::idle::Idle;
+    use crate::nodes::config::NodeConfig;
     use rpcgate_core::adapter::NodeStatus;
+    use std::sync::Arc;
 
     fn nodes(count: usize) -> Vec<Arc<Node>> {
         let node = |index| {
             let config = NodeConfig::new("http://127.0.0.1:1".parse().unwrap());
-            Arc::new(Node::new(index, config, Idle::new(1, Duration::from_secs(1))))
+            Node::new(index, config)
         };
         (0..count).map(node).collect()
     }
@@ -119,7 +126,7 @@ mod tests {
     #[test]
     fn a_node_put_aside_is_left_alone_until_its_time_is_up() {
         let nodes = nodes(3);
-        nodes[1].health.not_reached(Duration::ZERO);
+        nodes[1].health.record_unreachable(Duration::ZERO);
         let rotation = Rotation::default();
         let asked =
             |now| (0..30).any(|_| rotation.choose(&nodes, [None, None], || now).unwrap().index.get() == 1);
@@ -131,7 +138,7 @@ mod tests {
     fn when_all_are_aside_the_soonest_to_return_is_asked() {
         let nodes = nodes(3);
         for (node, at) in nodes.iter().zip([30, 10, 20]) {
-            node.health.not_reached(Duration::from_millis(at));
+            node.health.record_unreachable(Duration::from_millis(at));
         }
         let choice = |avoid| {
             Rotation::default()
@@ -151,7 +158,7 @@ mod tests {
         let node = |(index, priority): (usize, &u32)| {
             let config =
                 NodeConfig { priority: *priority, ..NodeConfig::new("http://127.0.0.1:1".parse().unwrap()) };
-            Arc::new(Node::new(index, config, Idle::new(1, Duration::from_secs(1))))
+            Node::new(index, config)
         };
         priorities.iter().enumerate().map(node).collect()
     }
@@ -160,11 +167,11 @@ mod tests {
     fn a_fallback_is_asked_as_a_fallback_alone() {
         let nodes = tiers(&[5, 0, 0, 9]);
         assert_eq!(asked(&nodes), [1, 2]);
-        nodes[1].health.not_reached(Duration::ZERO);
+        nodes[1].health.record_unreachable(Duration::ZERO);
         assert_eq!(asked(&nodes), [2]);
-        nodes[2].health.probed(Some(NodeStatus::at(0)));
+        nodes[2].health.record_probe(Some(NodeStatus::at(0)));
         assert_eq!(asked(&nodes), [0], "one that is well before one that is not, whatever their tiers");
-        nodes[0].health.probed(Some(NodeStatus::at(0)));
+        nodes[0].health.record_probe(Some(NodeStatus::at(0)));
         assert_eq!(asked(&nodes), [3]);
     }
 
@@ -172,13 +179,13 @@ mod tests {
     fn when_none_is_well_the_one_least_behind_is_asked() {
         let nodes = nodes(3);
         for (node, height) in nodes.iter().zip([80, 90, 70]) {
-            node.health.probed(Some(NodeStatus::at(height)));
-            node.health.compared(100, 5);
+            node.health.record_probe(Some(NodeStatus::at(height)));
+            node.health.compare(100, 5);
         }
         assert_eq!(asked(&nodes), [1]);
-        nodes[0].health.probed(Some(NodeStatus { height: 100, syncing: true }));
-        nodes[1].health.probed(None);
-        nodes[1].health.probed(None);
+        nodes[0].health.record_probe(Some(NodeStatus { height: 100, syncing: true }));
+        nodes[1].health.record_probe(None);
+        nodes[1].health.record_probe(None);
         assert_eq!(asked(&nodes), [2]);
     }
 
@@ -186,10 +193,10 @@ mod tests {
     fn the_faster_of_two_is_asked_and_a_little_slower_is_not_slower() {
         let nodes = nodes(2);
         for (node, millis) in nodes.iter().zip([10, 11]) {
-            node.health.took(Duration::from_millis(millis));
+            node.health.record_latency(Duration::from_millis(millis));
         }
         assert_eq!(counts(&Rotation::default(), &nodes, 60), [30, 30]);
-        (0..20).for_each(|_| nodes[1].health.took(Duration::from_millis(40)));
+        (0..20).for_each(|_| nodes[1].health.record_latency(Duration::from_millis(40)));
         assert_eq!(asked(&nodes), [0]);
         nodes[0].in_flight.store(9, Relaxed);
         assert_eq!(asked(&nodes), [1], "ten calls at 10 ms are more than one at 40");
@@ -210,6 +217,6 @@ mod tests {
         assert!(
             Rotation::default().choose(&nodes(1), [None, Some(NodeIndex(0))], || Duration::ZERO).is_none()
         );
-        assert!(Rotation::default().choose(&[], [None, None], || Duration::ZERO).is_none());
+        assert!(Rotation::default().choose::<Arc<Node>>(&[], [None, None], || Duration::ZERO).is_none());
     }
 }

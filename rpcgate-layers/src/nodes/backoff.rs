@@ -1,0 +1,103 @@
+//! Backing off from a node: for a while, and longer each time.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Until when a node is not asked.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    /// On the monotonic clock, in microseconds; 0 for a node that is asked.
+    until: AtomicU64,
+    failures: AtomicU32,
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_secs(1);
+    const LONGEST: Duration = Duration::from_secs(30);
+    /// A node that asks for more is asked again nevertheless.
+    const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
+
+    /// How long it still lasts.
+    pub(super) fn remaining(&self, now: Duration) -> Duration {
+        match self.until.load(Relaxed) {
+            0 => Duration::ZERO,
+            until => Duration::from_micros(until).saturating_sub(now),
+        }
+    }
+
+    /// Whether it began since the node was last healthy. If not, nothing needs to look at the clock.
+    pub(super) fn is_set(&self) -> bool {
+        self.until.load(Relaxed) != 0
+    }
+
+    /// The node failed. Calls that fail together count as one failure.
+    pub(super) fn fail(&self, now: Duration) {
+        let before = self.until.load(Relaxed);
+        if Duration::from_micros(before) > now {
+            return;
+        }
+        let doublings = self.failures.load(Relaxed).min(16);
+        let pause = Self::FIRST.saturating_mul(1 << doublings).min(Self::LONGEST);
+        let until = (now + pause).as_micros() as u64;
+        if self.until.compare_exchange(before, until, Relaxed, Relaxed).is_ok() {
+            self.failures.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// The node asked for a pause.
+    pub(super) fn pause(&self, now: Duration, pause: Duration) {
+        let until = (now + pause.min(Self::LONGEST_REQUESTED)).as_micros() as u64;
+        self.until.fetch_max(until, Relaxed);
+    }
+
+    /// The node is healthy again.
+    pub(super) fn clear(&self) {
+        // Read first: a write would take the cache line from every other thread, call by call.
+        if self.is_set() {
+            self.until.store(0, Relaxed);
+            self.failures.store(0, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stay_aside_doubles_up_to_half_a_minute_and_ends_when_the_node_is_reached() {
+        let backoff = Backoff::default();
+        let mut now = Duration::ZERO;
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            backoff.fail(now);
+            pauses.push(backoff.remaining(now).as_secs());
+            now += backoff.remaining(now);
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+        backoff.clear();
+        assert!(!backoff.is_set());
+        backoff.fail(now);
+        assert_eq!(backoff.remaining(now).as_secs(), 1);
+    }
+
+    #[test]
+    fn calls_that_fail_together_count_once() {
+        let backoff = Backoff::default();
+        for _ in 0..64 {
+            backoff.fail(Duration::from_secs(5));
+        }
+        assert_eq!(backoff.remaining(Duration::from_secs(5)).as_secs(), 1);
+    }
+
+    #[test]
+    fn a_node_that_says_how_long_is_left_alone_so_long_but_not_for_ever() {
+        let backoff = Backoff::default();
+        backoff.pause(Duration::from_secs(5), Duration::from_secs(7));
+        assert_eq!(backoff.remaining(Duration::from_secs(5)).as_secs(), 7);
+        backoff.pause(Duration::from_secs(5), Duration::from_secs(2));
+        assert_eq!(backoff.remaining(Duration::from_secs(5)).as_secs(), 7, "the longer of two holds");
+        backoff.pause(Duration::from_secs(5), Duration::from_secs(86_400));
+        assert_eq!(backoff.remaining(Duration::from_secs(5)).as_secs(), 60);
+    }
+}

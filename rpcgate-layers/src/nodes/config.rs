@@ -1,0 +1,152 @@
+//! The configuration of one node: its addresses, its credentials and its place among the others.
+
+use super::url::NodeUrl;
+use http::{HeaderName, HeaderValue};
+use rpcgate_core::tally::Transport;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use std::fmt;
+
+/// How a node is reached: at one address for each protocol that it takes, with the same credentials in all of them.
+///
+/// ```
+/// use rpcgate_core::tally::Transport;
+/// use rpcgate_layers::nodes::{NodeConfig, NodeUrl};
+///
+/// let node = NodeConfig::new("http://10.0.0.1:8545".parse()?)
+///     .with_address(NodeUrl::parse("ws://10.0.0.1:8546", Transport::Ws)?);
+/// assert_eq!(node.address(Transport::Ws).map(ToString::to_string).as_deref(), Some("ws://10.0.0.1:8546"));
+/// assert!(node.address(Transport::Grpc).is_none());
+/// assert_eq!(node.name().to_string(), "http://10.0.0.1:8545");
+/// # Ok::<(), rpcgate_layers::nodes::BadUrl>(())
+/// ```
+#[derive(Clone)]
+pub struct NodeConfig {
+    /// Headers that every request to the node carries, in place of the gateway's own of the same name. Framing and
+    /// hop-by-hop headers are left out.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The most calls that it takes in one array; `None` for as many as the chain allows.
+    pub max_batch: Option<usize>,
+    /// Nodes of a lower number are asked first, those of a higher one when none of them is healthy.
+    pub priority: u32,
+    /// Certificate authorities that are trusted besides the public ones.
+    pub(crate) roots: Vec<CertificateDer<'static>>,
+    /// The address that it was made with, which is also its name.
+    pub(crate) first: NodeUrl,
+    pub(crate) others: Vec<NodeUrl>,
+}
+
+impl NodeConfig {
+    /// The node at `url`, without any options. The URL is also its name.
+    pub fn new(url: NodeUrl) -> Self {
+        NodeConfig {
+            headers: Vec::new(),
+            max_batch: None,
+            priority: 0,
+            roots: Vec::new(),
+            first: url,
+            others: Vec::new(),
+        }
+    }
+
+    /// The same node, which also takes the protocol of `url`, or takes it there and no longer elsewhere.
+    #[must_use]
+    pub fn with_address(mut self, url: NodeUrl) -> Self {
+        let mut known = std::iter::once(&mut self.first).chain(&mut self.others);
+        match known.find(|known| known.transport == url.transport) {
+            Some(known) => *known = url,
+            None => self.others.push(url),
+        }
+        self
+    }
+
+    /// Where the node takes this protocol, if it does.
+    pub fn address(&self, transport: Transport) -> Option<&NodeUrl> {
+        std::iter::once(&self.first).chain(&self.others).find(|url| url.transport == transport)
+    }
+
+    /// The name of the node in logs and views: its first address, which shows no secret.
+    pub fn name(&self) -> &NodeUrl {
+        &self.first
+    }
+
+    /// Trusts the certificate authorities in `pem` as well as the public ones.
+    ///
+    /// # Errors
+    /// [`BadRoots`] if `pem` holds no certificate, or one that is not an authority's.
+    pub fn trusting(mut self, pem: &[u8]) -> Result<Self, BadRoots> {
+        let before = self.roots.len();
+        let mut store = rustls::RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(pem) {
+            let root = root.map_err(|_| BadRoots)?;
+            store.add(root.clone()).map_err(|_| BadRoots)?;
+            self.roots.push(root);
+        }
+        if self.roots.len() == before { Err(BadRoots) } else { Ok(self) }
+    }
+}
+
+impl fmt::Debug for NodeConfig {
+    /// Shows header names without their values, which are often credentials.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeConfig")
+            .field("first", &self.first)
+            .field("others", &self.others)
+            .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .field("max_batch", &self.max_batch)
+            .field("priority", &self.priority)
+            .field("roots", &self.roots.len())
+            .finish()
+    }
+}
+
+/// A PEM text without a usable certificate of an authority.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadRoots;
+
+impl fmt::Display for BadRoots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no usable certificate of an authority in the PEM text")
+    }
+}
+
+impl std::error::Error for BadRoots {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_one_address_for_each_protocol_and_keeps_its_name() {
+        let url = |text, transport| NodeUrl::parse(text, transport).unwrap();
+        let config = NodeConfig::new(url("http://a", Transport::Http))
+            .with_address(url("ws://b", Transport::Ws))
+            .with_address(url("grpcs://c", Transport::Grpc))
+            .with_address(url("wss://d", Transport::Ws));
+        let at = |transport| config.address(transport).map(ToString::to_string);
+        assert_eq!(at(Transport::Http).as_deref(), Some("http://a"));
+        assert_eq!(at(Transport::Ws).as_deref(), Some("wss://d"), "the later one counts");
+        assert_eq!(at(Transport::Grpc).as_deref(), Some("grpcs://c"));
+        assert_eq!(config.name().to_string(), "http://a");
+        assert!(NodeConfig::new(url("ws://b", Transport::Ws)).address(Transport::Http).is_none());
+    }
+
+    #[test]
+    fn what_is_shown_of_a_node_holds_no_header_value() {
+        let mut config = NodeConfig::new("http://u:hunter2@h/".parse().unwrap());
+        config.headers.push((HeaderName::from_static("x-key"), HeaderValue::from_static("sesame")));
+        let shown = format!("{config:?}");
+        assert!(
+            shown.contains("x-key") && !shown.contains("sesame") && !shown.contains("hunter2"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn roots_that_are_none_are_refused() {
+        let config = NodeConfig::new("https://h/".parse().unwrap());
+        assert_eq!(config.clone().trusting(b"").err(), Some(BadRoots));
+        let junk = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert_eq!(config.trusting(junk).err(), Some(BadRoots));
+    }
+}

@@ -1,0 +1,55 @@
+//! The nodes of a chain: which node is asked, and whether a failed call is tried again.
+//!
+//! [`Pool`] is made of a chain's [`NodeConfig`]s and sends requests to its nodes. What each part decides:
+//!
+//! | part | decides |
+//! |---|---|
+//! | [`NodeConfig`], [`NodeUrl`] | where a node is, in each protocol, and with which credentials it is reached |
+//! | [`NodeHealth`] | whether a node is fit, by its answers to calls and by its probes |
+//! | `choice` | which of the fit nodes gets the next call |
+//! | [`RetryPolicy`] | how often, how long and within which budget a call is tried |
+//! | `in_flight` | how many calls a chain and a project may have at the nodes |
+//! | [`watch_head`] | the height of the chain, and which nodes are behind it |
+//!
+//! How a node is reached is the matter of [`transport`](crate::transport): a transport reads a node's configuration and
+//! reports to its health. Of the parts here only the pool knows a transport.
+//!
+//! - A call that only reads is tried at [two nodes](RetryPolicy::attempts), as far as the
+//!   [retry budget](RetryPolicy::budget) allows. A broadcast is tried again only while no byte of it was written.
+//! - A node that cannot be reached, or whose last five answers were unusable, is backed off from: for 1 s at first, then twice
+//!   as long each time up to 30 s, or for as long as its own `Retry-After` says, a minute at most. A node that is silent,
+//!   syncing or behind comes after all healthy nodes, and a fallback after all nodes of a lower number. Some node is always
+//!   asked, whatever is known about them.
+//!
+//! No lock is held while anything waits. Neither a call nor a connection starts a task: a call drives the connection it is
+//! on. Besides what hyper allocates, a call on an idle connection allocates the table of its headers, a box for its tries,
+//! and one buffer if its answer came in several pieces.
+
+mod backoff;
+mod choice;
+pub(crate) mod config;
+pub(crate) mod error;
+mod head;
+pub(crate) mod health;
+pub(crate) mod in_flight;
+mod limits;
+pub(crate) mod node;
+mod pool;
+mod pools;
+pub(crate) mod progress;
+pub(crate) mod retry;
+mod retry_budget;
+mod timers;
+pub(crate) mod url;
+
+pub use config::{BadRoots, NodeConfig};
+pub use error::NodeRequestError;
+pub use head::watch_head;
+pub use health::NodeHealth;
+pub use limits::PoolLimits;
+pub use node::{NodeIndex, NodeView};
+pub use pool::Pool;
+pub use pools::Pools;
+pub use retry::RetryPolicy;
+pub use retry_budget::RetryBudget;
+pub use url::{BadUrl, NodeUrl};

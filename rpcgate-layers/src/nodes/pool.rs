@@ -1,0 +1,166 @@
+//! The nodes of one chain.
+
+mod ask;
+
+use super::choice::Rotation;
+use super::config::NodeConfig;
+use super::in_flight::InFlightLimit;
+use super::limits::PoolLimits;
+use super::node::{Node, NodeIndex, NodeView};
+use super::retry_budget::RetryBalance;
+use super::timers::TimerPool;
+use crate::transport::h1::client::{Client, ClientLimits};
+use rpcgate_core::adapter::NodeStatus;
+use rpcgate_core::chain::{ChainName, Facts};
+use rpcgate_core::clock::Clock;
+use rpcgate_core::tally::Transport;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The nodes of one chain.
+///
+/// ```
+/// use bytes::Bytes;
+/// use rpcgate_core::adapter::Adapter;
+/// use rpcgate_core::clock::SystemClock;
+/// use rpcgate_core::fault::{Cause, Fault};
+/// use rpcgate_core::memory::MemoryPermit;
+/// use rpcgate_core::toy::Toy;
+/// use rpcgate_layers::nodes::{NodeConfig, NodeRequestError, Pool, PoolLimits};
+/// use rpcgate_layers::transport::h1::NodeRequest;
+/// use std::sync::Arc;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), rpcgate_layers::nodes::BadUrl> {
+/// // Nothing listens on port 1.
+/// let node = NodeConfig::new("http://127.0.0.1:1".parse()?);
+/// let pool = Pool::new(Toy.facts(), vec![node], PoolLimits::default(), Arc::new(SystemClock::new()));
+/// let call = NodeRequest::json_rpc(Bytes::from_static(br#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#));
+/// let answer = pool.ask(&call, &mut MemoryPermit::default()).await;
+/// assert_eq!(answer.err(), Some(NodeRequestError::Fault(Fault::unsent(Cause::Connect))));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Pool {
+    chain: ChainName,
+    nodes: Box<[Arc<Node>]>,
+    /// A client of each node that takes HTTP.
+    http: Box<[Client]>,
+    limits: PoolLimits,
+    clock: Arc<dyn Clock>,
+    rotation: Rotation,
+    retries: RetryBalance,
+    timers: TimerPool,
+    in_flight: Arc<InFlightLimit>,
+    /// Calls that every node takes in one array.
+    max_batch: usize,
+    max_lag: u64,
+}
+
+impl Pool {
+    /// The pool of the chain with these facts, with `nodes`. Nothing is connected before the first call.
+    pub fn new(
+        facts: &Facts,
+        nodes: Vec<NodeConfig>,
+        limits: PoolLimits,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
+        let max_batch = nodes.iter().filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
+        let nodes: Box<[_]> =
+            nodes.into_iter().enumerate().map(|(index, config)| Node::new(index, config)).collect();
+        let client_limits = ClientLimits {
+            connect: limits.connect,
+            read: limits.retry.deadline,
+            max_idle: limits.idle_per_node,
+            idle: limits.idle_time,
+        };
+        let client = |node: &Arc<Node>| {
+            let url = node.config.address(Transport::Http)?;
+            Some(Client::new(node.clone(), url, client_limits, clock.clone()))
+        };
+        Arc::new(Pool {
+            chain: facts.name,
+            http: nodes.iter().filter_map(client).collect(),
+            nodes,
+            max_batch,
+            max_lag: limits.max_lag.unwrap_or(facts.max_lag),
+            timers: TimerPool::default(),
+            in_flight: InFlightLimit::new(limits.in_flight),
+            rotation: Rotation::default(),
+            retries: RetryBalance::new(limits.retry.budget, clock.elapsed()),
+            limits,
+            clock,
+        })
+    }
+
+    /// The chain whose nodes these are.
+    pub fn chain(&self) -> ChainName {
+        self.chain
+    }
+
+    /// The current status of the nodes, in the order of their indexes.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
+        let now = self.clock.elapsed();
+        self.nodes.iter().map(move |node| node.view(now, self.client(node.index).map_or(0, Client::idle)))
+    }
+
+    /// Calls that may be sent to any of the nodes in one array.
+    pub(crate) fn max_batch(&self) -> usize {
+        self.max_batch
+    }
+
+    /// Blocks that a node may be behind.
+    pub fn max_lag(&self) -> u64 {
+        self.max_lag
+    }
+
+    /// Calls in flight, streamed answers included.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.in_flight()
+    }
+
+    /// Closes connections that have been idle for too long. [`watch_head`](super::watch_head) does it with every probe;
+    /// without it they are closed as others take their place.
+    pub fn sweep(&self) {
+        let now = self.clock.elapsed();
+        self.http.iter().for_each(|client| client.sweep(now));
+    }
+
+    /// Records what a node's probe showed, and how long it took.
+    pub(super) fn record_probe(&self, index: NodeIndex, status: Option<NodeStatus>, latency: Duration) {
+        if let Some(node) = self.nodes.get(index.0) {
+            node.health.record_probe(status);
+            if status.is_some() {
+                node.health.record_latency(latency);
+            }
+        }
+    }
+
+    /// Compares all nodes with this height.
+    pub(super) fn compare(&self, reference: u64) {
+        self.nodes.iter().for_each(|node| node.health.compare(reference, self.max_lag));
+    }
+
+    /// The clock that latencies are measured by.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    fn client(&self, index: NodeIndex) -> Option<&Client> {
+        self.http.iter().find(|client| client.as_ref().index == index)
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("chain", &self.chain)
+            .field("limits", &self.limits)
+            .field("nodes", &self.nodes().collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

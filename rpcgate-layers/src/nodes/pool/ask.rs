@@ -1,0 +1,183 @@
+//! Asking the nodes of a chain: the one loop in which a call is tried, and probes.
+
+use super::Pool;
+use crate::nodes::error::NodeRequestError;
+use crate::nodes::node::NodeIndex;
+use crate::nodes::progress::{CallProgress, OnSent};
+use crate::nodes::retry::{NextTry, Tries, TryFailure};
+use crate::transport::h1::client::{Client, Reuse};
+use crate::transport::h1::{NodeAnswer, NodeRequest};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::memory::MemoryPermit;
+use std::pin::pin;
+use std::time::Duration;
+
+impl Pool {
+    /// Asks the nodes for an answer of any kind, as often as the [`RetryPolicy`](crate::nodes::RetryPolicy) says. The buffered
+    /// part of the answer is taken from `memory`.
+    ///
+    /// # Errors
+    /// [`NodeRequestError::Busy`] if the chain, or the project of `memory`, has as many calls in flight as it may have, or if
+    /// `memory` is exhausted. Otherwise the [`Fault`] of the last try; it says `sent` if a byte may have reached a node in any
+    /// of them.
+    pub async fn ask(
+        &self,
+        request: &NodeRequest,
+        memory: &mut MemoryPermit,
+    ) -> Result<NodeAnswer, NodeRequestError> {
+        self.ask_classified(request, None, memory, &mut |_| {}, Ok).await
+    }
+
+    /// Asks the nodes for an answer that `classify` accepts. All tries together take no longer than a call may, and no longer
+    /// than until `deadline` on the monotonic clock. `on_sent` hears whether a byte may have reached a node.
+    ///
+    /// Arguments are borrowed because a future is copied to where it is polled.
+    ///
+    /// # Errors
+    /// As [`ask`](Pool::ask), but if an answer was rejected, the fault of the first such answer: it says more than that there
+    /// was no second.
+    pub(crate) async fn ask_classified<T>(
+        &self,
+        request: &NodeRequest,
+        deadline: Option<Duration>,
+        memory: &mut MemoryPermit,
+        on_sent: &mut OnSent<'_>,
+        classify: impl Fn(NodeAnswer) -> Result<T, Fault>,
+    ) -> Result<T, NodeRequestError> {
+        self.retries.deposit();
+        let limit = match deadline {
+            None => self.limits.retry.deadline,
+            Some(deadline) => self.limits.retry.deadline.min(deadline.saturating_sub(self.clock.elapsed())),
+        };
+        if limit.is_zero() {
+            return Err(Fault::unsent(Cause::Timeout).into());
+        }
+        let permit = self.in_flight.acquire(memory.project()).map_err(|_| NodeRequestError::Busy)?;
+        let mut progress = CallProgress::new(Some(permit), on_sent);
+        let result = {
+            // In a box of its own: two small boxes are allocated and filled sooner than one large one.
+            let mut tries = Box::pin(self.try_nodes(request, memory, &mut progress, classify));
+            self.timers.within(limit, tries.as_mut()).await
+        };
+        let result = result.unwrap_or_else(|| {
+            if let Some(node) = progress.node.and_then(|index| self.nodes.get(index.0)) {
+                node.health.record_failure(Fault::sent(Cause::Timeout), None, self.clock.elapsed());
+            }
+            Err(Fault::unsent(Cause::Timeout).into())
+        });
+        result.map_err(|error| match (progress.bad_answer, error) {
+            (Some(fault), _) => NodeRequestError::Fault(fault),
+            (None, NodeRequestError::Fault(fault)) => {
+                NodeRequestError::Fault(Fault { sent: fault.sent || progress.sent, ..fault })
+            }
+            (None, NodeRequestError::Busy) => NodeRequestError::Busy,
+        })
+    }
+
+    /// The retry loop: tries a call at one node after another, until an answer is accepted or the
+    /// [`RetryPolicy`](crate::nodes::RetryPolicy) allows no further try.
+    async fn try_nodes<T>(
+        &self,
+        request: &NodeRequest,
+        memory: &mut MemoryPermit,
+        progress: &mut CallProgress<'_>,
+        classify: impl Fn(NodeAnswer) -> Result<T, Fault>,
+    ) -> Result<T, NodeRequestError> {
+        let choose =
+            |failed| self.rotation.choose(&self.http, [request.avoid, failed], || self.clock.elapsed());
+        let mut client = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
+        let mut tries = Tries::new();
+        let mut reuse = Reuse::Idle;
+        loop {
+            let node = client.as_ref();
+            let (failure, pause) = match self.try_once(client, request, memory, reuse, progress).await {
+                Ok(answer) => {
+                    let pause = answer.retry_after();
+                    match classify(answer) {
+                        Ok(accepted) => {
+                            node.health.record_success();
+                            return Ok(accepted);
+                        }
+                        Err(fault) => (TryFailure::BadAnswer(fault), pause),
+                    }
+                }
+                Err(failure) => (failure, None),
+            };
+            let error = failure.error();
+            tracing::debug!(chain = %self.chain, node = %node.config.name(), ?failure, "a try at a node failed: {error}");
+            let NodeRequestError::Fault(fault) = error else { return Err(error) };
+            match failure {
+                TryFailure::IdleConnectionClosed { .. } => {}
+                TryFailure::BadAnswer(_) => {
+                    progress.bad_answer.get_or_insert(fault);
+                    node.health.record_failure(fault, pause, self.clock.elapsed());
+                }
+                _ => node.health.record_failure(fault, None, self.clock.elapsed()),
+            }
+            client = match tries.after(failure, !request.broadcast, &self.limits.retry) {
+                NextTry::GiveUp => return Err(error),
+                NextTry::Reconnect => client,
+                NextTry::MoveOn { or_same } => {
+                    let same = or_same.then_some(client);
+                    choose(Some(node.index)).or(same).ok_or(error)?
+                }
+            };
+            // A node that answers has working connections; after any other failure no idle one is trusted.
+            let is_bad_answer = matches!(failure, TryFailure::BadAnswer(_));
+            reuse = if is_bad_answer { Reuse::Idle } else { Reuse::No };
+            if fault.sent && !self.retries.withdraw(self.clock.elapsed()) {
+                return Err(error);
+            }
+            // A rejected answer that was streamed has taken the permit along.
+            if progress.permit.is_none() {
+                let permit = self.in_flight.acquire(memory.project());
+                progress.permit = Some(permit.map_err(|_| NodeRequestError::Busy)?);
+            }
+        }
+    }
+
+    async fn try_once(
+        &self,
+        client: &Client,
+        request: &NodeRequest,
+        memory: &mut MemoryPermit,
+        reuse: Reuse,
+        progress: &mut CallProgress<'_>,
+    ) -> Result<NodeAnswer, TryFailure> {
+        let Some(limit) = self.limits.retry.per_try else {
+            return client.send(request, memory, reuse, progress).await;
+        };
+        let sent = {
+            let sending = pin!(client.send(request, memory, reuse, progress));
+            self.timers.within(limit, sending).await
+        };
+        sent.unwrap_or(Err(TryFailure::TimedOut { sent: progress.sent }))
+    }
+
+    /// Asks one node and no other, whatever is known about it. For the gateway's own probes: they do not count among the
+    /// calls in flight, so that a busy chain is not taken for a dead one, and they are not retried, save on a new connection
+    /// in place of an idle one that the node had closed.
+    pub(in crate::nodes) async fn probe(
+        &self,
+        index: NodeIndex,
+        request: &NodeRequest,
+        limit: Duration,
+    ) -> Result<NodeAnswer, NodeRequestError> {
+        let client = self.client(index).ok_or(Fault::unsent(Cause::NoNode))?;
+        let mut ignored = |_| {};
+        let mut progress = CallProgress::new(None, &mut ignored);
+        let mut memory = MemoryPermit::default();
+        let tries = async {
+            match client.send(request, &mut memory, Reuse::Idle, &mut progress).await {
+                Err(TryFailure::IdleConnectionClosed { .. }) => {
+                    client.send(request, &mut memory, Reuse::No, &mut progress).await
+                }
+                result => result,
+            }
+        };
+        match tokio::time::timeout(limit.min(self.limits.retry.deadline), tries).await {
+            Ok(result) => result.map_err(TryFailure::error),
+            Err(_) => Err(Fault::sent(Cause::Timeout).into()),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! How far a call has got: this decides whether it is charged and whether it may be tried again.
+
+use super::in_flight::InFlightPermit;
+use super::node::NodeIndex;
+use rpcgate_core::fault::Fault;
+
+/// Hears whether a byte of a call may have reached a node: `true` when the first byte is about to be written, and `false`
+/// if it turns out that none was.
+pub(crate) type OnSent<'s> = dyn FnMut(bool) + Send + 's;
+
+/// How far a call has got, over all its tries.
+pub(crate) struct CallProgress<'s> {
+    /// Whether a byte of it may have reached a node.
+    pub(crate) sent: bool,
+    /// The node that has it.
+    pub(crate) node: Option<NodeIndex>,
+    /// Its permit among the calls in flight. A body that is streamed takes it along.
+    pub(crate) permit: Option<InFlightPermit>,
+    /// What was wrong with the first answer that was unusable.
+    pub(crate) bad_answer: Option<Fault>,
+    on_sent: &'s mut OnSent<'s>,
+}
+
+impl<'s> CallProgress<'s> {
+    pub(crate) fn new(permit: Option<InFlightPermit>, on_sent: &'s mut OnSent<'_>) -> Self {
+        CallProgress { sent: false, node: None, permit, bad_answer: None, on_sent }
+    }
+
+    pub(crate) fn set_sent(&mut self, is_sent: bool) {
+        if self.sent != is_sent {
+            self.sent = is_sent;
+            (self.on_sent)(is_sent);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! How many retries the calls of a chain may cause altogether.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How many retries there may be, so that a node that fails under load does not get twice the load.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RetryBudget {
+    /// Calls that earn one retry; at least 1.
+    pub calls_per_retry: u32,
+    /// Retries a second that are allowed however few calls there are.
+    pub min_per_sec: u32,
+    /// How long what was earned may be saved up.
+    pub ttl: Duration,
+}
+
+impl Default for RetryBudget {
+    /// One retry for every ten calls, at least three a second, saved up for ten seconds.
+    fn default() -> Self {
+        RetryBudget { calls_per_retry: 10, min_per_sec: 3, ttl: Duration::from_secs(10) }
+    }
+}
+
+/// The balance of a [`RetryBudget`]. It begins full.
+///
+/// A call costs one addition; only retries take the lock.
+#[derive(Debug)]
+pub(super) struct RetryBalance {
+    budget: RetryBudget,
+    calls: AtomicU64,
+    saved: Mutex<Saved>,
+}
+
+#[derive(Debug)]
+struct Saved {
+    /// In parts of a retry: what one call earns.
+    parts: f64,
+    /// The calls that are counted in it.
+    calls: u64,
+    at: Duration,
+}
+
+impl RetryBalance {
+    pub(super) fn new(budget: RetryBudget, now: Duration) -> Self {
+        let budget = RetryBudget { calls_per_retry: budget.calls_per_retry.max(1), ..budget };
+        let full = Self::min_parts(&budget, budget.ttl.as_secs_f64());
+        RetryBalance {
+            budget,
+            calls: AtomicU64::new(0),
+            saved: Mutex::new(Saved { parts: full, calls: 0, at: now }),
+        }
+    }
+
+    /// What so many seconds earn without any call.
+    fn min_parts(budget: &RetryBudget, secs: f64) -> f64 {
+        f64::from(budget.calls_per_retry) * f64::from(budget.min_per_sec) * secs
+    }
+
+    /// A call was made.
+    pub(super) fn deposit(&self) {
+        self.calls.fetch_add(1, Relaxed);
+    }
+
+    /// Takes one retry; false if none is left.
+    pub(super) fn withdraw(&self, now: Duration) -> bool {
+        let calls = self.calls.load(Relaxed);
+        let (retry, ttl) = (f64::from(self.budget.calls_per_retry), self.budget.ttl.as_secs_f64());
+        let mut saved = self.saved.lock();
+        let secs = now.saturating_sub(saved.at).as_secs_f64();
+        let new_calls = calls.saturating_sub(saved.calls) as f64;
+        let earned = new_calls.max(Self::min_parts(&self.budget, secs));
+        // Of a long time without retries only the last part counts.
+        let (part, kept) =
+            if secs > ttl { (ttl / secs, 0.0) } else { (1.0, 1.0 - secs / ttl.max(f64::MIN_POSITIVE)) };
+        *saved = Saved {
+            parts: saved.parts * kept + earned * part,
+            calls: calls.max(saved.calls),
+            at: now.max(saved.at),
+        };
+        if saved.parts < retry {
+            return false;
+        }
+        saved.parts -= retry;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn balance(now: Duration) -> RetryBalance {
+        RetryBalance::new(RetryBudget::default(), now)
+    }
+
+    fn withdrawn(balance: &RetryBalance, now: Duration) -> usize {
+        (0..).take_while(|_| balance.withdraw(now)).count()
+    }
+
+    #[test]
+    fn a_pool_without_calls_keeps_a_small_reserve() {
+        let balance = balance(Duration::ZERO);
+        assert_eq!(withdrawn(&balance, Duration::ZERO), 30);
+        assert_eq!(withdrawn(&balance, Duration::from_secs(2)), 6);
+        assert_eq!(withdrawn(&balance, Duration::from_secs(3600)), 30);
+    }
+
+    #[test]
+    fn under_load_every_tenth_call_may_be_sent_again() {
+        let balance = balance(Duration::ZERO);
+        withdrawn(&balance, Duration::ZERO);
+        let mut retries = 0;
+        for second in 1..=60 {
+            (0..1000).for_each(|_| balance.deposit());
+            retries += withdrawn(&balance, Duration::from_secs(second));
+        }
+        assert_eq!(retries, 6000);
+    }
+
+    #[test]
+    fn a_quiet_hour_does_not_save_up_for_a_storm() {
+        let balance = balance(Duration::ZERO);
+        (0..360_000).for_each(|_| balance.deposit());
+        let at_once = withdrawn(&balance, Duration::from_secs(3600));
+        assert_eq!(at_once, 100, "a tenth of ten seconds at 100 calls a second");
+    }
+
+    #[test]
+    fn a_clock_that_two_threads_read_in_either_order_does_no_harm() {
+        let balance = balance(Duration::from_secs(10));
+        assert!(balance.withdraw(Duration::from_secs(9)));
+        assert_eq!(withdrawn(&balance, Duration::from_secs(10)), 29);
+    }
+
+    #[test]
+    fn another_budget_is_kept_to() {
+        let of = |budget| RetryBalance::new(budget, Duration::ZERO);
+        let none = of(RetryBudget { min_per_sec: 0, ..RetryBudget::default() });
+        assert!(!none.withdraw(Duration::ZERO));
+        (0..10).for_each(|_| none.deposit());
+        assert_eq!(withdrawn(&none, Duration::ZERO), 1, "ten calls earn one");
+        let every = of(RetryBudget { calls_per_retry: 0, min_per_sec: 0, ttl: Duration::ZERO });
+        every.deposit();
+        assert_eq!(withdrawn(&every, Duration::ZERO), 1, "no call earns more than one");
+    }
+}

@@ -1,0 +1,51 @@
+//! The answer of a node.
+
+use super::body::NodeBody;
+use crate::nodes::node::NodeIndex;
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, StatusCode};
+use std::time::Duration;
+
+/// A node's answer. Which statuses are answers and which are faults is for the caller to say.
+#[derive(Debug)]
+pub struct NodeAnswer {
+    /// The node that gave it.
+    pub node: NodeIndex,
+    /// Its HTTP status; never an informational one.
+    pub status: StatusCode,
+    /// Its headers, without those of the connection, of the length, or of an encoding that was undone. The answer to a
+    /// `HEAD` request keeps its `Content-Length`.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: AnswerBody,
+    /// Whether the node declared how long the body is. If not, the body ends where the connection did, and only its
+    /// content (a JSON text closed to its last bracket) can show that it was not cut.
+    pub framed: bool,
+}
+
+/// The body of an answer, decoded.
+#[derive(Debug)]
+pub enum AnswerBody {
+    /// All of it: at most [`NodeRequest::buffer`](super::NodeRequest::buffer) bytes, or at most
+    /// [`NodeRequest::max`](super::NodeRequest::max) if the node had compressed it.
+    Whole(Bytes),
+    /// More than was to be buffered. Dropping it closes the connection.
+    Larger {
+        /// Its beginning: at least 16 KiB, or [`NodeRequest::buffer`](super::NodeRequest::buffer) if that is less.
+        prefix: Bytes,
+        /// What follows.
+        rest: Box<NodeBody>,
+    },
+}
+
+impl NodeAnswer {
+    /// The pause that an overloaded node asks for: RFC 9110 section 10.2.3, in seconds alone.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        if !matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            return None;
+        }
+        let secs = self.headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+        Some(Duration::from_secs(secs))
+    }
+}

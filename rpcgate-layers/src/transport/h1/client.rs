@@ -1,0 +1,211 @@
+//! A client of one node.
+
+use super::answer::{AnswerBody, NodeAnswer};
+use super::body::{BodySource, NodeBody};
+use super::collect::{Collected, collect};
+use super::connect::Connector;
+use super::connection::NodeConnection;
+use super::decode::{Coding, decode};
+use super::headers::{is_framed, strip};
+use super::idle::IdleConnections;
+use super::request::NodeRequest;
+use super::template::RequestTemplate;
+use crate::coalesce::Coalesce;
+use crate::nodes::in_flight::InFlightGuard;
+use crate::nodes::node::Node;
+use crate::nodes::progress::CallProgress;
+use crate::nodes::retry::TryFailure;
+use crate::nodes::url::NodeUrl;
+use http::{Method, Response, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::memory::MemoryPermit;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The limits of a client.
+#[derive(Clone, Copy)]
+pub(crate) struct ClientLimits {
+    /// How long a new connection may take: name look-up, TCP and TLS together.
+    pub(crate) connect: Duration,
+    /// How long the reader of a streamed answer waits for its next piece.
+    pub(crate) read: Duration,
+    /// Idle connections that are kept.
+    pub(crate) max_idle: usize,
+    /// How long they are kept.
+    pub(crate) idle: Duration,
+}
+
+/// The connection that a try may use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reuse {
+    /// An idle one, or a new one if there is none.
+    Idle,
+    /// A new one.
+    No,
+}
+
+/// A broadcast does not use a connection that was idle for longer than this. The node may have closed it, and if it has, it
+/// cannot be told whether the broadcast got through: a new connection is safer.
+const MAX_IDLE_FOR_BROADCAST: Duration = Duration::from_secs(2);
+
+/// Sends requests to one node over HTTP/1.1.
+pub(crate) struct Client {
+    node: Arc<Node>,
+    connector: Connector,
+    template: RequestTemplate,
+    idle: Arc<IdleConnections>,
+    limits: ClientLimits,
+    clock: Arc<dyn Clock>,
+}
+
+impl AsRef<Node> for Client {
+    fn as_ref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl Client {
+    /// A client of `node` at this address of it. Nothing is connected before the first request.
+    pub(crate) fn new(node: Arc<Node>, url: &NodeUrl, limits: ClientLimits, clock: Arc<dyn Clock>) -> Self {
+        Client {
+            connector: Connector::new(&node.config, url),
+            template: RequestTemplate::new(&node.config, url),
+            idle: Arc::new(IdleConnections::new(limits.max_idle, limits.idle)),
+            node,
+            limits,
+            clock,
+        }
+    }
+
+    /// Idle connections.
+    pub(crate) fn idle(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Closes connections that have been idle for too long.
+    pub(crate) fn sweep(&self, now: Duration) {
+        self.idle.sweep(now);
+    }
+
+    /// Sends `request` once and reads its answer. The buffered part of it is taken from `memory`.
+    pub(crate) async fn send(
+        &self,
+        request: &NodeRequest,
+        memory: &mut MemoryPermit,
+        reuse: Reuse,
+        progress: &mut CallProgress<'_>,
+    ) -> Result<NodeAnswer, TryFailure> {
+        progress.node = Some(self.node.index);
+        let _guard = InFlightGuard::new(&*self.node.in_flight);
+        if reuse == Reuse::Idle {
+            // Lets the runtime poll the sockets, so that the end of a connection is seen before a request is written to it:
+            // a broadcast that was written would not be sent again. Calls that join meanwhile are written one after
+            // another, which wakes the node once and not for each of them.
+            Coalesce::default().await;
+        }
+        let began = self.clock.elapsed();
+        let max_idle = if request.broadcast { MAX_IDLE_FOR_BROADCAST } else { Duration::MAX };
+        let idle = if reuse == Reuse::Idle { self.idle.take(began, max_idle) } else { None };
+        let was_idle = idle.is_some();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            // Boxed, because connecting is rare and its state would make every call's larger.
+            None => Box::pin(self.connect()).await?,
+        };
+        let written = self.template.request(request).ok_or(Fault::unsent(Cause::Undecodable))?;
+        let sent_before = progress.sent;
+        progress.set_sent(true);
+        let sending = connection.send(written);
+        let response = match sending.await {
+            Ok(response) => response,
+            Err(mut error) => {
+                let is_unsent = error.take_message().is_some();
+                if is_unsent {
+                    progress.set_sent(sent_before);
+                }
+                return Err(if !is_unsent && error.into_error().is_parse() {
+                    Fault::sent(Cause::Undecodable).into()
+                } else if was_idle {
+                    TryFailure::IdleConnectionClosed { sent: !is_unsent }
+                } else {
+                    Fault { cause: Cause::Broken, sent: !is_unsent }.into()
+                });
+            }
+        };
+        // RFC 9110 section 15.5.9: sent by a node that gave up waiting for a request just before this one came.
+        if was_idle && response.status() == StatusCode::REQUEST_TIMEOUT {
+            return Err(TryFailure::IdleConnectionClosed { sent: true });
+        }
+        self.node.health.record_reachable();
+        self.read(request, memory, (connection, began, progress), response).await
+    }
+
+    async fn connect(&self) -> Result<Box<NodeConnection>, Fault> {
+        match self.connector.connect(self.limits.connect).await {
+            Ok(connection) => {
+                self.node.health.record_reachable();
+                Ok(connection)
+            }
+            Err(error) => {
+                self.node.health.record_unreachable(self.clock.elapsed());
+                tracing::debug!(node = %self.node.config.name(), "no connection: {error}");
+                Err(Fault::unsent(Cause::Connect))
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        request: &NodeRequest,
+        memory: &mut MemoryPermit,
+        (mut connection, began, progress): (Box<NodeConnection>, Duration, &mut CallProgress<'_>),
+        response: Response<Incoming>,
+    ) -> Result<NodeAnswer, TryFailure> {
+        let (mut head, mut incoming) = response.into_parts();
+        let undecodable = Fault::sent(Cause::Undecodable);
+        // No request asks for another protocol.
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(undecodable.into());
+        }
+        let coding = Coding::of(&head.headers).ok_or(undecodable)?;
+        let framed = is_framed(&head.headers, incoming.size_hint().exact());
+        if let Some(kept) = strip(&mut head.headers, request.method == Method::HEAD) {
+            connection.set_keep_alive(kept);
+        }
+        let limit = if coding == Coding::Identity { request.buffer } else { request.max };
+        let body = match collect(&mut connection, &mut incoming, limit, memory).await? {
+            Collected::Whole(body) => {
+                let now = self.clock.elapsed();
+                self.node.health.record_latency(now.saturating_sub(began));
+                self.idle.put(connection, now);
+                AnswerBody::Whole(match coding {
+                    Coding::Identity => body,
+                    // Boxed, because requests ask for no coding.
+                    coding => Box::pin(decode(coding, body, request.max, memory)).await?,
+                })
+            }
+            Collected::Prefix(_) if coding != Coding::Identity => {
+                return Err(Fault::sent(Cause::Oversize).into());
+            }
+            Collected::Prefix(_) if !framed => return Err(undecodable.into()),
+            Collected::Prefix(prefix) => {
+                let source = BodySource {
+                    connection,
+                    idle: self.idle.clone(),
+                    clock: self.clock.clone(),
+                    _permit: progress.permit.take(),
+                    _guard: InFlightGuard::new(self.node.in_flight.clone()),
+                };
+                let rest = Box::new(NodeBody::new(incoming, source, self.limits.read));
+                AnswerBody::Larger { prefix, rest }
+            }
+        };
+        Ok(NodeAnswer { node: self.node.index, status: head.status, headers: head.headers, body, framed })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! A request to a node.
+
+use crate::nodes::node::NodeIndex;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method};
+
+/// One request to one of a chain's nodes.
+#[derive(Clone, Debug)]
+pub struct NodeRequest {
+    /// The HTTP method.
+    pub method: Method,
+    /// The target below the node's URL; `None` for the URL itself, which takes JSON-RPC.
+    pub path: Option<PathAndQuery>,
+    /// Headers besides those that the client writes itself. Framing, hop-by-hop headers and credentials are left out, and
+    /// the operator's headers for the node win. Without a `path` they are ignored.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// Whether it submits something: never sent again once a byte of it was written.
+    pub broadcast: bool,
+    /// Bytes of the answer to buffer. A larger one is given out as [`AnswerBody::Larger`](super::AnswerBody::Larger).
+    pub buffer: usize,
+    /// The largest answer in bytes, encoded or decoded, if it cannot be streamed because the node compressed it.
+    /// Beyond, the call ends with [`Cause::Oversize`](rpcgate_core::fault::Cause::Oversize).
+    pub max: usize,
+    /// A node that must not be asked, for instance because it rejected the gateway's credentials just now. If it is the
+    /// only one, the call ends with [`Cause::NoNode`](rpcgate_core::fault::Cause::NoNode).
+    pub avoid: Option<NodeIndex>,
+}
+
+impl NodeRequest {
+    /// A JSON-RPC call, or an array of calls: posted to the node's URL, with an answer of up to 256 KiB buffered.
+    pub fn json_rpc(body: Bytes) -> Self {
+        NodeRequest {
+            method: Method::POST,
+            path: None,
+            headers: HeaderMap::new(),
+            body,
+            broadcast: false,
+            buffer: 256 << 10,
+            max: 64 << 20,
+            avoid: None,
+        }
+    }
+
+    /// The same JSON, posted to a path below the node's URL; `None`: to the URL itself.
+    pub(crate) fn posted_to(mut self, path: Option<&'static str>) -> Self {
+        if let Some(path) = path {
+            self.path = Some(PathAndQuery::from_static(path));
+            self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        self
+    }
+}

@@ -1,0 +1,166 @@
+//! Requests as one node gets them.
+
+use super::headers::{is_framing, is_hop_by_hop};
+use super::request::NodeRequest;
+use crate::nodes::config::NodeConfig;
+use crate::nodes::url::NodeUrl;
+use bytes::Bytes;
+use http::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, PROXY_AUTHORIZATION, USER_AGENT,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
+use http_body_util::Full;
+
+/// What every request to one node has in common: its target and headers, made once.
+pub(super) struct RequestTemplate {
+    url: NodeUrl,
+    target: Uri,
+    headers: HeaderMap,
+    /// The headers of a request whose body, if it has one, is the caller's, who also says of what type it is.
+    untyped: HeaderMap,
+    /// Headers that the operator set for the node.
+    own: Vec<HeaderName>,
+}
+
+impl RequestTemplate {
+    /// That of the node, which is at `url`.
+    pub(super) fn new(config: &NodeConfig, url: &NodeUrl) -> Self {
+        let own: Vec<_> = config.headers.iter().map(|(name, _)| name.clone()).collect();
+        let headers = headers(config, url);
+        let mut untyped = headers.clone();
+        if !own.contains(&CONTENT_TYPE) {
+            untyped.remove(CONTENT_TYPE);
+        }
+        RequestTemplate { target: url.target(), url: url.clone(), headers, untyped, own }
+    }
+
+    /// The HTTP request; `None` if its target is too long for a URI.
+    pub(super) fn request(&self, asked: &NodeRequest) -> Option<Request<Full<Bytes>>> {
+        let mut request = Request::new(Full::new(asked.body.clone()));
+        *request.method_mut() = asked.method.clone();
+        match &asked.path {
+            None => {
+                *request.uri_mut() = self.target.clone();
+                *request.headers_mut() = self.headers.clone();
+            }
+            Some(path) => {
+                *request.uri_mut() = self.url.below(path)?;
+                *request.headers_mut() = self.merged(&asked.headers);
+            }
+        }
+        Some(request)
+    }
+
+    fn merged(&self, asked: &HeaderMap) -> HeaderMap {
+        let mut headers = self.untyped.clone();
+        for (name, value) in asked {
+            if !is_gateways(name) && !is_hop_by_hop(name) && !self.is_set(name) {
+                headers.append(name, value.clone());
+            }
+        }
+        headers
+    }
+
+    fn is_set(&self, name: &HeaderName) -> bool {
+        name != CONTENT_TYPE && self.headers.contains_key(name) || self.own.contains(name)
+    }
+}
+
+/// The headers of every request to a node. Values are static or shared, so that a copy of the table copies no text.
+fn headers(config: &NodeConfig, url: &NodeUrl) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(5 + config.headers.len());
+    headers.insert(HOST, url.authority.clone());
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // Decoding costs more than it saves between machines of one network.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("rpcgate/", env!("CARGO_PKG_VERSION"))));
+    if let Some(login) = &url.login {
+        headers.insert(AUTHORIZATION, login.clone());
+    }
+    for (name, value) in &config.headers {
+        if !is_framing(name) && !is_hop_by_hop(name) {
+            headers.insert(name.clone(), value.clone());
+        }
+    }
+    headers
+}
+
+/// Headers of a request that only the gateway itself may set.
+fn is_gateways(name: &HeaderName) -> bool {
+    is_framing(name)
+        || [HOST, AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name)
+        || matches!(name.as_str(), "apikey" | "x-api-key")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Method;
+    use http::uri::PathAndQuery;
+
+    fn template(config: &NodeConfig) -> RequestTemplate {
+        RequestTemplate::new(config, config.name())
+    }
+
+    fn text(request: &Request<Full<Bytes>>, name: &str) -> Vec<String> {
+        request.headers().get_all(name).iter().map(|value| value.to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn an_operators_header_takes_the_place_of_ours_but_never_frames() {
+        let mut config = NodeConfig::new("http://u:p@h/".parse().unwrap());
+        for (name, value) in [
+            ("authorization", "Bearer t"),
+            ("user-agent", "me"),
+            ("x-key", "k"),
+            ("content-length", "1"),
+            ("connection", "close"),
+        ] {
+            config.headers.push((HeaderName::from_static(name), HeaderValue::from_static(value)));
+        }
+        let request = template(&config).request(&NodeRequest::json_rpc(Bytes::from_static(b"{}"))).unwrap();
+        assert_eq!(text(&request, "authorization"), ["Bearer t"]);
+        assert_eq!(text(&request, "user-agent"), ["me"]);
+        assert_eq!(text(&request, "x-key"), ["k"]);
+        assert_eq!(text(&request, "content-type"), ["application/json"]);
+        assert!(text(&request, "content-length").is_empty() && text(&request, "connection").is_empty());
+    }
+
+    #[test]
+    fn of_a_callers_headers_no_credential_and_no_framing_passes() {
+        let mut config = NodeConfig::new("http://u:p@h/".parse().unwrap());
+        config.headers.push((HeaderName::from_static("x-own"), HeaderValue::from_static("operator")));
+        let mut asked = NodeRequest::json_rpc(Bytes::new());
+        (asked.method, asked.path) = (Method::GET, Some(PathAndQuery::from_static("/x")));
+        for name in [
+            "authorization",
+            "apikey",
+            "x-api-key",
+            "cookie",
+            "proxy-authorization",
+            "host",
+            "content-length",
+            "transfer-encoding",
+            "connection",
+            "te",
+            "upgrade",
+            "expect",
+            "x-own",
+            "accept",
+            "content-type",
+        ] {
+            asked.headers.insert(HeaderName::from_static(name), HeaderValue::from_static("client"));
+        }
+        let request = template(&config).request(&asked).unwrap();
+        let mut passed: Vec<_> = request
+            .headers()
+            .iter()
+            .filter(|(_, value)| *value == "client")
+            .map(|(name, _)| name.as_str())
+            .collect();
+        passed.sort_unstable();
+        assert_eq!(passed, ["accept", "content-type"]);
+        assert_eq!(text(&request, "authorization"), ["Basic dTpw"]);
+        assert_eq!(text(&request, "x-own"), ["operator"]);
+    }
+}

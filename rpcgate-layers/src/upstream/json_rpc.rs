@@ -1,0 +1,158 @@
+//! JSON-RPC calls at the nodes: they are sent in as few requests as possible, and settled with what their answers mean.
+
+use super::classify::{Answer, Expected};
+use super::index::first_index;
+use super::limits::ReplyLimits;
+use super::requests::{OutgoingRequest, split};
+use super::unanswered::unanswered;
+use crate::nodes::{NodeRequestError, Pool};
+use crate::transport::h1::NodeRequest;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use rpcgate_core::call::CallState;
+use rpcgate_core::reply::{Reply, Source};
+use rpcgate_core::tally::{Entries, Tally};
+use smallvec::SmallVec;
+
+/// Sends the open calls of a set and settles them.
+pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+    let path = tally.chain.adapter().rpc_path();
+    let mut requests = split(pool.max_batch(), tally);
+    match requests.pop() {
+        // The usual single request needs no list of futures.
+        Some(request) if requests.is_empty() => {
+            let (mut memory, expected) = (tally.room.sibling(), request.expected(tally));
+            let OutgoingRequest { places, body, is_broadcast, is_array, is_held } = request;
+            let request = node_request(body, is_broadcast, is_held, limits).posted_to(path);
+            let (deadline, entries) = (tally.deadline, &mut tally.entries);
+            let answer = {
+                let mut unsettled = Unsettled::new(|| mark_sent(entries, &places));
+                let must_fit = request.buffer >= request.max;
+                let classify = |answer| Answer::classify(answer, expected, must_fit);
+                let answer = pool
+                    .ask_classified(&request, deadline, &mut memory, &mut unsettled.on_sent(), classify)
+                    .await;
+                unsettled.end();
+                answer
+            };
+            tally.room.absorb(memory);
+            settle(tally, &places, is_array, answer);
+        }
+        Some(last) => {
+            requests.push(last);
+            Box::pin(forward_all(pool, tally, requests, limits)).await;
+        }
+        None => {}
+    }
+}
+
+async fn forward_all(
+    pool: &Pool,
+    tally: &mut Tally,
+    requests: SmallVec<[OutgoingRequest; 1]>,
+    limits: ReplyLimits,
+) {
+    let path = tally.chain.adapter().rpc_path();
+    let memory = tally.room.sibling();
+    let expected: SmallVec<[Expected; 8]> = requests.iter().map(|request| request.expected(tally)).collect();
+    let deadline = tally.deadline;
+    let entries = Mutex::new(&mut tally.entries);
+    let answers = requests.into_iter().zip(expected).map(|(request, expected)| {
+        let (mut memory, entries) = (memory.sibling(), &entries);
+        async move {
+            let OutgoingRequest { places, body, is_broadcast, is_array, is_held } = request;
+            let request = node_request(body, is_broadcast, is_held, limits).posted_to(path);
+            let answer = {
+                // Answered calls are unsettled until all are answered.
+                let mut unsettled = Unsettled::new(|| mark_sent(&mut entries.lock(), &places));
+                let must_fit = request.buffer >= request.max;
+                let classify = |answer| Answer::classify(answer, expected, must_fit);
+                pool.ask_classified(&request, deadline, &mut memory, &mut unsettled.on_sent(), classify).await
+            };
+            (places, is_array, answer, memory)
+        }
+    });
+    for (places, is_array, answer, memory) in join_all(answers).await {
+        tally.room.absorb(memory);
+        settle(tally, &places, is_array, answer);
+    }
+}
+
+/// Calls of a request that is not settled. If it is dropped although a byte of it may have reached a node, because its client
+/// left, the calls are marked: they were made, and are charged.
+struct Unsettled<F: FnMut()> {
+    is_sent: bool,
+    mark: F,
+}
+
+impl<F: FnMut()> Unsettled<F> {
+    fn new(mark: F) -> Self {
+        Unsettled { is_sent: false, mark }
+    }
+
+    /// Hears whether a byte may have reached a node.
+    fn on_sent(&mut self) -> impl FnMut(bool) + use<'_, F> {
+        |is_sent| self.is_sent = is_sent
+    }
+
+    /// The calls are about to be settled.
+    fn end(mut self) {
+        self.is_sent = false;
+    }
+}
+
+impl<F: FnMut()> Drop for Unsettled<F> {
+    fn drop(&mut self) {
+        if self.is_sent {
+            (self.mark)();
+        }
+    }
+}
+
+fn mark_sent(entries: &mut Entries, places: &[usize]) {
+    for place in places {
+        if let Some(entry) = entries.get_mut(*place) {
+            entry.state = CallState::Sent;
+        }
+    }
+}
+
+fn node_request(body: Vec<u8>, is_broadcast: bool, is_held: bool, limits: ReplyLimits) -> NodeRequest {
+    NodeRequest {
+        broadcast: is_broadcast,
+        buffer: limits.buffer(is_held),
+        max: limits.max,
+        ..NodeRequest::json_rpc(body.into())
+    }
+}
+
+/// Settles the calls at `places` with the answer to their request.
+fn settle(tally: &mut Tally, places: &[usize], is_array: bool, answer: Result<Answer, NodeRequestError>) {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            for place in places {
+                tally.entries[*place].state = unanswered(error);
+            }
+            return;
+        }
+    };
+    if is_array {
+        return answer.settle_array(tally, places);
+    }
+    let (is_whole, chain) = (!tally.batch, tally.chain.clone());
+    let place = places[0];
+    let number = first_index(tally) + place;
+    let Tally { entries, body, passing, .. } = tally;
+    let entry = &mut entries[place];
+    let (id, is_notification) = (entry.call.id(body), entry.call.is_notification(body));
+    entry.state = match answer.single(&chain, (id, number), is_whole, is_notification) {
+        Ok((form, headers)) => {
+            if is_whole {
+                *passing = headers;
+            }
+            CallState::Answered(Reply { form, from: Source::Node })
+        }
+        Err(fault) => CallState::Failed(fault),
+    };
+}

@@ -1,0 +1,109 @@
+//! The requests in which the open JSON-RPC calls of a set travel to the nodes.
+
+use super::classify::Expected;
+use super::index::first_index;
+use rpcgate_core::call::Payload;
+use rpcgate_core::chain::Flags;
+use rpcgate_core::envelope::WireId;
+use rpcgate_core::tally::Tally;
+use smallvec::SmallVec;
+
+/// One request to a node: its body, and the places of the calls in it.
+pub(super) struct OutgoingRequest {
+    pub(super) places: SmallVec<[usize; 1]>,
+    pub(super) body: Vec<u8>,
+    pub(super) is_broadcast: bool,
+    /// Whether the body is an array of calls.
+    pub(super) is_array: bool,
+    /// Whether the answer must be held whole.
+    pub(super) is_held: bool,
+}
+
+impl OutgoingRequest {
+    /// The answer that a node owes to it.
+    pub(super) fn expected(&self, tally: &Tally) -> Expected {
+        let is_notification = |place: &usize| tally.entries[*place].call.is_notification(&tally.body);
+        match self.is_array {
+            _ if self.places.iter().all(is_notification) => Expected::Nothing,
+            false => Expected::Single,
+            true => Expected::Array,
+        }
+    }
+}
+
+/// Splits the open calls into requests, in arrays of at most `max_batch` calls where the chain takes arrays.
+pub(super) fn split(max_batch: usize, tally: &Tally) -> SmallVec<[OutgoingRequest; 1]> {
+    let takes_arrays = tally.chain.facts().batch && max_batch > 1;
+    let mut requests: SmallVec<[OutgoingRequest; 1]> = SmallVec::new();
+    let mut open = 0;
+    let mut array: Option<OutgoingRequest> = None;
+    for (place, entry) in tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()) {
+        if !matches!(entry.call.payload, Payload::JsonRpc(_)) {
+            continue;
+        }
+        open += 1;
+        let is_broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
+        if is_broadcast || !takes_arrays || !tally.batch {
+            let mut body = Vec::with_capacity(entry.call.len() + 32);
+            let id = entry.call.id(&tally.body);
+            let is_notification = tally.batch && id.is_none();
+            let is_odd = id.is_some_and(is_odd);
+            let id = if is_notification || is_odd {
+                WireId::Index(first_index(tally) + place)
+            } else {
+                WireId::Own
+            };
+            write(tally, place, id, &mut body);
+            // Others may wait for an answer that can be cached, and cannot wait for a stream. The answer to a call that was
+            // sent under another id has to be rewritten.
+            let is_held = tally.batch || is_odd || entry.call.rule.cache.is_cached();
+            let places = SmallVec::from_buf([place]);
+            requests.push(OutgoingRequest { places, body, is_broadcast, is_array: false, is_held });
+            continue;
+        }
+        if array.as_ref().is_some_and(|array| array.places.len() >= max_batch) {
+            requests.extend(array.take());
+        }
+        let array = array.get_or_insert_with(|| OutgoingRequest {
+            places: SmallVec::with_capacity((tally.entries.len() - place).min(max_batch)),
+            body: Vec::with_capacity(tally.body.len() + 64),
+            is_broadcast: false,
+            is_array: true,
+            is_held: true,
+        });
+        array.body.push(if array.places.is_empty() { b'[' } else { b',' });
+        write(tally, place, WireId::Index(first_index(tally) + place), &mut array.body);
+        array.places.push(place);
+    }
+    requests.extend(array);
+    for request in requests.iter_mut().filter(|request| request.is_array) {
+        if let [place] = request.places[..] {
+            // Nodes answer a single call faster than an array of one, and some say more in its HTTP status.
+            request.is_array = false;
+            request.body.clear();
+            write(tally, place, WireId::Index(first_index(tally) + place), &mut request.body);
+        } else {
+            request.body.push(b']');
+        }
+    }
+    debug_assert_eq!(open, requests.iter().map(|request| request.places.len()).sum::<usize>());
+    requests
+}
+
+/// Whether an id is neither a string, a number nor null (JSON-RPC 2.0, section 4). Nodes refuse such ids: geth takes a call
+/// with an object or an array for no call at all.
+fn is_odd(id: &[u8]) -> bool {
+    matches!(id.first(), Some(b'{' | b'[' | b't' | b'f'))
+}
+
+/// Writes the call at `place` for a node.
+fn write(tally: &Tally, place: usize, id: WireId<'_>, out: &mut Vec<u8>) {
+    let call = &tally.entries[place].call;
+    let Payload::JsonRpc(envelope) = &call.payload else { return };
+    if call.rule.cache.is_cached() && !envelope.is_notification(&tally.body) {
+        let version = tally.chain.facts().dialect.version();
+        envelope.write_anonymous(&tally.body, version, first_index(tally) + place, out);
+    } else {
+        envelope.write(&tally.body, id, out);
+    }
+}
