@@ -122,8 +122,7 @@ where
         let ForeignQuota { foreign, charging, sink } = &self.way;
         let reserved = (foreign.tell)(&request).map(|(caller, call)| {
             let now = foreign.clock.now();
-            let account =
-                Account::new(&self.counters, &caller, call, sink.as_ref().map(|sink| (sink, &foreign.clock)));
+            let account = Account::new(&self.counters, &caller, call, sink.as_ref(), &foreign.clock);
             (account, self.counters.reserve(&caller, &[call.rule.cu], now))
         });
         match reserved {
@@ -223,9 +222,10 @@ impl Account {
         counters: &Arc<dyn Counters>,
         caller: &Caller,
         call: CallView<'_>,
-        records: Option<(&Arc<dyn UsageSink>, &Arc<dyn Clock>)>,
+        sink: Option<&Arc<dyn UsageSink>>,
+        clock: &Arc<dyn Clock>,
     ) -> Self {
-        let recorded = records.map(|(sink, clock)| {
+        let recorded = sink.map(|sink| {
             Box::new(Recorded {
                 sink: sink.clone(),
                 clock: clock.clone(),
