@@ -1,5 +1,5 @@
-//! Says whether there is a PostgreSQL server on this machine, so that tests that need one are reported as ignored where
-//! there is none. With `RPCGATE_REQUIRE_SERVICES=1` they run all the same, and fail.
+//! Detects a PostgreSQL server on this machine, so that tests that need one are reported as ignored where there is none.
+//! With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
-//! How long a view of 30 days takes in the database of a large host: 100 million calls, several hundred tenants, one of
-//! them large. The rollups go in through the store, as shipments bring them; single requests are left out.
+//! How long a view of 30 days takes in the database of a large host: 100 million calls of several hundred tenants,
+//! one of them large. The rollups are stored by shipments as usual; single requests are left out.
 //!
-//! It is done on SQLite, and on PostgreSQL where the machine has it. That takes some minutes each; the SQLite file is
-//! kept under the target directory for the next time.
+//! It runs on SQLite, and on PostgreSQL if the machine has it, for some minutes each. The SQLite file is kept under
+//! the target directory for the next run.
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "the input of a benchmark is its own")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -25,7 +25,7 @@ mod postgres;
 
 const CALLS: u64 = 100_000_000;
 const HOURS: u64 = 30 * 24;
-/// The middle of a day, so that the window has two days in part.
+/// The middle of a day, so that the window contains two partial days.
 const LAST_HOUR: u64 = 500_004;
 const SMALL: u128 = 300;
 const PROJECTS: u128 = 20;
@@ -40,7 +40,7 @@ const fn now() -> Time {
     Time::from_secs(LAST_HOUR * 3_600 + 1_500)
 }
 
-/// Numbers that look random and are the same every time.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -54,7 +54,7 @@ impl Dice {
     }
 }
 
-/// An identifier as scattered as a UUID is.
+/// An identifier as scattered as a UUID.
 const fn scattered(kind: u128, number: u128) -> u128 {
     (kind << 64 | number).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
 }
@@ -70,7 +70,7 @@ struct Caller {
     key: KeyId,
     chains: Vec<&'static str>,
     methods: u64,
-    /// In how many of a hundred hours it calls.
+    /// In how many of a hundred hours it makes calls.
     busy: u64,
 }
 
@@ -107,7 +107,7 @@ fn callers() -> Vec<Caller> {
     callers
 }
 
-/// The rollups of one hour, whose calls are `calls` together.
+/// The rollups of one hour, with `calls` calls in total.
 fn hour(number: u64, callers: &[Caller], calls: u64, dice: &mut Dice) -> Vec<Rollup> {
     let mut rows = Vec::new();
     let mut weights = Vec::new();
@@ -147,7 +147,7 @@ fn hour(number: u64, callers: &[Caller], calls: u64, dice: &mut Dice) -> Vec<Rol
         rest -= share;
         fill(row, share, dice);
     }
-    // What rounding left over.
+    // The remainder of the rounding.
     let share = rows[0].metrics.requests + rest;
     fill(&mut rows[0], share, dice);
     rows
@@ -192,7 +192,7 @@ fn ship(runtime: &Runtime, store: &UsageStore) {
                 folded: Folded { rollups: part.to_vec(), newest, ..Folded::default() },
                 blocks: Vec::new(),
             };
-            // As a gateway does it: on a machine that is busy a shipment may be late, and comes again.
+            // As a gateway does: on a busy machine a shipment may miss its deadline, and is repeated.
             loop {
                 match runtime.block_on(store.ship(&shipment)) {
                     Ok(()) | Err(ShipError::Moved) => break,
@@ -210,7 +210,7 @@ fn ask(of: TenantId, groups: &[Group]) -> UsageAsk {
     UsageAsk::new(of, UsageWindow::of(Period::ThirtyDays, now())).grouped(groups).unwrap()
 }
 
-/// All that `GET /usage` reads in this database: the view, and what the projects have used of the windows that run.
+/// Everything that `GET /usage` reads in this database: the view, and the projects' usage of the current windows.
 async fn usage(store: &UsageStore, of: TenantId) {
     let view = store.usage(&ask(of, &[Group::Chain, Group::Method])).await.unwrap();
     assert!(!view.rows.is_empty() && !view.truncated);

@@ -1,4 +1,4 @@
-//! How many events a second go from the journal's frames into the database, and how long a view of it takes.
+//! How many events per second go from the journal's frames into the database, and how long a view of them takes.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::measurement::WallTime;
@@ -22,14 +22,14 @@ use tokio::runtime::Runtime;
 #[path = "../../tests/src/services/postgres.rs"]
 mod postgres;
 
-/// What is shipped at a time: 200 ms of 200,000 events a second.
+/// One shipment: 200 ms of 200,000 events per second.
 const EVENTS: u64 = 40_000;
 
 const NOW: Time = Time::from_secs(500_000 * 3_600 + 1_200);
 
 const CHAINS: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
 
-/// Numbers that look random and are the same every time.
+/// Deterministic pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -38,15 +38,15 @@ impl Dice {
         (self.0 >> 33) % end
     }
 
-    /// The small ones often, as it is with callers and methods.
+    /// Small numbers are frequent, as callers and methods are in practice.
     fn skewed(&mut self, end: u64) -> u64 {
         let (a, b) = (self.below(end), self.below(end));
         a * b / end
     }
 }
 
-/// Records as a busy gateway makes them, from `first` on: 200 keys of 120 projects, 6 chains, some 40 methods of each,
-/// a batch now and then, cached answers, refusals, node errors, messages of streams.
+/// Records of a busy gateway from `first` on: 200 keys of 120 projects, 6 chains with some 40 methods each, a batch
+/// now and then, cached answers, refusals, node errors, messages of streams.
 fn frames(first: u64) -> Vec<u8> {
     let names: Vec<String> = (0..40).map(|n| format!("chain_getSomething{n}")).collect();
     let mut dice = Dice(first);
@@ -184,7 +184,7 @@ fn view(c: &mut Criterion) {
     let folder = TempDir::new().unwrap();
     let url = url_of(&folder.path().join("bench.db"));
     let store = runtime.block_on(UsageStore::open(&url, true)).unwrap();
-    // A day of every tenant, an hour of it 30 times over.
+    // A day of every tenant, with one of its hours 30 times.
     let first = shipment(&frames(0), &mut Blocks::new(), 1);
     for hour in 0..24 {
         let mut next = first.clone();

@@ -7,42 +7,42 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
 #[command(name = "rpcgate-admin", version, arg_required_else_help = true)]
 pub struct AdminCli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: AdminCommand,
 }
 
-/// What can be done.
+/// The commands.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum AdminCommand {
-    /// Read and check the configuration, and print what is in force with its secrets masked
+    /// Read and check the configuration, and print the effective one with its secrets masked
     Check(ConfigFile),
     /// Bring the schema of the database up to date
     Migrate(ConfigFile),
-    /// Serve until told to stop: SIGTERM drains, SIGHUP reads the configuration again
+    /// Serve until stopped: SIGTERM drains, SIGHUP reloads the configuration
     Run(RunArgs),
-    /// Look after those who run the service
+    /// Manage operators of the service
     Operator {
-        /// What to do
+        /// The command
         #[command(subcommand)]
         command: OperatorCommand,
     },
 }
 
-/// What can be done with operators.
+/// The commands for operators.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum OperatorCommand {
-    /// Make an operator account
+    /// Create an operator account
     Create(OperatorArgs),
 }
 
-/// What the process is to be.
+/// The arguments of `run`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct RunArgs {
-    /// Where the configuration is.
+    /// The configuration file.
     #[command(flatten)]
     pub file: ConfigFile,
-    /// What this process is; all that are built if left out
+    /// The services to run; all implemented ones by default
     #[arg(long = "role", value_name = "ROLES", value_delimiter = ',')]
     pub roles: Vec<Service>,
 }
@@ -56,20 +56,20 @@ pub enum Service {
     Dispatcher,
     /// Watches chains for events
     Watcher,
-    /// Removes what has expired
+    /// Removes expired rows
     Janitor,
 }
 
 /// A new operator.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct OperatorArgs {
-    /// Where the configuration is.
+    /// The configuration file.
     #[command(flatten)]
     pub file: ConfigFile,
     /// The address to log in with
     #[arg(long, value_name = "ADDRESS")]
     pub email: String,
-    /// Read the password from the first line of standard input; else one is made and printed once
+    /// Read the password from the first line of standard input; otherwise one is generated and printed once
     #[arg(long)]
     pub password_stdin: bool,
 }

@@ -1,15 +1,15 @@
-//! `rpcgate-admin check`: what a configuration comes to.
+//! `rpcgate-admin check`: prints the effective configuration.
 
 use super::configuration;
 use crate::process::Failure;
 use std::io::Write;
 use std::path::Path;
 
-/// Reads and checks the configuration in `file` and the environment, and writes what is in force to `out`, secrets
-/// masked.
+/// Reads and checks the configuration in `file` and the environment, and writes the effective one to `out` with its
+/// secrets masked.
 ///
 /// # Errors
-/// [`Failure::Configuration`], displayed as one line for each fault.
+/// [`Failure::Configuration`], displayed as one line per fault.
 pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let config = configuration(file)?;
     out.write_all(config.to_toml_masked().as_bytes())?;

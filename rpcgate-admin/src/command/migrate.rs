@@ -1,4 +1,4 @@
-//! `rpcgate-admin migrate`: the schema of the database, brought up to date.
+//! `rpcgate-admin migrate`: brings the schema of the databases up to date.
 
 use super::configuration;
 use crate::process::Failure;
@@ -6,11 +6,11 @@ use crate::store::{Store, UsageStore};
 use std::io::Write;
 use std::path::Path;
 
-/// Brings the database that the configuration in `file` names up to date, and that of usage which belongs to it,
-/// whatever `database.migrate` says, and says so on `out`.
+/// Brings the management database of the configuration in `file` and its usage database up to date, whatever
+/// `database.migrate` says, and reports it on `out`.
 ///
 /// # Errors
-/// [`Failure::Configuration`] for a configuration that cannot be used, [`Failure::Other`] for a database that cannot.
+/// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] for an unusable database.
 pub async fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let database = configuration(file)?.database;
     Store::open(database.url(), true).await?.close().await;

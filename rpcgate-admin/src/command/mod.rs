@@ -1,4 +1,4 @@
-//! What the binary does when it is called. Only here something is written to standard output.
+//! The commands of the binary. This is the only module that writes to standard output.
 
 pub mod check;
 pub mod migrate;
@@ -26,7 +26,7 @@ impl From<AppStateError> for Failure {
     }
 }
 
-/// Does what `cli` says; the exit code is 0, 2 for a configuration that cannot be used, 1 for anything else.
+/// Runs the command of `cli`. The exit code is 0, 2 for an unusable configuration, or 1 for any other error.
 pub fn execute(cli: &AdminCli) -> ExitCode {
     process::exit(match &cli.command {
         AdminCommand::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),
@@ -49,7 +49,7 @@ fn configuration(file: &Path) -> Result<Config, LoadError> {
     process::load(Some(file), &[], &[])
 }
 
-/// A failure that begins with a configuration key, with the place that gives it.
-fn placed(file: &Path, failure: impl Into<Failure>) -> Failure {
+/// Adds its origin to a failure that begins with a configuration key.
+fn with_origin(file: &Path, failure: impl Into<Failure>) -> Failure {
     process::placed(Some(file), failure)
 }

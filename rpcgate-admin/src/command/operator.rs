@@ -1,4 +1,4 @@
-//! `rpcgate-admin operator create`: an account for somebody who runs the service.
+//! `rpcgate-admin operator create`: creates an operator's account.
 
 use super::configuration;
 use crate::management::identity::password::{Password, Passwords};
@@ -10,15 +10,15 @@ use rpcgate_core::secret::random_text;
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-/// Characters of a password that is made here, each one of 62.
-const MADE: usize = 24;
+/// Characters of a generated password, each one of 62.
+const GENERATED: usize = 24;
 
-/// Makes an operator with the address `email` in the database that the configuration in `file` names. Its password is
-/// the first line of `typed`; without that, one is made and written to `out`, this once.
+/// Creates an operator with the address `email` in the database of the configuration in `file`. The password is the
+/// first line of `typed`; without it, one is generated and written to `out`, only this once.
 ///
 /// # Errors
-/// [`Failure::Configuration`] for a configuration that cannot be used, [`Failure::Other`] for an address or a password
-/// that cannot, for an address that somebody has, and for a database that cannot be used.
+/// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] for an invalid address or password,
+/// for an address that is taken, and for an unusable database.
 pub async fn create(
     file: &Path,
     email: &str,
@@ -31,8 +31,8 @@ pub async fn create(
     let text = match typed {
         Some(input) => first_line(input)?,
         None => {
-            let mut made = String::with_capacity(MADE);
-            random_text(MADE, &mut made).map_err(|error| Failure::Other(error.to_string()))?;
+            let mut made = String::with_capacity(GENERATED);
+            random_text(GENERATED, &mut made).map_err(|error| Failure::Other(error.to_string()))?;
             made
         }
     };
@@ -60,7 +60,7 @@ pub async fn create(
         detail: "on the command line".into(),
     };
     let store = Store::open(database.url(), database.migrate).await?;
-    let made = store.noting(entry).create_user(&user).await;
+    let made = store.with_audit_entry(entry).create_user(&user).await;
     store.close().await;
     made?;
     writeln!(out, "operator {} has been made: {}", user.email, user.id)?;
@@ -71,11 +71,11 @@ pub async fn create(
 }
 
 fn first_line(input: &mut dyn BufRead) -> Result<String, Failure> {
-    // More than any password may have, so that one which is too long is told as such.
-    const MOST: u64 = 64 << 10;
+    // More than a password may have, so that one that is too long is reported as such.
+    const MAX: u64 = 64 << 10;
     let mut line = String::new();
-    let mut bounded = std::io::Read::take(input, MOST);
-    bounded.read_line(&mut line)?;
+    let mut limited = std::io::Read::take(input, MAX);
+    limited.read_line(&mut line)?;
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
@@ -136,12 +136,12 @@ mod tests {
         let fixture = Fixture::new();
         let out = fixture.create("ops@example.com", None).await.unwrap();
         let made = out.lines().nth(1).unwrap().strip_prefix("password: ").unwrap();
-        assert_eq!(made.len(), MADE);
+        assert_eq!(made.len(), GENERATED);
         assert!(fixture.verify("ops@example.com", made).await);
     }
 
     #[tokio::test]
-    async fn what_cannot_be_is_refused_and_leaves_nothing_behind() {
+    async fn invalid_input_is_refused_and_leaves_nothing_behind() {
         let fixture = Fixture::new();
         let (code, text) = fixture.create("nobody", None).await.unwrap_err();
         assert!(code == 1 && text.starts_with("--email: "), "{text}");

@@ -1,6 +1,6 @@
-//! `rpcgate-admin run`: serve until told to stop.
+//! `rpcgate-admin run`: serves until it is stopped.
 
-use super::{configuration, placed};
+use super::{configuration, with_origin};
 use crate::cli::Service;
 use crate::management::app_state::AppState;
 use crate::process::reload::{log_drain, log_reload};
@@ -12,23 +12,23 @@ use rpcgate_core::config::Config;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The roles that are built.
-const BUILT: [Service; 2] = [Service::Api, Service::Janitor];
+/// The services that are implemented.
+const IMPLEMENTED: [Service; 2] = [Service::Api, Service::Janitor];
 
-/// Serves what `file` says, as `roles`, all that are built if there is none. SIGTERM and SIGINT drain, SIGHUP reads the
-/// file again.
+/// Runs the services in `roles` with the configuration in `file`, or all implemented ones if `roles` is empty.
+/// SIGTERM and SIGINT drain, SIGHUP reloads the file.
 ///
 /// # Errors
-/// [`Failure::Configuration`] for a configuration that cannot be used and a role that is not built yet,
-/// [`Failure::Other`] for anything else that keeps it from starting.
+/// [`Failure::Configuration`] for an unusable configuration and a service that is not implemented yet,
+/// [`Failure::Other`] for anything else that prevents the start.
 pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
-    let roles = chosen(roles)?;
+    let roles = services(roles)?;
     let config = configuration(file)?;
     log::install(&config.telemetry)?;
     let mut signals = Signals::listen()?;
     let service = RunningServices::start(config, roles, Arc::new(SystemClock::new()))
         .await
-        .map_err(|error| placed(file, error))?;
+        .map_err(|error| with_origin(file, error))?;
     while let ProcessSignal::Reload = signals.next().await {
         log_reload(service.reload(configuration(file).map_err(Failure::from)));
     }
@@ -37,12 +37,12 @@ pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The roles that were asked for, if they are built.
-fn chosen(asked: &[Service]) -> Result<&[Service], Failure> {
+/// The requested services, if they are implemented.
+fn services(asked: &[Service]) -> Result<&[Service], Failure> {
     if asked.is_empty() {
-        return Ok(&BUILT);
+        return Ok(&IMPLEMENTED);
     }
-    match asked.iter().find(|role| !BUILT.contains(role)) {
+    match asked.iter().find(|role| !IMPLEMENTED.contains(role)) {
         None => Ok(asked),
         Some(role) => {
             let name = format!("{role:?}").to_lowercase();
@@ -51,7 +51,7 @@ fn chosen(asked: &[Service]) -> Result<&[Service], Failure> {
     }
 }
 
-/// The management side, running.
+/// The running services of the management side.
 struct RunningServices {
     app: Arc<AppState>,
     api: Option<Api>,
@@ -66,7 +66,7 @@ impl RunningServices {
         let api = roles.contains(&Service::Api).then(|| Api::start(&app, listen)).transpose();
         let api = api.map_err(|error| Failure::Other(format!("admin.listen: {listen}: {error}")))?;
         let metrics = scraped.map(|addr| {
-            // Two programs on a host with one file would want the same.
+            // Two programs on one host with the same file would want the same address.
             Api::metrics(&app, addr).map_err(|error| {
                 let hint = "each program on a host needs one of its own (RPCGATE_TELEMETRY__LISTEN)";
                 Failure::Other(format!("telemetry.listen: {addr}: {error}; {hint}"))
@@ -85,18 +85,18 @@ impl RunningServices {
         Ok(RunningServices { app, api, metrics, janitor })
     }
 
-    /// Puts a configuration in force as far as that needs no restart; what differs and does.
+    /// Applies a new configuration as far as possible without a restart, and returns the tables that need one.
     fn reload(&self, config: Result<Config, Failure>) -> Result<Vec<&'static str>, Failure> {
         let (config, old) = (config?, &self.app.settings.config);
-        let asleep = needs_restart(old, &config);
+        let pending = needs_restart(old, &config);
         let app = Arc::new(self.app.reload(config)?);
         if let Some(api) = &self.api {
             api.serve(&app);
         }
-        Ok(asleep)
+        Ok(pending)
     }
 
-    /// Ends everything; the number of connections that had to be cut.
+    /// Stops everything and returns the number of connections that were cut.
     async fn stop(self) -> usize {
         let cut = match self.api {
             Some(api) => api.drain().await,
@@ -113,7 +113,7 @@ impl RunningServices {
     }
 }
 
-/// The tables that differ in something that is not live.
+/// The changed tables that take effect only after a restart.
 fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
     let changes = [
         ("database", new.database != old.database),
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn a_role_that_is_not_built_yet_is_refused_and_none_means_all() {
-        assert_eq!(chosen(&[]).unwrap(), BUILT);
-        assert_eq!(chosen(&[Service::Janitor]).unwrap(), [Service::Janitor]);
+        assert_eq!(services(&[]).unwrap(), IMPLEMENTED);
+        assert_eq!(services(&[Service::Janitor]).unwrap(), [Service::Janitor]);
         for (role, name) in [(Service::Dispatcher, "dispatcher"), (Service::Watcher, "watcher")] {
-            let failure = chosen(&[Service::Api, role]).unwrap_err();
+            let failure = services(&[Service::Api, role]).unwrap_err();
             assert_eq!(
                 (failure.code(), failure.to_string()),
                 (2, format!("--role {name}: is not built yet: choose of api, janitor"))
@@ -185,7 +185,7 @@ mod tests {
     #[tokio::test]
     async fn it_serves_until_it_is_stopped() {
         let site = Site::new().await;
-        let service = RunningServices::start(free(&site), &BUILT, site.clock.clone()).await.unwrap();
+        let service = RunningServices::start(free(&site), &IMPLEMENTED, site.clock.clone()).await.unwrap();
         assert!(get(&service, "/readyz").await.starts_with("HTTP/1.1 200 OK"));
         assert_eq!(service.stop().await, 0);
     }

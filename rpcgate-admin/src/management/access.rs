@@ -1,5 +1,5 @@
-//! Who may call what. The router says of each route whom it is for, and of that one word are made the check before the
-//! handler and what the OpenAPI document says of it, so that they cannot differ.
+//! Access control of routes. The router declares the access of each route once; both the check before the handler and
+//! the statement in the OpenAPI document are derived from that declaration, so they cannot differ.
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -20,27 +20,27 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
 
-/// The name in the OpenAPI document of the least role that an operation is for: that of a member of a tenant, or `none`
-/// without a token, `user` for whoever is logged in, `operator`.
+/// The OpenAPI extension that names the least role of an operation: a role of a tenant, `none` without a token,
+/// `user` for any logged-in user, or `operator`.
 pub const LEAST_ROLE: &str = "x-least-role";
 
-/// The name there of all roles that it is for. Roles have no order: whoever has one that may do more in one thing may do
-/// less in another.
+/// The OpenAPI extension that lists all roles of an operation. Roles have no order: one that may do more in one
+/// respect may do less in another.
 pub const ROLES: &str = "x-roles";
 
-/// What `routes!` makes.
+/// The result of `routes!`.
 pub type Routes = UtoipaMethodRouter<Arc<AppState>>;
 
 const MISSING: &str = "a bearer token is needed";
 const INVALID: &str = "the token is not valid or has expired";
 const NO_MEMBER: &str = "this is for members of a tenant";
 
-/// Whom a route is for.
+/// Who may use a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// Anybody, without a token.
     Anyone,
-    /// Whoever is logged in, operators too.
+    /// Every logged-in user, including operators.
     User,
     /// A member of a tenant whose role has this permission.
     Member(Permission),
@@ -49,7 +49,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The names of the roles it is for, the least first.
+    /// The names of the roles that it admits, the least first.
     pub fn roles(self) -> Vec<&'static str> {
         match self {
             Access::Anyone => vec!["none"],
@@ -59,7 +59,7 @@ impl Access {
         }
     }
 
-    /// Whether `user` may call it.
+    /// Checks whether `user` is admitted.
     ///
     /// # Errors
     /// [`ActionError::Forbidden`].
@@ -76,12 +76,12 @@ impl Access {
     }
 }
 
-/// Who is logged in: the user as it is now, not as it was when the token was issued.
+/// The session of the request, with the user as it is now and not as it was when the token was issued.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuthSession {
-    /// The session that the token belongs to.
+    /// The session to which the token belongs.
     pub id: SessionId,
-    /// Whose it is.
+    /// Its user.
     pub user: Arc<User>,
 }
 
@@ -94,7 +94,7 @@ impl<S: Send + Sync> FromRequestParts<S> for AuthSession {
     }
 }
 
-/// Who is logged in and belongs to a tenant.
+/// A logged-in member of a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
     /// The tenant.
@@ -114,7 +114,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Member {
     }
 }
 
-/// Puts a door before routes.
+/// Adds access checks to routes.
 pub struct RouteGuard(Arc<AppState>);
 
 impl fmt::Debug for RouteGuard {
@@ -124,19 +124,19 @@ impl fmt::Debug for RouteGuard {
 }
 
 impl RouteGuard {
-    /// A door that knows the sessions of `app`.
+    /// A guard that looks up the sessions of `app`.
     pub fn new(app: &Arc<AppState>) -> Self {
         RouteGuard(app.clone())
     }
 
-    /// `routes`, open to anybody: so often from one address.
+    /// `routes` for anybody, limited by client address.
     pub fn anyone(&self, routes: Routes) -> Routes {
         let limit = from_fn_with_state(self.0.clone(), admit_anyone);
         let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
         marked(routes, Access::Anyone).map(|routes| routes.route_layer(known).route_layer(limit))
     }
 
-    /// `routes` for whoever is logged in.
+    /// `routes` for every logged-in user.
     pub fn user(&self, routes: Routes) -> Routes {
         self.guarded(routes, Access::User)
     }
@@ -158,8 +158,7 @@ impl RouteGuard {
     }
 }
 
-/// The parameters that the queries of some routes may have: those that the OpenAPI document lists, so that neither knows
-/// one that the other does not.
+/// The query parameters that the routes accept: exactly those that the OpenAPI document lists.
 #[derive(Clone, Debug)]
 struct QueryParameters(Arc<[(Method, Vec<String>)]>);
 
@@ -183,7 +182,7 @@ impl QueryParameters {
         QueryParameters(known.into())
     }
 
-    /// Checks the names in a query: whoever misspells one would be answered something else than was asked.
+    /// Checks the names in a query: a misspelt name would otherwise be ignored, and another question answered.
     fn check(&self, method: &Method, query: &str) -> Result<(), ActionError> {
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let Some((_, known)) = self.0.iter().find(|(its, _)| its == method) else { return Ok(()) };
@@ -229,7 +228,7 @@ async fn admit(
         Ok(session) => session,
         Err(error @ ActionError::Unauthenticated(_)) => {
             let (mut parts, _) = request.into_parts();
-            return match expect_few(&app, &mut parts).await {
+            return match limit_anonymous(&app, &mut parts).await {
                 Ok(()) => error.into_response(),
                 Err(often) => often.into_response(),
             };
@@ -245,28 +244,28 @@ async fn admit(
 
 async fn admit_anyone(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    match expect_few(&app, &mut parts).await {
+    match limit_anonymous(&app, &mut parts).await {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(often) => often.into_response(),
     }
 }
 
 /// Counts a request of a client that is not logged in.
-async fn expect_few(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ActionError> {
+async fn limit_anonymous(app: &Arc<AppState>, parts: &mut Parts) -> Result<(), ActionError> {
     let client = Client::from_request_parts(parts, app).await?;
     Ok(app.limits.anonymous.admit(client.address)?)
 }
 
-/// Who is logged in by the bearer token of a request.
+/// The session of a request's bearer token.
 ///
 /// # Errors
-/// [`ActionError::Unauthenticated`] without a good one, [`ActionError::TooMany`], [`ActionError::Unavailable`].
+/// [`ActionError::Unauthenticated`] without a valid token, [`ActionError::TooMany`], [`ActionError::Unavailable`].
 pub(crate) async fn session(app: &AppState, headers: &HeaderMap) -> Result<AuthSession, ActionError> {
     session_of(app, &app.tokens, bearer(headers)?).await.map(|(_, session)| session)
 }
 
-/// What one of `tokens` says, and whose session it belongs to. The session is looked up, so that one which was ended is
-/// refused at once, and a role that was changed holds at once. It is a request of that user.
+/// The claims of one of `tokens`, and its session. The session is looked up, so that an ended session is refused and
+/// a changed role takes effect at once. The request counts for the session's user.
 pub(crate) async fn session_of(
     app: &AppState,
     tokens: &Tokens,
@@ -283,7 +282,7 @@ pub(crate) async fn session_of(
     Ok((claims, AuthSession { id: session.id, user: Arc::new(user) }))
 }
 
-/// The token of a request: RFC 6750, section 2.1.
+/// The bearer token of a request: RFC 6750, section 2.1.
 fn bearer(headers: &HeaderMap) -> Result<&str, ActionError> {
     let mut given = headers.get_all(AUTHORIZATION).into_iter();
     let header = given.next().ok_or(ActionError::Unauthenticated(MISSING))?;
@@ -320,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_opens_the_door_and_everything_else_does_not() {
+    async fn a_valid_token_is_admitted_and_everything_else_is_not() {
         let site = Site::new().await;
         let token = site.member(Role::Viewer).await.token;
         for good in [format!("Bearer {token}"), format!("bearer {token}")] {
@@ -423,13 +422,13 @@ mod tests {
         assert_eq!(plans(&site, &visitor).await, StatusCode::SERVICE_UNAVAILABLE);
     }
 
-    /// A request of nobody.
+    /// A request without credentials.
     fn unknown() -> Request {
         let peer = ConnectInfo(std::net::SocketAddr::from(([192, 0, 2, 1], 7)));
         http::Request::get("/x").extension(peer).body(Body::empty()).unwrap()
     }
 
-    /// Routes at `/x` that tell whom they found.
+    /// Routes at `/x` that answer with the session they found.
     fn routes() -> Routes {
         let item = PathItem::new(HttpMethod::Get, OperationBuilder::new().build());
         let paths = PathsBuilder::new().path("/x", item).build();
@@ -437,16 +436,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_checked_is_what_is_told() {
+    async fn the_checked_roles_are_the_documented_ones() {
         let site = Site::new().await;
         let guard = RouteGuard::new(&site.app);
         let mut visitors = vec![("operator", site.operator().await)];
         for role in [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner] {
             visitors.push((role.as_str(), site.member(role).await));
         }
-        let mut doors = vec![guard.user(routes()), guard.operator(routes())];
-        doors.extend(Permission::ALL.map(|permission| guard.member(permission, routes())));
-        for guarded in doors {
+        let mut guarded_routes = vec![guard.user(routes()), guard.operator(routes())];
+        guarded_routes.extend(Permission::ALL.map(|permission| guard.member(permission, routes())));
+        for guarded in guarded_routes {
             let operation = guarded.1.paths["/x"].get.clone().unwrap().extensions.unwrap();
             let told: Vec<_> =
                 operation[ROLES].as_array().unwrap().iter().filter_map(|r| r.as_str()).collect();
@@ -485,7 +484,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_door_for_anyone_knows_nobody() {
+    async fn a_route_for_anyone_has_no_session() {
         let site = Site::new().await;
         let open = RouteGuard::new(&site.app).anyone(routes());
         let access = open.1.paths["/x"].get.clone().unwrap().extensions.unwrap()[LEAST_ROLE].clone();

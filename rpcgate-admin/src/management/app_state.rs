@@ -1,4 +1,4 @@
-//! What every action works with.
+//! The state that all actions share.
 
 use crate::management::error::ActionError;
 use crate::management::identity::address::{AddressGroup, TrustedProxies};
@@ -8,7 +8,7 @@ use crate::management::identity::request_limits::RequestLimits;
 use crate::management::identity::token::{TokenError, TokenKind, Tokens};
 use crate::management::mail::{MailError, MailQueue, Mailer};
 use crate::management::metrics::Requests;
-use crate::store::{Counted, Store, StoreError, UsageStore};
+use crate::store::{AttemptKind, Store, StoreError, UsageStore};
 use axum::extract::FromRef;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::{ChallengeKind, Config, Overlay, PREFIX, Secret, Url};
@@ -17,45 +17,45 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything that the management API works with. Other services take the parts that they need.
+/// The state of the management API. Other services take only the parts that they need.
 #[derive(Debug)]
 pub struct AppState {
-    /// What the management side decides.
+    /// The management database.
     pub store: Store,
-    /// What was used.
+    /// The usage database.
     pub usage: UsageStore,
-    /// What time it is.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// What the configuration says.
+    /// The configuration.
     pub settings: Settings,
     /// Hashes passwords.
     pub passwords: Passwords,
     /// Issues and checks access tokens.
     pub tokens: Tokens,
-    /// The same for the tokens of pages.
+    /// Issues and checks the tokens of pages.
     pub page_tokens: Tokens,
-    /// What a new account must solve.
+    /// Issues and checks the challenges for new accounts.
     pub challenges: Challenges,
-    /// How often somebody may ask.
+    /// The limits on requests.
     pub limits: Arc<RequestLimits>,
     /// Sends mails.
     pub mails: MailQueue,
-    /// The proxies that may say for whom they ask.
+    /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: TrustedProxies,
     /// Makes API keys.
     pub forge: KeyForge,
-    /// What was asked.
+    /// The metrics of requests.
     pub requests: Requests,
 }
 
-/// Passwords that are hashed at once: what comes in a flood may take no more than one core.
+/// Passwords that are hashed at once: a flood of log-ins may use no more than one core.
 const HASHING: usize = 1;
 
-/// Why there is no [`AppState`].
+/// Why an [`AppState`] cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AppStateError {
-    /// A value of the configuration is missing, or cannot be used here.
+    /// A configuration value is missing or cannot be used.
     #[error("{key}: {why}")]
     Configuration {
         /// The value's key.
@@ -66,7 +66,7 @@ pub enum AppStateError {
     /// A database cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Mails cannot be sent as the configuration says.
+    /// Mails cannot be sent as configured.
     #[error(transparent)]
     Mail(#[from] MailError),
     /// Tokens cannot be signed here.
@@ -75,7 +75,7 @@ pub enum AppStateError {
 }
 
 impl AppStateError {
-    /// Whether the configuration is what has to be mended.
+    /// Whether the configuration has to be corrected.
     pub fn is_configuration(&self) -> bool {
         match self {
             AppStateError::Configuration { .. } | AppStateError::Mail(_) => true,
@@ -86,11 +86,10 @@ impl AppStateError {
 }
 
 impl AppState {
-    /// Opens what `config` names.
+    /// Opens the databases and builds the state that `config` describes.
     ///
     /// # Errors
-    /// [`AppStateError`]: a secret that the management side cannot do without is missing, or a database or the way mails
-    /// go cannot be used.
+    /// [`AppStateError`]: a required secret is missing, or a database or the mail transport cannot be used.
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, AppStateError> {
         let configured = Configured::of(&config)?;
         let (url, migrate) = (config.database.url(), config.database.migrate);
@@ -101,11 +100,11 @@ impl AppState {
         Ok(configured.into_app_state(store, usage, clock, config, passwords, limits))
     }
 
-    /// The state for `config`: everything that it names is used from now on, but for the databases, which stay as they
-    /// are until a restart.
+    /// The state for a new `config`, which takes effect at once, except for the databases, which stay open until a
+    /// restart.
     ///
     /// # Errors
-    /// As [`AppState::open`].
+    /// Those of [`AppState::open`].
     pub fn reload(&self, config: Config) -> Result<Self, AppStateError> {
         let configured = Configured::of(&config)?;
         let (usage, clock) = (self.usage.clone(), self.clock.clone());
@@ -120,27 +119,27 @@ impl AppState {
         Ok(AppState { requests: self.requests.clone(), ..app })
     }
 
-    /// Counts a log-in, a registration or the like of a client: first here, which costs nothing, then with all hosts of the
-    /// same database.
+    /// Counts a log-in, a registration or the like of a client: first in this process, which is cheap, then over all
+    /// hosts of the same database.
     ///
     /// # Errors
     /// [`ActionError::TooMany`] beyond `admin.auth_per_minute`, [`ActionError::Unavailable`].
     pub async fn admit_attempt(&self, address: IpAddr) -> Result<(), ActionError> {
         self.limits.attempts.admit(address)?;
         let network = AddressGroup::of(address).to_string();
-        let most = self.settings.auth_per_minute;
-        let wait = self.store.admit_within_minute(Counted::Clients(&network), most, self.now()).await?;
+        let max = self.settings.auth_per_minute;
+        let wait = self.store.admit_within_minute(AttemptKind::Clients(&network), max, self.now()).await?;
         let Some(wait) = wait else { return Ok(()) };
         let retry_after = u32::try_from(wait.as_micros().div_ceil(1_000_000)).unwrap_or(u32::MAX).max(1);
         Err(ActionError::TooMany { retry_after })
     }
 
-    /// The moment that an action decides by.
+    /// The time by which an action decides.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// Ends all connections to the databases.
+    /// Closes all connections to the databases.
     pub async fn close(&self) {
         self.store.close().await;
         self.usage.close().await;
@@ -153,7 +152,7 @@ impl FromRef<Arc<AppState>> for TrustedProxies {
     }
 }
 
-/// What is made of the configuration alone.
+/// What is built from the configuration alone.
 struct Configured {
     tokens: Tokens,
     page_tokens: Tokens,
@@ -165,8 +164,8 @@ struct Configured {
 impl Configured {
     fn of(config: &Config) -> Result<Self, AppStateError> {
         let Config { gateway, admin, .. } = config;
-        let key_secret = needed(gateway.key_secret.as_ref(), "gateway.key_secret", 16)?;
-        let jwt_secret = needed(admin.jwt.secret.as_ref(), "admin.jwt.secret", 32)?;
+        let key_secret = required(gateway.key_secret.as_ref(), "gateway.key_secret", 16)?;
+        let jwt_secret = required(admin.jwt.secret.as_ref(), "admin.jwt.secret", 32)?;
         if admin.challenge.kind != ChallengeKind::Altcha {
             let why = "hosted verifiers are not built yet: leave it out, or set \"altcha\"".into();
             return Err(AppStateError::Configuration { key: "admin.challenge.kind", why });
@@ -216,44 +215,44 @@ impl Configured {
     }
 }
 
-/// A secret that the management side cannot do without.
-fn needed<'c>(
+/// A secret that the management side requires.
+fn required<'c>(
     secret: Option<&'c Secret>,
     key: &'static str,
-    least: u32,
+    min: u32,
 ) -> Result<&'c Secret, AppStateError> {
     secret.ok_or_else(|| {
         let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
         let variable = key.to_uppercase().replace('.', "__");
         let why = format!(
             "is needed here and is not set: write {name} = {{ file = \"…\" }} below [{table}], a file with at least \
-             {least} random bytes that is the same for every host, or set {PREFIX}{variable}"
+             {min} random bytes that is the same for every host, or set {PREFIX}{variable}"
         );
         AppStateError::Configuration { key, why }
     })
 }
 
-/// What the configuration says, as actions ask for it.
+/// The configuration values that actions use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The dashboard as users see it, without a slash at its end: mails link below it.
+    /// The dashboard's URL for users, without a slash at its end: mails link below it.
     pub dash_url: String,
-    /// The management host as users see it, without a slash at its end.
+    /// The management host's URL for users, without a slash at its end.
     pub api_url: String,
-    /// Life of an access token.
+    /// Lifetime of an access token.
     pub access_ttl: Duration,
-    /// Life of a refresh token that is not used.
+    /// Lifetime of a refresh token that is not used.
     pub refresh_ttl: Duration,
-    /// Life of a session, however often it is renewed.
+    /// Lifetime of a session, however often it is renewed.
     pub session_ttl: Duration,
-    /// Log-ins and registrations together that one client address may try in a minute.
+    /// Log-ins and registrations together that one client address may attempt per minute.
     pub auth_per_minute: u32,
-    /// The whole configuration, below what operators set.
+    /// The whole configuration, without what operators set.
     pub config: Config,
 }
 
 impl Settings {
-    /// Those of `config`.
+    /// The settings of `config`.
     pub fn new(config: Config) -> Self {
         let admin = &config.admin;
         let own = format!("http://{}", admin.listen);
@@ -271,8 +270,8 @@ impl Settings {
         }
     }
 
-    /// The configuration with what operators set over it.
-    pub fn under(&self, overlay: &Overlay) -> Config {
+    /// The configuration, overridden by what operators set.
+    pub fn overridden_by(&self, overlay: &Overlay) -> Config {
         overlay.over(&self.config)
     }
 }

@@ -1,5 +1,5 @@
-//! Why an action was not done, and what its caller is told: the one place where a status and the body
-//! `{"error": "…"}` are decided (specification, "Errors", "Management API").
+//! The errors of actions, and what clients are told about them: the one place where a status and the body `{"error":
+//! "…"}` are decided (specification, "Errors", "Management API").
 
 use crate::management::identity::limit::TooOften;
 use crate::management::identity::password::PasswordError;
@@ -14,59 +14,59 @@ use rpcgate_core::secret::NoRandomness;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Seconds after which a service that was away is worth another try.
-const AWAY: u32 = 5;
-/// Seconds after which there may be room again to check a password, or to answer a question about usage.
-const BUSY: u32 = 2;
+/// Seconds after which a request may be retried when a service was unreachable.
+const RETRY_UNAVAILABLE: u32 = 5;
+/// Seconds after which a request may be retried when too many passwords are verified or usage queries run.
+const RETRY_BUSY: u32 = 2;
 
-/// Why an action was not done. Displayed it is what the client reads, which says nothing of how we are built.
+/// Why an action was not done. The displayed text is sent to the client and reveals nothing about the implementation.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionError {
-    /// What was asked makes no sense: 400.
+    /// The request is invalid: 400.
     #[error("{0}")]
     Invalid(String),
-    /// Nobody knows who asks: 401.
+    /// The client is not authenticated: 401.
     #[error("{0}")]
     Unauthenticated(&'static str),
-    /// Who asks may not: 403.
+    /// The client is not permitted: 403.
     #[error("{0}")]
     Forbidden(&'static str),
-    /// There is none, or it is another tenant's: 404.
+    /// It does not exist, or belongs to another tenant: 404.
     #[error("{0} not found")]
     NotFound(&'static str),
-    /// This path takes other methods, which the router lists in `Allow`: 405.
+    /// The path supports other methods, which the router lists in `Allow`: 405.
     #[error("method not allowed")]
     NotAllowed,
     /// The request did not arrive in time: 408.
     #[error("the request took too long to arrive")]
     TooSlow,
-    /// Things do not stand as the action needs them: 409.
+    /// The current state does not allow the action: 409.
     #[error("{0}")]
     Conflict(&'static str),
-    /// There are as many as there may be, which the text says: 409.
+    /// The permitted number has been reached, which the text says: 409.
     #[error("{0}")]
     Full(String),
-    /// Something else has a value that is to be unique: 409.
+    /// Something else has a value that must be unique: 409.
     #[error("there is already a {what} with this {value}")]
     Taken {
-        /// What there is already.
+        /// What exists already.
         what: &'static str,
-        /// What it has in common with the new one.
+        /// The property that both would share.
         value: &'static str,
     },
-    /// The body is larger than any that is needed here: 413.
-    #[error("the body is larger than {} KiB", crate::management::strict_json::LARGEST_BODY >> 10)]
+    /// The body is too large: 413.
+    #[error("the body is larger than {} KiB", crate::management::strict_json::MAX_BODY >> 10)]
     TooLarge,
-    /// Too often, or too many at a time: 429.
+    /// Too many requests, or too many at once: 429.
     #[error("too many attempts, try again later")]
     TooMany {
-        /// Seconds after which it is worth another try.
+        /// Seconds after which the request may be retried.
         retry_after: u32,
     },
-    /// Something that is needed is not there at the moment: 503. The text is for the log.
+    /// Something that is needed is unavailable at the moment: 503. The text is for the log.
     #[error("service temporarily unavailable")]
     Unavailable(String),
-    /// A fault of ours: 500. The text is for the log.
+    /// An internal error: 500. The text is for the log.
     #[error("internal error")]
     Broken(String),
 }
@@ -91,7 +91,7 @@ impl ActionError {
         }
     }
 
-    /// Headers that say more than the status.
+    /// Headers that go with the status.
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         match self {
@@ -102,17 +102,17 @@ impl ActionError {
                 headers.insert(RETRY_AFTER, HeaderValue::from(*retry_after));
             }
             ActionError::Unavailable(_) => {
-                headers.insert(RETRY_AFTER, HeaderValue::from(AWAY));
+                headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_UNAVAILABLE));
             }
             _ => {}
         }
         headers
     }
 
-    /// Tells the log what the client is not told.
+    /// Logs what the client is not told.
     fn log(&self) {
         match self {
-            ActionError::Unavailable(why) => tracing::warn!(why, "a request was not served"),
+            ActionError::Unavailable(why) => tracing::warn!(why, "a request could not be served"),
             ActionError::Broken(why) => tracing::error!(why, "a request failed"),
             _ => {}
         }
@@ -127,7 +127,7 @@ impl From<StoreError> for ActionError {
             StoreError::Taken { what, value } => ActionError::Taken { what, value },
             StoreError::Full(why) => ActionError::Full(why),
             StoreError::Decided(_) => ActionError::Conflict("this has been decided already"),
-            StoreError::Busy => ActionError::TooMany { retry_after: BUSY },
+            StoreError::Busy => ActionError::TooMany { retry_after: RETRY_BUSY },
             StoreError::TooLarge(_) | StoreError::TooWide(_) => ActionError::Invalid(error.to_string()),
             error => ActionError::Broken(error.to_string()),
         }
@@ -137,7 +137,7 @@ impl From<StoreError> for ActionError {
 impl From<PasswordError> for ActionError {
     fn from(error: PasswordError) -> Self {
         match error {
-            PasswordError::Busy => ActionError::TooMany { retry_after: BUSY },
+            PasswordError::Busy => ActionError::TooMany { retry_after: RETRY_BUSY },
             error => ActionError::Broken(error.to_string()),
         }
     }
@@ -172,7 +172,7 @@ impl From<NoRandomness> for ActionError {
     }
 }
 
-/// The body of every answer that says no.
+/// The body of every error response.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Error)]
 pub struct ErrorBody {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_database_says_stays_with_us() {
+    async fn errors_of_the_database_are_not_shown_to_clients() {
         let taken = StoreError::Taken { what: "user", value: "e-mail address" };
         for (error, status, text) in [
             (StoreError::Unavailable("disk I/O error".into()), 503, "service temporarily unavailable"),

@@ -1,4 +1,4 @@
-//! What handlers take out of a request. Whatever does not fit is an [`ActionError`].
+//! Extractors of handlers. They reject with an [`ActionError`].
 
 use crate::management::error::ActionError;
 use crate::management::identity::address::TrustedProxies;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(15);
 
-/// A JSON object; its content type is not looked at. `T` must deny unknown fields: whoever misspells one is told.
+/// A JSON object; its content type is not checked. `T` must deny unknown fields, so that a misspelt one is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Body<T>(pub T);
 
@@ -26,16 +26,16 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = ActionError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ActionError> {
-        let bytes = whole(request, state).await?;
+        let bytes = read_body(request, state).await?;
         strict_json::of_object(&bytes).map(Body).map_err(ActionError::Invalid)
     }
 }
 
-/// A body, when all of it has arrived.
+/// A complete body.
 ///
 /// # Errors
-/// [`ActionError::TooSlow`], [`ActionError::TooLarge`], [`ActionError::Invalid`] for one that broke off.
-pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ActionError> {
+/// [`ActionError::TooSlow`], [`ActionError::TooLarge`], [`ActionError::Invalid`] for a body that broke off.
+pub(crate) async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ActionError> {
     let read = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
     read.await.map_err(|_| ActionError::TooSlow)?.map_err(|rejection| match rejection {
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => ActionError::TooLarge,
@@ -43,7 +43,7 @@ pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result
     })
 }
 
-/// The parameters of the query. Which there may be is said, and looked at, where the route is made.
+/// The parameters of the query. Their names are declared and checked where the route is defined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Query<T>(pub T);
 
@@ -56,9 +56,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Something that a path names by its identifier.
+/// A resource that a path identifies.
 pub trait Named: FromStr {
-    /// What it is called when there is none.
+    /// Its name in the error when it does not exist.
     const NOUN: &'static str;
 }
 
@@ -81,7 +81,7 @@ named! {
     NotificationId: "notification",
 }
 
-/// The identifier in a path that has one. What is no UUID names nothing, so it is answered like one that is unknown.
+/// The identifier in a path. A text that is not a UUID identifies nothing, so it is answered like an unknown one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Id<T>(pub T);
 
@@ -94,7 +94,7 @@ impl<S: Send + Sync, T: Named> FromRequestParts<S> for Id<T> {
     }
 }
 
-/// The two identifiers in a path that has two.
+/// Both identifiers of a path that has two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ids<T, U>(pub T, pub U);
 
@@ -109,7 +109,7 @@ impl<S: Send + Sync, T: Named, U: Named> FromRequestParts<S> for Ids<T, U> {
     }
 }
 
-/// The words of a path: a `String`, or a tuple of as many as the path has. Percent signs are resolved.
+/// The parameters of a path: a `String`, or a tuple of as many as the path has. Percent-escapes are decoded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathParams<T>(pub T);
 
@@ -117,7 +117,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ActionError> {
-        // A NUL character is no part of a name, and PostgreSQL takes none.
+        // A name never contains a NUL character, and PostgreSQL accepts none.
         if parts.uri.path().contains("%00") {
             return Err(ActionError::NotFound("path"));
         }
@@ -126,17 +126,17 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
     }
 }
 
-/// Where a request comes from.
+/// The client of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
-    /// The address of the client itself, if the proxies before us are to be trusted.
+    /// The address of the client itself, as far as the proxies before us are trusted.
     pub address: IpAddr,
-    /// What the client calls itself, at most [`LONGEST_AGENT`] characters of it.
+    /// The user agent, at most [`MAX_AGENT`] characters of it.
     pub agent: String,
 }
 
-/// The most characters that are kept of what a client calls itself.
-pub const LONGEST_AGENT: usize = 200;
+/// Characters of the user agent that are kept.
+pub const MAX_AGENT: usize = 200;
 
 impl<S: Send + Sync> FromRequestParts<S> for Client
 where
@@ -149,8 +149,7 @@ where
         let ConnectInfo(peer) = peer.ok_or_else(|| ActionError::Broken("a request without a peer".into()))?;
         let proxies = TrustedProxies::from_ref(state);
         let agent = parts.headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));
-        let shown =
-            agent.unwrap_or_default().chars().filter(|c| !c.is_control()).take(LONGEST_AGENT).collect();
+        let shown = agent.unwrap_or_default().chars().filter(|c| !c.is_control()).take(MAX_AGENT).collect();
         Ok(Client { address: proxies.client(peer.ip(), &parts.headers), agent: shown })
     }
 }
@@ -159,7 +158,7 @@ where
 mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
-    use crate::management::strict_json::LARGEST_BODY;
+    use crate::management::strict_json::MAX_BODY;
     use axum::Router;
     use axum::extract::DefaultBodyLimit;
     use axum::routing::{get, post};
@@ -196,7 +195,7 @@ mod tests {
                     format!("{chain} {method}")
                 }),
             )
-            .layer(DefaultBodyLimit::max(LARGEST_BODY))
+            .layer(DefaultBodyLimit::max(MAX_BODY))
     }
 
     async fn call(request: http::Request<axum::body::Body>) -> (StatusCode, String) {
@@ -224,20 +223,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_has_a_bound_whether_its_length_is_told_or_not() {
-        let fits = format!("{{\"name\":\"{}\"}}", "x".repeat(LARGEST_BODY - 11));
-        assert_eq!(fits.len(), LARGEST_BODY);
+        let fits = format!("{{\"name\":\"{}\"}}", "x".repeat(MAX_BODY - 11));
+        assert_eq!(fits.len(), MAX_BODY);
         assert_eq!(post_of(fits.clone()).await.0, StatusCode::OK);
         let larger = fits + " ";
         let refused =
             (StatusCode::PAYLOAD_TOO_LARGE, "{\"error\":\"the body is larger than 64 KiB\"}".into());
         assert_eq!(post_of(larger.clone()).await, refused);
-        let untold = axum::body::Body::new(Untold(Some(larger.into())));
+        let untold = axum::body::Body::new(UnsizedBody(Some(larger.into())));
         assert_eq!(post_of(untold).await, refused);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_never_ends_is_given_up() {
-        let endless = axum::body::Body::new(Untold(None));
+        let endless = axum::body::Body::new(UnsizedBody(None));
         let refused = "{\"error\":\"the request took too long to arrive\"}".to_owned();
         assert_eq!(post_of(endless).await, (StatusCode::REQUEST_TIMEOUT, refused));
     }
@@ -271,7 +270,7 @@ mod tests {
         let client = told([10, 0, 0, 1], "curl/8").await;
         assert_eq!((client.address.to_string(), client.agent), ("198.51.100.7".into(), "curl/8".into()));
         let client = told([192, 0, 2, 1], &"x".repeat(300)).await;
-        assert_eq!((client.address.to_string(), client.agent.len()), ("192.0.2.1".into(), LONGEST_AGENT));
+        assert_eq!((client.address.to_string(), client.agent.len()), ("192.0.2.1".into(), MAX_AGENT));
     }
 
     #[tokio::test]
@@ -281,10 +280,10 @@ mod tests {
         assert_eq!(get_of("/asked?limit=x").await.0, StatusCode::BAD_REQUEST);
     }
 
-    /// A body that does not tell its length: one piece and the end, or nothing and no end.
-    struct Untold(Option<Bytes>);
+    /// A body of unknown length: one chunk and the end, or nothing and no end.
+    struct UnsizedBody(Option<Bytes>);
 
-    impl hyper::body::Body for Untold {
+    impl hyper::body::Body for UnsizedBody {
         type Data = Bytes;
         type Error = Infallible;
 

@@ -1,8 +1,8 @@
-//! Mails on their way out.
+//! Outgoing mails.
 //!
-//! A mail is plain text to one reader. It goes to an SMTP server, or, where there is none, into a folder as an `.eml`
-//! file that mail programs open. What is handed over twice is sent twice, and nothing is tried again: that is for who
-//! sends.
+//! A mail is plain text to one recipient. It is sent through an SMTP server or, without one, written into a folder as
+//! an `.eml` file that mail programs open. A mail that is passed in twice is sent twice, and nothing is retried: both
+//! are up to the caller.
 
 mod queue;
 mod texts;
@@ -26,12 +26,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 use time::OffsetDateTime;
 
-/// How long an SMTP server may take over one mail.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest address that SMTP can carry (RFC 5321, 4.5.3.1.3).
-const LONGEST_ADDRESS: usize = 254;
-/// The most characters of a subject.
-const LONGEST_SUBJECT: usize = 200;
+/// Deadline of an SMTP server for one mail.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// The longest address that SMTP supports (RFC 5321, 4.5.3.1.3).
+const MAX_ADDRESS: usize = 254;
+/// Characters of a subject, at most.
+const MAX_SUBJECT: usize = 200;
 
 /// A mail address: ASCII, lower case, with a domain that is a name.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,19 +56,20 @@ impl fmt::Debug for Address {
     }
 }
 
-/// A text that is no mail address.
+/// A text that is not a mail address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadAddress {
     /// It is longer than an address can be.
-    #[error("the e-mail address must have at most {LONGEST_ADDRESS} characters")]
+    #[error("the e-mail address must have at most {MAX_ADDRESS} characters")]
     Long,
-    /// It has not the form of one, or one of those we do not send to: quoted, in another script, with an IP address.
+    /// It does not have the form of an address, or one that is not supported: quoted, non-ASCII, or with an IP
+    /// address.
     #[error("the e-mail address must be of the form name@example.com")]
     Form,
 }
 
-/// Reads a mail address and writes it in lower case, so that an account has one name.
+/// Parses a mail address and converts it to lower case, so that an account has one name.
 ///
 /// ```
 /// use rpcgate_admin::management::mail::address;
@@ -81,7 +82,7 @@ pub enum BadAddress {
 /// # Errors
 /// [`BadAddress`] says what is wrong.
 pub fn address(text: &str) -> Result<Address, BadAddress> {
-    if text.len() > LONGEST_ADDRESS {
+    if text.len() > MAX_ADDRESS {
         return Err(BadAddress::Long);
     }
     let plain = |c: char| {
@@ -91,7 +92,7 @@ pub fn address(text: &str) -> Result<Address, BadAddress> {
         return Err(BadAddress::Form);
     }
     let address: Mailable = text.to_ascii_lowercase().parse().map_err(|_| BadAddress::Form)?;
-    // 127.1 is an IP address to some, and no name ends in a number.
+    // Some read 127.1 as an IP address, and no host name ends in a number.
     let last = address.domain().rsplit('.').next().unwrap_or_default();
     if last.bytes().all(|b| b.is_ascii_digit()) {
         return Err(BadAddress::Form);
@@ -99,10 +100,10 @@ pub fn address(text: &str) -> Result<Address, BadAddress> {
     Ok(Address(address))
 }
 
-/// A mail, before it has a sender and a date.
+/// A mail without its sender and date.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// Whom it is for.
+    /// The recipient.
     pub to: Address,
     /// One line.
     pub subject: String,
@@ -111,36 +112,36 @@ pub struct Mail {
 }
 
 impl fmt::Debug for Mail {
-    /// Without the text: it may hold a token.
+    /// Leaves out the text, which may contain a token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mail").field("to", &self.to).field("subject", &self.subject).finish_non_exhaustive()
     }
 }
 
-/// Why a mail was not sent, or cannot be.
+/// Why a mail could not be sent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MailError {
-    /// `admin.mail.smtp` names no server that we would send to. The text does not repeat the URL.
+    /// `admin.mail.smtp` names no usable server. The text does not repeat the URL.
     #[error("admin.mail.smtp: {0}")]
     Url(String),
-    /// `admin.mail.from` is no sender.
+    /// `admin.mail.from` is not a valid sender.
     #[error("admin.mail.from must be a mail address such as \"rpcgate <post@example.com>\"")]
     Sender,
-    /// The subject is not one line of text.
-    #[error("the subject of a mail must be one line of at most {LONGEST_SUBJECT} characters")]
+    /// The subject is not a single line of text.
+    #[error("the subject of a mail must be one line of at most {MAX_SUBJECT} characters")]
     Subject,
-    /// The mail cannot be written.
+    /// The mail cannot be composed.
     #[error("the mail cannot be composed: {0}")]
     Compose(String),
-    /// The server refuses this mail for good: there is no such reader, for one.
+    /// The server rejects this mail permanently, for example because the recipient does not exist.
     #[error("the mail server refuses the mail: {0}")]
     Refused(String),
-    /// The server cannot be reached, refuses for now, or does not answer in time. Trying again later may help. The
-    /// mail may have been sent nevertheless.
+    /// The server cannot be reached, rejects the mail temporarily, or does not answer in time. A later try may
+    /// succeed. The mail may have been sent nevertheless.
     #[error("the mail server does not take the mail now: {0}")]
     Unavailable(String),
-    /// The outbox cannot be written.
+    /// The outbox cannot be written to.
     #[error("{file}: the mail cannot be written: {why}")]
     Outbox {
         /// The file or folder.
@@ -166,13 +167,13 @@ impl From<NoRandomness> for MailError {
     }
 }
 
-/// How the connection is kept private.
-enum Privacy {
-    /// Encrypted from the first byte.
+/// How the connection is encrypted.
+enum Encryption {
+    /// TLS from the first byte.
     Tls(TlsParameters),
-    /// Encrypted before anything of interest is said, else the mail is not sent.
+    /// STARTTLS before anything confidential is sent; without it the mail is not sent.
     StartTls(TlsParameters),
-    /// Not: the server is on this machine.
+    /// Not encrypted: the server is on this machine.
     Local,
 }
 
@@ -180,11 +181,11 @@ struct Server {
     host: String,
     port: u16,
     login: Option<Credentials>,
-    privacy: Privacy,
+    encryption: Encryption,
     hello: ClientId,
 }
 
-enum Way {
+enum Transport {
     Smtp(Box<Server>),
     Outbox(PathBuf),
 }
@@ -192,35 +193,34 @@ enum Way {
 /// Sends mails.
 pub struct Mailer {
     from: Mailbox,
-    way: Way,
+    transport: Transport,
 }
 
 impl fmt::Debug for Mailer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.way {
-            Way::Smtp(server) => write!(f, "Mailer({}:{})", server.host, server.port),
-            Way::Outbox(folder) => write!(f, "Mailer({})", folder.display()),
+        match &self.transport {
+            Transport::Smtp(server) => write!(f, "Mailer({}:{})", server.host, server.port),
+            Transport::Outbox(folder) => write!(f, "Mailer({})", folder.display()),
         }
     }
 }
 
 impl Mailer {
-    /// Sends through the server at `url` (`admin.mail.smtp`) in the name of `from`.
+    /// Sends through the server at `url` (`admin.mail.smtp`) with the sender `from`.
     ///
-    /// `smtps://user:password@host` is encrypted from the start (port 465). `smtp://…` is encrypted by STARTTLS
-    /// (port 587), which the server must offer; only a server on this machine is talked to in the clear (port 25),
-    /// unless the URL ends in `?tls=required`. User and password are percent-encoded. Each mail has a connection of
-    /// its own and is given up after 10 s.
+    /// `smtps://user:password@host` is encrypted from the start (port 465). `smtp://…` is encrypted by STARTTLS (port
+    /// 587), which the server must offer; only a server on this machine is used without encryption (port 25), unless
+    /// the URL ends in `?tls=required`. User and password are percent-encoded. Each mail uses a connection of its own
+    /// and is abandoned after 10 s.
     ///
     /// # Errors
     /// [`MailError::Url`] and [`MailError::Sender`].
     pub fn smtp(url: &str, from: &str) -> Result<Self, MailError> {
-        Ok(Mailer { from: sender(from)?, way: Way::Smtp(Box::new(Server::read(url)?)) })
+        Ok(Mailer { from: sender(from)?, transport: Transport::Smtp(Box::new(Server::read(url)?)) })
     }
 
-    /// Writes each mail into `folder` (`admin.mail.outbox`) in the name of `from`. The folder is made if it is not
-    /// there. A file is complete when its name ends in `.eml`, readable for its owner alone, and the names are in the
-    /// order of time.
+    /// Writes each mail into `folder` (`admin.mail.outbox`) with the sender `from`. The folder is created if it is
+    /// missing. A file whose name ends in `.eml` is complete and readable by its owner alone; the names sort by time.
     ///
     /// # Errors
     /// [`MailError::Outbox`] and [`MailError::Sender`].
@@ -231,20 +231,20 @@ impl Mailer {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(&folder).map_err(|why| outbox(&folder, why))?;
-        Ok(Mailer { from, way: Way::Outbox(folder) })
+        Ok(Mailer { from, transport: Transport::Outbox(folder) })
     }
 
     /// Sends `mail`, dated `now`.
     ///
     /// # Errors
-    /// [`MailError`] says whether another try may help.
+    /// [`MailError`] says whether another try may succeed.
     pub async fn send(&self, mail: &Mail, now: Time) -> Result<(), MailError> {
         let message = self.compose(mail, now)?;
-        match &self.way {
-            Way::Smtp(server) => tokio::time::timeout(PATIENCE, server.send(&message))
+        match &self.transport {
+            Transport::Smtp(server) => tokio::time::timeout(DEADLINE, server.send(&message))
                 .await
-                .map_err(|_| MailError::Unavailable(format!("no answer within {PATIENCE:?}")))?,
-            Way::Outbox(folder) => {
+                .map_err(|_| MailError::Unavailable(format!("no answer within {DEADLINE:?}")))?,
+            Transport::Outbox(folder) => {
                 let mut name = stamp(now);
                 name.push('-');
                 random_text(8, &mut name)?;
@@ -256,9 +256,9 @@ impl Mailer {
     }
 
     fn compose(&self, mail: &Mail, now: Time) -> Result<Message, MailError> {
-        // A control character here could begin another header line.
+        // A control character here could start another header line.
         let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        if mail.subject.contains(breaks) || mail.subject.chars().count() > LONGEST_SUBJECT {
+        if mail.subject.contains(breaks) || mail.subject.chars().count() > MAX_SUBJECT {
             return Err(MailError::Subject);
         }
         let mut id = String::from("<");
@@ -281,9 +281,9 @@ impl Mailer {
     }
 }
 
-/// The text as it is, if SMTP can carry it so (RFC 5321, 4.5.3.1.6: lines of 998 characters). The crate would encode
-/// it for the sake of a line longer than 76, and cut links in two for who reads the file. Carriage returns alone, in
-/// which some servers see the end of a line and others do not, become line ends, other control characters blanks.
+/// The text unchanged, if SMTP can carry it (RFC 5321, 4.5.3.1.6: lines of 998 characters). The crate would encode it
+/// because of a line longer than 76 characters, and split links in the file. Single carriage returns, which only some
+/// servers treat as line ends, become line ends; other control characters become spaces.
 fn body(text: &str) -> Body {
     let text: String = text
         .replace("\r\n", "\n")
@@ -334,27 +334,27 @@ impl Server {
             Some(_) => return Err(wrong("may end in ?tls=required and in nothing else")),
         };
         let tls = || TlsParameters::new(host.clone()).map_err(|error| MailError::Url(error.to_string()));
-        let (privacy, usual) = match url.scheme_str() {
-            Some("smtps") => (Privacy::Tls(tls()?), SUBMISSIONS_PORT),
-            Some("smtp") if required || !is_local(&host) => (Privacy::StartTls(tls()?), SUBMISSION_PORT),
-            Some("smtp") => (Privacy::Local, SMTP_PORT),
+        let (encryption, usual) = match url.scheme_str() {
+            Some("smtps") => (Encryption::Tls(tls()?), SUBMISSIONS_PORT),
+            Some("smtp") if required || !is_local(&host) => (Encryption::StartTls(tls()?), SUBMISSION_PORT),
+            Some("smtp") => (Encryption::Local, SMTP_PORT),
             _ => return Err(wrong("must begin with one of smtp://, smtps://")),
         };
         let port = authority.port_u16().unwrap_or(usual);
-        Ok(Server { host, port, login, privacy, hello: ClientId::default() })
+        Ok(Server { host, port, login, encryption, hello: ClientId::default() })
     }
 
-    /// One connection for one mail. A pool would take a connection back whose conversation was cut off half-way, and
-    /// read the rest of it as answers to the next mail.
+    /// One connection per mail. A pool would take back a connection whose conversation was cut off, and read the rest
+    /// of it as replies to the next mail.
     async fn send(&self, message: &Message) -> Result<(), MailError> {
-        let tls = match &self.privacy {
-            Privacy::Tls(tls) => Some(tls.clone()),
-            Privacy::StartTls(_) | Privacy::Local => None,
+        let tls = match &self.encryption {
+            Encryption::Tls(tls) => Some(tls.clone()),
+            Encryption::StartTls(_) | Encryption::Local => None,
         };
         let to = (self.host.as_str(), self.port);
         let mut server =
-            AsyncSmtpConnection::connect_tokio1(to, Some(PATIENCE), &self.hello, tls, None).await?;
-        if let Privacy::StartTls(tls) = &self.privacy {
+            AsyncSmtpConnection::connect_tokio1(to, Some(DEADLINE), &self.hello, tls, None).await?;
+        if let Encryption::StartTls(tls) = &self.encryption {
             if !server.can_starttls() {
                 server.abort().await;
                 return Err(MailError::Unavailable("it does not offer STARTTLS".into()));
@@ -362,12 +362,12 @@ impl Server {
             server.starttls(tls.clone(), &self.hello).await?;
         }
         if let Some(login) = &self.login {
-            // A password that is refused is the operator's matter, and no property of the mail.
+            // A rejected password is the operator's problem and says nothing about the mail.
             let logged_in = server.auth(DEFAULT_MECHANISMS, login).await;
             logged_in.map_err(|error| MailError::Unavailable(error.to_string()))?;
         }
         server.send(message.envelope(), &message.formatted()).await?;
-        // The mail is theirs now, however the farewell goes.
+        // The server has accepted the mail, so an error in closing does not matter.
         let _ = tokio::time::timeout(Duration::from_secs(1), server.quit()).await;
         Ok(())
     }
@@ -377,7 +377,7 @@ fn is_local(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
-/// Resolves percent-escapes.
+/// Decodes percent-escapes.
 fn decode(text: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((first, behind)) = rest.split_first() {
@@ -393,7 +393,7 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A moment as a file name that sorts by time: `20270115T080000.000000Z`.
+/// A time as a file name that sorts by time: `20270115T080000.000000Z`.
 fn stamp(now: Time) -> String {
     let seconds = i64::try_from(now.secs()).unwrap_or(i64::MAX);
     let date = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
@@ -420,7 +420,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), MailError> {
         fs::rename(&fresh, &done)
     };
     write().map_err(|why| {
-        // Half a mail is of no use to anybody, and whether it goes away changes nothing about the error.
+        // Half a mail is useless, and a failure to remove it does not change the error.
         let _ = fs::remove_file(&fresh);
         outbox(&done, why)
     })
@@ -445,8 +445,8 @@ mod tests {
         Mail { to: address("ada@example.com").unwrap(), subject: "Hello".into(), text: text.into() }
     }
 
-    /// A server that takes one connection and answers each command as `script` says: the first entry whose word the
-    /// line begins with. It returns what it was told.
+    /// A server that accepts one connection and answers each command as `script` says: with the first entry whose
+    /// word begins the line. It returns the received lines.
     async fn stub(script: &'static [(&'static str, &'static str)]) -> (SocketAddr, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
@@ -559,7 +559,7 @@ mod tests {
         let post = Mailer::smtp(&format!("smtp://{}", listener.local_addr().unwrap()), FROM).unwrap();
         let before = tokio::time::Instant::now();
         assert!(matches!(post.send(&mail("x"), NOW).await, Err(MailError::Unavailable(_))));
-        assert!(before.elapsed() <= PATIENCE + Duration::from_secs(1));
+        assert!(before.elapsed() <= DEADLINE + Duration::from_secs(1));
     }
 
     #[tokio::test]
@@ -571,7 +571,7 @@ mod tests {
         let told = told.await.unwrap();
         assert!(told.iter().all(|line| line.starts_with("EHLO") || line == "QUIT"), "{told:?}");
 
-        // A server that greets in the clear on a port for TLS.
+        // A server that greets without TLS on a port for TLS.
         let (addr, told) = stub(TAKES).await;
         let found =
             Mailer::smtp(&format!("smtps://user:secret@{addr}"), FROM).unwrap().send(&mail("x"), NOW).await;
@@ -581,7 +581,7 @@ mod tests {
 
     #[test]
     fn a_url_says_how_private_the_connection_is() {
-        for (url, privacy, port) in [
+        for (url, encryption, port) in [
             ("smtps://u:p@mail.example.com", "tls", 465),
             ("smtps://localhost:9465", "tls", 9465),
             ("smtp://mail.example.com", "starttls", 587),
@@ -593,12 +593,12 @@ mod tests {
             ("smtp://localhost?tls=required", "starttls", 587),
         ] {
             let server = Server::read(url).unwrap();
-            let found = match server.privacy {
-                Privacy::Tls(_) => "tls",
-                Privacy::StartTls(_) => "starttls",
-                Privacy::Local => "local",
+            let found = match server.encryption {
+                Encryption::Tls(_) => "tls",
+                Encryption::StartTls(_) => "starttls",
+                Encryption::Local => "local",
             };
-            assert_eq!((found, server.port), (privacy, port), "{url}");
+            assert_eq!((found, server.port), (encryption, port), "{url}");
         }
         for (url, why) in [
             ("mail.example.com", "must begin with one of smtp://, smtps://"),
@@ -656,7 +656,7 @@ mod tests {
             "ada@[IPv6:::1]",
             "ada@::1",
             "ädä@example.com",
-            // The Kelvin sign, whose small letter is a plain k.
+            // The Kelvin sign, whose lower case is a plain k.
             "\u{212a}ate@example.com",
         ] {
             assert_eq!(address(text), Err(BadAddress::Form), "{text:?}");
@@ -784,7 +784,7 @@ mod tests {
     }
 
     #[test]
-    fn what_smtp_cannot_carry_is_encoded() {
+    fn text_that_smtp_cannot_carry_is_encoded() {
         for (text, encoding) in [
             ("", ContentTransferEncoding::SevenBit),
             ("a\r\nb\tc\n", ContentTransferEncoding::SevenBit),

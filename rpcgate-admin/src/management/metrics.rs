@@ -1,5 +1,5 @@
-//! What Prometheus is told at `telemetry.listen`: requests by route, and whether the database answers. Names and labels
-//! stand in `docs/operations.md`.
+//! The Prometheus metrics at `telemetry.listen`: requests by route, and whether the database answers. Names and
+//! labels are listed in `docs/operations.md`.
 
 use crate::store::Store;
 use axum::Router;
@@ -19,11 +19,11 @@ use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the database may take to answer before it counts as away.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Upper bounds of the durations that are told apart, in seconds.
+/// How long the database may take to answer before it counts as down.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// Upper bounds of the duration buckets, in seconds.
 const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0];
-/// Stands for every path that is no route, and every method that no route has.
+/// The label for paths that are not routes and methods that no route has.
 const NONE: &str = "(none)";
 
 const OPEN_METRICS: HeaderValue =
@@ -31,7 +31,7 @@ const OPEN_METRICS: HeaderValue =
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Requests that were answered. Clones count together.
+/// Answered requests. Clones share the counters.
 #[derive(Clone, Debug)]
 pub struct Requests {
     answered: Family<Labels, Counter>,
@@ -46,7 +46,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Counts a request for `route`, as it is declared; `None` for what is none.
+    /// Counts a request for `route`, as it is declared; `None` for a path that is not a route.
     pub(crate) fn count(&self, route: Option<&str>, method: &Method, status: StatusCode, took: Duration) {
         let route = route.unwrap_or(NONE).to_owned();
         let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS];
@@ -64,7 +64,7 @@ struct Page {
     store: Store,
 }
 
-/// The page, at `/metrics`: what `requests` has counted, and whether `store` answers.
+/// The metrics endpoint, at `/metrics`: the counters of `requests`, and whether `store` answers.
 pub(crate) fn router(requests: &Requests, store: Store) -> Router {
     let mut registry = Registry::with_prefix("rpcgate_admin");
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
@@ -80,7 +80,7 @@ pub(crate) fn router(requests: &Requests, store: Store) -> Router {
 }
 
 async fn show(State(page): State<Arc<Page>>) -> Response {
-    let answer = tokio::time::timeout(PATIENCE, page.store.newest_change()).await;
+    let answer = tokio::time::timeout(DEADLINE, page.store.newest_change()).await;
     page.database.set(i64::from(matches!(answer, Ok(Ok(_)))));
     let mut text = String::new();
     match text::encode(&mut text, &page.registry) {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_counted_outlives_a_reload_and_a_database_that_is_away_is_told_of() {
+    async fn counts_outlive_a_reload_and_an_unreachable_database_is_reported() {
         let site = Site::new().await;
         site.app.requests.count(Some("/a"), &Method::GET, StatusCode::OK, Duration::from_millis(3));
         let again = Arc::new(site.app.reload(site.app.settings.config.clone()).unwrap());

@@ -1,5 +1,5 @@
-//! What holds for every request, whatever it asks: a bound on its time, an identifier, the headers that keep browsers
-//! from doing more than they should, and an answer even when a handler panics.
+//! What applies to every request: a deadline, an identifier, security headers for browsers, and an answer even if a
+//! handler panics.
 
 use crate::management::app_state::{AppState, Settings};
 use crate::management::error::ActionError;
@@ -23,26 +23,26 @@ use std::time::Duration;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
-/// How long a request may take.
+/// Deadline of a request.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
-/// Tells apart requests in logs.
+/// Identifies a request in logs.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Headers of answers that pages of another origin may read.
-const SHOWN: &str = "content-disposition, link, retry-after, x-request-id, x-truncated";
+/// Response headers that pages of another origin may read.
+const EXPOSED: &str = "content-disposition, link, retry-after, x-request-id, x-truncated";
 
 struct Middleware {
     clock: Arc<dyn Clock>,
-    /// The one origin whose pages may call the API from another: the dashboard's, where one is configured.
+    /// The only other origin whose pages may call the API: the dashboard's, if one is configured.
     origin: Option<HeaderValue>,
-    /// Whether users come over TLS.
+    /// Whether users connect over TLS.
     secure: bool,
     requests: Requests,
 }
 
-/// `router` with all this around it.
-pub(crate) fn around(router: Router, app: &AppState) -> Router {
+/// Wraps `router` in the middleware.
+pub(crate) fn wrap(router: Router, app: &AppState) -> Router {
     let settings = &app.settings;
     let middleware = Arc::new(Middleware {
         clock: app.clock.clone(),
@@ -50,7 +50,7 @@ pub(crate) fn around(router: Router, app: &AppState) -> Router {
         secure: settings.dash_url.starts_with("https:"),
         requests: app.requests.clone(),
     });
-    router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn_with_state(middleware, pass))
+    router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn_with_state(middleware, handle))
 }
 
 fn origin(settings: &Settings) -> Option<HeaderValue> {
@@ -67,17 +67,17 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
     ActionError::Broken(format!("a handler panicked: {}", said.unwrap_or("without a word"))).into_response()
 }
 
-async fn pass(State(middleware): State<Arc<Middleware>>, request: Request, next: Next) -> Response {
+async fn handle(State(middleware): State<Arc<Middleware>>, request: Request, next: Next) -> Response {
     let id = RequestId::new(middleware.clock.now());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let of_api = request.uri().path().starts_with("/api/");
-    let is_friend =
+    let is_allowed_origin =
         request.headers().get(ORIGIN).is_some_and(|origin| middleware.origin.as_ref() == Some(origin));
     let is_preflight =
         method == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     let began = middleware.clock.elapsed();
-    let mut answer = if is_friend && is_preflight {
+    let mut answer = if is_allowed_origin && is_preflight {
         preflight()
     } else {
         let span = tracing::info_span!("request", request_id = %id);
@@ -95,12 +95,12 @@ async fn pass(State(middleware): State<Arc<Middleware>>, request: Request, next:
     if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
         headers.insert(REQUEST_ID, id);
     }
-    middleware.guard(headers, of_api);
+    middleware.set_security_headers(headers, of_api);
     if let Some(origin) = &middleware.origin {
         headers.append(VARY, HeaderValue::from_static("origin"));
-        if is_friend {
+        if is_allowed_origin {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            let shown = HeaderValue::from_static(SHOWN);
+            let shown = HeaderValue::from_static(EXPOSED);
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, shown);
         }
     }
@@ -117,7 +117,7 @@ fn preflight() -> Response {
 }
 
 impl Middleware {
-    fn guard(&self, headers: &mut HeaderMap, of_api: bool) {
+    fn set_security_headers(&self, headers: &mut HeaderMap, of_api: bool) {
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
         headers.entry(REFERRER_POLICY).or_insert(HeaderValue::from_static("no-referrer"));
@@ -154,7 +154,7 @@ mod tests {
             .route("/page", get(async || "page"))
             .route("/never", get(never))
             .route("/falls", get(falls));
-        around(router, &site.app)
+        wrap(router, &site.app)
     }
 
     async fn call(site: &Site, request: http::request::Builder) -> (StatusCode, HeaderMap, String) {
@@ -210,9 +210,9 @@ mod tests {
             "content-disposition, link, retry-after, x-request-id, x-truncated"
         );
         assert_eq!(headers[VARY], "origin");
-        for stranger in ["https://evil.example", "https://dash.example.com.evil.example", "null"] {
-            let (_, headers, _) = call(&site, from(stranger)).await;
-            assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN), "{stranger}");
+        for outsider in ["https://evil.example", "https://dash.example.com.evil.example", "null"] {
+            let (_, headers, _) = call(&site, from(outsider)).await;
+            assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN), "{outsider}");
         }
         let closed = Site::new().await;
         let (_, headers, _) = call(&closed, from("http://127.0.0.1:8081")).await;

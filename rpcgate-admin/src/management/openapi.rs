@@ -1,6 +1,6 @@
 //! The description of the API: OpenAPI 3.0.3 (specification, "Versioning").
 //!
-//! It is collected from the handlers as 3.1. What 3.0 says in other words is put so, and what holds for all operations
+//! The handlers describe it as 3.1. What 3.0 expresses differently is converted, and what applies to all operations
 //! is added by rule instead of being repeated at each.
 
 use crate::management::access::LEAST_ROLE;
@@ -10,17 +10,17 @@ use utoipa::openapi::{ComponentsBuilder, Info, OpenApi, OpenApiBuilder, Server};
 
 const VERSION: &str = "3.0.3";
 const SCHEME: &str = "bearer";
-/// The tag of the operations that take a parameter that is empty as one that is left out.
+/// The tag of the operations that treat an empty parameter as an absent one.
 const EMPTY_IS_LEFT_OUT: &str = "usage";
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// A document without operations. The API is served at `url`.
+/// A document without operations, for the API at `url`.
 pub fn head(url: &str) -> OpenApi {
     let mut info = Info::new("rpcgate management API", env!("CARGO_PKG_VERSION"));
     info.description = Some(
         "Accounts, projects, API keys and usage. Every error is a JSON object with the member `error`. Identifiers \
-         are UUIDs, times RFC 3339 in UTC. A list is told in parts: `limit` entries, and where there are more, the \
-         `Link` header (`rel=\"next\"`) says what to ask for next."
+         are UUIDs, times RFC 3339 in UTC. Lists are paged: `limit` entries per page, and if there are more, the \
+         `Link` header (`rel=\"next\"`) names the next page."
             .into(),
     );
     OpenApiBuilder::new()
@@ -30,9 +30,9 @@ pub fn head(url: &str) -> OpenApi {
         .build()
 }
 
-/// `collected` as OpenAPI 3.0.3, with what holds for all operations.
+/// `collected` as OpenAPI 3.0.3, completed with what applies to all operations.
 pub fn finished(collected: &OpenApi) -> Value {
-    // A document is made of texts, numbers and lists of them: there is nothing in it that JSON cannot say.
+    // A document consists of texts, numbers and lists, which JSON can always represent.
     let mut document = serde_json::to_value(collected).unwrap_or_default();
     document["openapi"] = VERSION.into();
     if let Some(license) = document.pointer_mut("/info/license").and_then(Value::as_object_mut) {
@@ -47,8 +47,8 @@ pub fn finished(collected: &OpenApi) -> Value {
             complete(operation, has_id, is_auth);
         }
     }
-    older(&mut document["paths"]);
-    older(&mut document["components"]);
+    downgrade(&mut document["paths"]);
+    downgrade(&mut document["components"]);
     document
 }
 
@@ -56,7 +56,7 @@ fn object(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
     value.as_object_mut().into_iter().flatten()
 }
 
-/// Adds to an operation what follows from what it is.
+/// Adds to an operation what follows from its properties.
 fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
     let least = operation[LEAST_ROLE].as_str().unwrap_or_default();
     let (needs_token, needs_role) = (least != "none", !matches!(least, "none" | "user"));
@@ -72,14 +72,14 @@ fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
         }
     }
     let rules = [
-        (400, has_body || has_query, "The request makes no sense: `error` names the field."),
+        (400, has_body || has_query, "The request is invalid: `error` names the field."),
         (401, needs_token, "There is no valid token."),
         (403, needs_role, "The caller's role does not permit this."),
-        (404, has_id, "There is none, or it is another tenant's."),
+        (404, has_id, "It does not exist, or belongs to another tenant."),
         (408, has_body, "The body took too long to arrive."),
         (413, has_body, "The body is larger than 64 KiB."),
-        (429, is_auth, "Too many attempts: `Retry-After` tells when to come back."),
-        (503, true, "A database cannot be reached now: `Retry-After` tells when to come back."),
+        (429, is_auth, "Too many attempts: `Retry-After` says when to retry."),
+        (503, true, "A database is unreachable: `Retry-After` says when to retry."),
     ];
     for (status, _, description) in rules.into_iter().filter(|(_, holds, _)| *holds) {
         let answers = &mut operation["responses"][status.to_string()];
@@ -89,7 +89,8 @@ fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
     }
     for (status, answer) in object(&mut operation["responses"]) {
         if answer["description"].as_str().is_none_or(str::is_empty) {
-            answer["description"] = if status.starts_with('2') { "Done." } else { "It was not done." }.into();
+            answer["description"] =
+                if status.starts_with('2') { "Done." } else { "The action failed." }.into();
         }
         if status.starts_with(['4', '5']) && answer.get("content").is_none() {
             answer["content"] =
@@ -98,18 +99,18 @@ fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
     }
 }
 
-/// Puts the schemas in `value` as 3.0 does.
-fn older(value: &mut Value) {
+/// Converts the schemas in `value` to their 3.0 form.
+fn downgrade(value: &mut Value) {
     match value {
-        Value::Array(values) => values.iter_mut().for_each(older),
+        Value::Array(values) => values.iter_mut().for_each(downgrade),
         Value::Object(members) => {
             for (name, member) in members.iter_mut() {
                 match name.as_str() {
-                    // Its members have names of ours, which may be words of schemas.
-                    "properties" => object(member).for_each(|(_, schema)| older(schema)),
-                    // What stands there is data.
+                    // The names of properties are ours and may equal keywords of schemas.
+                    "properties" => object(member).for_each(|(_, schema)| downgrade(schema)),
+                    // The values of these are data.
                     "example" | "examples" | "default" | "enum" | "const" => {}
-                    _ => older(member),
+                    _ => downgrade(member),
                 }
             }
             schema(members);
@@ -136,7 +137,7 @@ fn schema(members: &mut Map<String, Value>) {
             members.extend(only.map(|only| ("allOf".to_owned(), only)));
         }
     }
-    // Beside a reference nothing else counts.
+    // Siblings of a reference are ignored.
     if members.len() > 1
         && members.get("$ref").is_some_and(Value::is_string)
         && let Some(reference) = members.remove("$ref")
@@ -154,7 +155,7 @@ fn schema(members: &mut Map<String, Value>) {
             members.insert(exclusive.into(), true.into());
         }
     }
-    // There is no format for what is wider than an int32 by its missing sign.
+    // No format covers an unsigned 32-bit integer, which exceeds int32.
     if members.get("format").is_some_and(|format| format == "int32")
         && members.get("minimum").is_some_and(|least| least == 0)
     {
@@ -178,7 +179,7 @@ mod tests {
 
     fn put(schema: Value) -> Value {
         let mut schema = schema;
-        older(&mut schema);
+        downgrade(&mut schema);
         schema
     }
 
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_a_body_and_from_parameters_of_usage_is_added() {
+    fn rules_for_bodies_and_usage_parameters_are_applied() {
         let query = json!({ "name": "from", "in": "query" });
         let mut usage = json!({ "tags": ["usage"], "parameters": [query, { "name": "id", "in": "path" }] });
         complete(&mut usage, false, false);

@@ -1,4 +1,4 @@
-//! Every route.
+//! All routes.
 
 use crate::management::access::RouteGuard;
 use crate::management::action::invitations::MAIL_PATH;
@@ -10,7 +10,7 @@ use crate::management::api::{
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use crate::management::strict_json::LARGEST_BODY;
+use crate::management::strict_json::MAX_BODY;
 use crate::management::{middleware, openapi, page};
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::map_response;
@@ -28,7 +28,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 /// Where the API is (specification, "Versioning").
 pub const BASE: &str = "/api/v1";
 
-/// The API, each route with whom it is for.
+/// The API, each route with its access.
 pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
     OpenApiRouter::default()
         // account
@@ -101,7 +101,7 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::Read, routes!(usage::metrics)))
 }
 
-/// The pages for people.
+/// The HTML pages.
 fn pages(app: &Arc<AppState>) -> Router<Arc<AppState>> {
     use page::{accounts, emails, home, invitations, notifications, resets, sessions};
     let pages = Router::new()
@@ -116,16 +116,16 @@ fn pages(app: &Arc<AppState>) -> Router<Arc<AppState>> {
         .route("/read-notification", post(notifications::read))
         .route("/login", get(sessions::form).post(sessions::login))
         .route("/logout", post(sessions::logout));
-    page::around(pages, app).route("/static/{name}", get(page::assets::get))
+    page::wrap(pages, app).route("/static/{name}", get(page::assets::get))
 }
 
-/// All that the management side serves. `leaving` ends readiness.
+/// Everything that the management side serves. Cancelling `leaving` ends readiness.
 pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
     let described = OpenApiRouter::with_openapi(openapi::head(&app.settings.api_url));
     let (api, document) = described.nest(BASE, api(&RouteGuard::new(app))).split_for_parts();
     let document = Bytes::from(openapi::finished(&document).to_string());
-    let told = get(async move || ([(CONTENT_TYPE, JSON)], document.clone()));
-    // All of it is found from where it is itself: it may be served below a path of another host.
+    let specification = get(async move || ([(CONTENT_TYPE, JSON)], document.clone()));
+    // All URLs are relative, so that it works below a path of another host.
     let swagger = SwaggerUi::new("/swagger").config(Config::new([format!("..{OPENAPI}")]));
     let swagger = Router::from(swagger).layer(map_response(async |mut answer: Response| {
         if let Some(place) = answer.headers_mut().get_mut(LOCATION) {
@@ -134,8 +134,8 @@ pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
         answer
     }));
     let router = api
-        .route(OPENAPI, told.clone())
-        .route(&format!("{BASE}{OPENAPI}"), told)
+        .route(OPENAPI, specification.clone())
+        .route(&format!("{BASE}{OPENAPI}"), specification)
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .merge(swagger)
@@ -143,9 +143,9 @@ pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
         .fallback(async || ActionError::NotFound("path"))
         .method_not_allowed_fallback(async || ActionError::NotAllowed)
         .layer(Extension(leaving.clone()))
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(app.clone());
-    middleware::around(router, app)
+    middleware::wrap(router, app)
 }
 
 const OPENAPI: &str = "/openapi.json";

@@ -1,4 +1,4 @@
-//! The members of a JSON object, or the parameters of a query, read into a struct with errors that name them.
+//! Deserialises JSON objects and query strings into structs, with errors that name the member.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
@@ -10,19 +10,19 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
-/// The most bytes of a body.
-pub(crate) const LARGEST_BODY: usize = 64 << 10;
+/// Bytes of a body, at most.
+pub(crate) const MAX_BODY: usize = 64 << 10;
 
-/// Reads a body that is a JSON object.
+/// Parses a body that is a JSON object.
 ///
 /// # Errors
-/// What is wrong, with the member it is about, for people. Values are not repeated: they may be secrets.
+/// What is wrong, with the name of the member, for people. Values are not repeated, because they may be secrets.
 pub(crate) fn of_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     let object = serde_json::from_slice::<Object>(body).map_err(|error| match error.classify() {
         serde_json::error::Category::Data => "the body must be a JSON object".to_owned(),
         _ => "the body is not JSON".to_owned(),
     })?;
-    // PostgreSQL has no room for it in a text, and whoever sends it means no good.
+    // PostgreSQL cannot store it in a text, and no honest client sends it.
     if let Some((name, _)) = object.0.iter().find(|(_, value)| holds_nul(value)) {
         return Err(nul(name));
     }
@@ -42,10 +42,10 @@ fn nul(name: &str) -> String {
     format!("`{}` must not hold a NUL character", name.replace('\0', ""))
 }
 
-/// Reads the query of a URI. Parameters that `T` does not name are left alone.
+/// Parses the query of a URI. Parameters that `T` does not name are ignored.
 ///
 /// # Errors
-/// As [`of_object`].
+/// Those of [`of_object`].
 pub(crate) fn of_query<T: DeserializeOwned>(query: &str) -> Result<T, String> {
     let parameters = || form_urlencoded::parse(query.as_bytes());
     if let Some((name, _)) = parameters().find(|(_, text)| text.contains('\0')) {
@@ -58,12 +58,12 @@ fn read<'q, T: DeserializeOwned, V: Deserializer<'q, Error = Error>>(
     members: impl Iterator<Item = (String, V)>,
 ) -> Result<T, String> {
     let at = RefCell::default();
-    let members = Members { left: members, value: None, at: &at };
+    let members = Members { remaining: members, value: None, at: &at };
     T::deserialize(MapAccessDeserializer::new(members))
-        .map_err(|error| told(&at.borrow(), &error.to_string()))
+        .map_err(|error| sentence(&at.borrow(), &error.to_string()))
 }
 
-/// Members in their order, none dropped: one that stands twice is an error of the struct's.
+/// Members in their order, including duplicates, which the struct reports as errors.
 struct Object(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Object {
@@ -88,9 +88,9 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// Members on their way into a struct. `at` is the one whose value is being read.
+/// The members that are deserialised into a struct. `at` names the one whose value is being read.
 struct Members<'a, I, V> {
-    left: I,
+    remaining: I,
     value: Option<V>,
     at: &'a RefCell<String>,
 }
@@ -104,7 +104,7 @@ where
 
     fn next_key_seed<K: DeserializeSeed<'q>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
         self.at.borrow_mut().clear();
-        let Some((name, value)) = self.left.next() else { return Ok(None) };
+        let Some((name, value)) = self.remaining.next() else { return Ok(None) };
         self.value = Some(value);
         let key = seed.deserialize(name.as_str().into_deserializer())?;
         *self.at.borrow_mut() = name;
@@ -117,7 +117,7 @@ where
     }
 }
 
-/// A parameter's text, which may stand for a number.
+/// The text of a parameter, which may represent a number.
 struct Text<'q>(Cow<'q, str>);
 
 macro_rules! parsed {
@@ -177,9 +177,9 @@ impl<'q> Deserializer<'q> for Text<'q> {
     }
 }
 
-/// Serde's words about the member `at` as a sentence, without the value that was found.
-fn told(at: &str, error: &str) -> String {
-    let wanted = || error.rsplit_once(", expected ").map(|(_, wanted)| wanted);
+/// Serde's message about the member `at` as a sentence, without the value.
+fn sentence(at: &str, error: &str) -> String {
+    let expected = || error.rsplit_once(", expected ").map(|(_, expected)| expected);
     let subject = if at.is_empty() { "the body".to_owned() } else { format!("`{at}`") };
     let text = if let Some(field) = error.strip_prefix("missing field ") {
         format!("{field} is missing")
@@ -191,32 +191,32 @@ fn told(at: &str, error: &str) -> String {
             Some(known) => format!("unknown field `{field}`: expected {known}"),
             None => format!("unknown field `{field}`"),
         }
-    } else if let Some(wanted) =
-        wanted().filter(|_| error.starts_with("invalid ") || error.starts_with("unknown variant "))
+    } else if let Some(expected) =
+        expected().filter(|_| error.starts_with("invalid ") || error.starts_with("unknown variant "))
     {
-        return format!("{subject} must be {}", kind(wanted));
+        return format!("{subject} must be {}", kind(expected));
     } else {
         error.to_owned()
     };
-    // That a member stands twice is noticed at the member itself.
+    // Serde reports a duplicate at the member itself.
     let is_about_itself = at.is_empty() || text.starts_with(&format!("`{at}` is "));
     if is_about_itself { text } else { format!("{subject}: {text}") }
 }
 
-/// What serde calls a kind of value, for people.
-fn kind(wanted: &str) -> Cow<'_, str> {
-    match wanted {
+/// Serde's name of a kind of value, for people.
+fn kind(expected: &str) -> Cow<'_, str> {
+    match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "isize" => {
-            let (signed, bits) = (wanted.starts_with('i'), wanted[1..].parse().unwrap_or(64_u32));
-            let most = (1_u128 << (bits - u32::from(signed))) - 1;
-            let least = if signed { format!("-{}", most + 1) } else { "0".into() };
-            format!("a whole number from {least} to {most}").into()
+            let (signed, bits) = (expected.starts_with('i'), expected[1..].parse().unwrap_or(64_u32));
+            let max = (1_u128 << (bits - u32::from(signed))) - 1;
+            let min = if signed { format!("-{}", max + 1) } else { "0".into() };
+            format!("a whole number from {min} to {max}").into()
         }
         "f32" | "f64" => "a number".into(),
         "a boolean" => "true or false".into(),
         "a sequence" => "an array".into(),
         "a map" => "an object".into(),
-        _ if wanted.starts_with("struct ") => "an object".into(),
+        _ if expected.starts_with("struct ") => "an object".into(),
         other => other.into(),
     }
 }
@@ -323,9 +323,9 @@ mod tests {
         }
 
         #[test]
-        fn what_is_wrong_is_told_without_repeating_it(secret in "[0-9]{12}") {
-            let told = form(&format!("{{\"email\":{secret}}}")).unwrap_err();
-            prop_assert!(!told.contains(&secret));
+        fn errors_do_not_repeat_values(secret in "[0-9]{12}") {
+            let sentence = form(&format!("{{\"email\":{secret}}}")).unwrap_err();
+            prop_assert!(!sentence.contains(&secret));
         }
     }
 }

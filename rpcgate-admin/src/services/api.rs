@@ -1,4 +1,4 @@
-//! The role that listens: the management API.
+//! The service that listens: the management API.
 
 use super::connection::{Activity, serve};
 use crate::management::app_state::AppState;
@@ -15,18 +15,18 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// Connections that may be open at a time.
+/// Connections that may be open at once.
 const CONNECTIONS: usize = 1_024;
-/// The same for those who ask for metrics.
+/// Connections of metrics scrapers that may be open at once.
 const SCRAPERS: usize = 16;
-/// Connections that the system may hold until they are accepted.
+/// Connections that the system may queue until they are accepted.
 const BACKLOG: u32 = 1_024;
-/// All of the answer to a connection beyond the bound.
+/// The whole response to a connection beyond the limit.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 43\r\n\
     retry-after: 1\r\nconnection: close\r\n\r\n{\"error\":\"service temporarily unavailable\"}";
 
-/// The management API, serving. Dropped, it ends at once.
+/// The running management API. Dropping it stops it at once.
 #[derive(Debug)]
 pub struct Api {
     addr: SocketAddr,
@@ -41,15 +41,15 @@ impl Api {
     /// Serves `app` at `listen`; port 0 picks a free one.
     ///
     /// # Errors
-    /// What the system says of the address.
+    /// The system's error for the address.
     pub fn start(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
         Api::within(app, listen, CONNECTIONS)
     }
 
-    /// Serves the page for Prometheus at `listen`.
+    /// Serves the metrics at `listen`.
     ///
     /// # Errors
-    /// What the system says of the address.
+    /// The system's error for the address.
     pub fn metrics(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
         Api::of(
             metrics::router(&app.requests, app.store.clone()),
@@ -79,7 +79,7 @@ impl Api {
         let router = Arc::new(ArcSwap::from_pointee(router));
         let connections = ApiConnections {
             router: router.clone(),
-            room: Arc::new(Semaphore::new(connections)),
+            permits: Arc::new(Semaphore::new(connections)),
             leave: leave.clone(),
             cut: cut.clone(),
             tasks: tasks.clone(),
@@ -88,34 +88,34 @@ impl Api {
         Ok(Api { addr, router, grace, leave, cut: cut.drop_guard(), tasks })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Serves `app` from the next request on, over the connections that are open too.
+    /// Serves `app` from the next request on, on open connections as well.
     pub fn serve(&self, app: &Arc<AppState>) {
         self.router.store(Arc::new(router(app, &self.leave)));
     }
 
-    /// Takes no more requests, finishes those that came, at most for `shutdown.grace`, then cuts off the rest and tells
-    /// how many connections those were. The house stays open.
+    /// Stops accepting requests and finishes the running ones for at most `shutdown.grace`, then cuts the remaining
+    /// connections and returns their number. The databases stay open.
     pub async fn drain(self) -> usize {
         self.leave.cancel();
         self.tasks.close();
         if tokio::time::timeout(self.grace, self.tasks.wait()).await.is_ok() {
             return 0;
         }
-        let left = self.tasks.len();
+        let remaining = self.tasks.len();
         drop(self.cut);
         self.tasks.wait().await;
-        left
+        remaining
     }
 }
 
 struct ApiConnections {
     router: Arc<ArcSwap<Router>>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     leave: CancellationToken,
     cut: CancellationToken,
     tasks: TaskTracker,
@@ -130,7 +130,7 @@ impl ApiConnections {
                 () = self.leave.cancelled() => return,
                 () = self.cut.cancelled() => return,
             };
-            let Ok(place) = self.room.clone().try_acquire_owned() else {
+            let Ok(permit) = self.permits.clone().try_acquire_owned() else {
                 refused.refuse(stream, FULL);
                 continue;
             };
@@ -141,7 +141,7 @@ impl ApiConnections {
                     () = serve(stream, peer, router, activity, leave) => {}
                     () = cut.cancelled() => {}
                 }
-                drop(place);
+                drop(permit);
             });
         }
     }

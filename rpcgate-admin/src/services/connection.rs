@@ -1,4 +1,4 @@
-//! One client's connection: HTTP/1 or HTTP/2 without TLS, which whoever exposes this to the world puts before it.
+//! A client's connection: HTTP/1 or HTTP/2 without TLS, which a proxy in front of a public service terminates.
 
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -17,18 +17,18 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// How long a head may take, and a client that has asked nothing yet.
-const HEAD: Duration = Duration::from_secs(10);
-/// How long a connection may ask nothing, at least; at most twice as long.
+/// Deadline of a request head, and of the first request of a connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a connection may be idle, at least; at most twice as long.
 const IDLE: Duration = Duration::from_secs(75);
-/// How long a connection that is asked to end may take to.
-const FAREWELL: Duration = Duration::from_secs(10);
-/// Bytes of a head over HTTP/1, and of all its fields over HTTP/2.
-const LARGEST_HEAD: usize = 32 << 10;
-/// Streams of one HTTP/2 connection at a time.
+/// How long a connection may take to end gracefully.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of a head over HTTP/1, and of all header fields over HTTP/2.
+const MAX_HEAD: usize = 32 << 10;
+/// Concurrent streams of an HTTP/2 connection.
 const STREAMS: u32 = 100;
 
-/// What happens on a connection.
+/// The requests of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     begun: AtomicU64,
@@ -36,36 +36,36 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    /// Waits until nothing has happened for too long.
-    async fn silence(&self) {
-        let (mut patience, mut before) = (HEAD, 0);
+    /// Waits until the connection has been idle for too long.
+    async fn idle(&self) {
+        let (mut timeout, mut before) = (HEAD_TIMEOUT, 0);
         loop {
-            tokio::time::sleep(patience).await;
+            tokio::time::sleep(timeout).await;
             let begun = self.begun.load(Relaxed);
             if begun == before && begun == self.ended.load(Relaxed) {
                 return;
             }
-            (patience, before) = (IDLE, begun);
+            (timeout, before) = (IDLE, begun);
         }
     }
 
-    fn request(self: &Arc<Self>) -> Running {
+    fn request(self: &Arc<Self>) -> RequestGuard {
         self.begun.fetch_add(1, Relaxed);
-        Running(self.clone())
+        RequestGuard(self.clone())
     }
 }
 
-/// A request that is being answered; its client may leave, and then this ends too.
-struct Running(Arc<Activity>);
+/// Counts a request as running until it is dropped, which also happens when its client leaves.
+struct RequestGuard(Arc<Activity>);
 
-impl Drop for Running {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Relaxed);
     }
 }
 
-/// Serves a connection until it ends, until nothing happens on it any more, or, once `leave` says so, until what was
-/// asked is answered.
+/// Serves a connection until it ends, is idle for too long, or, once `leave` is cancelled, has answered its running
+/// requests.
 pub(super) async fn serve(
     stream: TcpStream,
     peer: SocketAddr,
@@ -73,27 +73,27 @@ pub(super) async fn serve(
     activity: Arc<Activity>,
     leave: CancellationToken,
 ) {
-    let running = activity.clone();
+    let requests = activity.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
-        let running = running.request();
+        let requests = requests.request();
         request.extensions_mut().insert(ConnectInfo(peer));
         let answer = Router::clone(&router.load()).oneshot(request);
         async move {
             let answer = answer.await;
-            drop(running);
+            drop(requests);
             answer
         }
     });
     let builder = builder();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let is_bounded = tokio::select! {
+    let is_idle = tokio::select! {
         result = connection.as_mut() => return end(result),
         () = leave.cancelled() => false,
-        () = activity.silence() => true,
+        () = activity.idle() => true,
     };
     connection.as_mut().graceful_shutdown();
-    if is_bounded {
-        match tokio::time::timeout(FAREWELL, connection).await {
+    if is_idle {
+        match tokio::time::timeout(SHUTDOWN_TIMEOUT, connection).await {
             Ok(result) => end(result),
             Err(_) => tracing::debug!("connection cut: it did not end"),
         }
@@ -104,16 +104,16 @@ pub(super) async fn serve(
 
 fn builder() -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(LARGEST_HEAD);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
-        .max_header_list_size(LARGEST_HEAD as u32);
+        .max_header_list_size(MAX_HEAD as u32);
     builder
 }
 
-/// Tells the log why a connection ended, where that is of interest to somebody who looks for a fault.
+/// Logs why a connection failed, for troubleshooting.
 fn end(result: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     if let Err(error) = result {
         tracing::debug!(error, "connection failed");

@@ -1,4 +1,4 @@
-//! The role that tidies up: what has expired is removed from the management database.
+//! The service that removes expired rows from the management database.
 
 use crate::store::Store;
 use rpcgate_core::clock::Clock;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// How often it looks.
-const PACE: Duration = Duration::from_secs(300);
+/// The pause between two sweeps.
+const INTERVAL: Duration = Duration::from_secs(300);
 
-/// The janitor, at work. Dropped, it ends after the step it is at.
+/// The running janitor. Dropping it stops it after its current sweep.
 #[derive(Debug)]
 pub struct Janitor {
     leave: DropGuard,
@@ -18,33 +18,33 @@ pub struct Janitor {
 }
 
 impl Janitor {
-    /// Sets a janitor to work in `store`.
+    /// Starts a janitor for `store`.
     pub fn start(store: Store, clock: Arc<dyn Clock>) -> Self {
-        Self::every(PACE, store, clock)
+        Self::every(INTERVAL, store, clock)
     }
 
-    fn every(pace: Duration, store: Store, clock: Arc<dyn Clock>) -> Self {
+    fn every(interval: Duration, store: Store, clock: Arc<dyn Clock>) -> Self {
         let leave = CancellationToken::new();
-        let work = tokio::spawn(work(pace, store, clock, leave.clone()));
+        let work = tokio::spawn(work(interval, store, clock, leave.clone()));
         Janitor { leave: leave.drop_guard(), work }
     }
 
-    /// Waits for the step it is at.
+    /// Stops after the current sweep.
     pub async fn stop(self) {
         drop(self.leave);
         let _ = self.work.await;
     }
 }
 
-async fn work(pace: Duration, store: Store, clock: Arc<dyn Clock>, leave: CancellationToken) {
+async fn work(interval: Duration, store: Store, clock: Arc<dyn Clock>, leave: CancellationToken) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(pace) => {}
+            () = tokio::time::sleep(interval) => {}
             () = leave.cancelled() => return,
         }
         match store.sweep(clock.now()).await {
             Ok(swept) => tracing::debug!(?swept, "swept"),
-            Err(error) => tracing::warn!(%error, "what has expired was not removed"),
+            Err(error) => tracing::warn!(%error, "expired rows could not be removed"),
         }
     }
 }
@@ -56,7 +56,7 @@ mod tests {
     use crate::store::Role;
 
     #[tokio::test]
-    async fn what_has_expired_is_removed_on_time_and_what_has_not_stays() {
+    async fn expired_rows_are_removed_on_time_and_others_stay() {
         let site = Site::new().await;
         let old = site.member(Role::Owner).await;
         site.clock.advance(Duration::from_secs(86_400));
@@ -65,7 +65,7 @@ mod tests {
         let janitor =
             Janitor::every(Duration::from_millis(1), site.app.store.clone(), site.app.clock.clone());
         let swept = async {
-            // What is live at NOON was there all the time, so only the sweep can take it away.
+            // What is valid at NOON was present all the time, so only the sweep can have removed it.
             while site.app.store.session(old.session, NOON).await.unwrap().is_some() {
                 tokio::task::yield_now().await;
             }

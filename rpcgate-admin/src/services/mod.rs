@@ -1,4 +1,4 @@
-//! What a process of the management side can be. Each role can run on hosts of its own.
+//! The services of the management side. Each can run on hosts of its own.
 
 pub mod api;
 mod connection;

@@ -1,11 +1,12 @@
-//! The way to a database: its connections, and the deadline that every call has.
+//! Connections to a database, and the deadline of every call.
 //!
-//! SQLite lets one connection write at a time, so there is one for writes and a few for reads, which its write-ahead
-//! log keeps apart. A write begins with the lock it needs (`BEGIN IMMEDIATE`): one that reads first and asks for the
-//! lock later can fail at once where another process writes too, however long it is willing to wait. With a server it is
-//! the same: a write begins with a lock that all programs share, so that what a write has read stays true until it ends.
+//! SQLite allows one writer at a time, so there is one connection for writes and a few for reads, which its
+//! write-ahead log keeps independent of each other. A write takes the lock that it needs when it begins (`BEGIN
+//! IMMEDIATE`): a transaction that reads first and asks for the lock later can fail at once if another process is
+//! writing, whatever its busy timeout. The same holds with a server: a write begins with a lock that all programs
+//! share, so that what it has read stays true until it ends.
 
-use super::database_location::{DatabaseLocation, make, wrong};
+use super::database_location::{DatabaseLocation, create, refused};
 use super::error::{StoreError, is_busy};
 use super::interrupt;
 use super::queue::Queue;
@@ -26,71 +27,73 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// How long a call may take.
+/// Deadline of a call.
 pub(super) const DEADLINE: Duration = Duration::from_secs(2);
 
-/// The same for the management database on a server, which may be frozen while a caller waits for it. Whoever gives a
-/// call a second hears from here why there is no answer.
+/// Deadline of a call to a management database on a server, which may be frozen while a client waits. A client that
+/// allows one second still gets our error rather than its own timeout.
 #[cfg(not(test))]
 pub(super) const SERVER_DEADLINE: Duration = Duration::from_millis(900);
 
-/// In this crate's tests, many of which share one server and two processors. Those that are about deadlines say which.
+/// This crate's tests share one server and two processors, so they get more time. Tests of deadlines set their own.
 #[cfg(test)]
 pub(super) const SERVER_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Connections for reading a file.
+/// Read connections to a file.
 const READERS: u32 = 4;
 
 /// An open database with an up-to-date schema.
 #[derive(Clone, Debug)]
 pub(super) struct Database {
-    writer: Arc<Line>,
-    readers: Arc<Line>,
-    turn: AdvisoryLock,
+    writer: Arc<DatabasePool>,
+    readers: Arc<DatabasePool>,
+    lock: AdvisoryLock,
     deadline: Duration,
 }
 
-/// Connections for writes, or for reads.
+/// The connections for writes, or those for reads.
 #[derive(Debug)]
-struct Line {
-    place: DatabaseLocation,
+struct DatabasePool {
+    location: DatabaseLocation,
     writes: bool,
     connection: Mutex<DatabaseConnection>,
-    /// Who waits for one of them.
+    /// The calls that wait for one of these connections.
     queue: Queue,
-    /// Another is to take its place. With SQLite, because a transaction on it did not end as it should, or nobody knows.
-    /// Where SQLite has undone one by itself, because the disk failed it, the driver takes it for open, and whatever
-    /// follows for a part of it that is never committed. With a server, because it did not answer in time.
+    /// Whether the connections must be replaced before their next use. With SQLite this is so when a transaction did
+    /// not end properly or its outcome is unknown: if SQLite has rolled one back by itself because the disk failed,
+    /// the driver believes that it is still open and treats whatever follows as a part of it, which is never
+    /// committed. With a server it is so when a call missed its deadline.
     broken: AtomicBool,
 }
 
-impl Line {
+impl DatabasePool {
     async fn open(
-        place: &DatabaseLocation,
+        location: &DatabaseLocation,
         writes: bool,
         deadline: Duration,
     ) -> Result<Arc<Self>, StoreError> {
-        let connection = match place {
-            DatabaseLocation::File(file) => patiently(file, deadline, writes).await?,
+        let connection = match location {
+            DatabaseLocation::File(file) => connect_retrying(file, deadline, writes).await?,
             DatabaseLocation::Server(server) => server.connections(deadline, writes),
         };
-        let connections = match place {
+        let connections = match location {
             _ if writes => 1,
             DatabaseLocation::File(_) => READERS,
             DatabaseLocation::Server(_) => server::READERS,
         };
-        let (place, connection, queue) = (place.clone(), Mutex::new(connection), Queue::new(connections));
-        Ok(Arc::new(Line { place, writes, connection, queue, broken: AtomicBool::new(false) }))
+        let (location, connection, queue) =
+            (location.clone(), Mutex::new(connection), Queue::new(connections));
+        Ok(Arc::new(DatabasePool { location, writes, connection, queue, broken: AtomicBool::new(false) }))
     }
 
     fn connection(&self) -> MutexGuard<'_, DatabaseConnection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connections that are to be used now.
-    async fn sound(&self, deadline: Duration) -> Result<DatabaseConnection, StoreError> {
+    /// The connections to use now, replaced first if they are broken.
+    async fn usable(&self, deadline: Duration) -> Result<DatabaseConnection, StoreError> {
         if self.broken.swap(false, Ordering::AcqRel)
-            && let Err(error) = self.renew(deadline).await
+            && let Err(error) = self.reconnect(deadline).await
         {
             self.broken.store(true, Ordering::Release);
             return Err(error);
@@ -98,19 +101,20 @@ impl Line {
         Ok(self.connection().clone())
     }
 
-    /// Puts a new connection in the place of the broken one.
-    async fn renew(&self, deadline: Duration) -> Result<(), StoreError> {
-        let fresh = match &self.place {
+    /// Replaces the broken connections.
+    async fn reconnect(&self, deadline: Duration) -> Result<(), StoreError> {
+        let fresh = match &self.location {
             DatabaseLocation::File(file) => {
-                // It is closed first: it may hold the lock.
+                // The old connection is closed first, since it may hold the lock.
                 let old = self.connection().clone();
                 let closed = async { Ok(old.close_by_ref().await?) };
                 if let Err::<_, StoreError>(error) = within(deadline, closed).await {
-                    tracing::debug!(%error, "a broken connection did not end cleanly");
+                    tracing::debug!(%error, "a broken connection did not close cleanly");
                 }
-                patiently(file, deadline, self.writes).await?
+                connect_retrying(file, deadline, self.writes).await?
             }
-            // Whoever still waits on the others does so to its own deadline; they end with the last of them.
+            // Calls that still wait on the old connections do so until their own deadlines; the connections close
+            // with the last of them.
             DatabaseLocation::Server(server) => server.connections(deadline, self.writes),
         };
         *self.connection() = fresh;
@@ -118,121 +122,122 @@ impl Line {
     }
 }
 
-/// One of a line's connections, which a call has.
-struct Lent {
-    line: Arc<Line>,
+/// A call's hold on one of a pool's connections.
+struct CallGuard {
+    pool: Arc<DatabasePool>,
     deadline: Duration,
-    /// None when the call has ended.
-    place: Option<OwnedSemaphorePermit>,
+    /// `None` once the call has ended.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Lent {
-    fn give_back(mut self) {
-        self.place = None;
+impl CallGuard {
+    fn release(mut self) {
+        self.permit = None;
     }
 }
 
-impl Drop for Lent {
-    /// The call was given up before its end. A server goes on with a statement that nobody waits for, so the connection
-    /// is free when that has ended; who comes next is not to take the wait for a server that does not answer.
+impl Drop for CallGuard {
+    /// Runs when the call was dropped before its end. A server continues a statement that its client has given up, so
+    /// the connection becomes free only when that statement ends. The permit is held until then: otherwise the next
+    /// call would wait for the connection and take the server for frozen.
     fn drop(&mut self) {
-        let (Some(place), DatabaseLocation::Server(_)) = (self.place.take(), &self.line.place) else {
+        let (Some(permit), DatabaseLocation::Server(_)) = (self.permit.take(), &self.pool.location) else {
             return;
         };
         let Ok(runtime) = Handle::try_current() else { return };
-        let (line, deadline) = (self.line.clone(), self.deadline);
+        let (pool, deadline) = (self.pool.clone(), self.deadline);
         runtime.spawn(async move {
-            let connections = line.connection().get_postgres_connection_pool().clone();
+            let connections = pool.connection().get_postgres_connection_pool().clone();
             if !matches!(tokio::time::timeout(deadline, connections.acquire()).await, Ok(Ok(_))) {
-                line.broken.store(true, Ordering::Release);
+                pool.broken.store(true, Ordering::Release);
             }
-            drop(place);
+            drop(permit);
         });
     }
 }
 
-/// Says that SQLite's connection is broken, unless the transaction on it is known to have ended. With a server, the
-/// driver asks a connection whether it is sound before it lends it again.
-struct Doubt<'a>(&'a Line);
+/// Marks SQLite's connection as broken when dropped, unless [disarmed](Self::disarm) because the transaction is known
+/// to have ended. With a server this is not needed: the driver tests a connection before it hands it out again.
+struct BrokenGuard<'a>(&'a DatabasePool);
 
-impl Doubt<'_> {
-    fn dispel(self) {
+impl BrokenGuard<'_> {
+    fn disarm(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Doubt<'_> {
+impl Drop for BrokenGuard<'_> {
     fn drop(&mut self) {
-        if let DatabaseLocation::File(_) = self.0.place {
+        if let DatabaseLocation::File(_) = self.0.location {
             self.0.broken.store(true, Ordering::Release);
         }
     }
 }
 
 impl Database {
-    /// Opens the database at `place`, making the file if it is missing, and brings its schema up to date. Its calls
-    /// end after `deadline`, and its writes wait for their `turn` if others share the database.
+    /// Opens the database at `location`, creating the file if it is missing, and brings its schema up to date. Its
+    /// calls end after `deadline`; its writes take `lock` if other programs share the database.
     ///
     /// # Errors
     /// [`StoreError::File`], [`StoreError::Server`], [`StoreError::Unavailable`], and [`StoreError::Outdated`] if `migrate` is
     /// false and the schema is not up to date.
     pub(super) async fn open<M: MigratorTrait>(
-        place: &DatabaseLocation,
+        location: &DatabaseLocation,
         migrate: bool,
-        turn: AdvisoryLock,
+        lock: AdvisoryLock,
         deadline: Duration,
     ) -> Result<Self, StoreError> {
-        match place {
-            DatabaseLocation::File(file) if migrate => make(file)?,
+        match location {
+            DatabaseLocation::File(file) if migrate => create(file)?,
             DatabaseLocation::File(file) if !fs::exists(file).unwrap_or(true) => {
-                return Err(StoreError::Outdated(place.to_string()));
+                return Err(StoreError::Outdated(location.to_string()));
             }
             DatabaseLocation::File(_) => {}
-            DatabaseLocation::Server(server) => within(deadline, server.try_out()).await?,
+            DatabaseLocation::Server(server) => within(deadline, server.test_connection()).await?,
         }
-        let writer = within(deadline, Line::open(place, true, deadline)).await?;
+        let writer = within(deadline, DatabasePool::open(location, true, deadline)).await?;
         let connection = writer.connection().clone();
         let pending = within(deadline, async {
-            M::get_pending_migrations_read_only(&connection).await.map_err(|error| match (error, place) {
-                // The only cause of this kind here: a migration is recorded that this program does not know.
-                (DbErr::Custom(_), DatabaseLocation::File(file)) => wrong(file, NEWER),
-                (DbErr::Custom(_), DatabaseLocation::Server(server)) => server.wrong(NEWER),
+            M::get_pending_migrations_read_only(&connection).await.map_err(|error| match (error, location) {
+                // This kind of error has only one cause here: a recorded migration that this program does not know.
+                (DbErr::Custom(_), DatabaseLocation::File(file)) => refused(file, NEWER),
+                (DbErr::Custom(_), DatabaseLocation::Server(server)) => server.refused(NEWER),
                 (error, _) => error.into(),
             })
         })
         .await?;
         if !pending.is_empty() && !migrate {
-            return Err(StoreError::Outdated(place.to_string()));
+            return Err(StoreError::Outdated(location.to_string()));
         }
-        let readers = within(deadline, Line::open(place, false, deadline)).await?;
-        let database = Database { writer, readers, turn, deadline };
+        let readers = within(deadline, DatabasePool::open(location, false, deadline)).await?;
+        let database = Database { writer, readers, lock, deadline };
         if !pending.is_empty() {
-            // All in one transaction, so that two programs that start together do not both make the same table.
-            // Rewriting a large table may take long, so there is no deadline once the lock is held.
+            // One transaction for all migrations, so that two programs that start together do not both create the
+            // same table. Rewriting a large table may take long, so there is no deadline once the lock is held.
             let transaction = within(deadline, database.begin()).await?;
-            if let DatabaseLocation::Server(_) = place {
+            if let DatabaseLocation::Server(_) = location {
                 transaction.execute_unprepared("SET LOCAL statement_timeout = 0").await?;
             }
             M::up(&transaction, None).await?;
             transaction.commit().await?;
-            tracing::info!(database = %place, steps = pending.len(), "the schema was brought up to date");
+            tracing::info!(database = %location, steps = pending.len(), "the schema was brought up to date");
         }
         Ok(database)
     }
 
-    /// The server it is on, if it is on one.
+    /// The server, unless the database is a file.
     pub(super) fn server(&self) -> Option<&Server> {
-        match &self.writer.place {
+        match &self.writer.location {
             DatabaseLocation::File(_) => None,
             DatabaseLocation::Server(server) => Some(server),
         }
     }
 
-    /// Begins a write: it holds the lock from the first moment, and is rolled back unless it is committed.
+    /// Begins a write, which holds the lock from the start and is rolled back unless it is committed.
     pub(super) async fn begin(&self) -> Result<DatabaseTransaction, StoreError> {
         let transaction = self.begin_unlocked().await?;
         if self.server().is_some() {
-            self.turn.wait(&transaction).await?;
+            self.lock.wait(&transaction).await?;
         }
         Ok(transaction)
     }
@@ -240,36 +245,36 @@ impl Database {
     async fn begin_unlocked(&self) -> Result<DatabaseTransaction, StoreError> {
         let immediate = Some(SqliteTransactionMode::Immediate);
         let options = TransactionOptions { sqlite_transaction_mode: immediate, ..Default::default() };
-        let connection = self.writer.sound(self.deadline).await?;
-        let doubt = Doubt(&self.writer);
+        let connection = self.writer.usable(self.deadline).await?;
+        let broken_guard = BrokenGuard(&self.writer);
         let begun = connection.begin_with_options(options).await;
         if begun.as_ref().map_or_else(is_busy, |_| true) {
-            doubt.dispel();
+            broken_guard.disarm();
         }
         Ok(begun?)
     }
 
-    /// The same database, with another deadline for what is read at one moment.
-    pub(super) fn patient(&self, deadline: Duration) -> Self {
+    /// The same database with another deadline for snapshots.
+    pub(super) fn with_deadline(&self, deadline: Duration) -> Self {
         Database { deadline, ..self.clone() }
     }
 
-    /// Reads, within the deadline. Nothing can be written by it.
+    /// Reads, within the deadline. `work` cannot write.
     pub(super) async fn read<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseConnection) -> Result<T, E>,
     ) -> Result<T, E> {
-        let read = async { work(&self.readers.sound(self.deadline).await?).await };
-        self.bounded(&self.readers, Box::pin(read)).await
+        let read = async { work(&self.readers.usable(self.deadline).await?).await };
+        self.with_connection(&self.readers, Box::pin(read)).await
     }
 
-    /// Reads what stood there at one moment, within the deadline.
-    pub(super) async fn look<T, E: From<StoreError>>(
+    /// Reads one consistent snapshot, within the deadline.
+    pub(super) async fn snapshot<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
         self.read(async |database| {
-            // SQLite shows every transaction the state at its first read, and knows no other level.
+            // SQLite gives every transaction the snapshot of its first read, and has no other isolation level.
             let isolation = self.server().map(|_| IsolationLevel::RepeatableRead);
             let moment = database.begin_with_config(isolation, None).await.map_err(StoreError::from)?;
             work(&moment).await
@@ -277,73 +282,73 @@ impl Database {
         .await
     }
 
-    /// Does `work` in one transaction, within the deadline: all of it or nothing.
+    /// Runs `work` in one transaction, within the deadline: all of it is done or nothing.
     pub(super) async fn transact<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        let write = async { self.conclude(self.begin().await?, work).await };
-        self.bounded(&self.writer, Box::pin(write)).await
+        let write = async { self.finish(self.begin().await?, work).await };
+        self.with_connection(&self.writer, Box::pin(write)).await
     }
 
-    /// The same for what any of several programs may do and one is enough: nobody waits for it, and where another is at
-    /// it, there is nothing done: none.
-    pub(super) async fn transact_alone<T, E: From<StoreError>>(
+    /// Like [`transact`](Self::transact), for work that one of several programs does for all: it does not wait for
+    /// `lock`, and returns `None` if another program holds it.
+    pub(super) async fn transact_exclusive<T, E: From<StoreError>>(
         &self,
-        turn: AdvisoryLock,
+        lock: AdvisoryLock,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<Option<T>, E> {
         let write = async {
             let transaction = self.begin_unlocked().await?;
-            self.conclude(transaction, async |transaction| {
-                if self.server().is_some() && !turn.take(transaction).await.map_err(StoreError::from)? {
+            self.finish(transaction, async |transaction| {
+                if self.server().is_some() && !lock.try_take(transaction).await.map_err(StoreError::from)? {
                     return Ok(None);
                 }
                 work(transaction).await.map(Some)
             })
             .await
         };
-        self.bounded(&self.writer, Box::pin(write)).await
+        self.with_connection(&self.writer, Box::pin(write)).await
     }
 
-    /// Does `work` in `transaction`, and ends that.
-    async fn conclude<T, E: From<StoreError>>(
+    /// Runs `work` in `transaction`, then commits it or rolls it back.
+    async fn finish<T, E: From<StoreError>>(
         &self,
         transaction: DatabaseTransaction,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        let doubt = Doubt(&self.writer);
+        let broken_guard = BrokenGuard(&self.writer);
         match work(&transaction).await {
             Ok(done) => {
                 transaction.commit().await.map_err(StoreError::from)?;
-                doubt.dispel();
+                broken_guard.disarm();
                 Ok(done)
             }
             Err(error) => {
                 if transaction.rollback().await.is_ok() {
-                    doubt.dispel();
+                    broken_guard.disarm();
                 }
                 Err(error)
             }
         }
     }
 
-    /// `work`, when there is a connection of `line` for it, for which it waits half the deadline. It may take no longer
-    /// than the deadline then: a machine that is stuck answers nothing, not even its own timeouts. What it has begun by
-    /// then is rolled back. It is to be in a box, for it is large, and would be a part of everything that waits for a
-    /// database.
-    async fn bounded<T, E: From<StoreError>>(
+    /// Runs `work` once `pool` has a connection for it. The wait for the connection takes at most half the deadline,
+    /// and `work` at most the whole deadline: a machine that is stuck answers nothing, not even its own timeouts.
+    /// Work that is cut short is rolled back. `work` is boxed because it is large and would otherwise be a part of
+    /// every future that waits for a database.
+    async fn with_connection<T, E: From<StoreError>>(
         &self,
-        line: &Arc<Line>,
+        pool: &Arc<DatabasePool>,
         work: Pin<Box<impl Future<Output = Result<T, E>>>>,
     ) -> Result<T, E> {
-        let place = line.queue.wait(self.deadline / 2).await?;
-        let lent = Lent { line: line.clone(), deadline: self.deadline, place: Some(place) };
-        let done = tokio::time::timeout(self.deadline, interrupt::while_waited_for(work)).await;
-        lent.give_back();
+        let permit = pool.queue.wait(self.deadline / 2).await?;
+        let guard = CallGuard { pool: pool.clone(), deadline: self.deadline, permit: Some(permit) };
+        let done = tokio::time::timeout(self.deadline, interrupt::cancel_on_drop(work)).await;
+        guard.release();
         let Ok(done) = done else {
             if self.server().is_some() {
-                // The server may be another by now, and the connections to the one before never say a word again.
+                // The server may have been replaced, and connections to the old one stay silent for ever.
                 self.writer.broken.store(true, Ordering::Release);
                 self.readers.broken.store(true, Ordering::Release);
             }
@@ -352,20 +357,20 @@ impl Database {
         done
     }
 
-    /// Ends all connections, which folds the log into the file. Nobody waits longer than the deadline for what is
-    /// still under way: it is committed or undone when the file is opened again.
+    /// Closes all connections, which checkpoints the log into the file. This waits at most one deadline for running
+    /// calls; they are committed or rolled back when the file is opened again.
     pub(super) async fn close(&self) {
-        for line in [&self.readers, &self.writer] {
-            let connections = line.connection().clone();
+        for pool in [&self.readers, &self.writer] {
+            let connections = pool.connection().clone();
             let closed = async { Ok(connections.close_by_ref().await?) };
             if let Err::<_, StoreError>(error) = within(self.deadline, closed).await {
-                tracing::warn!(%error, "database connections did not end cleanly");
+                tracing::warn!(%error, "database connections did not close cleanly");
             }
         }
     }
 }
 
-/// What is wrong with a database in which a migration is recorded that this program does not know.
+/// Why a database is refused that has a migration which this program does not know.
 const NEWER: &str = "was made by a newer version of this program";
 
 async fn within<T, E: From<StoreError>>(
@@ -375,21 +380,25 @@ async fn within<T, E: From<StoreError>>(
     tokio::time::timeout(deadline, work).await.unwrap_or_else(|_| Err(StoreError::late(deadline).into()))
 }
 
-/// [`connect`], tried again as long as the file is locked. Two programs that open a new file together are in each
-/// other's way when both turn its log on, and SQLite does not wait by itself there.
-async fn patiently(file: &Path, deadline: Duration, writes: bool) -> Result<DatabaseConnection, StoreError> {
+/// [`connect`], retried while the file is locked. Two programs that open a new file at the same time collide when
+/// both turn on the write-ahead log, and SQLite does not wait for the lock there.
+async fn connect_retrying(
+    file: &Path,
+    deadline: Duration,
+    writes: bool,
+) -> Result<DatabaseConnection, StoreError> {
     loop {
         match connect(file, deadline, writes).await {
             Ok(connection) => return Ok(connection),
             Err(error) if is_busy(&error) => tokio::time::sleep(Duration::from_millis(20)).await,
-            Err(error) => return Err(wrong(file, &format!("cannot be opened: {error}"))),
+            Err(error) => return Err(refused(file, &format!("cannot be opened: {error}"))),
         }
     }
 }
 
 async fn connect(file: &Path, deadline: Duration, writes: bool) -> Result<DatabaseConnection, DbErr> {
     let file = file.to_owned();
-    // The file is set below: in a URL its name would be read as one.
+    // The file is set below, because a name within a URL would be parsed as a part of the URL.
     let mut options = ConnectOptions::new("sqlite://rpcgate.db");
     let connections = if writes { 1 } else { READERS };
     options
@@ -400,17 +409,18 @@ async fn connect(file: &Path, deadline: Duration, writes: bool) -> Result<Databa
         .max_lifetime(None)
         .sqlx_logging(false)
         .record_stmt_in_spans(false)
-        .map_sqlx_sqlite_pool_opts(interrupt::given_up_statements)
+        .map_sqlx_sqlite_pool_opts(interrupt::cancellable_statements)
         .map_sqlx_sqlite_opts(move |sqlite| {
             let sqlite = sqlite
                 .filename(&file)
                 .create_if_missing(false)
                 .journal_mode(SqliteJournalMode::Wal)
-                // What was acknowledged survives a loss of power. A shipment of usage too: the gateway removes its
-                // journal after it.
+                // What was acknowledged must survive a power failure. That holds for usage too, since the gateway
+                // removes its journal after a shipment.
                 .synchronous(SqliteSynchronous::Full)
                 .foreign_keys(true)
-                // SQLite is to give up before we do, so that nobody waits any more when the deadline is over.
+                // SQLite gives up before our deadline, so that no statement still waits for a lock when the deadline
+                // is over.
                 .busy_timeout(deadline.mul_f32(0.8));
             if writes { sqlite } else { sqlite.pragma("query_only", "ON") }
         });

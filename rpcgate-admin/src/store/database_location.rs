@@ -1,4 +1,4 @@
-//! Where a database is: what `database.url` names.
+//! The location of a database, as `database.url` gives it.
 
 use super::error::StoreError;
 use super::server::Server;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// Where a database is.
 #[derive(Clone, Debug)]
 pub(super) enum DatabaseLocation {
-    /// SQLite's file.
+    /// An SQLite file.
     File(PathBuf),
-    /// A database of a PostgreSQL server.
+    /// A database on a PostgreSQL server.
     Server(Box<Server>),
 }
 
@@ -47,8 +47,8 @@ impl DatabaseLocation {
         Ok(DatabaseLocation::File(name.into()))
     }
 
-    /// Where usage is kept: in a file beside this one, `rpcgate.db` → `rpcgate-usage.db`, or in the same database of
-    /// the server.
+    /// The location of the usage database: a file beside this one (`rpcgate.db` → `rpcgate-usage.db`), or the same
+    /// database of the server.
     pub(super) fn usage(&self) -> DatabaseLocation {
         let DatabaseLocation::File(file) = self else { return self.clone() };
         let mut name = file.file_stem().unwrap_or_default().to_owned();
@@ -70,9 +70,9 @@ impl fmt::Display for DatabaseLocation {
     }
 }
 
-/// Makes the file if it is missing. Others than its owner may not read it: there are hashes of keys and people's
-/// addresses in it. SQLite gives its log the same permissions.
-pub(super) fn make(file: &Path) -> Result<(), StoreError> {
+/// Creates the file if it is missing, readable by its owner alone, because it holds hashes of keys and email
+/// addresses. SQLite gives its log the same permissions.
+pub(super) fn create(file: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -80,22 +80,22 @@ pub(super) fn make(file: &Path) -> Result<(), StoreError> {
     match options.open(file) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists && file.is_dir() => {
-            Err(wrong(file, "is a folder"))
+            Err(refused(file, "is a folder"))
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let folder = file.parent().unwrap_or(Path::new(""));
-            Err(wrong(file, &format!("the folder {} does not exist", folder.display())))
+            Err(refused(file, &format!("the folder {} does not exist", folder.display())))
         }
-        Err(error) => Err(wrong(file, &format!("cannot be made: {error}"))),
+        Err(error) => Err(refused(file, &format!("cannot be created: {error}"))),
     }
 }
 
-pub(super) fn wrong(file: &Path, why: &str) -> StoreError {
+pub(super) fn refused(file: &Path, why: &str) -> StoreError {
     StoreError::File { file: file.display().to_string(), why: why.to_owned() }
 }
 
-/// The URL of a database in `file`: what `database.url` says of it.
+/// The `database.url` of a database in `file`.
 ///
 /// ```
 /// use rpcgate_admin::store::url_of;
@@ -115,7 +115,7 @@ pub fn url_of(file: &Path) -> String {
     url
 }
 
-/// `text` with its percent-escapes resolved; `None` where one is broken or the whole is no text.
+/// `text` with its percent-escapes decoded, or `None` if one of them is broken or the result is not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
@@ -128,7 +128,7 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Checks that a URL names something that can be opened, without opening it.
+/// Checks that a URL names something that could be opened, without opening it.
 ///
 /// # Errors
 /// [`StoreError::Url`].
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_refused_without_being_repeated() {
+    fn an_invalid_url_is_refused_without_being_repeated() {
         let begin = "must begin with sqlite:// or postgres://, as in sqlite://rpcgate.db";
         let server = "cannot be read: write postgres://user:password@host:5432/name";
         for (url, why) in [
@@ -193,7 +193,7 @@ mod tests {
             ("postgresql://u:secret@h/db?sslmode=secret", server),
             (
                 "postgres://u:secret@h/db?sslmode=require&sslrootcert=/secret",
-                "has an sslrootcert, but an sslmode that looks at no certificate: write sslmode=verify-full",
+                "has an sslrootcert, but an sslmode that verifies no certificate: write sslmode=verify-full",
             ),
             ("mysql://u:secret@h/db", begin),
             ("secret.db", begin),

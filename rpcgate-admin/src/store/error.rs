@@ -1,4 +1,4 @@
-//! What can go wrong with a database.
+//! Errors of a database.
 
 use sea_orm::sqlx::Error as SqlxError;
 use sea_orm::sqlx::postgres::PgDatabaseError;
@@ -10,40 +10,40 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// It did not answer in time, or cannot be read or written at the moment. Asking again later may help. A write
-    /// that ends like this may have been done nevertheless: it can be too late to call it back.
+    /// It did not answer in time, or cannot be read or written at the moment. A later try may succeed. A write that
+    /// ends like this may have been committed nevertheless, because it can be too late to cancel it.
     #[error("the database cannot be reached now: {0}")]
     Unavailable(String),
-    /// There is nothing with this identifier, or it is another tenant's.
+    /// Nothing has this identifier, or what has it belongs to another tenant.
     #[error("there is no such {0}")]
     NotFound(&'static str),
-    /// Something else has this value, which is to be unique.
+    /// Something else has this value, which must be unique.
     #[error("there is already a {what} with this {value}")]
     Taken {
-        /// What there is already.
+        /// What exists already.
         what: &'static str,
-        /// What it has in common with the new one.
+        /// The property that both would share.
         value: &'static str,
     },
-    /// It was decided before, and is not decided twice.
+    /// It was decided before and cannot be decided again.
     #[error("this {0} has been decided already")]
     Decided(&'static str),
-    /// There are as many as there may be.
+    /// The permitted number has been reached.
     #[error("{0}")]
     Full(String),
-    /// A question about usage that reads more than is answered in time: what to narrow.
+    /// A usage query that would read more than can be answered in time; the text says how to narrow it.
     #[error("{0}")]
     TooWide(String),
-    /// So many questions of this tenant are under way that another would wait too long.
+    /// This tenant has so many usage queries running that another would wait too long.
     #[error("too many questions about usage at a time")]
     Busy,
-    /// A number that the database has no room for.
+    /// A number that exceeds what the database can store.
     #[error("{0} must be at most 9223372036854775807")]
     TooLarge(&'static str),
     /// `database.url` names nothing that can be opened. The text does not repeat the URL.
     #[error("database.url: {0}")]
     Url(String),
-    /// The file cannot be opened or made.
+    /// The file cannot be opened or created.
     #[error("{file}: {why}")]
     File {
         /// The database file.
@@ -51,7 +51,7 @@ pub enum StoreError {
         /// Why not.
         why: String,
     },
-    /// The server cannot be used as it is: it refuses the login, there is no such database, or the like.
+    /// The server cannot be used as it is: it refuses the login, the database does not exist, or the like.
     #[error("{server}: {why}")]
     Server {
         /// Its address and the name of the database.
@@ -62,15 +62,15 @@ pub enum StoreError {
     /// The schema is older than this program, and `database.migrate` is off.
     #[error("{0}: the schema is not up to date: run rpcgate-admin migrate, or set database.migrate = true")]
     Outdated(String),
-    /// Something is stored that this program cannot have written.
+    /// The database holds a value that this program cannot have written.
     #[error("the database holds a {what} that cannot be read: {value:?}")]
     Unreadable {
-        /// What was looked for.
+        /// What was expected.
         what: &'static str,
         /// What was found.
         value: String,
     },
-    /// Anything else the database reports.
+    /// Any other error that the database reports.
     #[error("the database reports an error: {0}")]
     Sql(#[source] Box<dyn Error + Send + Sync>),
 }
@@ -81,34 +81,34 @@ impl StoreError {
     }
 }
 
-/// Why removing what is old ends before all of it is removed.
+/// Why the removal of old rows ended before all of them were removed.
 #[derive(Debug)]
-pub(super) enum Leave {
-    /// Another program is at it, and does the rest.
-    Another,
-    /// The database did not do it.
+pub(super) enum RemovalStopped {
+    /// Another program is removing them and will do the rest.
+    LockHeld,
+    /// The database reported an error.
     Failed(StoreError),
 }
 
-impl Leave {
-    /// What of it is an error.
-    pub(super) fn failed(ended: Result<(), Leave>) -> Result<(), StoreError> {
+impl RemovalStopped {
+    /// Treats a removal that another program continues as a success.
+    pub(super) fn failed(ended: Result<(), RemovalStopped>) -> Result<(), StoreError> {
         match ended {
-            Ok(()) | Err(Leave::Another) => Ok(()),
-            Err(Leave::Failed(error)) => Err(error),
+            Ok(()) | Err(RemovalStopped::LockHeld) => Ok(()),
+            Err(RemovalStopped::Failed(error)) => Err(error),
         }
     }
 }
 
-impl From<StoreError> for Leave {
+impl From<StoreError> for RemovalStopped {
     fn from(error: StoreError) -> Self {
-        Leave::Failed(error)
+        RemovalStopped::Failed(error)
     }
 }
 
 impl From<DbErr> for StoreError {
     fn from(error: DbErr) -> Self {
-        if is_away(&error) {
+        if is_unavailable(&error) {
             StoreError::Unavailable(error.to_string())
         } else {
             StoreError::Sql(Box::new(error))
@@ -116,7 +116,7 @@ impl From<DbErr> for StoreError {
     }
 }
 
-// SQLite's result codes: what stands above the lowest byte only says more of the same.
+// SQLite's result codes. The higher bytes only refine the lowest one.
 const BUSY: u32 = 5;
 const LOCKED: u32 = 6;
 const READ_ONLY: u32 = 8;
@@ -124,16 +124,16 @@ const IO: u32 = 10;
 const FULL: u32 = 13;
 const NO_OPEN: u32 = 14;
 
-/// What PostgreSQL's error codes begin with that speak of the way to the database, or of what another attempt may find
-/// changed: connections, resources, an operator's intervention (a statement that took too long is one), the system
-/// around it; a lock that was not to be had, a transaction that got in another's way or was idle for too long, a server
-/// that takes no writes because another has taken its place.
-const AWAY: [&str; 9] = ["08", "53", "57", "58", "55P03", "40001", "40P01", "25P03", "25006"];
+/// Prefixes of PostgreSQL's error codes for failures that say nothing about the statement, or that another attempt
+/// may not meet: connections, resources, an operator's intervention (which includes a statement timeout), system
+/// errors; a lock that could not be had, a serialization failure, a deadlock, an idle transaction that was ended, a
+/// server that is read-only because another has taken its place.
+const UNAVAILABLE: [&str; 9] = ["08", "53", "57", "58", "55P03", "40001", "40P01", "25P03", "25006"];
 
-/// PostgreSQL's code of a lock that was not to be had in time.
+/// PostgreSQL's code for a lock timeout.
 const LOCK_NOT_AVAILABLE: &str = "55P03";
 
-/// Whether an error says that somebody else holds a lock.
+/// Whether an error says that another connection holds a lock.
 pub(super) fn is_busy(error: &DbErr) -> bool {
     match cause(error).and_then(code) {
         Some(Code::Sqlite(code)) => matches!(code, BUSY | LOCKED),
@@ -142,8 +142,8 @@ pub(super) fn is_busy(error: &DbErr) -> bool {
     }
 }
 
-/// Whether an error speaks of the way to the database rather than of what was asked.
-pub(super) fn is_away(error: &DbErr) -> bool {
+/// Whether an error is about reaching the database rather than about the statement.
+pub(super) fn is_unavailable(error: &DbErr) -> bool {
     let Some(cause) = cause(error) else { return matches!(error, DbErr::ConnectionAcquire(_)) };
     match cause {
         SqlxError::Io(_)
@@ -153,13 +153,13 @@ pub(super) fn is_away(error: &DbErr) -> bool {
         | SqlxError::WorkerCrashed => true,
         other => match code(other) {
             Some(Code::Sqlite(code)) => matches!(code, BUSY | LOCKED | READ_ONLY | IO | FULL | NO_OPEN),
-            Some(Code::Postgres(code)) => AWAY.iter().any(|away| code.starts_with(away)),
+            Some(Code::Postgres(code)) => UNAVAILABLE.iter().any(|prefix| code.starts_with(prefix)),
             None => false,
         },
     }
 }
 
-/// The columns whose values are there already, as PostgreSQL tells them: `Key (hash)=(…) already exists.`
+/// The columns whose values exist already, as PostgreSQL names them: `Key (hash)=(…) already exists.`
 pub(super) fn columns_of(error: &DbErr) -> Option<&str> {
     let SqlxError::Database(error) = cause(error)? else { return None };
     let detail = error.try_downcast_ref::<PgDatabaseError>()?.detail()?;
@@ -175,7 +175,7 @@ fn cause(error: &DbErr) -> Option<&SqlxError> {
     }
 }
 
-/// What a database calls an error.
+/// The code that a database gives an error.
 enum Code<'e> {
     Sqlite(u32),
     Postgres(&'e str),

@@ -1,8 +1,8 @@
-//! Statements of SQLite end when nobody waits for them any more.
+//! Interrupts SQLite statements whose callers have gone.
 //!
-//! SQLite computes a statement in a thread that hears of nothing until the next row: one that adds up a month kept its
-//! connection for as long as that takes, although its caller had been told long ago that it is late. SQLite asks now and
-//! then whether it is to go on.
+//! SQLite runs a statement in a thread that notices nothing until the next row, so a statement that adds up a month
+//! would keep its connection to the end although its caller got a timeout long before. SQLite's progress handler asks
+//! at intervals whether to continue.
 
 use sea_orm::sqlx::pool::PoolOptions;
 use sea_orm::sqlx::{Error, Sqlite, SqliteConnection};
@@ -10,54 +10,57 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Instructions of SQLite's machine between two questions: some tenths of a millisecond.
-const STEPS: i32 = 10_000;
+/// Instructions of SQLite's virtual machine between two calls of the progress handler: some tenths of a millisecond.
+const INSTRUCTIONS_PER_CHECK: i32 = 10_000;
 
 tokio::task_local! {
-    /// Whether what is done in this task was given up.
-    static GIVEN_UP: Arc<AtomicBool>;
+    /// Whether the work of this task was cancelled.
+    static CANCELLED: Arc<AtomicBool>;
 }
 
-/// Does `work`. If this is dropped before it is done, statements that it has begun end.
-pub(super) async fn while_waited_for<T>(work: impl Future<Output = T>) -> T {
-    let watch = Watch { given_up: Arc::default(), done: false };
-    let done = GIVEN_UP.scope(watch.given_up.clone(), work).await;
-    watch.done();
+/// Runs `work`. If this future is dropped before it completes, the statements that it has begun end.
+pub(super) async fn cancel_on_drop<T>(work: impl Future<Output = T>) -> T {
+    let guard = CancelOnDrop { cancelled: Arc::default(), done: false };
+    let done = CANCELLED.scope(guard.cancelled.clone(), work).await;
+    guard.done();
     done
 }
 
-/// Tells statements when their caller goes.
-struct Watch {
-    given_up: Arc<AtomicBool>,
+/// Cancels the statements of a future that is dropped before its end.
+struct CancelOnDrop {
+    cancelled: Arc<AtomicBool>,
     done: bool,
 }
 
-impl Watch {
+impl CancelOnDrop {
     fn done(mut self) {
         self.done = true;
     }
 }
 
-impl Drop for Watch {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if !self.done {
-            self.given_up.store(true, Ordering::Relaxed);
+            self.cancelled.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// Has all statements of a connection end with whoever takes it out of the pool for [work](while_waited_for). For anybody
-/// else, as while the schema is brought up to date, they take as long as they want.
-pub(super) fn given_up_statements(pool: PoolOptions<Sqlite>) -> PoolOptions<Sqlite> {
-    pool.after_connect(|connection, _| Box::pin(heed(connection)))
-        .before_acquire(|connection, _| Box::pin(async { heed(connection).await.map(|()| true) }))
+/// Makes all statements of a connection end when the [future](cancel_on_drop) that took it out of the pool is
+/// dropped. Statements outside such a future, as while the schema is brought up to date, run to their end.
+pub(super) fn cancellable_statements(pool: PoolOptions<Sqlite>) -> PoolOptions<Sqlite> {
+    pool.after_connect(|connection, _| Box::pin(watch_cancellation(connection))).before_acquire(
+        |connection, _| Box::pin(async { watch_cancellation(connection).await.map(|()| true) }),
+    )
 }
 
-async fn heed(connection: &mut SqliteConnection) -> Result<(), Error> {
-    let given_up = GIVEN_UP.try_with(Arc::clone).ok();
+async fn watch_cancellation(connection: &mut SqliteConnection) -> Result<(), Error> {
+    let cancelled = CANCELLED.try_with(Arc::clone).ok();
     let mut handle = connection.lock_handle().await?;
-    match given_up {
-        Some(given_up) => handle.set_progress_handler(STEPS, move || !given_up.load(Ordering::Relaxed)),
+    match cancelled {
+        Some(cancelled) => {
+            handle.set_progress_handler(INSTRUCTIONS_PER_CHECK, move || !cancelled.load(Ordering::Relaxed));
+        }
         None => handle.remove_progress_handler(),
     }
     Ok(())
@@ -81,7 +84,7 @@ mod tests {
             let ask = Statement::from_string(DbBackend::Sqlite, LONG);
             store.read(async |database| Ok(database.query_one_raw(ask).await?)).await
         };
-        // More of them at once than there are connections, and once more: whoever comes finds one in time.
+        // More of them than there are connections, and then once more: each later caller gets a connection in time.
         for _ in 0..2 {
             let late = tokio::join!(count(), count(), count(), count());
             for late in <[_; 4]>::from(late) {

@@ -1,9 +1,10 @@
-//! The database. Only here is SQL spoken.
+//! The databases. This is the only module that contains SQL.
 //!
-//! [`Store`] holds what the management side decides: tenants, users and their sessions, projects, keys, quotas, and what
-//! operators set over the configuration. Every write is one transaction, and what a gateway must hear of stands in it as
-//! a row of the change feed, which the store tells as core's [`ChangeFeed`](rpcgate_core::backend::changes::ChangeFeed). What
-//! people want to be able to look up later stands in it as an entry of the audit. [`UsageStore`] holds what was used.
+//! [`Store`] holds what the management side decides: tenants, users and their sessions, projects, keys, quotas, and
+//! the settings by which operators override the configuration. Every write is one transaction. A change that gateways
+//! must learn of is written in that transaction as a row of the change feed, which the store exposes as core's
+//! [`ChangeFeed`](rpcgate_core::backend::changes::ChangeFeed); what people may want to look up later is written in it
+//! as an audit entry. [`UsageStore`] holds usage.
 
 mod connect;
 mod database_location;
@@ -24,11 +25,12 @@ mod usage;
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
 pub use query::{
-    ATTEMPTS, Account, AccountFilter, Attempt, AttemptTicket, Audit, AuditSubject, Counted, Digest,
-    EmailAsked, EmailChange, EmailChanged, GatewayReport, Invitation, InvitationId, Invited, Joining, Key,
-    LOCK, LimitRequest, LimitRequestId, Lives, MemberChange, MemberChanged, NodeState, Notification,
-    NotificationId, Project, ProjectChange, Purpose, Registered, Registration, RequestStatus, Role, Rotation,
-    Session, SessionId, Spent, StoredKey, Swept, Tenant, TenantChange, UnknownName, User, UserId, Verdict,
+    ATTEMPTS, Account, AccountFilter, Attempt, AttemptKind, AttemptTicket, Audit, AuditSubject, Digest,
+    EmailChange, EmailChangeOutcome, EmailChanged, GatewayReport, Invitation, InvitationAcceptance,
+    InvitationId, InviteOutcome, Key, LOCK, LimitRequest, LimitRequestId, MemberChange, MemberChangeOutcome,
+    NodeState, Notification, NotificationId, Project, ProjectChange, Purpose, Registered, Registration,
+    RequestStatus, Role, Rotation, Session, SessionId, SessionLifetimes, Spent, StoredKey, Swept, Tenant,
+    TenantChange, UnknownName, User, UserId, Verdict,
 };
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
@@ -36,7 +38,7 @@ pub use usage::{Removed, ShipError, UsageStore};
 
 use connect::{DEADLINE, Database, SERVER_DEADLINE};
 use database_location::DatabaseLocation;
-use error::Leave;
+use error::RemovalStopped;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Plans;
@@ -49,49 +51,48 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
-    /// What each write leaves in the audit.
+    /// The entry that each write adds to the audit.
     entry: Option<Arc<Audit>>,
-    /// The plans as they are configured: what operators set beats them.
+    /// The configured plans, which operators can override.
     plans: Arc<Plans>,
 }
 
 impl Store {
-    /// Opens the database at `url` (`database.url`): `sqlite://` and the name of a file, which is made if it is
-    /// missing, or `postgres://…`, a database that is there. With `migrate` its schema is brought up to date.
+    /// Opens the database at `url` (`database.url`): `sqlite://` and the name of a file, which is created if it is
+    /// missing, or `postgres://…` for a database that exists. With `migrate` its schema is brought up to date.
     ///
     /// # Errors
-    /// [`StoreError::Url`] for what is no such URL, [`StoreError::File`] if the file cannot be made or opened,
-    /// [`StoreError::Server`] if the server cannot be used, [`StoreError::Outdated`] if the schema is not up to date and
-    /// `migrate` is false, [`StoreError::Unavailable`].
+    /// [`StoreError::Url`] if `url` is not such a URL, [`StoreError::File`] if the file cannot be created or opened,
+    /// [`StoreError::Server`] if the server cannot be used, [`StoreError::Outdated`] if the schema is not up to date
+    /// and `migrate` is false, [`StoreError::Unavailable`].
     pub async fn open(url: &str, migrate: bool) -> Result<Self, StoreError> {
-        let place = DatabaseLocation::parse(url)?;
-        let deadline = if let DatabaseLocation::Server(_) = place { SERVER_DEADLINE } else { DEADLINE };
-        Self::open_at(&place, migrate, deadline).await
+        let location = DatabaseLocation::parse(url)?;
+        let deadline = if let DatabaseLocation::Server(_) = location { SERVER_DEADLINE } else { DEADLINE };
+        Self::open_at(&location, migrate, deadline).await
     }
 
     async fn open_at(
-        place: &DatabaseLocation,
+        location: &DatabaseLocation,
         migrate: bool,
         deadline: Duration,
     ) -> Result<Self, StoreError> {
-        let turn = AdvisoryLock::Management;
-        let database = Database::open::<migration::Management>(place, migrate, turn, deadline).await?;
+        let lock = AdvisoryLock::Management;
+        let database = Database::open::<migration::Management>(location, migrate, lock, deadline).await?;
         Ok(Store { database, entry: None, plans: Arc::default() })
     }
 
-    /// This store, but each write by it leaves `entry` in the audit, in its own transaction: neither is there without
-    /// the other. A write that takes an entry itself leaves that one instead.
-    pub fn noting(&self, entry: Audit) -> Store {
+    /// This store, but each of its writes adds `entry` to the audit in the same transaction, so that neither exists
+    /// without the other. A write that takes an entry itself adds that one instead.
+    pub fn with_audit_entry(&self, entry: Audit) -> Store {
         Store { entry: Some(Arc::new(entry)), ..self.clone() }
     }
 
-    /// This store, with the configured `plans` in the place of the deployed ones: they say how many things a tenant may
-    /// have.
+    /// This store with the configured `plans`, which say how many things of each kind a tenant may have.
     pub fn with_plans(self, plans: Plans) -> Store {
         Store { plans: Arc::new(plans), ..self }
     }
 
-    /// Ends all connections of this store and its clones, which folds SQLite's log into the file.
+    /// Closes all connections of this store and its clones, which checkpoints SQLite's log into the file.
     pub async fn close(&self) {
         self.database.close().await;
     }
@@ -104,8 +105,8 @@ impl Store {
         self.database.read(work).await
     }
 
-    /// Does `work` in one transaction, within the deadline: all of it or nothing. The entry that this store carries goes
-    /// with it.
+    /// Runs `work` in one transaction, within the deadline: all of it is done or nothing. The audit entry that this
+    /// store carries is added in the same transaction.
     async fn write<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
@@ -120,7 +121,7 @@ impl Store {
         self.transact(work).await
     }
 
-    /// The same for a write that may find nothing to do: what it leaves in the audit is its own affair.
+    /// Like [`write`](Self::write), for a write that may find nothing to do and therefore adds its own audit entry.
     async fn transact<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
@@ -128,24 +129,24 @@ impl Store {
         self.database.transact(work).await
     }
 
-    /// The same for removing what has expired, which one program at a time does: where another is at it, this one has
-    /// to leave.
-    async fn retire<T>(
+    /// Runs `work`, which removes expired rows, in one transaction. One program does this at a time: while another
+    /// does, this returns [`RemovalStopped::LockHeld`].
+    async fn remove_expired<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
-    ) -> Result<T, Leave> {
+    ) -> Result<T, RemovalStopped> {
         let work = async |transaction: &DatabaseTransaction| {
             if self.database.server().is_some() {
-                // It is a write like any other, whose turn comes.
+                // Removing rows is a write like any other, so it takes that lock too.
                 AdvisoryLock::Management.wait(transaction).await?;
             }
             work(transaction).await
         };
-        self.database.transact_alone(AdvisoryLock::Sweep, work).await?.ok_or(Leave::Another)
+        self.database.transact_exclusive(AdvisoryLock::Sweep, work).await?.ok_or(RemovalStopped::LockHeld)
     }
 }
 
-/// A new identifier for a row: a UUID of version 7, so that rows are stored in the order they were made.
+/// A new identifier for a row: a UUID of version 7, so that rows are stored in the order of their creation.
 pub fn fresh_id(now: Time) -> u128 {
     RequestId::new(now).0
 }
@@ -154,7 +155,7 @@ pub fn fresh_id(now: Time) -> u128 {
 mod tests {
     #[test]
     #[ignore = "needs postgresql (apt install postgresql)"]
-    fn what_holds_on_sqlite_holds_on_postgresql() {
+    fn every_test_on_sqlite_also_passes_on_postgresql() {
         panic!("needs postgresql (apt install postgresql)");
     }
 }

@@ -1,7 +1,8 @@
-//! A notify for who follows the change feed: a PostgreSQL server tells its listeners of every change as it is committed.
+//! Notifications of changes: a PostgreSQL server notifies its listeners of every change when it is committed.
 //!
-//! It only makes a reader look sooner. Whoever follows the feed looks at it from time to time all the same, so nothing
-//! depends on a notify: while the way to the server is cut, or the server frozen, changes are found a little later.
+//! A notification only makes a reader poll sooner. Readers of the change feed poll it anyway, so nothing depends on
+//! notifications: while the connection to the server is cut or the server is frozen, changes are found a little
+//! later.
 
 use super::Store;
 use super::server::Server;
@@ -11,19 +12,20 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// What the server calls it, of one database.
+/// The name of the channel, which belongs to one database.
 const CHANNEL: &str = "rpcgate_changes";
 
 /// Time between two attempts to listen.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long the server may take to begin to listen, or to say that it is still there.
+/// How long the server may take to start listening or to answer a liveness check.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// After so long without a word the server is asked whether it is still there: a way that is cut says nothing.
+/// After this time without a notification, the server is asked whether it is still there: a connection that was cut
+/// does not report it.
 const QUIET: Duration = Duration::from_secs(20);
 
-/// Has the server tell all that listen, once `transaction` is committed.
+/// Makes the server notify all listeners once `transaction` is committed.
 pub(super) async fn send(transaction: &DatabaseTransaction) -> Result<(), DbErr> {
     if transaction.get_database_backend() == DbBackend::Postgres {
         transaction.execute_unprepared(&format!("NOTIFY {CHANNEL}")).await?;
@@ -32,23 +34,24 @@ pub(super) async fn send(transaction: &DatabaseTransaction) -> Result<(), DbErr>
 }
 
 impl Store {
-    /// Calls `look` whenever there may be new changes, for as long as this is waited for; a file of SQLite tells
-    /// nothing. What happens while it cannot listen is not told, so this does not replace a look from time to time.
-    pub async fn notifications(&self, look: impl Fn()) {
-        self.nudges_within(QUIET, PATIENCE, look).await;
+    /// Calls `on_change` whenever there may be new changes, for as long as this future is polled. SQLite files have
+    /// no notifications. Changes that happen while no connection listens are not reported, so this does not replace
+    /// polling.
+    pub async fn notifications(&self, on_change: impl Fn()) {
+        self.notify_within(QUIET, PATIENCE, on_change).await;
     }
 
-    async fn nudges_within(&self, quiet: Duration, patience: Duration, look: impl Fn()) {
+    async fn notify_within(&self, quiet: Duration, patience: Duration, on_change: impl Fn()) {
         let Some(server) = self.database.server() else { return std::future::pending().await };
         loop {
-            listen(server, quiet, patience, &look).await;
+            listen(server, quiet, patience, &on_change).await;
             sleep(PAUSE).await;
         }
     }
 }
 
-/// Listens until that is over, for whatever reason.
-async fn listen(server: &Server, quiet: Duration, patience: Duration, look: &impl Fn()) {
+/// Listens until the connection ends for any reason.
+async fn listen(server: &Server, quiet: Duration, patience: Duration, on_change: &impl Fn()) {
     let listening = async {
         let mut listener = PgListener::connect_with(&server.single()).await?;
         listener.eager_reconnect(false);
@@ -57,21 +60,21 @@ async fn listen(server: &Server, quiet: Duration, patience: Duration, look: &imp
     };
     let mut listener = match timeout(patience, listening).await {
         Ok(Ok(listener)) => listener,
-        Ok(Err(error)) => return tracing::debug!(%error, "nobody tells of changes: they are looked for"),
-        Err(_) => return tracing::debug!("nobody tells of changes: they are looked for"),
+        Ok(Err(error)) => return tracing::debug!(%error, "no notifications of changes: polling only"),
+        Err(_) => return tracing::debug!("no notifications of changes: polling only"),
     };
-    // There may have been some before.
-    look();
+    // Changes may have happened before.
+    on_change();
     loop {
         match timeout(quiet, listener.try_recv()).await {
-            Ok(Ok(Some(_))) => look(),
-            Ok(Ok(None)) => return tracing::debug!("the connection that tells of changes has ended"),
+            Ok(Ok(Some(_))) => on_change(),
+            Ok(Ok(None)) => return tracing::debug!("the connection for notifications of changes has ended"),
             Ok(Err(error)) => {
-                return tracing::debug!(%error, "the connection that tells of changes has ended");
+                return tracing::debug!(%error, "the connection for notifications of changes has ended");
             }
             Err(_) => match timeout(patience, listener.execute("SELECT 1")).await {
                 Ok(Ok(_)) => {}
-                _ => return tracing::debug!("the connection that tells of changes says nothing more"),
+                _ => return tracing::debug!("the connection for notifications of changes no longer answers"),
             },
         }
     }
@@ -92,7 +95,7 @@ mod tests {
     const ENOUGH: Duration = Duration::from_secs(60);
 
     async fn store(url: &str) -> Store {
-        // On a loaded machine opening may take longer than a call of a gateway may.
+        // On a loaded machine opening may take longer than a gateway's deadline.
         for _ in 0..100 {
             if let Ok(store) = Store::open(url, true).await {
                 return store;
@@ -101,7 +104,7 @@ mod tests {
         panic!("the server does not answer");
     }
 
-    /// Changes something, once the server does it.
+    /// Changes something as soon as the server accepts it.
     async fn change(store: &Store) {
         for _ in 0..100 {
             if store.switch_chain("toy", true, Time::from_secs(1)).await.is_ok() {
@@ -111,29 +114,30 @@ mod tests {
         panic!("the server does not answer");
     }
 
-    struct Ear {
-        rung: Arc<Notify>,
+    struct Listener {
+        notified: Arc<Notify>,
         task: JoinHandle<()>,
     }
 
-    impl Ear {
-        /// Listens from here on.
+    impl Listener {
+        /// Starts to listen.
         async fn new(store: &Store, quiet: Duration) -> Self {
-            let (rung, store) = (Arc::new(Notify::new()), store.clone());
-            let bell = rung.clone();
-            let listening =
-                async move { store.nudges_within(quiet, Duration::from_secs(2), || bell.notify_one()).await };
-            let ear = Ear { rung, task: tokio::spawn(listening) };
-            ear.hears("that it listens").await;
-            ear
+            let (notified, store) = (Arc::new(Notify::new()), store.clone());
+            let notify = notified.clone();
+            let listening = async move {
+                store.notify_within(quiet, Duration::from_secs(2), || notify.notify_one()).await
+            };
+            let listener = Listener { notified, task: tokio::spawn(listening) };
+            listener.hears("that it listens").await;
+            listener
         }
 
         async fn hears(&self, what: &str) {
-            assert!(timeout(ENOUGH, self.rung.notified()).await.is_ok(), "{what} is not heard");
+            assert!(timeout(ENOUGH, self.notified.notified()).await.is_ok(), "{what} is not heard");
         }
     }
 
-    impl Drop for Ear {
+    impl Drop for Listener {
         fn drop(&mut self) {
             self.task.abort();
         }
@@ -143,11 +147,11 @@ mod tests {
     async fn every_change_is_told_to_all_who_listen() {
         let site = Site::server();
         let (one, other) = (store(site.url()).await, store(site.url()).await);
-        let ears = [Ear::new(&one, QUIET).await, Ear::new(&other, QUIET).await];
+        let listeners = [Listener::new(&one, QUIET).await, Listener::new(&other, QUIET).await];
         for _ in 0..3 {
             change(&one).await;
-            for ear in &ears {
-                ear.hears("a change").await;
+            for listener in &listeners {
+                listener.hears("a change").await;
             }
         }
     }
@@ -156,7 +160,7 @@ mod tests {
     async fn a_connection_that_was_ended_is_made_anew() {
         let site = Site::server();
         let store = store(site.url()).await;
-        let ear = Ear::new(&store, QUIET).await;
+        let listener = Listener::new(&store, QUIET).await;
         for _ in 0..2 {
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
                        WHERE datname = current_database() AND query LIKE 'LISTEN%'";
@@ -164,9 +168,9 @@ mod tests {
                 Ok::<_, crate::store::StoreError>(transaction.execute_unprepared(end).await?.rows_affected())
             });
             assert_eq!(ended.await.unwrap(), 1);
-            ear.hears("that it listens again").await;
+            listener.hears("that it listens again").await;
             change(&store).await;
-            ear.hears("a change").await;
+            listener.hears("a change").await;
         }
     }
 
@@ -174,14 +178,14 @@ mod tests {
     async fn a_server_that_was_frozen_is_listened_to_again() {
         let server = Postgres::launch();
         let store = store(&server.database()).await;
-        let ear = Ear::new(&store, Duration::from_millis(100)).await;
+        let listener = Listener::new(&store, Duration::from_millis(100)).await;
         server.freeze();
-        // It finds nobody there, and hangs up: from then on it does not hear on the old connection.
+        // It gets no answer and closes the connection; from then on it hears nothing on the old one.
         tokio::time::sleep(Duration::from_secs(4)).await;
         server.thaw();
-        ear.hears("that it listens again").await;
+        listener.hears("that it listens again").await;
         change(&store).await;
-        ear.hears("a change").await;
+        listener.hears("a change").await;
     }
 
     #[tokio::test]

@@ -1,8 +1,8 @@
-//! Who waits for a database's connections.
+//! The queue of calls that wait for a database's connections.
 //!
-//! As many calls are under way as there are connections, and a bounded number waits. Whoever comes then hears at once
-//! that it should come back. So a call's deadline begins when there is a connection for it: that many callers come at
-//! once says nothing about the database, and is no reason to connect to it anew.
+//! As many calls run as there are connections, and a bounded number waits; any further call fails at once. So a
+//! call's deadline begins when it has a connection: a crowd of callers is no sign that the database is down, and no
+//! reason to reconnect.
 
 use super::error::StoreError;
 use std::sync::Arc;
@@ -10,67 +10,67 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
-/// Calls that wait for a connection at once.
-pub(super) const MOST_WAITING: usize = 128;
+/// Calls that may wait for a connection at once.
+pub(super) const MAX_WAITING: usize = 128;
 
-/// The calls that wait for one of some connections, in the order in which they came.
+/// The calls that wait for one of several connections, in the order of their arrival.
 #[derive(Debug)]
 pub(super) struct Queue {
     connections: Arc<Semaphore>,
-    most_waiting: usize,
+    max_waiting: usize,
     waiting: AtomicUsize,
 }
 
 impl Queue {
     pub(super) fn new(connections: u32) -> Self {
-        Queue::of(connections, MOST_WAITING)
+        Queue::with_limit(connections, MAX_WAITING)
     }
 
-    /// One in which at most `most_waiting` calls wait.
-    pub(super) fn of(connections: u32, most_waiting: usize) -> Self {
+    /// A queue in which at most `max_waiting` calls wait.
+    pub(super) fn with_limit(connections: u32, max_waiting: usize) -> Self {
         let connections = usize::try_from(connections).unwrap_or(usize::MAX);
         let connections = connections.min(Semaphore::MAX_PERMITS);
         let connections = Arc::new(Semaphore::new(connections));
-        Queue { connections, most_waiting, waiting: AtomicUsize::new(0) }
+        Queue { connections, max_waiting, waiting: AtomicUsize::new(0) }
     }
 
-    /// Waits for a connection that nobody uses, as long as `patience` lasts.
+    /// Waits up to `timeout` for a free connection.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if as many as may wait do so already, or if there was none in time.
-    pub(super) async fn wait(&self, patience: Duration) -> Result<OwnedSemaphorePermit, StoreError> {
+    /// [`StoreError::Unavailable`] if too many calls wait already, or if no connection became free in time.
+    pub(super) async fn wait(&self, timeout: Duration) -> Result<OwnedSemaphorePermit, StoreError> {
         let closed = || StoreError::Unavailable("its connections are closed".into());
         match self.connections.clone().try_acquire_owned() {
             Ok(free) => return Ok(free),
             Err(TryAcquireError::Closed) => return Err(closed()),
             Err(TryAcquireError::NoPermits) => {}
         }
-        let waiting = Waiting::join(&self.waiting, self.most_waiting)?;
-        let free = tokio::time::timeout(patience, self.connections.clone().acquire_owned()).await;
+        let waiting = WaitingGuard::join(&self.waiting, self.max_waiting)?;
+        let free = tokio::time::timeout(timeout, self.connections.clone().acquire_owned()).await;
         drop(waiting);
         let Ok(free) = free else {
             return Err(StoreError::Unavailable(format!(
-                "none of its connections was free within {patience:?}"
+                "none of its connections was free within {timeout:?}"
             )));
         };
         free.map_err(|_| closed())
     }
 }
 
-/// One of those that wait.
-struct Waiting<'q>(&'q AtomicUsize);
+/// A place in the queue, counted until it is dropped.
+struct WaitingGuard<'q>(&'q AtomicUsize);
 
-impl<'q> Waiting<'q> {
-    fn join(waiting: &'q AtomicUsize, most: usize) -> Result<Self, StoreError> {
-        let join = |waiting| (waiting < most).then_some(waiting + 1);
+impl<'q> WaitingGuard<'q> {
+    fn join(waiting: &'q AtomicUsize, max: usize) -> Result<Self, StoreError> {
+        let join = |waiting| (waiting < max).then_some(waiting + 1);
         match waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, join) {
-            Ok(_) => Ok(Waiting(waiting)),
-            Err(_) => Err(StoreError::Unavailable(format!("{most} calls wait for it already"))),
+            Ok(_) => Ok(WaitingGuard(waiting)),
+            Err(_) => Err(StoreError::Unavailable(format!("{max} calls wait for it already"))),
         }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -83,32 +83,32 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    const PATIENCE: Duration = Duration::from_millis(450);
+    const TIMEOUT: Duration = Duration::from_millis(450);
 
     #[tokio::test(start_paused = true)]
-    async fn who_finds_the_queue_full_is_told_at_once_and_who_leaves_makes_room() {
+    async fn a_full_queue_refuses_at_once_and_a_dropped_call_makes_room() {
         let queue = Queue::new(1);
-        let held = queue.wait(PATIENCE).await.unwrap();
+        let held = queue.wait(TIMEOUT).await.unwrap();
         let mut context = Context::from_waker(Waker::noop());
-        let mut waiting: Vec<_> = (0..MOST_WAITING).map(|_| Box::pin(queue.wait(PATIENCE))).collect();
+        let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| Box::pin(queue.wait(TIMEOUT))).collect();
         for call in &mut waiting {
             assert!(call.as_mut().poll(&mut context).is_pending());
         }
-        let Poll::Ready(Err(full)) = pin!(queue.wait(PATIENCE)).poll(&mut context) else {
+        let Poll::Ready(Err(full)) = pin!(queue.wait(TIMEOUT)).poll(&mut context) else {
             panic!("no answer")
         };
         assert_eq!(full.to_string(), "the database cannot be reached now: 128 calls wait for it already");
         waiting.pop();
-        assert!(pin!(queue.wait(PATIENCE)).poll(&mut context).is_pending());
+        assert!(pin!(queue.wait(TIMEOUT)).poll(&mut context).is_pending());
         drop(held);
         assert!(waiting[0].as_mut().poll(&mut context).is_ready(), "the first to come is the first to go");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_longer_than_its_patience() {
+    async fn no_call_waits_longer_than_its_timeout() {
         let queue = Queue::new(1);
-        let _held = queue.wait(PATIENCE).await.unwrap();
-        let late = queue.wait(PATIENCE).await.unwrap_err().to_string();
+        let _held = queue.wait(TIMEOUT).await.unwrap();
+        let late = queue.wait(TIMEOUT).await.unwrap_err().to_string();
         assert_eq!(late, "the database cannot be reached now: none of its connections was free within 450ms");
     }
 }

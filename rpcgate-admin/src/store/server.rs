@@ -1,12 +1,12 @@
-//! A PostgreSQL server: connections to it, and what keeps several programs that write to one database apart.
+//! A PostgreSQL server: its connections, and the locks that separate the programs that write to one database.
 //!
-//! A server that is frozen, or a network that swallows everything, answers nothing on a connection that is open, so each
-//! call has its deadline here, and connections that did not keep it are not used again. The server has the same deadline
-//! for statements, so that it does not go on with what nobody waits for; and it ends the transaction of a program that
-//! is frozen itself, before everybody else has waited for the locks of it in vain.
+//! A frozen server, or a network that drops everything, answers nothing on an open connection, so each call has a
+//! deadline on our side, and connections that missed it are not used again. The server has the same deadline for
+//! statements, so that it does not go on with work whose caller has gone. It also ends the transaction of a program
+//! that is frozen itself, before all others have waited in vain for the locks of that transaction.
 
-use super::error::{StoreError, is_away};
-use super::tls::Wish;
+use super::error::{StoreError, is_unavailable};
+use super::tls::TlsOptions;
 use sea_orm::sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sea_orm::sqlx::{self, ConnectOptions as _, Connection as _, Error as SqlxError};
 use sea_orm::{
@@ -16,36 +16,37 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// Connections for reading, of each store.
+/// Read connections of each store.
 pub(super) const READERS: u32 = 4;
 
-/// A connection that was not used for so long is closed.
+/// A connection that was idle for this long is closed.
 const IDLE: Duration = Duration::from_secs(600);
 
-/// A connection is replaced after so long: by then its host's name may stand for another server.
+/// A connection is replaced at this age: by then its host name may resolve to another server.
 const LIFE: Duration = Duration::from_secs(1_800);
 
-/// What is wrong with a server that acknowledges what it may lose.
+/// Why a server is refused that may lose what it has acknowledged.
 const LOSES_COMMITS: &str = "synchronous_commit is off, so what it acknowledges can be lost with the power: set it on, \
                              with ALTER DATABASE … SET synchronous_commit = on";
 
-/// What programs hold while they write, so that one writes at a time. It is let go only when all see what was written.
-/// The numbers are the server's names for it, of one database; others may use theirs beside.
+/// An advisory lock that a program holds while it writes, so that one program writes at a time. It is released only
+/// when all others can see what was written. Its number identifies it within one database; other applications may use
+/// numbers of their own there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum AdvisoryLock {
-    /// Writes of the management database: numbers of changes are given in the order of commits, and whoever counts
-    /// before it adds something has counted right.
+    /// Writes to the management database: change numbers follow the order of commits, and a write that counts rows
+    /// before it adds one has counted correctly.
     Management,
-    /// Shipments: sums are added to in one order, and each sees what those before it have added.
+    /// Shipments of usage: sums are updated in one order, and each shipment sees what the earlier ones have added.
     Usage,
-    /// Removing usage that is old.
+    /// Removing old usage.
     Retention,
-    /// Removing what has expired from the management database.
+    /// Removing expired rows from the management database.
     Sweep,
 }
 
 impl AdvisoryLock {
-    /// "rpcg", and a number.
+    /// "rpcg" and a number.
     const fn key(self) -> i64 {
         0x7270_6367_0000_0000
             + match self {
@@ -56,37 +57,37 @@ impl AdvisoryLock {
             }
     }
 
-    /// Waits until it is our turn, which it is to the end of `transaction`.
+    /// Waits for the lock and holds it until the end of `transaction`.
     pub(super) async fn wait(self, transaction: &DatabaseTransaction) -> Result<(), DbErr> {
         let lock = format!("SELECT pg_advisory_xact_lock({})", self.key());
         transaction.execute_unprepared(&lock).await?;
         Ok(())
     }
 
-    /// Takes the turn if nobody has it: whether it is ours, to the end of `transaction`.
-    pub(super) async fn take(self, transaction: &DatabaseTransaction) -> Result<bool, DbErr> {
+    /// Takes the lock until the end of `transaction` if it is free, and returns whether it was.
+    pub(super) async fn try_take(self, transaction: &DatabaseTransaction) -> Result<bool, DbErr> {
         let lock = format!("SELECT pg_try_advisory_xact_lock({})", self.key());
         let row = transaction.query_one_raw(Statement::from_string(DbBackend::Postgres, lock)).await?;
         row.map_or(Ok(false), |row| row.try_get_by_index(0))
     }
 }
 
-/// A database of a PostgreSQL server.
+/// A database on a PostgreSQL server.
 #[derive(Clone)]
 pub(super) struct Server {
     options: PgConnectOptions,
-    tls: Wish,
+    tls: TlsOptions,
 }
 
 impl fmt::Debug for Server {
-    /// The password is left out.
+    /// Leaves out the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Server").field(&self.to_string()).finish()
     }
 }
 
 impl fmt::Display for Server {
-    /// Host, port and name of the database.
+    /// Shows host, port and name of the database.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = &self.options;
         let socket = options.get_socket().map(|socket| socket.to_string_lossy());
@@ -97,58 +98,58 @@ impl fmt::Display for Server {
 }
 
 impl Server {
-    /// Reads a URL.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// The end of a sentence that begins with the key. What the driver says of a URL is not told: it might repeat what
-    /// it is about, which may be the password.
+    /// The end of a sentence that begins with the name of the setting. The driver's own error is not shown, because
+    /// it might quote the part of the URL that it is about, which may be the password.
     pub(super) fn parse(url: &str) -> Result<Self, &'static str> {
-        let options: PgConnectOptions = Wish::plain(url)
+        let options: PgConnectOptions = TlsOptions::without_system_roots(url)
             .parse()
             .map_err(|_| "cannot be read: write postgres://user:password@host:5432/name")?;
-        let tls = Wish::read(url, options.get_ssl_mode())?;
+        let tls = TlsOptions::read(url, options.get_ssl_mode())?;
         Ok(Server { options: options.application_name("rpcgate").disable_statement_logging(), tls })
     }
 
-    /// Connects to it once, to find out why not.
-    pub(super) async fn try_out(&self) -> Result<(), StoreError> {
-        self.tls.check().map_err(|why| self.wrong(&why))?;
+    /// Connects once, to report why the server cannot be used.
+    pub(super) async fn test_connection(&self) -> Result<(), StoreError> {
+        self.tls.check().map_err(|why| self.refused(&why))?;
         match PgConnection::connect_with(&self.options).await {
             Ok(mut connection) => {
-                if let Some(doubt) = self.tls.doubt() {
-                    tracing::warn!("{self}: {doubt}");
+                if let Some(warning) = self.tls.warning() {
+                    tracing::warn!("{self}: {warning}");
                 }
                 self.check_durability(&mut connection).await?;
-                // It was good for an answer, and that is there.
+                // The connection has served its purpose, so an error in closing it does not matter.
                 let _ = connection.close().await;
                 Ok(())
             }
-            Err(SqlxError::Configuration(error)) => Err(self.wrong(&format!("cannot be used: {error}"))),
-            Err(SqlxError::Tls(error)) => Err(self.wrong(&format!("no TLS with it: {error}"))),
-            // So the TLS library says that it does not like what it hears. To wait does not help.
+            Err(SqlxError::Configuration(error)) => Err(self.refused(&format!("cannot be used: {error}"))),
+            Err(SqlxError::Tls(error)) => Err(self.refused(&format!("TLS failed: {error}"))),
+            // The TLS library reports a failed handshake like this. Retrying does not help.
             Err(SqlxError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
-                Err(self.wrong(&format!("no TLS with it: {error}")))
+                Err(self.refused(&format!("TLS failed: {error}")))
             }
             Err(error) => {
                 let error = DbErr::Conn(RuntimeErr::SqlxError(error.into()));
                 let why = error.to_string();
-                Err(if is_away(&error) {
+                Err(if is_unavailable(&error) {
                     error.into()
                 } else {
-                    self.wrong(&format!("cannot be used: {why}"))
+                    self.refused(&format!("cannot be used: {why}"))
                 })
             }
         }
     }
 
-    /// Checks that the server has written down what it acknowledges. Whether its disk has it is a thing of the server
-    /// alone, which is told.
+    /// Checks that the server persists a commit before it acknowledges it. Whether its disk does is up to the server,
+    /// so `fsync = off` only causes a warning.
     async fn check_durability(&self, connection: &mut PgConnection) -> Result<(), StoreError> {
         const SETTINGS: &str = "SELECT current_setting('synchronous_commit'), current_setting('fsync')";
         let settings = sqlx::query_as::<_, (String, String)>(SETTINGS).fetch_one(connection).await;
         let (commit, fsync) = settings.map_err(|error| DbErr::Query(RuntimeErr::SqlxError(error.into())))?;
         if commit == "off" {
-            return Err(self.wrong(LOSES_COMMITS));
+            return Err(self.refused(LOSES_COMMITS));
         }
         if fsync == "off" {
             tracing::warn!("{self}: fsync is off: a loss of power can destroy the database");
@@ -156,13 +157,12 @@ impl Server {
         Ok(())
     }
 
-    /// Connections that are made when they are needed: one for writes or some for reads, by which nothing can be
-    /// written.
+    /// A pool that connects on demand: one connection for writes, or several for reads that cannot write.
     pub(super) fn connections(&self, deadline: Duration, writes: bool) -> DatabaseConnection {
         let millis = |duration: Duration| duration.as_millis().to_string();
         let options = self.options.clone().options([
             ("statement_timeout", millis(deadline)),
-            // The server is to give up before we do, so that its reason is heard.
+            // The server gives up before our deadline, so that we get its reason.
             ("lock_timeout", millis(deadline.mul_f32(0.8))),
             ("idle_in_transaction_session_timeout", millis(deadline.mul_f32(1.5))),
             ("default_transaction_read_only", if writes { "off".into() } else { "on".into() }),
@@ -170,7 +170,7 @@ impl Server {
         let pool = PgPoolOptions::new()
             .max_connections(if writes { 1 } else { READERS })
             .min_connections(0)
-            // Our own deadline comes first, and with it the end of these connections.
+            // Our own deadline comes first, and these connections are closed then.
             .acquire_timeout(deadline.saturating_mul(2))
             .idle_timeout(IDLE)
             .max_lifetime(LIFE)
@@ -178,14 +178,14 @@ impl Server {
         pool.into()
     }
 
-    /// One connection that is made when it is needed, and has no deadlines.
+    /// A pool of one connection, made on demand and without deadlines.
     pub(super) fn single(&self) -> PgPool {
         let pool = PgPoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None);
         pool.connect_lazy_with(self.options.clone())
     }
 
-    /// A server that is of no use, and why.
-    pub(super) fn wrong(&self, why: &str) -> StoreError {
+    /// The error for a server that cannot be used.
+    pub(super) fn refused(&self, why: &str) -> StoreError {
         StoreError::Server { server: self.to_string(), why: why.to_owned() }
     }
 }

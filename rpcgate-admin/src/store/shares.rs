@@ -1,5 +1,6 @@
-//! How many of a database's readers questions about usage have at a time: those of one tenant, and large ones of all
-//! tenants. Whoever asks much waits for its own questions, and not for anybody's place.
+//! Limits how many of a database's read connections usage queries hold at a time: the queries of one tenant, and the
+//! large queries of all tenants. A tenant with many queries waits for its own queries and does not take the
+//! connections of others.
 
 use super::error::StoreError;
 use super::queue::Queue;
@@ -9,82 +10,83 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Questions of a tenant that are answered at once. A store has four readers.
-const OF_TENANT: u32 = 2;
+/// Queries of one tenant that run at once. A store has four read connections.
+const PER_TENANT: u32 = 2;
 
-/// Large questions of a tenant that are answered at once.
-const LARGE_OF_TENANT: u32 = 1;
+/// Large queries of one tenant that run at once.
+const LARGE_PER_TENANT: u32 = 1;
 
-/// Large questions of all tenants that are answered at once.
+/// Large queries of all tenants that run at once.
 const LARGE: u32 = 2;
 
-/// Questions of a tenant that wait; who comes then is told at once to come back.
-const MOST_WAITING: usize = 16;
+/// Queries of one tenant that may wait; further ones fail at once.
+const MAX_WAITING: usize = 16;
 
-/// How long a question waits for each of its places.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// How long a query waits for each of its permits.
+const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What each tenant has of the readers.
+/// The permits of all tenants.
 #[derive(Debug)]
-pub(super) struct Shares {
-    /// Those that have questions under way.
-    tenants: Mutex<HashMap<TenantId, Weak<Share>>>,
+pub(super) struct UsagePermits {
+    /// The tenants that have queries running.
+    tenants: Mutex<HashMap<TenantId, Weak<TenantPermits>>>,
     large: Queue,
 }
 
 #[derive(Debug)]
-struct Share {
-    questions: Queue,
+struct TenantPermits {
+    queries: Queue,
     large: Queue,
 }
 
-/// A place for a question, until it is dropped.
-pub(super) struct Part<'s> {
-    shares: &'s Shares,
-    share: Arc<Share>,
-    _place: OwnedSemaphorePermit,
+/// The permit to run a query, until it is dropped.
+pub(super) struct QueryPermit<'s> {
+    all: &'s UsagePermits,
+    permits: Arc<TenantPermits>,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Default for Shares {
+impl Default for UsagePermits {
     fn default() -> Self {
-        Shares { tenants: Mutex::default(), large: Queue::new(LARGE) }
+        UsagePermits { tenants: Mutex::default(), large: Queue::new(LARGE) }
     }
 }
 
-impl Shares {
-    /// Waits until a question of `tenant` may be answered.
+impl UsagePermits {
+    /// Waits until a query of `tenant` may run.
     ///
     /// # Errors
-    /// [`StoreError::Busy`] if too many wait, or it would wait too long.
-    pub(super) async fn of(&self, tenant: TenantId) -> Result<Part<'_>, StoreError> {
-        let share = self.share(tenant);
-        let place = share.questions.wait(PATIENCE).await.map_err(|_| StoreError::Busy)?;
-        Ok(Part { shares: self, share, _place: place })
+    /// [`StoreError::Busy`] if too many queries wait, or the wait takes too long.
+    pub(super) async fn acquire(&self, tenant: TenantId) -> Result<QueryPermit<'_>, StoreError> {
+        let permits = self.permits(tenant);
+        let permit = permits.queries.wait(TIMEOUT).await.map_err(|_| StoreError::Busy)?;
+        Ok(QueryPermit { all: self, permits, _permit: permit })
     }
 
-    fn share(&self, tenant: TenantId) -> Arc<Share> {
+    fn permits(&self, tenant: TenantId) -> Arc<TenantPermits> {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(share) = tenants.get(&tenant).and_then(Weak::upgrade) {
-            return share;
+        if let Some(permits) = tenants.get(&tenant).and_then(Weak::upgrade) {
+            return permits;
         }
-        tenants.retain(|_, share| share.strong_count() > 0);
-        let questions = Queue::of(OF_TENANT, MOST_WAITING);
-        let share = Arc::new(Share { questions, large: Queue::of(LARGE_OF_TENANT, MOST_WAITING) });
-        tenants.insert(tenant, Arc::downgrade(&share));
-        share
+        tenants.retain(|_, permits| permits.strong_count() > 0);
+        let queries = Queue::with_limit(PER_TENANT, MAX_WAITING);
+        let permits =
+            Arc::new(TenantPermits { queries, large: Queue::with_limit(LARGE_PER_TENANT, MAX_WAITING) });
+        tenants.insert(tenant, Arc::downgrade(&permits));
+        permits
     }
 }
 
-impl Part<'_> {
-    /// Waits until the question may be answered although it is large.
+impl QueryPermit<'_> {
+    /// Waits until the query may run although it is large.
     ///
     /// # Errors
-    /// As [`Shares::of`].
-    pub(super) async fn large(&self) -> Result<impl Send, StoreError> {
-        // Its own place first, so that among those who wait for one of all each tenant is there once.
-        let own = self.share.large.wait(PATIENCE).await.map_err(|_| StoreError::Busy)?;
-        let place = self.shares.large.wait(PATIENCE).await.map_err(|_| StoreError::Busy)?;
-        Ok((own, place))
+    /// Those of [`UsagePermits::acquire`].
+    pub(super) async fn acquire_large(&self) -> Result<impl Send, StoreError> {
+        // The tenant's own permit comes first, so that each tenant has at most one query in the queue for all.
+        let own = self.permits.large.wait(TIMEOUT).await.map_err(|_| StoreError::Busy)?;
+        let permit = self.all.large.wait(TIMEOUT).await.map_err(|_| StoreError::Busy)?;
+        Ok((own, permit))
     }
 }
 
@@ -101,22 +103,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_tenant_has_two_places_and_others_have_theirs_meanwhile() {
-        let shares = Shares::default();
-        let held = (shares.of(TenantId(1)).await.unwrap(), shares.of(TenantId(1)).await.unwrap());
-        let mut third = Box::pin(shares.of(TenantId(1)));
+        let all = UsagePermits::default();
+        let held = (all.acquire(TenantId(1)).await.unwrap(), all.acquire(TenantId(1)).await.unwrap());
+        let mut third = Box::pin(all.acquire(TenantId(1)));
         assert!(is_waiting(&mut third));
-        assert!(shares.of(TenantId(2)).await.is_ok());
+        assert!(all.acquire(TenantId(2)).await.is_ok());
         drop(held.0);
         assert!(third.await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_has_sixteen_waiting_is_told_at_once_and_who_waits_too_long_too() {
-        let shares = Shares::default();
-        let _held = (shares.of(TenantId(1)).await.unwrap(), shares.of(TenantId(1)).await.unwrap());
-        let mut waiting: Vec<_> = (0..MOST_WAITING).map(|_| Box::pin(shares.of(TenantId(1)))).collect();
+    async fn a_tenant_with_sixteen_waiting_queries_is_refused_at_once_and_long_waits_end() {
+        let all = UsagePermits::default();
+        let _held = (all.acquire(TenantId(1)).await.unwrap(), all.acquire(TenantId(1)).await.unwrap());
+        let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| Box::pin(all.acquire(TenantId(1)))).collect();
         assert!(waiting.iter_mut().all(is_waiting));
-        let mut more = Box::pin(shares.of(TenantId(1)));
+        let mut more = Box::pin(all.acquire(TenantId(1)));
         assert!(!is_waiting(&mut more));
         let first = waiting.swap_remove(0).await;
         assert!(matches!(first.err(), Some(StoreError::Busy)), "its patience is over");
@@ -124,15 +126,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_questions_have_two_places_and_one_tenant_has_one_of_them() {
-        let shares = Shares::default();
+        let all = UsagePermits::default();
         let (ours, also_ours) =
-            (shares.of(TenantId(1)).await.unwrap(), shares.of(TenantId(1)).await.unwrap());
-        let (theirs, others) = (shares.of(TenantId(2)).await.unwrap(), shares.of(TenantId(3)).await.unwrap());
-        let large = ours.large().await.unwrap();
-        let mut second = Box::pin(also_ours.large());
+            (all.acquire(TenantId(1)).await.unwrap(), all.acquire(TenantId(1)).await.unwrap());
+        let (theirs, others) =
+            (all.acquire(TenantId(2)).await.unwrap(), all.acquire(TenantId(3)).await.unwrap());
+        let large = ours.acquire_large().await.unwrap();
+        let mut second = Box::pin(also_ours.acquire_large());
         assert!(is_waiting(&mut second));
-        let also_large = theirs.large().await.unwrap();
-        let mut third = Box::pin(others.large());
+        let also_large = theirs.acquire_large().await.unwrap();
+        let mut third = Box::pin(others.acquire_large());
         assert!(is_waiting(&mut third));
         drop(also_large);
         assert!(third.await.is_ok());
@@ -141,11 +144,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_has_no_question_under_way_is_forgotten() {
-        let shares = Shares::default();
+    async fn a_tenant_without_running_queries_is_forgotten() {
+        let all = UsagePermits::default();
         for tenant in 0..1_000 {
-            let _part = shares.of(TenantId(tenant)).await.unwrap();
+            let _part = all.acquire(TenantId(tenant)).await.unwrap();
         }
-        assert!(shares.tenants.lock().unwrap().len() <= 2);
+        assert!(all.tenants.lock().unwrap().len() <= 2);
     }
 }

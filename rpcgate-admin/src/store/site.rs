@@ -1,5 +1,5 @@
-//! Databases for unit tests. They run on SQLite and again on PostgreSQL: the same file of tests stands in two modules,
-//! and which of the two a test is in decides.
+//! Databases for unit tests. The tests run on SQLite and again on PostgreSQL: the same file of tests is included as
+//! two modules, and the name of the module decides which database a test uses.
 
 use super::database_location::DatabaseLocation;
 use super::{Store, StoreError, UsageStore, url_of};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 #[path = "../../../tests/src/services/postgres.rs"]
 pub(super) mod postgres;
 
-/// A place for a database, which is there as long as this is.
+/// A database for a test, removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Site {
     home: Option<TempDir>,
@@ -20,8 +20,8 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// A new one for the tests in `module`, which is what `module_path!()` says there: on PostgreSQL if one of its
-    /// modules is called so.
+    /// A new database for the tests in `module`, the value of `module_path!()` there. It is on PostgreSQL if a
+    /// segment of the path is `on_postgres`.
     pub(crate) fn of(module: &str) -> Self {
         if module.split("::").any(|name| name == "on_postgres") { Self::server() } else { Self::file() }
     }
@@ -42,25 +42,25 @@ impl Site {
         panic!("needs postgresql (apt install postgresql)")
     }
 
-    /// The folder that files are in, where there are files.
+    /// The folder of the files, unless the database is on a server.
     pub(crate) fn folder(&self) -> Option<&Path> {
         self.home.as_ref().map(TempDir::path)
     }
 
-    /// What `database.url` says of it.
+    /// The value for `database.url`.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    pub(super) fn place(&self) -> DatabaseLocation {
+    pub(super) fn location(&self) -> DatabaseLocation {
         DatabaseLocation::parse(&self.url).unwrap()
     }
 
     pub(super) async fn store_within(&self, deadline: Duration) -> Result<Store, StoreError> {
-        Store::open_at(&self.place(), true, deadline).await
+        Store::open_at(&self.location(), true, deadline).await
     }
 
     pub(super) async fn usage_within(&self, deadline: Duration) -> Result<UsageStore, StoreError> {
-        UsageStore::open_at(&self.place().usage(), true, deadline).await
+        UsageStore::open_at(&self.location().usage(), true, deadline).await
     }
 }

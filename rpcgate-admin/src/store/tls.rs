@@ -1,79 +1,80 @@
-//! TLS on the way to a PostgreSQL server: what the parameters of `database.url` ask for.
+//! TLS options of the connection to a PostgreSQL server, as the parameters of `database.url` give them.
 //!
-//! The driver trusts the web's authorities, which are compiled in, and those of `sslrootcert` beside them. That is why
-//! `verify-full` is the mode to have: whoever has some host's certificate from one of the web's authorities does not
-//! pass for the server by it.
+//! The driver trusts the public certificate authorities, which are compiled in, and in addition those of
+//! `sslrootcert`. `verify-full` is therefore the recommended mode: with it, a public certificate for some other host
+//! does not suffice to impersonate the server.
 
 use sea_orm::sqlx::postgres::PgSslMode;
 use std::fs;
 use std::path::PathBuf;
 
-/// The parameters that name a file, in the spellings that the driver knows.
+/// The parameters that name a file, in the spellings that the driver accepts.
 const ROOTS: [&str; 3] = ["sslrootcert", "ssl-root-cert", "ssl-ca"];
 const CERTIFICATES: [&str; 2] = ["sslcert", "ssl-cert"];
 const KEYS: [&str; 2] = ["sslkey", "ssl-key"];
 
-/// What stands for a file where the web's authorities will do.
+/// The value that selects the public authorities instead of a file.
 const SYSTEM: &str = "system";
 
-/// What every file of certificates has in it.
+/// The marker that every certificate file contains.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 
-/// What a URL says of TLS.
+/// The TLS options of a URL.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Wish {
+pub(super) struct TlsOptions {
     mode: Mode,
     roots: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
 }
 
-/// How far a server has to prove who it is.
+/// How a server's identity is verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     /// Not at all.
-    Unproved,
-    /// By any certificate of an authority.
+    None,
+    /// By a certificate of any trusted authority, for any name.
     Authority,
-    /// By one for its name.
+    /// By a certificate for the server's name.
     Full,
 }
 
-impl Wish {
-    /// Reads what `url` says, of which the driver has understood `mode`.
+impl TlsOptions {
+    /// Reads the parameters of `url`, for which the driver has parsed `mode`.
     ///
     /// # Errors
-    /// The end of a sentence that begins with the key: parameters that promise more than would be kept.
+    /// The end of a sentence that begins with the name of the setting: the parameters promise more than the driver
+    /// would verify.
     pub(super) fn read(url: &str, mode: PgSslMode) -> Result<Self, &'static str> {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let file = |names: &[&str]| {
             let named = |(name, _): &(_, _)| names.contains(&AsRef::<str>::as_ref(name));
-            // The last one counts, as it does to the driver.
+            // The last one counts, as it does for the driver.
             let file = form_urlencoded::parse(query.as_bytes()).filter(named).last()?.1;
             Some(PathBuf::from(file.into_owned()))
         };
         let mode = match mode {
             PgSslMode::VerifyFull => Mode::Full,
             PgSslMode::VerifyCa => Mode::Authority,
-            _ => Mode::Unproved,
+            _ => Mode::None,
         };
         let (roots, certificate, key) = (file(&ROOTS), file(&CERTIFICATES), file(&KEYS));
         let own = roots.as_ref().filter(|file| file.as_os_str() != SYSTEM);
         match (mode, &roots, own) {
-            (Mode::Unproved, Some(_), _) => Err(
-                "has an sslrootcert, but an sslmode that looks at no certificate: write sslmode=verify-full",
+            (Mode::None, Some(_), _) => Err(
+                "has an sslrootcert, but an sslmode that verifies no certificate: write sslmode=verify-full",
             ),
-            (Mode::Authority, _, None) => Err(
-                "has sslmode=verify-ca without an authority of its own (sslrootcert=/file), so that anybody's \
-                     certificate would do: write sslmode=verify-full",
-            ),
+            (Mode::Authority, _, None) => {
+                Err("has sslmode=verify-ca without an authority of its own (sslrootcert=/file), so that any \
+                 certificate of a public authority would do: write sslmode=verify-full")
+            }
             _ if certificate.is_some() != key.is_some() => Err("has only one of sslcert and sslkey"),
-            _ => Ok(Wish { mode, roots: own.cloned(), certificate, key }),
+            _ => Ok(TlsOptions { mode, roots: own.cloned(), certificate, key }),
         }
     }
 
-    /// `url` without what the driver would take for the name of a file.
-    pub(super) fn plain(url: &str) -> String {
+    /// `url` without the parameters whose value the driver would mistake for the name of a file.
+    pub(super) fn without_system_roots(url: &str) -> String {
         let Some((head, query)) = url.split_once('?') else { return url.to_owned() };
         let is_system = |pair: &&str| {
             pair.split_once('=').is_some_and(|(name, value)| ROOTS.contains(&name) && value == SYSTEM)
@@ -82,10 +83,10 @@ impl Wish {
         if kept.is_empty() { head.to_owned() } else { format!("{head}?{}", kept.join("&")) }
     }
 
-    /// Looks at the files, which the driver does only when it connects, and then without saying which.
+    /// Checks the files. The driver reads them only when it connects, and its errors do not name the file.
     ///
     /// # Errors
-    /// What is wrong with one of them.
+    /// What is wrong with one of the files.
     pub(super) fn check(&self) -> Result<(), String> {
         for (name, file, holds) in [
             ("sslrootcert", &self.roots, Some(CERTIFICATE)),
@@ -101,12 +102,12 @@ impl Wish {
         Ok(())
     }
 
-    /// What whoever set it may not know of it.
-    pub(super) fn doubt(&self) -> Option<&'static str> {
+    /// A warning about options that verify less than they seem to.
+    pub(super) fn warning(&self) -> Option<&'static str> {
         (self.mode == Mode::Authority).then_some(
-            "sslmode=verify-ca looks at no name, and the web's authorities are trusted beside that of sslrootcert: \
-             anybody with a certificate can pass for the server. Use sslmode=verify-full if the server's \
-             certificate has its name",
+            "sslmode=verify-ca does not check the server's name, and the public authorities are trusted besides \
+             that of sslrootcert: any holder of a certificate can impersonate the server. Use \
+             sslmode=verify-full if the server's certificate has its name",
         )
     }
 }
@@ -116,18 +117,18 @@ mod tests {
     use super::*;
     use sea_orm::sqlx::postgres::PgConnectOptions;
 
-    fn read(query: &str) -> Result<Wish, &'static str> {
+    fn read(query: &str) -> Result<TlsOptions, &'static str> {
         let url = format!("postgres://u:secret@h/db{query}");
-        let options: PgConnectOptions = Wish::plain(&url).parse().unwrap();
-        Wish::read(&url, options.get_ssl_mode())
+        let options: PgConnectOptions = TlsOptions::without_system_roots(&url).parse().unwrap();
+        TlsOptions::read(&url, options.get_ssl_mode())
     }
 
     #[test]
     fn files_are_those_that_the_driver_reads() {
         for (query, mode, roots) in [
-            ("", Mode::Unproved, None),
-            ("?sslmode=disable", Mode::Unproved, None),
-            ("?sslmode=require&channel_binding=require", Mode::Unproved, None),
+            ("", Mode::None, None),
+            ("?sslmode=disable", Mode::None, None),
+            ("?sslmode=require&channel_binding=require", Mode::None, None),
             ("?sslmode=verify-full", Mode::Full, None),
             ("?sslmode=verify-full&sslrootcert=system", Mode::Full, None),
             ("?sslrootcert=/a%20b/c.pem&sslmode=verify-full", Mode::Full, Some("/a b/c.pem")),
@@ -141,13 +142,16 @@ mod tests {
     }
 
     #[test]
-    fn what_would_prove_less_than_it_says_is_refused() {
-        let none = "an sslmode that looks at no certificate: write sslmode=verify-full";
+    fn options_that_verify_less_than_they_promise_are_refused() {
+        let none = "an sslmode that verifies no certificate: write sslmode=verify-full";
         for (query, why) in [
             ("?sslrootcert=/ca.pem", none),
             ("?sslmode=require&sslrootcert=/ca.pem", none),
             ("?sslmode=require&sslrootcert=system", none),
-            ("?sslmode=verify-ca", "anybody's certificate would do: write sslmode=verify-full"),
+            (
+                "?sslmode=verify-ca",
+                "any certificate of a public authority would do: write sslmode=verify-full",
+            ),
             ("?sslmode=verify-ca&sslrootcert=system", "write sslmode=verify-full"),
             ("?sslmode=verify-full&sslcert=/c", "has only one of sslcert and sslkey"),
         ] {
@@ -158,13 +162,13 @@ mod tests {
 
     #[test]
     fn only_the_word_that_is_no_file_is_kept_from_the_driver() {
-        for (url, plain) in [
+        for (url, without_system_roots) in [
             ("postgres://h/db", "postgres://h/db"),
             ("postgres://h/db?sslrootcert=system", "postgres://h/db"),
             ("postgres://h/db?a=b&sslrootcert=system&c=system", "postgres://h/db?a=b&c=system"),
             ("postgres://h/db?sslrootcert=/system", "postgres://h/db?sslrootcert=/system"),
         ] {
-            assert_eq!(Wish::plain(url), plain);
+            assert_eq!(TlsOptions::without_system_roots(url), without_system_roots);
         }
     }
 
@@ -187,8 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn who_trusts_any_name_is_told() {
-        assert!(read("?sslmode=verify-ca&sslrootcert=/ca.pem").unwrap().doubt().is_some());
-        assert!(read("?sslmode=verify-full&sslrootcert=/ca.pem").unwrap().doubt().is_none());
+    fn trust_in_any_name_causes_a_warning() {
+        assert!(read("?sslmode=verify-ca&sslrootcert=/ca.pem").unwrap().warning().is_some());
+        assert!(read("?sslmode=verify-full&sslrootcert=/ca.pem").unwrap().warning().is_none());
     }
 }

@@ -1,9 +1,10 @@
-//! The usage database: rollups, single events in blocks, and up to where gateways' journals are in them.
+//! The usage database: rollups, single events in blocks, and the marks up to which the gateways' journals have been
+//! shipped.
 
 use super::connect::{DEADLINE, Database};
 use super::database_location::DatabaseLocation;
 use super::server::AdvisoryLock;
-use super::shares::Shares;
+use super::shares::UsagePermits;
 use super::{StoreError, migration};
 use rpcgate_core::usage::bound::KnownRows;
 use rpcgate_core::usage::method::KnownMethods;
@@ -16,50 +17,50 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct UsageStore {
     pub(super) database: Database,
-    /// Methods that are known to be there: see [`UsageStore::ship`].
+    /// Methods that are known to be stored: see [`UsageStore::ship`].
     known: Arc<Mutex<KnownMethods>>,
-    /// Rows that are known to be there.
+    /// Rows that are known to be stored.
     rows: Arc<Mutex<KnownRows>>,
-    /// When, in the time of what is shipped, sums are to be tried again that failed: see `query::summed`.
-    pub(super) sums_rest_until: Arc<AtomicU64>,
-    /// What each tenant has of the readers.
-    pub(super) shares: Arc<Shares>,
+    /// The time, by the clock of the shipped records, at which failed sums are retried: see `query::summed`.
+    pub(super) sums_retry_at: Arc<AtomicU64>,
+    /// The permits of usage queries.
+    pub(super) permits: Arc<UsagePermits>,
     pub(super) bounds: Bounds,
 }
 
-/// How many rows a question about usage may read. Each name that it groups by costs about as much as to add the rows
-/// up, so these are rows of a question that groups by none.
+/// How many rows a usage query may read. Each column that it groups by costs about as much as adding up the rows, so
+/// these numbers are for a query that groups by none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// With more it is large, and few are answered at a time.
+    /// Above this a query is large, and few of those run at a time.
     pub(super) large: u64,
-    /// With more it is refused. So many are added up in half of [`DEADLINE`].
-    pub(super) most: u64,
+    /// Above this a query is refused. This many rows are added up in half of [`DEADLINE`].
+    pub(super) max: u64,
 }
 
 impl Bounds {
-    /// Those of a question that groups by so many `names`.
+    /// The bounds of a query that groups by `names` columns.
     pub(super) fn grouped_by(self, names: usize) -> Self {
         let parts = names as u64 + 1;
-        Bounds { large: self.large / parts, most: self.most / parts }
+        Bounds { large: self.large / parts, max: self.max / parts }
     }
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { large: 80_000, most: 1_000_000 }
+        Bounds { large: 80_000, max: 1_000_000 }
     }
 }
 
-/// Why a shipment was not taken. None of it was.
+/// Why a shipment was not taken. None of it was stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ShipError {
-    /// A mark does not stand where the shipment begins: it was shipped before, or another part was. Read the marks
-    /// and begin there.
-    #[error("the journal was shipped up to another place meanwhile")]
+    /// A mark differs from the place where the shipment begins: this shipment was stored before, or another part was.
+    /// Read the marks again and begin there.
+    #[error("the journal's marks have moved since they were read")]
     Moved,
-    /// The database did not take it. With [`StoreError::Unavailable`] it may have done so nevertheless: ship it again, and
-    /// if it had, that is [`ShipError::Moved`].
+    /// The database did not take it. With [`StoreError::Unavailable`] it may have done so nevertheless: ship it
+    /// again, and the result is [`ShipError::Moved`] if it had.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -77,7 +78,7 @@ pub struct Removed {
     pub blocks: u64,
     /// Rollups.
     pub rollups: u64,
-    /// Marks of segments of journals.
+    /// Marks of journal segments.
     pub marks: u64,
     /// Entries of the billing ledger.
     pub charges: u64,
@@ -86,9 +87,9 @@ pub struct Removed {
 }
 
 impl UsageStore {
-    /// Opens the usage database that belongs to the management database at `url` (`database.url`). For SQLite it is a
-    /// file of its own beside it: usage of `rpcgate.db` is in `rpcgate-usage.db`. On a PostgreSQL server it is the same
-    /// database. With `migrate` the file is made if it is missing, and its schema is brought up to date.
+    /// Opens the usage database that belongs to the management database at `url` (`database.url`). With SQLite it is
+    /// a separate file beside it: the usage of `rpcgate.db` is in `rpcgate-usage.db`. On a PostgreSQL server it is
+    /// the same database. With `migrate` the file is created if it is missing, and its schema is brought up to date.
     ///
     /// # Errors
     /// Those of [`Store::open`](super::Store::open).
@@ -97,23 +98,23 @@ impl UsageStore {
     }
 
     pub(super) async fn open_at(
-        place: &DatabaseLocation,
+        location: &DatabaseLocation,
         migrate: bool,
         deadline: Duration,
     ) -> Result<Self, StoreError> {
         let database =
-            Database::open::<migration::Usage>(place, migrate, AdvisoryLock::Usage, deadline).await?;
+            Database::open::<migration::Usage>(location, migrate, AdvisoryLock::Usage, deadline).await?;
         Ok(UsageStore {
             database,
             known: Arc::default(),
             rows: Arc::default(),
-            sums_rest_until: Arc::default(),
-            shares: Arc::default(),
+            sums_retry_at: Arc::default(),
+            permits: Arc::default(),
             bounds: Bounds::default(),
         })
     }
 
-    /// Ends all connections of this store and its clones, which folds SQLite's log into the file.
+    /// Closes all connections of this store and its clones, which checkpoints SQLite's log into the file.
     pub async fn close(&self) {
         self.database.close().await;
     }
@@ -126,34 +127,34 @@ impl UsageStore {
         self.database.read(work).await
     }
 
-    /// Reads what stood there at one moment, within the deadline.
-    pub(super) async fn look<T>(
+    /// Reads one consistent snapshot, within the deadline.
+    pub(super) async fn snapshot<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.database.look(work).await
+        self.database.snapshot(work).await
     }
 
-    /// The same within another deadline.
-    pub(super) async fn look_patiently<T>(
+    /// Reads one consistent snapshot, within `deadline` instead of the store's own.
+    pub(super) async fn snapshot_within<T>(
         &self,
-        patience: Duration,
+        deadline: Duration,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let database = self.database.patient(patience);
-        let is_served = database.server().is_some();
+        let database = self.database.with_deadline(deadline);
+        let is_on_server = database.server().is_some();
         database
-            .look(async |moment| {
-                if is_served {
-                    let timeout = format!("SET LOCAL statement_timeout = {}", patience.as_millis());
-                    moment.execute_unprepared(&timeout).await?;
+            .snapshot(async |snapshot| {
+                if is_on_server {
+                    let timeout = format!("SET LOCAL statement_timeout = {}", deadline.as_millis());
+                    snapshot.execute_unprepared(&timeout).await?;
                 }
-                work(moment).await
+                work(snapshot).await
             })
             .await
     }
 
-    /// Does `work` in one transaction, within the deadline: all of it or nothing.
+    /// Runs `work` in one transaction, within the deadline: all of it is done or nothing.
     pub(super) async fn write<T, E: From<StoreError>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
@@ -161,12 +162,13 @@ impl UsageStore {
         self.database.transact(work).await
     }
 
-    /// The same for removing what is old, which one program at a time does: nothing, if another is at it.
-    pub(super) async fn retire<T: Default>(
+    /// Runs `work`, which removes old rows, in one transaction. One program does this at a time: nothing happens
+    /// while another does.
+    pub(super) async fn remove_old<T: Default>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        Ok(self.database.transact_alone(AdvisoryLock::Retention, work).await?.unwrap_or_default())
+        Ok(self.database.transact_exclusive(AdvisoryLock::Retention, work).await?.unwrap_or_default())
     }
 
     pub(super) fn rows(&self) -> MutexGuard<'_, KnownRows> {

@@ -90,7 +90,7 @@ impl Enrolment<'_> {
             at: self.now,
             detail: "by the demo".into(),
         };
-        store.noting(entry).create_user(&user).await?;
+        store.with_audit_entry(entry).create_user(&user).await?;
         Ok(SignedIn { email, password })
     }
 

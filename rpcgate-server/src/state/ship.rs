@@ -73,7 +73,7 @@ impl UsageDestination for UsageStore {
         shipment: &'a Shipment,
         allowances: &'a BTreeMap<TenantId, u64>,
     ) -> BoxFuture<'a, Result<(), ShipError>> {
-        Box::pin(self.ship_noting(shipment, allowances))
+        Box::pin(self.ship_with_allowances(shipment, allowances))
     }
 
     fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>> {

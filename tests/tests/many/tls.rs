@@ -180,7 +180,7 @@ async fn a_gateway_logs_that_it_does_not_trust_its_database_and_starts_once_it_d
     let site = Site::on(&url, Setup::of("eth", &node.url()));
     let process = site.begin().await;
     // Before that, the attempt may have been too slow on a busy machine.
-    let line = said(&process, "no TLS with it").await;
+    let line = said(&process, "TLS failed").await;
     assert!(line.starts_with("waiting for the database, unready until then: localhost:"), "{line}");
     assert!(line.contains("UnknownIssuer"), "{line}");
     fs::copy(authority.file(), &file).unwrap();

@@ -1,9 +1,9 @@
-//! Accounts: registering, and confirming the address.
+//! Accounts: registration and confirmation of the address.
 //!
-//! Whoever registers learns nothing of who has an account: for an address that is taken the same is computed, answered
-//! and sent, only that the mail, which its owner alone reads, says something else.
+//! Registration does not reveal which addresses have an account: for a taken address the same work is done, the same
+//! answer given and a mail sent; only the mail, which just its owner reads, says something else.
 
-use super::sessions::expect_few;
+use super::sessions::limit_attempts;
 use super::{audit, emails, text};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
@@ -14,7 +14,7 @@ use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::mail::{self, Address, Mail};
 use crate::store::{
-    Attempt, Audit, Counted, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id,
+    Attempt, AttemptKind, Audit, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id,
 };
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
@@ -22,29 +22,29 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// How long a link that confirms an address is good.
+/// How long a link that confirms an address is valid.
 pub const CONFIRMATION_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
 const CONFIRMED: &str = "the e-mail address is confirmed already";
 const BAD_TOKEN: &str = "the token is not valid, was used, or has expired";
 
-/// What somebody registers with.
+/// The data of a registration.
 #[derive(Clone, Debug)]
 pub struct Application {
-    /// The address, as it was typed.
+    /// The address as it was typed.
     pub email: String,
-    /// The password, as it was typed.
+    /// The password as it was typed.
     pub password: Typed,
-    /// The person's name, or nothing.
+    /// The person's name, or an empty text.
     pub name: String,
     /// The solution of a challenge.
     pub challenge: String,
 }
 
-/// What somebody is told who has registered.
+/// The outcome of a registration, the same whether the address was free or taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Applicant {
-    /// The address that a mail went to.
+    /// The address to which a mail was sent.
     pub email: Address,
     /// The name.
     pub name: String,
@@ -54,20 +54,21 @@ fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
     ActionError::Invalid(why.to_string())
 }
 
-/// A challenge that whoever registers must solve.
+/// A challenge that a client must solve to register.
 ///
 /// # Errors
 /// [`ActionError::Broken`].
 pub fn challenge(app: &AppState) -> Result<Challenge, ActionError> {
-    Ok(app.challenges.pose(app.now())?)
+    Ok(app.challenges.issue(app.now())?)
 }
 
-/// Makes a tenant and its owner, and sends the owner a mail with the token that confirms the address. What has begun is
-/// brought to an end also when nobody waits for it: an account whose mail was never sent would be of no use.
+/// Creates a tenant and its owner, and sends the owner a mail with the token that confirms the address. Once begun,
+/// the work is finished even if the client disconnects, because an account whose mail was never sent would be
+/// useless.
 ///
 /// # Errors
-/// [`ActionError::TooMany`] after too many attempts from one address, or while too many passwords are hashed;
-/// [`ActionError::Invalid`] says what is wrong with the application; [`ActionError::Unavailable`].
+/// [`ActionError::TooMany`] after too many attempts from one client address, or while too many passwords are being
+/// hashed; [`ActionError::Invalid`] says what is wrong with the application; [`ActionError::Unavailable`].
 pub async fn register(
     app: &Arc<AppState>,
     application: Application,
@@ -110,9 +111,9 @@ pub async fn register(
     let applicant = Applicant { email: email.clone(), name };
     let app = app.clone();
     let work = async move {
-        let counted = Counted::Registrations(&user.email);
+        let counted = AttemptKind::Registrations(&user.email);
         if let Attempt::Locked(_) = app.store.begin_attempt(counted, now).await? {
-            // The answer is the same: whoever reads the mails has had enough of them.
+            // The answer is the same; the address has received enough mails.
             return Ok(());
         }
         let registration = Registration {
@@ -140,8 +141,8 @@ fn confirmation(app: &AppState, email: Address, token: &Opaque) -> Mail {
     Mail::confirmation(email, &app.settings.dash_url, token.expose(), CONFIRMATION_LIFE)
 }
 
-/// Sends another mail with a token, in the place of the one before: a few in a quarter of an hour, lest somebody be
-/// pestered with them.
+/// Sends another mail with a token that replaces the previous one. Limited to a few in a quarter of an hour, so that
+/// nobody is flooded with mails.
 ///
 /// # Errors
 /// [`ActionError::Conflict`] if the address is confirmed, [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -156,7 +157,7 @@ pub async fn confirm_again(
         return Err(ActionError::Conflict(CONFIRMED));
     }
     let email = mail::address(&user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
-    expect_few(app, Counted::Confirmations(&user.email), now).await?;
+    limit_attempts(app, AttemptKind::Confirmations(&user.email), now).await?;
     let token = Opaque::make(OpaqueKind::Confirmation)?;
     let expires_at = now.plus(CONFIRMATION_LIFE);
     if !app.store.renew_confirmation(user.id, &Digest(token.hash().0), expires_at).await? {
@@ -167,12 +168,12 @@ pub async fn confirm_again(
     app.mails.send(&confirmation(app, email, &token), now).await.map_err(ActionError::from)
 }
 
-/// Whether whoever opens the link with `token` must choose a password: all but those who are logged in to the very account,
-/// for whoever reads the mails may not be the one that registered.
+/// Whether the user who opens the link with `token` must choose a password. Only a user who is logged in to the same
+/// account need not, because the person who reads the mails may not be the one who registered.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
-pub async fn wants_password(
+pub async fn needs_password(
     app: &AppState,
     token: &str,
     session: Option<&AuthSession>,
@@ -183,14 +184,15 @@ pub async fn wants_password(
     Ok(owner.is_some_and(|owner| owner != session.user.id))
 }
 
-/// Confirms the address that `token` was sent to: that of a new account, or another one of an account. With a `password`,
-/// which is for new accounts, that is the account's from then on, and nobody stays logged in: whoever reads the mails may
-/// not be the one that registered.
+/// Confirms the address to which `token` was sent: that of a new account, or the new address of an existing one. A
+/// `password`, which is for new accounts only, becomes the account's password and ends all sessions, because the
+/// person who reads the mails may not be the one who registered.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a token that is none, or not any more, or for a password that is too weak;
-/// [`ActionError::TooMany`] after too many attempts with a password from one address, or while too many are hashed;
-/// [`ActionError::Taken`] if somebody has the other address by now; [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] for a token that is unknown or has expired, or for a password that is too weak;
+/// [`ActionError::TooMany`] after too many attempts with a password from one client address, or while too many
+/// passwords are being hashed; [`ActionError::Taken`] if another account has the new address by now;
+/// [`ActionError::Unavailable`].
 pub async fn confirm(
     app: &Arc<AppState>,
     token: &str,
@@ -199,7 +201,7 @@ pub async fn confirm(
 ) -> Result<(), ActionError> {
     if emails::is_change(token) {
         return match password {
-            None => emails::take_effect(app, token, client).await,
+            None => emails::apply_change(app, token, client).await,
             Some(_) => Err(invalid("`password` is for the confirmation of a new account")),
         };
     }

@@ -1,4 +1,4 @@
-//! Who does something: what an action asks about its caller, and what it leaves in the audit.
+//! The user who performs an action, as the action needs it and as the audit records it.
 
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
@@ -13,10 +13,10 @@ use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Who is logged in, and from where.
+/// A logged-in user and its client address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Actor {
-    /// The user as it is now.
+    /// The user.
     pub user: Arc<User>,
     /// The client's address.
     pub address: IpAddr,
@@ -41,8 +41,8 @@ impl Actor {
         self.user.tenant.ok_or(ActionError::Forbidden("this is for members of a tenant"))
     }
 
-    /// What the audit is told of something that this user does and that acts on `tenant`: `action` in few words,
-    /// `subject` the identifier of what it is done to, `detail` anything else worth knowing.
+    /// The audit entry of something that this user does to `tenant`: the short code of the action, the identifier of
+    /// what it is done to, and further details.
     pub fn entry(
         &self,
         tenant: Option<TenantId>,
@@ -60,14 +60,14 @@ impl Actor {
         }
     }
 
-    /// The store for a write of this user's, with its [`entry`](Actor::entry).
-    pub fn noting(
+    /// The store for a write by this user, which adds the [`entry`](Actor::entry) for `event` to the audit.
+    pub fn audited_store(
         &self,
         store: &Store,
         tenant: Option<TenantId>,
-        told: (&str, impl Display, impl Display),
+        event: (&str, impl Display, impl Display),
         at: Time,
     ) -> Store {
-        store.noting(self.entry(tenant, told, at))
+        store.with_audit_entry(self.entry(tenant, event, at))
     }
 }

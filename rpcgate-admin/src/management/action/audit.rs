@@ -1,4 +1,4 @@
-//! The audit: who did what, and when.
+//! The audit log: which user did what, and when.
 
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
@@ -8,7 +8,7 @@ use crate::management::identity::role::Permission;
 use crate::store::{Audit, AuditSubject};
 use rpcgate_core::clock::Time;
 
-/// The entry of `action`, done to `subject` by whoever is logged in as `session`, in its own tenant.
+/// The entry of `action`, done to `subject` by the user of `session`, in the user's own tenant.
 pub fn entry(session: &AuthSession, client: &Client, action: &str, subject: String, at: Time) -> Audit {
     Audit {
         tenant: session.user.tenant,
@@ -21,8 +21,8 @@ pub fn entry(session: &AuthSession, client: &Client, action: &str, subject: Stri
     }
 }
 
-/// The newest entries first, with their numbers, those that come behind `before` in this order: at most `limit`. Whoever may read the tenant's audit reads that of the whole tenant, others what they did
-/// themselves.
+/// Lists entries with their numbers, the newest first, starting behind `before` in this order: at most `limit`. Users
+/// who may read the tenant's audit get the entries of the whole tenant, others those of their own actions.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -33,9 +33,9 @@ pub async fn list(
     limit: u64,
 ) -> Result<Vec<(i64, Audit)>, ActionError> {
     let user = &session.user;
-    let whose = match user.tenant {
+    let subject = match user.tenant {
         Some(tenant) if user.role.allows(Permission::ReadAudit) => AuditSubject::Tenant(tenant),
         _ => AuditSubject::User(user.id),
     };
-    Ok(app.store.audit_before(whose, before, limit).await?)
+    Ok(app.store.audit_before(subject, before, limit).await?)
 }

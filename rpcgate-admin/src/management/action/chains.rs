@@ -4,23 +4,23 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::chain::Facts;
 
-/// A chain of the catalog, as it stands.
+/// A chain of the catalog, with its current state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CatalogEntry {
-    /// What is fixed about it.
+    /// Its fixed properties.
     pub facts: &'static Facts,
-    /// Whether configuration and operators both switch it on.
+    /// Whether configuration and operators both enable it.
     pub enabled: bool,
-    /// Whether it is on and has a node, so that gateways serve it.
+    /// Whether it is enabled and has a node, so that gateways serve it.
     pub served: bool,
 }
 
-/// Every chain that is known here, in the order of the specification's chain table.
+/// Every known chain, in the order of the specification's chain table.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn chains(app: &AppState) -> Result<Vec<CatalogEntry>, ActionError> {
-    let config = app.settings.under(&app.store.overlay().await?);
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
     let entry = |facts: &'static Facts| {
         let chain = config.chains.get(facts.name.as_str());
         let enabled = chain.is_some_and(|chain| chain.enabled);

@@ -1,10 +1,11 @@
-//! Another address for an account, which counts once somebody reads its mails.
+//! Changes of an account's address, which take effect once the new address is confirmed.
 //!
-//! Whoever asks learns nothing of who has an account: an address that is taken gets a mail as well, which says so.
+//! A request does not reveal which addresses have an account: a taken address gets a mail as well, which says that it
+//! is taken.
 
 use super::audit;
-use super::me::expect_password;
-use super::sessions::expect_few;
+use super::me::check_password;
+use super::sessions::limit_attempts;
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -12,12 +13,12 @@ use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::mail::{self, Address, Mail};
-use crate::store::{Audit, Counted, Digest, EmailAsked, EmailChange, Purpose};
+use crate::store::{AttemptKind, Audit, Digest, EmailChange, EmailChangeOutcome, Purpose};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// How long a link that gives an account another address is good.
+/// How long a link that confirms a new address is valid.
 pub const EMAIL_CHANGE_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
 const BAD_TOKEN: &str = "the token is not valid, was used, or has expired";
@@ -30,14 +31,14 @@ fn stored(email: &str) -> Result<Address, ActionError> {
     mail::address(email).map_err(|error| ActionError::Broken(error.to_string()))
 }
 
-/// Sends a mail with a token to the address that whoever asks wants to have, and tells the one before. What has begun is
-/// brought to an end also when nobody waits for it.
+/// Sends a mail with a token to the new address and informs the current one. Once begun, the work is finished even if
+/// the client disconnects.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for an address that is none, or the same; [`ActionError::Forbidden`] before the address now is
-/// confirmed, if the password is wrong, or after too many wrong ones; [`ActionError::TooMany`] after too many mails, or
-/// while too many passwords are checked; [`ActionError::Unavailable`].
-pub async fn ask(
+/// [`ActionError::Invalid`] for an invalid or unchanged address; [`ActionError::Forbidden`] if the current address is
+/// not confirmed, if the password is wrong, or after too many wrong ones; [`ActionError::TooMany`] after too many
+/// mails, or while too many passwords are being verified; [`ActionError::Unavailable`].
+pub async fn request(
     app: &Arc<AppState>,
     session: &AuthSession,
     email: &str,
@@ -53,9 +54,9 @@ pub async fn ask(
         return Err(invalid("this is your e-mail address already"));
     }
     let before = stored(&user.email)?;
-    expect_password(app, session, password, client, now).await?;
-    expect_few(app, Counted::EmailChanges(&user.email), now).await?;
-    expect_few(app, Counted::NewEmails(email.as_str()), now).await?;
+    check_password(app, session, password, client, now).await?;
+    limit_attempts(app, AttemptKind::EmailChanges(&user.email), now).await?;
+    limit_attempts(app, AttemptKind::NewEmails(email.as_str()), now).await?;
     let token = Opaque::make(OpaqueKind::EmailChange)?;
     let mut entry = audit::entry(session, client, "email.change_asked", user.id.to_string(), now);
     entry.detail = email.to_string();
@@ -69,10 +70,10 @@ pub async fn ask(
         };
         let dash_url = &app.settings.dash_url;
         let mail = match app.store.put_email_change(&change, &entry).await? {
-            EmailAsked::Waits => {
+            EmailChangeOutcome::Pending => {
                 Mail::email_change(email.clone(), dash_url, token.expose(), EMAIL_CHANGE_LIFE)
             }
-            EmailAsked::HasAccount => Mail::email_change_in_vain(email.clone(), &before),
+            EmailChangeOutcome::HasAccount => Mail::email_change_in_vain(email.clone(), &before),
         };
         app.mails.send(&Mail::email_change_asked(before, &email), now).await?;
         app.mails.send(&mail, now).await.map_err(ActionError::from)
@@ -82,24 +83,24 @@ pub async fn ask(
     Ok(asked)
 }
 
-/// Whether `token` is one that gives an account another address.
+/// Whether `token` is one that changes an account's address.
 pub(super) fn is_change(token: &str) -> bool {
     OpaqueHash::of(OpaqueKind::EmailChange, token).is_some()
 }
 
-/// Gives the account of `token` the address that it was mailed to, and tells the one before.
+/// Changes the account of `token` to the address to which the token was mailed, and informs the previous address.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a token that is none, or not any more; [`ActionError::Taken`] if somebody has the address
-/// by now; [`ActionError::Unavailable`].
-pub(super) async fn take_effect(
+/// [`ActionError::Invalid`] for a token that is unknown or has expired; [`ActionError::Taken`] if another account has
+/// the address by now; [`ActionError::Unavailable`].
+pub(super) async fn apply_change(
     app: &Arc<AppState>,
     token: &str,
     client: &Client,
 ) -> Result<(), ActionError> {
     let hash = OpaqueHash::of(OpaqueKind::EmailChange, token).ok_or_else(|| invalid(BAD_TOKEN))?;
     let (hash, now) = (Digest(hash.0), app.now());
-    // Anybody may send anything: what was never a token costs no place in the row of those who write.
+    // Anybody can send any token, so an unknown one must not take a place in the queue of writers.
     if !app.store.is_mailed(Purpose::EmailChange, &hash, now).await? {
         return Err(invalid(BAD_TOKEN));
     }
@@ -113,6 +114,6 @@ pub(super) async fn take_effect(
         detail: String::new(),
     };
     let changed = app.store.change_email(&hash, &entry, now).await?.ok_or_else(|| invalid(BAD_TOKEN))?;
-    let told = Mail::email_changed(stored(&changed.before)?, &stored(&changed.user.email)?);
-    app.mails.send(&told, now).await.map_err(ActionError::from)
+    let notice = Mail::email_changed(stored(&changed.before)?, &stored(&changed.user.email)?);
+    app.mails.send(&notice, now).await.map_err(ActionError::from)
 }

@@ -9,23 +9,23 @@ use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::{KeyHash, shown};
 
-/// What a new key is to be.
+/// The properties of a new key.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NewKey {
-    /// What it is for, for people.
+    /// Its description, for people.
     pub description: String,
-    /// The chains it may use, by name or alias: all if absent.
+    /// The chains it may use, by name or alias; `None` for all.
     pub chains: Option<Vec<String>>,
-    /// When it ends, if it ends.
+    /// When it expires, if it does.
     pub expires_at: Option<Time>,
 }
 
-/// Makes a key: what is stored of it, and its text, which nobody can tell again.
+/// Creates a key and returns its stored form and its text, which cannot be shown again.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] before the caller's e-mail address is confirmed, [`ActionError::NotFound`] for a project
-/// that is not the tenant's, [`ActionError::Invalid`] for an unknown chain or an end that has passed,
-/// [`ActionError::Full`] if the project has as many keys that can be used as the plan allows.
+/// [`ActionError::Forbidden`] if the caller's e-mail address is not confirmed, [`ActionError::NotFound`] for a
+/// project that is not the tenant's, [`ActionError::Invalid`] for an unknown chain or an expiry in the past,
+/// [`ActionError::Full`] if the project has as many usable keys as the plan allows.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -53,8 +53,8 @@ pub async fn create(
         revoked_at: None,
         created_at: now,
     };
-    let told = ("key.created", key.id, &key.prefix);
-    actor.noting(&app.store, Some(project.tenant), told, now).create_key(&key, now).await?;
+    let event = ("key.created", key.id, &key.prefix);
+    actor.audited_store(&app.store, Some(project.tenant), event, now).create_key(&key, now).await?;
     Ok((key, text))
 }
 
@@ -74,7 +74,7 @@ fn scope(chains: Option<Vec<String>>) -> Result<Scope, ActionError> {
     chains.into_iter().enumerate().map(canonical).collect::<Result<_, _>>().map(Scope::Only)
 }
 
-/// The keys of a project, revoked ones too, oldest first.
+/// The keys of a project, including revoked ones, the oldest first.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a project that is not the tenant's.
@@ -83,7 +83,7 @@ pub async fn list(app: &AppState, actor: &Actor, project: ProjectId) -> Result<V
     Ok(app.store.keys(project.tenant, project.id).await?)
 }
 
-/// Withdraws a key for ever. Nothing happens to one that was withdrawn before.
+/// Revokes a key for good. Revoking it again has no effect.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a key that is not the tenant's, or whose project was deleted.
@@ -95,6 +95,6 @@ pub async fn revoke(app: &AppState, actor: &Actor, id: KeyId) -> Result<(), Acti
     if key.revoked_at.is_some() {
         return Ok(());
     }
-    let noting = actor.noting(&app.store, Some(tenant), ("key.revoked", id, &key.prefix), now);
-    Ok(noting.revoke_key(tenant, id, now).await?)
+    let store = actor.audited_store(&app.store, Some(tenant), ("key.revoked", id, &key.prefix), now);
+    Ok(store.revoke_key(tenant, id, now).await?)
 }

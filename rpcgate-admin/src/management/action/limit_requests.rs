@@ -7,11 +7,11 @@ use crate::management::error::ActionError;
 use crate::store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, fresh_id};
 use rpcgate_core::plan::Tier;
 
-/// Asks for another plan.
+/// Requests another plan.
 ///
 /// # Errors
-/// [`ActionError::Conflict`] while another request of the tenant's is pending, [`ActionError::Invalid`] for a reason that
-/// is none.
+/// [`ActionError::Conflict`] while another request of the tenant is pending, [`ActionError::Invalid`] for an invalid
+/// reason.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
@@ -31,9 +31,13 @@ pub async fn create(
         reviewed_at: None,
         reviewer: None,
     };
-    let noting =
-        actor.noting(&app.store, Some(tenant), ("limit_request.created", request.id, requested_tier), now);
-    match noting.create_limit_request(&request).await {
+    let store = actor.audited_store(
+        &app.store,
+        Some(tenant),
+        ("limit_request.created", request.id, requested_tier),
+        now,
+    );
+    match store.create_limit_request(&request).await {
         Ok(()) => Ok(request),
         Err(StoreError::Taken { .. }) => Err(ActionError::Conflict("a limit request is pending already")),
         Err(error) => Err(error.into()),

@@ -1,17 +1,17 @@
-//! What somebody may change about the own account.
+//! Changes to the user's own account.
 
-use super::sessions::{attempt, expect_few, verify};
+use super::sessions::{begin_password_attempt, limit_attempts, verify};
 use super::{audit, text};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
-use crate::store::{Counted, User};
+use crate::store::{AttemptKind, User};
 use rpcgate_core::clock::Time;
 
-/// Gives whoever asks another name, a few times in a quarter of an hour: each is an entry of the audit. The name that
-/// there is already is no change.
+/// Changes the user's name, at most a few times in a quarter of an hour, since each change adds an audit entry. The
+/// current name is no change.
 ///
 /// # Errors
 /// [`ActionError::Invalid`], [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -26,19 +26,19 @@ pub async fn rename(
     if name == user.name {
         return Ok(User::clone(user));
     }
-    expect_few(app, Counted::Names(&user.email), app.now()).await?;
+    limit_attempts(app, AttemptKind::Names(&user.email), app.now()).await?;
     let entry = audit::entry(session, client, "account.renamed", user.id.to_string(), app.now());
-    app.store.noting(entry).rename_user(user.id, &name).await?;
+    app.store.with_audit_entry(entry).rename_user(user.id, &name).await?;
     Ok(User { name, ..User::clone(user) })
 }
 
-/// Checks the password of whoever is logged in: the hash that it fits. A wrong one counts as one does at the log-in: a
-/// stolen token must not do for guessing.
+/// Verifies the user's password and returns the stored hash. A wrong password counts as at a log-in, so that a stolen
+/// token cannot be used for guessing.
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] if it is wrong, or after too many wrong ones; [`ActionError::TooMany`] while too many
-/// passwords are checked; [`ActionError::Unavailable`].
-pub(super) async fn expect_password<'s>(
+/// passwords are being verified; [`ActionError::Unavailable`].
+pub(super) async fn check_password<'s>(
     app: &AppState,
     session: &'s AuthSession,
     typed: Typed,
@@ -46,7 +46,7 @@ pub(super) async fn expect_password<'s>(
     now: Time,
 ) -> Result<&'s str, ActionError> {
     let user = &session.user;
-    let ticket = attempt(app, Counted::Checks(&user.email), now).await?;
+    let ticket = begin_password_attempt(app, AttemptKind::Checks(&user.email), now).await?;
     let stored = user.password.as_deref();
     let is_right = verify(app, &ticket, typed, stored).await?;
     if let Some(verified) = stored.filter(|_| is_right) {
@@ -57,12 +57,12 @@ pub(super) async fn expect_password<'s>(
     Err(ActionError::Forbidden("the current password is wrong"))
 }
 
-/// Gives whoever asks another password, and ends all other sessions at once.
+/// Changes the user's password and ends all other sessions.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] says what is wrong with the new password; [`ActionError::Forbidden`] if the current one is
-/// wrong, or after too many wrong ones; [`ActionError::Conflict`] if somebody else was quicker;
-/// [`ActionError::TooMany`] while too many passwords are hashed; [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] says what is wrong with the new password; [`ActionError::Forbidden`] if the current one
+/// is wrong, or after too many wrong ones; [`ActionError::Conflict`] if it was changed at the same time;
+/// [`ActionError::TooMany`] while too many passwords are being hashed; [`ActionError::Unavailable`].
 pub async fn change_password(
     app: &AppState,
     session: &AuthSession,
@@ -73,7 +73,7 @@ pub async fn change_password(
     let new = new.choose().map_err(|error| ActionError::Invalid(error.to_string()))?;
     let now = app.now();
     let user = &session.user;
-    let verified = expect_password(app, session, current, client, now).await?;
+    let verified = check_password(app, session, current, client, now).await?;
     let new = app.passwords.hash(new).await?;
     let entry = audit::entry(session, client, "password.changed", user.id.to_string(), now);
     if app.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {

@@ -1,4 +1,4 @@
-//! What can be done here: the rules. The API and the pages are but faces of it.
+//! The rules: everything that can be done. The API and the pages only translate.
 
 pub mod accounts;
 pub mod actor;

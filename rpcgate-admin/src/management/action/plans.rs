@@ -4,12 +4,12 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::plan::{Plan, Tier};
 
-/// Every plan with what operators set over the configuration, the smallest first.
+/// Every plan, with what operators set over the configuration, the smallest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn plans(app: &AppState) -> Result<[Plan; 4], ActionError> {
-    let config = app.settings.under(&app.store.overlay().await?);
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
     Ok(Tier::ALL.map(|tier| config.plans.of(tier)))
 }
 
@@ -20,7 +20,7 @@ mod tests {
     use rpcgate_core::config::PlanChange;
 
     #[tokio::test]
-    async fn what_operators_set_beats_the_file_and_the_file_the_defaults() {
+    async fn settings_of_operators_override_the_file_and_the_file_overrides_the_defaults() {
         let site = Site::of("[plans.free]\nper_minute = 20\nper_hour = 600\n").await;
         let change = PlanChange { per_minute: Some(30), ..PlanChange::default() };
         site.app.store.put_plan(Tier::Free, &change, NOON).await.unwrap();

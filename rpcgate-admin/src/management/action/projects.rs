@@ -1,7 +1,7 @@
 //! Projects of the caller's tenant.
 
 use super::actor::Actor;
-use super::tenants::own;
+use super::tenants::own_tenant;
 use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -10,18 +10,18 @@ use rpcgate_core::caller::{ProjectId, TenantId};
 
 const UNKNOWN: ActionError = ActionError::NotFound("project");
 
-/// Makes a project.
+/// Creates a project.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for a name that is none,
-/// [`ActionError::Full`] if there are as many as the plan allows.
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for an invalid name, [`ActionError::Full`]
+/// if there are as many as the plan allows.
 pub async fn create(
     app: &AppState,
     actor: &Actor,
     tenant: TenantId,
     name: &str,
 ) -> Result<Project, ActionError> {
-    let tenant = own(actor, tenant)?;
+    let tenant = own_tenant(actor, tenant)?;
     let now = app.now();
     let project = Project {
         id: ProjectId(fresh_id(now)),
@@ -31,8 +31,8 @@ pub async fn create(
         blocked_methods: Vec::new(),
         created_at: now,
     };
-    let told = ("project.created", project.id, &project.name);
-    actor.noting(&app.store, Some(tenant), told, now).create_project(&project).await?;
+    let event = ("project.created", project.id, &project.name);
+    actor.audited_store(&app.store, Some(tenant), event, now).create_project(&project).await?;
     Ok(project)
 }
 
@@ -41,10 +41,10 @@ pub async fn create(
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant.
 pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec<Project>, ActionError> {
-    Ok(app.store.projects(own(actor, tenant)?).await?)
+    Ok(app.store.projects(own_tenant(actor, tenant)?).await?)
 }
 
-/// A project of the caller's.
+/// A project of the caller's tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -52,10 +52,10 @@ pub async fn get(app: &AppState, actor: &Actor, id: ProjectId) -> Result<Project
     app.store.project(actor.tenant()?, id).await?.ok_or(UNKNOWN)
 }
 
-/// Changes what `change` gives: the project as it is then. Gateways hear of its lists.
+/// Applies `change` and returns the project as it is then. Gateways are notified of changed method lists.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Invalid`] for a name or a list that is none.
+/// [`ActionError::NotFound`], [`ActionError::Invalid`] for an invalid name or list.
 pub async fn update(
     app: &AppState,
     actor: &Actor,
@@ -78,16 +78,17 @@ pub async fn update(
         ("blocked_methods", change.blocked_methods.is_some()),
     ];
     let changed: Vec<_> = changed.into_iter().filter(|(_, given)| *given).map(|(field, _)| field).collect();
-    let noting = actor.noting(&app.store, Some(tenant), ("project.changed", id, changed.join(", ")), now);
-    Ok(noting.update_project(tenant, id, &change, now).await?)
+    let store =
+        actor.audited_store(&app.store, Some(tenant), ("project.changed", id, changed.join(", ")), now);
+    Ok(store.update_project(tenant, id, &change, now).await?)
 }
 
-/// Deletes a project and withdraws its keys. Its usage stays.
+/// Deletes a project and revokes its keys. Its usage stays.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
 pub async fn delete(app: &AppState, actor: &Actor, id: ProjectId) -> Result<(), ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
-    let noting = actor.noting(&app.store, Some(tenant), ("project.deleted", id, ""), now);
-    Ok(noting.delete_project(tenant, id, now).await?)
+    let store = actor.audited_store(&app.store, Some(tenant), ("project.deleted", id, ""), now);
+    Ok(store.delete_project(tenant, id, now).await?)
 }

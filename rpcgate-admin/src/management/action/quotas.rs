@@ -1,11 +1,11 @@
-//! Quotas of the caller's projects, as operators granted them.
+//! Quotas of the caller's projects, as operators have granted them.
 
 use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::caller::{ProjectId, ProjectQuota};
 
-/// The quota of a project of the caller's.
+/// The quota of a project of the caller's tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].

@@ -1,6 +1,6 @@
-//! Passwords that were forgotten: whoever reads the mails of an address sets the password of its account.
+//! Resets of forgotten passwords: the person who reads an address's mails can set the password of its account.
 //!
-//! Whoever asks learns nothing of who has an account: the answer is the same, and does not wait for the mail.
+//! A request does not reveal which addresses have an account: the answer is the same, and does not wait for the mail.
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -8,16 +8,16 @@ use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::mail::{self, Address, Mail};
-use crate::store::{Attempt, Audit, Counted, Digest, Purpose};
+use crate::store::{Attempt, AttemptKind, Audit, Digest, Purpose};
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// How long a link that sets a password is good.
+/// How long a link that sets a password is valid.
 pub const RESET_LIFE: Duration = Duration::from_secs(3_600);
 
-/// The page below the dashboard that the mail's link leads to; `?token=…` follows.
+/// The page below the dashboard to which the mail's link leads; `?token=…` follows.
 pub const RESET_PATH: &str = "/reset";
 
 const BAD_TOKEN: &str = "the token is not valid, was used, or has expired";
@@ -38,7 +38,7 @@ fn entry(action: &str, client: &Client, at: Time) -> Audit {
     }
 }
 
-/// Sends the mail that sets a password to this address, if somebody has it: a few in a quarter of an hour.
+/// Sends the mail that sets a password to this address, if it has an account: at most a few in a quarter of an hour.
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client, [`ActionError::Unavailable`].
@@ -46,13 +46,13 @@ pub async fn forgot(app: &Arc<AppState>, email: &str, client: &Client) -> Result
     app.limits.attempts.admit(client.address)?;
     let Ok(email) = mail::address(email) else { return Ok(()) };
     let now = app.now();
-    if let Attempt::Locked(_) = app.store.begin_attempt(Counted::Resets(email.as_str()), now).await? {
+    if let Attempt::Locked(_) = app.store.begin_attempt(AttemptKind::Resets(email.as_str()), now).await? {
         return Ok(());
     }
     let (app, entry) = (app.clone(), entry("password.reset_asked", client, now));
     let work = async move {
         if let Err(error) = mail_reset(&app, email, &entry, now).await {
-            tracing::warn!(%error, "a mail that sets a password was not sent");
+            tracing::warn!(%error, "a mail that sets a password could not be sent");
         }
     };
     drop(tokio::spawn(work.in_current_span()));
@@ -79,19 +79,19 @@ pub(in crate::management::action) fn reset_mail(app: &AppState, email: Address, 
     Mail::password_reset(email, &link, RESET_LIFE)
 }
 
-/// Sets the password of the account that `token` was mailed for. Its address is confirmed by that, a lock of it ends, and
-/// so do all its sessions.
+/// Sets the password of the account for which `token` was mailed. This also confirms the address, ends a lock, and
+/// ends all its sessions.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a token that is none, or not any more, or for a password that is too weak;
-/// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are hashed;
+/// [`ActionError::Invalid`] for a token that is unknown or has expired, or for a password that is too weak;
+/// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being hashed;
 /// [`ActionError::Unavailable`].
 pub async fn reset(app: &AppState, token: &str, password: Typed, client: &Client) -> Result<(), ActionError> {
     app.limits.attempts.admit(client.address)?;
     let hash = OpaqueHash::of(OpaqueKind::Reset, token).ok_or_else(|| invalid(BAD_TOKEN))?;
     let password = password.choose().map_err(|error| invalid(&error))?;
     let (hash, now) = (Digest(hash.0), app.now());
-    // A hash is expensive, so it is computed only for who has a token.
+    // Hashing is expensive, so it is done only for a valid token.
     if !app.store.is_mailed(Purpose::Reset, &hash, now).await? {
         return Err(invalid(BAD_TOKEN));
     }

@@ -1,4 +1,4 @@
-//! Sessions: logging in and out, and staying logged in.
+//! Sessions: logging in, logging out, and refreshing tokens.
 
 use super::audit;
 use crate::management::access::AuthSession;
@@ -9,8 +9,8 @@ use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::identity::token::Claims;
 use crate::store::{
-    self, Attempt, AttemptTicket, Audit, Counted, Digest, Lives, Rotation, SessionId, StoreError, User,
-    fresh_id,
+    self, Attempt, AttemptKind, AttemptTicket, Audit, Digest, Rotation, SessionId, SessionLifetimes,
+    StoreError, User, fresh_id,
 };
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Secret;
@@ -24,41 +24,47 @@ const LOCKED: &str = "account temporarily locked";
 const DISABLED: &str = "this account is disabled";
 const NO_REFRESH: &str = "the refresh token is not valid or has expired";
 
-/// What somebody is given who is logged in.
+/// The tokens of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Opened {
-    /// What tokens of the session say.
+pub struct SessionTokens {
+    /// The claims of the session's tokens.
     pub claims: Claims,
     /// The access token.
     pub token: Secret,
-    /// How long it is good.
+    /// How long it is valid.
     pub ttl: Duration,
-    /// What it can be renewed with, once.
+    /// The token that renews it, once.
     pub refresh_token: Secret,
 }
 
-/// Asks whether a password may be looked at, and counts it as wrong until [`pass`](store::Store::pass).
+/// Counts an attempt to give a password, which counts as failed until
+/// [`forgive_attempts`](store::Store::forgive_attempts).
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] while the address is locked, whether somebody has it or not; [`ActionError::Unavailable`].
-pub(super) async fn attempt(
+/// [`ActionError::Forbidden`] while the address is locked, whether it has an account or not;
+/// [`ActionError::Unavailable`].
+pub(super) async fn begin_password_attempt(
     app: &AppState,
-    counted: Counted<'_>,
+    counted: AttemptKind<'_>,
     now: Time,
 ) -> Result<AttemptTicket, ActionError> {
     match app.store.begin_attempt(counted, now).await? {
-        Attempt::May(ticket) => Ok(ticket),
+        Attempt::Allowed(ticket) => Ok(ticket),
         Attempt::Locked(_) => Err(ActionError::Forbidden(LOCKED)),
     }
 }
 
-/// Counts what somebody may do a few times in a quarter of an hour.
+/// Counts something that a user may do only a few times in a quarter of an hour.
 ///
 /// # Errors
-/// [`ActionError::TooMany`] after too many, [`ActionError::Unavailable`].
-pub(super) async fn expect_few(app: &AppState, counted: Counted<'_>, now: Time) -> Result<(), ActionError> {
+/// [`ActionError::TooMany`] after too many attempts, [`ActionError::Unavailable`].
+pub(super) async fn limit_attempts(
+    app: &AppState,
+    counted: AttemptKind<'_>,
+    now: Time,
+) -> Result<(), ActionError> {
     match app.store.begin_attempt(counted, now).await? {
-        Attempt::May(_) => Ok(()),
+        Attempt::Allowed(_) => Ok(()),
         Attempt::Locked(until) => {
             let wait = until.since(now).as_secs().saturating_add(1);
             Err(ActionError::TooMany { retry_after: u32::try_from(wait).unwrap_or(u32::MAX) })
@@ -66,11 +72,11 @@ pub(super) async fn expect_few(app: &AppState, counted: Counted<'_>, now: Time) 
     }
 }
 
-/// Whether `password` is the one that `stored` was made of. The attempt ends well if it is; it is taken back if the
-/// password could not be looked at.
+/// Whether `password` matches the hash `stored`. A match forgives the failed attempts; the attempt is withdrawn if
+/// the password could not be verified.
 ///
 /// # Errors
-/// [`ActionError::TooMany`] while too many passwords are checked, [`ActionError::Unavailable`].
+/// [`ActionError::TooMany`] while too many passwords are being verified, [`ActionError::Unavailable`].
 pub(super) async fn verify(
     app: &AppState,
     ticket: &AttemptTicket,
@@ -78,37 +84,38 @@ pub(super) async fn verify(
     stored: Option<&str>,
 ) -> Result<bool, ActionError> {
     match app.passwords.verify(password, stored).await {
-        Ok(true) => app.store.pass(ticket).await?,
+        Ok(true) => app.store.forgive_attempts(ticket).await?,
         Ok(false) => return Ok(false),
         Err(error) => {
-            app.store.give_back(ticket).await?;
+            app.store.withdraw_attempt(ticket).await?;
             return Err(error.into());
         }
     }
     Ok(true)
 }
 
-/// Logs somebody in. What is wrong, the address or the password, is not told, and takes the same time.
+/// Logs a user in. A failure does not reveal whether the address or the password is wrong, and takes the same time.
 ///
 /// # Errors
-/// [`ActionError::TooMany`] after too many attempts from one address, or while too many passwords are checked;
-/// [`ActionError::Forbidden`] while the account is locked; [`ActionError::Unauthenticated`]; [`ActionError::Unavailable`].
+/// [`ActionError::TooMany`] after too many attempts from one client address, or while too many passwords are being
+/// verified; [`ActionError::Forbidden`] while the account is locked; [`ActionError::Unauthenticated`];
+/// [`ActionError::Unavailable`].
 pub async fn login(
     app: &Arc<AppState>,
     email: &str,
     password: Typed,
     client: &Client,
-) -> Result<Opened, ActionError> {
+) -> Result<SessionTokens, ActionError> {
     app.admit_attempt(client.address).await?;
     let now = app.now();
-    let ticket = attempt(app, Counted::LogIns(email), now).await?;
-    // The second time for the case that another log-in renews the hash at the very moment.
+    let ticket = begin_password_attempt(app, AttemptKind::LogIns(email), now).await?;
+    // The second round is for another log-in that renews the hash at the same time.
     for _ in 0..2 {
         let user = app.store.user_by_email(email).await?;
         let stored = user.as_ref().and_then(|user| user.password.as_deref());
         let is_right = verify(app, &ticket, password.clone(), stored).await?;
         let Some(user) = user else {
-            note_failure(app, nobody(client, now), false);
+            note_failure(app, anonymous_entry(client, now), false);
             break;
         };
         let Some(verified) = user.password.as_deref().filter(|_| is_right) else {
@@ -126,16 +133,16 @@ pub async fn login(
     Err(ActionError::Unauthenticated(WRONG))
 }
 
-/// The hash that is stored for `user` from here on: `verified`, or one of today's effort if that was made with less. A
-/// log-in does not fail because of it; the next one tries again.
+/// The hash stored for `user` from here on: `verified`, or a new one with today's cost if `verified` was made with
+/// less. A log-in does not fail because of this; the next one tries again.
 async fn renewed<'v>(app: &AppState, user: &User, verified: &'v str, password: &Typed) -> Cow<'v, str> {
-    if !app.passwords.wants_renewal(verified) {
+    if !app.passwords.needs_renewal(verified) {
         return verified.into();
     }
     let new = match app.passwords.renew(password.clone()).await {
         Ok(new) => new,
         Err(error) => {
-            tracing::debug!(%error, "a weak hash was not renewed");
+            tracing::debug!(%error, "a weak hash could not be renewed");
             return verified.into();
         }
     };
@@ -143,13 +150,13 @@ async fn renewed<'v>(app: &AppState, user: &User, verified: &'v str, password: &
         Ok(true) => new.into(),
         Ok(false) => verified.into(),
         Err(error) => {
-            tracing::warn!(%error, "a weak hash was not renewed");
+            tracing::warn!(%error, "a weak hash could not be renewed");
             verified.into()
         }
     }
 }
 
-/// An entry of what is done by `user`, who is not logged in yet.
+/// An entry about `user`, who is not logged in yet.
 fn entry(user: &User, client: &Client, action: &str, subject: String, at: Time) -> Audit {
     Audit {
         tenant: user.tenant,
@@ -162,8 +169,8 @@ fn entry(user: &User, client: &Client, action: &str, subject: String, at: Time) 
     }
 }
 
-/// An entry of what is done in the name of nobody we know.
-fn nobody(client: &Client, at: Time) -> Audit {
+/// An entry about a client that is not logged in and has given no known address.
+fn anonymous_entry(client: &Client, at: Time) -> Audit {
     Audit {
         tenant: None,
         user: None,
@@ -175,28 +182,29 @@ fn nobody(client: &Client, at: Time) -> Audit {
     }
 }
 
-/// Leaves an entry without keeping the client waiting, who would learn from the time that there is such an account. The
-/// next request would tell him, if it had to wait for the write: so where there is none, as much is done and nothing
-/// kept.
+/// Adds an audit entry without making the client wait, whose time would otherwise reveal that the account exists. The
+/// client's next request could reveal it too, by waiting for the write; so if the account does not exist, equivalent
+/// work is done and nothing is kept.
 fn note_failure(app: &Arc<AppState>, entry: Audit, is_kept: bool) {
     let app = app.clone();
     let work = async move {
-        let noted = if is_kept { app.store.note(&entry).await } else { app.store.feign(&entry).await };
-        if let Err(error) = noted {
-            tracing::warn!(%error, "a log-in that failed was not noted");
+        let recorded =
+            if is_kept { app.store.note(&entry).await } else { app.store.simulate_note(&entry).await };
+        if let Err(error) = recorded {
+            tracing::warn!(%error, "a failed log-in could not be recorded in the audit");
         }
     };
     drop(tokio::spawn(work.in_current_span()));
 }
 
-/// None if the hash of the password is another than `verified` by now.
+/// Returns `None` if the hash of the password differs from `verified` by now.
 async fn open(
     app: &AppState,
     user: &User,
     verified: &str,
     client: &Client,
     now: Time,
-) -> Result<Option<Opened>, ActionError> {
+) -> Result<Option<SessionTokens>, ActionError> {
     let session = store::Session {
         id: SessionId(fresh_id(now)),
         user: user.id,
@@ -212,8 +220,13 @@ async fn open(
     is_open.then(|| opened(app, user, session.id, &refresh)).transpose()
 }
 
-/// The access token's time begins when it is made, not when its password was sent.
-fn opened(app: &AppState, user: &User, session: SessionId, refresh: &Opaque) -> Result<Opened, ActionError> {
+/// The access token's lifetime begins when it is issued, not when the password was sent.
+fn opened(
+    app: &AppState,
+    user: &User,
+    session: SessionId,
+    refresh: &Opaque,
+) -> Result<SessionTokens, ActionError> {
     let claims = Claims {
         sub: user.id,
         sid: session.0,
@@ -221,7 +234,7 @@ fn opened(app: &AppState, user: &User, session: SessionId, refresh: &Opaque) -> 
         role: user.role,
         operator: user.is_operator(),
     };
-    Ok(Opened {
+    Ok(SessionTokens {
         claims,
         token: Secret::new(app.tokens.issue(&claims, app.now())?),
         ttl: app.tokens.ttl(),
@@ -229,12 +242,12 @@ fn opened(app: &AppState, user: &User, session: SessionId, refresh: &Opaque) -> 
     })
 }
 
-/// Gives somebody a new access token, and a new refresh token in the place of `token`. One that was used before ends its
-/// session, but that is not told.
+/// Issues a new access token, and a new refresh token that replaces `token`. A token that was used before ends its
+/// session, which the error does not reveal.
 ///
 /// # Errors
 /// [`ActionError::Unauthenticated`], [`ActionError::Unavailable`].
-pub async fn refresh(app: &AppState, token: &str, client: &Client) -> Result<Opened, ActionError> {
+pub async fn refresh(app: &AppState, token: &str, client: &Client) -> Result<SessionTokens, ActionError> {
     let refused = ActionError::Unauthenticated(NO_REFRESH);
     let Some(old) = OpaqueHash::of(OpaqueKind::Refresh, token) else { return Err(refused) };
     let new = Opaque::make(OpaqueKind::Refresh)?;
@@ -248,27 +261,27 @@ pub async fn refresh(app: &AppState, token: &str, client: &Client) -> Result<Ope
         at: now,
         detail: "the session was ended".into(),
     };
-    let lives = Lives { unused: app.settings.refresh_ttl, whole: app.settings.session_ttl };
-    match app.store.rotate(&Digest(old.0), &Digest(new.hash().0), lives, &reused, now).await? {
+    let lifetimes = SessionLifetimes { idle: app.settings.refresh_ttl, absolute: app.settings.session_ttl };
+    match app.store.rotate(&Digest(old.0), &Digest(new.hash().0), lifetimes, &reused, now).await? {
         Rotation::Done(session, user) => opened(app, &user, session.id, &new),
         Rotation::Reused | Rotation::Unknown => Err(refused),
     }
 }
 
-/// Ends the session that is asked from.
+/// Ends the current session.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn logout(app: &AppState, session: &AuthSession, client: &Client) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.ended", session.id.to_string(), app.now());
-    match app.store.noting(entry).end_session(session.user.id, session.id).await {
-        // It ended while we looked: that is what was asked for.
+    match app.store.with_audit_entry(entry).end_session(session.user.id, session.id).await {
+        // It ended at the same time, which is what was requested.
         Err(StoreError::NotFound(_)) => Ok(()),
         ended => Ok(ended?),
     }
 }
 
-/// Ends the session of a refresh token. Whether there was one is not told.
+/// Ends the session of a refresh token, without revealing whether it existed.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -281,17 +294,17 @@ pub async fn logout_by_refresh(app: &AppState, token: &str, client: &Client) -> 
     logout(app, &AuthSession { id: session.id, user: Arc::new(user) }, client).await
 }
 
-/// Ends all sessions, the one that is asked from too.
+/// Ends all sessions of the user, including the current one.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn logout_all(app: &AppState, session: &AuthSession, client: &Client) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.all_ended", session.user.id.to_string(), app.now());
-    app.store.noting(entry).end_sessions(session.user.id, None).await?;
+    app.store.with_audit_entry(entry).end_sessions(session.user.id, None).await?;
     Ok(())
 }
 
-/// The sessions of whoever asks, the newest first.
+/// The sessions of the user, the newest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -299,10 +312,10 @@ pub async fn list(app: &AppState, session: &AuthSession) -> Result<Vec<store::Se
     Ok(app.store.sessions(session.user.id, app.now()).await?)
 }
 
-/// Ends one of the sessions of whoever asks.
+/// Ends one of the user's sessions.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] if it has ended, or is somebody else's; [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`] if it has ended or is another user's; [`ActionError::Unavailable`].
 pub async fn end(
     app: &AppState,
     session: &AuthSession,
@@ -310,7 +323,7 @@ pub async fn end(
     client: &Client,
 ) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.ended", id.to_string(), app.now());
-    Ok(app.store.noting(entry).end_session(session.user.id, id).await?)
+    Ok(app.store.with_audit_entry(entry).end_session(session.user.id, id).await?)
 }
 
 #[cfg(test)]
@@ -321,10 +334,10 @@ mod tests {
     use argon2::password_hash::CustomizedPasswordHasher;
     use argon2::{Argon2, Params};
 
-    /// Shorter than one may be that is chosen today.
+    /// Shorter than a password may be that is chosen today.
     const PASSWORD: &str = "swordfish";
 
-    /// A hash of [`PASSWORD`] as it was made when machines were slower.
+    /// A hash of [`PASSWORD`] with the cost of former times.
     fn weak() -> String {
         let params = Params::new(64, 1, 1, None).unwrap();
         let salt = b"a salt of sixtee";
@@ -332,15 +345,15 @@ mod tests {
         hash.unwrap().to_string()
     }
 
-    /// Somebody whose hash is weak.
-    async fn old_hand(site: &Site) -> (Visitor, String) {
+    /// A user whose hash is weak.
+    async fn user_with_weak_hash(site: &Site) -> (Visitor, String) {
         let (visitor, weak) = (site.member(Role::Owner).await, weak());
         let stored = visitor.user.password.clone().unwrap();
         assert!(site.app.store.renew_hash(visitor.user.id, &stored, &weak).await.unwrap());
         (visitor, weak)
     }
 
-    async fn log_in(app: &Arc<AppState>, email: &str, password: &str) -> Result<Opened, ActionError> {
+    async fn log_in(app: &Arc<AppState>, email: &str, password: &str) -> Result<SessionTokens, ActionError> {
         let client = Client { address: "192.0.2.7".parse().unwrap(), agent: "a test".into() };
         login(app, email, password.into(), &client).await
     }
@@ -352,13 +365,13 @@ mod tests {
     #[tokio::test]
     async fn a_weak_hash_is_replaced_after_the_right_password_and_sessions_live_on() {
         let site = Site::new().await;
-        let (visitor, weak) = old_hand(&site).await;
+        let (visitor, weak) = user_with_weak_hash(&site).await;
         let email = &visitor.user.email;
         log_in(&site.app, email, "swordfisH").await.unwrap_err();
         assert_eq!(stored(&site, &visitor).await, weak, "a wrong password renews nothing");
         log_in(&site.app, email, PASSWORD).await.unwrap();
         let strong = stored(&site, &visitor).await;
-        assert!(!site.app.passwords.wants_renewal(&strong), "{strong}");
+        assert!(!site.app.passwords.needs_renewal(&strong), "{strong}");
         assert!(site.app.passwords.verify(PASSWORD, Some(&strong)).await.unwrap());
         assert_eq!(site.app.store.sessions(visitor.user.id, NOON).await.unwrap().len(), 2);
         log_in(&site.app, email, PASSWORD).await.unwrap();
@@ -368,9 +381,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_who_renew_a_hash_at_once_all_are_logged_in() {
+    async fn parallel_log_ins_that_renew_a_hash_all_succeed() {
         let site = Site::new().await;
-        let (visitor, _) = old_hand(&site).await;
+        let (visitor, _) = user_with_weak_hash(&site).await;
         // More at once would look like guesses.
         let many: Vec<_> = (0..4)
             .map(|_| {
@@ -382,14 +395,14 @@ mod tests {
             one.await.unwrap().unwrap();
         }
         let strong = stored(&site, &visitor).await;
-        assert!(!site.app.passwords.wants_renewal(&strong), "{strong}");
+        assert!(!site.app.passwords.needs_renewal(&strong), "{strong}");
         assert_eq!(site.app.store.sessions(visitor.user.id, NOON).await.unwrap().len(), 5);
     }
 
     #[tokio::test]
-    async fn who_has_got_another_password_meanwhile_is_not_logged_in() {
+    async fn a_log_in_fails_if_the_password_changes_meanwhile() {
         let site = Site::new().await;
-        let (visitor, weak) = old_hand(&site).await;
+        let (visitor, weak) = user_with_weak_hash(&site).await;
         let other = site.app.passwords.renew("another password".into()).await.unwrap();
         assert!(site.app.store.renew_hash(visitor.user.id, &weak, &other).await.unwrap());
         assert!(

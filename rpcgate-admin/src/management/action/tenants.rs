@@ -9,16 +9,16 @@ use rpcgate_core::caller::TenantId;
 
 const UNKNOWN: ActionError = ActionError::NotFound("tenant");
 
-/// The tenant that the caller belongs to, if it is the one that is asked for.
+/// The caller's tenant, if it is the requested one.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for every other one, whether it exists or not.
-pub(super) fn own(actor: &Actor, asked: TenantId) -> Result<TenantId, ActionError> {
+/// [`ActionError::NotFound`] for every other tenant, whether it exists or not.
+pub(super) fn own_tenant(actor: &Actor, requested: TenantId) -> Result<TenantId, ActionError> {
     let tenant = actor.tenant()?;
-    if tenant == asked { Ok(tenant) } else { Err(UNKNOWN) }
+    if tenant == requested { Ok(tenant) } else { Err(UNKNOWN) }
 }
 
-/// The tenants that the caller belongs to: one.
+/// The tenants that the caller belongs to, which is always one.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -31,17 +31,17 @@ pub async fn list(app: &AppState, actor: &Actor) -> Result<Vec<Tenant>, ActionEr
 /// # Errors
 /// [`ActionError::NotFound`] for another one.
 pub async fn get(app: &AppState, actor: &Actor, id: TenantId) -> Result<Tenant, ActionError> {
-    app.store.tenant(own(actor, id)?).await?.ok_or(UNKNOWN)
+    app.store.tenant(own_tenant(actor, id)?).await?.ok_or(UNKNOWN)
 }
 
-/// Gives the caller's tenant another name.
+/// Renames the caller's tenant.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for a name that is none.
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Invalid`] for an invalid name.
 pub async fn rename(app: &AppState, actor: &Actor, id: TenantId, name: &str) -> Result<Tenant, ActionError> {
-    let (tenant, now) = (own(actor, id)?, app.now());
+    let (tenant, now) = (own_tenant(actor, id)?, app.now());
     let name = text::name("name", name)?;
-    let noting = actor.noting(&app.store, Some(tenant), ("tenant.renamed", tenant, &name), now);
+    let store = actor.audited_store(&app.store, Some(tenant), ("tenant.renamed", tenant, &name), now);
     let change = TenantChange { name: Some(name), ..TenantChange::default() };
-    Ok(noting.update_tenant(tenant, &change, now).await?)
+    Ok(store.update_tenant(tenant, &change, now).await?)
 }

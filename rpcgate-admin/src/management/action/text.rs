@@ -1,28 +1,28 @@
-//! What people write down: bounds on names, descriptions and lists of methods.
+//! Checks of texts that people write: names, descriptions and lists of methods.
 
 use crate::management::error::ActionError;
 
-/// The most characters of a name or a description.
-pub const LONGEST_LINE: usize = 200;
-/// The most characters of a reason or a note.
-pub const LONGEST_PROSE: usize = 2_000;
-/// The most methods of a list.
-pub const MOST_METHODS: usize = 200;
-/// The most bytes of a method's name (contract, "Gateway: routes and bodies").
-pub const LONGEST_METHOD: usize = 256;
+/// Characters of a name or a description, at most.
+pub const MAX_LINE: usize = 200;
+/// Characters of a reason or a note, at most.
+pub const MAX_PROSE: usize = 2_000;
+/// Methods of a list, at most.
+pub const MAX_METHODS: usize = 200;
+/// Bytes of a method's name, at most (contract, "Gateway: routes and bodies").
+pub const MAX_METHOD: usize = 256;
 
 fn invalid<T>(text: String) -> Result<T, ActionError> {
     Err(ActionError::Invalid(text))
 }
 
-/// A line that may be empty, without the blanks around it.
+/// A single line, which may be empty, with surrounding whitespace removed.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for one that is too long or holds control characters.
+/// [`ActionError::Invalid`] if it is too long or contains control characters.
 pub fn line(field: &str, text: &str) -> Result<String, ActionError> {
     let text = text.trim();
-    if text.chars().count() > LONGEST_LINE {
-        return invalid(format!("`{field}` must be at most {LONGEST_LINE} characters long"));
+    if text.chars().count() > MAX_LINE {
+        return invalid(format!("`{field}` must be at most {MAX_LINE} characters long"));
     }
     if text.chars().any(char::is_control) {
         return invalid(format!("`{field}` must not hold control characters"));
@@ -33,7 +33,7 @@ pub fn line(field: &str, text: &str) -> Result<String, ActionError> {
 /// A line that is not empty.
 ///
 /// # Errors
-/// As [`line()`], and for an empty one.
+/// Those of [`line()`], and for an empty line.
 pub fn name(field: &str, text: &str) -> Result<String, ActionError> {
     match line(field, text)? {
         name if name.is_empty() => invalid(format!("`{field}` must not be empty")),
@@ -41,17 +41,17 @@ pub fn name(field: &str, text: &str) -> Result<String, ActionError> {
     }
 }
 
-/// Lines that are not empty, without the blanks around them.
+/// A text of one or more lines that is not empty, with surrounding whitespace removed.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for an empty or too long one, or one with control characters other than line breaks and tabs.
+/// [`ActionError::Invalid`] if it is empty, too long, or contains control characters other than line breaks and tabs.
 pub fn prose(field: &str, text: &str) -> Result<String, ActionError> {
     let text = text.trim();
     if text.is_empty() {
         return invalid(format!("`{field}` must not be empty"));
     }
-    if text.chars().count() > LONGEST_PROSE {
-        return invalid(format!("`{field}` must be at most {LONGEST_PROSE} characters long"));
+    if text.chars().count() > MAX_PROSE {
+        return invalid(format!("`{field}` must be at most {MAX_PROSE} characters long"));
     }
     if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
         return invalid(format!("`{field}` must not hold control characters"));
@@ -59,15 +59,15 @@ pub fn prose(field: &str, text: &str) -> Result<String, ActionError> {
     Ok(text.to_owned())
 }
 
-/// The name of a method, as it is.
+/// Checks the name of a method.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for what no method can be called, which a gateway could never match.
+/// [`ActionError::Invalid`] for a text that cannot be the name of a method, which a gateway would never match.
 pub fn method(field: &str, name: &str) -> Result<(), ActionError> {
-    let is_strange = |c: char| c.is_whitespace() || c.is_control();
-    if name.is_empty() || name.len() > LONGEST_METHOD || name.contains(is_strange) {
+    let is_forbidden = |c: char| c.is_whitespace() || c.is_control();
+    if name.is_empty() || name.len() > MAX_METHOD || name.contains(is_forbidden) {
         return invalid(format!(
-            "`{field}` must name methods: 1 to {LONGEST_METHOD} bytes each, without blanks and control characters"
+            "`{field}` must name methods: 1 to {MAX_METHOD} bytes each, without blanks and control characters"
         ));
     }
     if name.contains('*') {
@@ -76,13 +76,13 @@ pub fn method(field: &str, name: &str) -> Result<(), ActionError> {
     Ok(())
 }
 
-/// A list of methods, each once.
+/// A list of methods without duplicates.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a list that is too long, and as [`method`].
+/// [`ActionError::Invalid`] for a list that is too long, and those of [`method`].
 pub fn methods(field: &str, names: Vec<String>) -> Result<Vec<String>, ActionError> {
-    if names.len() > MOST_METHODS {
-        return invalid(format!("`{field}` must hold at most {MOST_METHODS} methods"));
+    if names.len() > MAX_METHODS {
+        return invalid(format!("`{field}` must hold at most {MAX_METHODS} methods"));
     }
     let mut kept = Vec::with_capacity(names.len());
     for name in names {

@@ -1,4 +1,4 @@
-//! Registering, and confirming the address.
+//! Registration and confirmation of the address.
 
 use crate::management::access::AuthSession;
 use crate::management::action::accounts::{self, Applicant, Application};
@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What somebody registers with.
+/// A registration.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Register {
@@ -29,20 +29,20 @@ pub struct Register {
     #[serde(default)]
     #[schema(max_length = 200)]
     pub name: Option<String>,
-    /// The solution of a challenge, as the ALTCHA widget gives it.
+    /// The solution of a challenge, as the ALTCHA widget sends it.
     pub challenge: String,
 }
 
-/// Whoever has registered.
+/// A registered user.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Registered)]
 pub struct RegisteredJson {
-    /// The address that a mail went to.
+    /// The address to which a mail was sent.
     #[schema(example = "ada@example.com")]
     pub email: String,
     /// The name.
     pub name: String,
-    /// Whether the address is confirmed, which it is not yet.
+    /// Whether the address is confirmed; at this point it is not.
     pub confirmed: bool,
 }
 
@@ -52,13 +52,13 @@ impl From<Applicant> for RegisteredJson {
     }
 }
 
-/// What came by mail.
+/// The confirmation of an address.
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Confirm {
     /// The token in the link.
     pub token: String,
-    /// A password that takes the place of the one that somebody registered with.
+    /// A password that replaces the one given at the registration.
     #[serde(default)]
     #[schema(value_type = Option<String>, format = Password)]
     pub password: Option<Typed>,
@@ -72,8 +72,8 @@ impl fmt::Debug for Confirm {
 
 /// Get a challenge
 ///
-/// Its solution, a proof of work in ALTCHA's format, is needed to register. It is good for 10 minutes and for one
-/// registration.
+/// Its solution, a proof of work in ALTCHA's format, is required for a registration. It is valid for 10 minutes and
+/// for one registration.
 #[utoipa::path(get, path = "/auth/challenge", operation_id = "get_challenge", tag = "account",
     responses((status = 200, description = "A challenge.", body = challenge::Challenge)))]
 pub async fn challenge(State(app): State<Arc<AppState>>) -> Result<Json<challenge::Challenge>, ActionError> {
@@ -82,8 +82,9 @@ pub async fn challenge(State(app): State<Arc<AppState>>) -> Result<Json<challeng
 
 /// Register
 ///
-/// Makes an organisation and its owner. A mail with a link that confirms the address is sent. Whether somebody has the
-/// address already is told to its owner alone, by mail; an account that was never confirmed makes room.
+/// Creates an organisation and its owner, and sends a mail with a link that confirms the address. Whether the address
+/// is taken is revealed to its owner alone, by mail. An account with this address that was never confirmed is
+/// replaced.
 #[utoipa::path(post, path = "/auth/register", operation_id = "register", tag = "account",
     request_body = Register,
     responses((status = 201, description = "A mail is on its way.", body = RegisteredJson)))]
@@ -99,8 +100,8 @@ pub async fn register(
 
 /// Confirm an e-mail address
 ///
-/// With the token that came by mail. It is good for a day, and once. With a password, that is the account's from then on
-/// and all its sessions end: whoever does not know who registered the address is safe so.
+/// With the token from the mail, which is valid for a day and can be used once. A given password becomes the
+/// account's password and ends all its sessions, which protects a user who does not know who registered the address.
 #[utoipa::path(post, path = "/auth/confirm", operation_id = "confirm", tag = "account", request_body = Confirm,
     responses((status = 204, description = "The address is confirmed.")))]
 pub async fn confirm(
@@ -114,7 +115,7 @@ pub async fn confirm(
 
 /// Send the confirmation mail again
 ///
-/// The link of the mail before is good for nothing any more.
+/// The link in the previous mail becomes invalid.
 #[utoipa::path(post, path = "/auth/me/confirmation", operation_id = "confirm_again", tag = "account",
     responses(
         (status = 204, description = "A mail is on its way."),

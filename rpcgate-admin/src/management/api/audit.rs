@@ -1,6 +1,6 @@
-//! The audit.
+//! The audit log.
 
-use super::list::{ListPage, Page, Part};
+use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::access::AuthSession;
 use crate::management::action;
@@ -13,25 +13,25 @@ use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Something that was done.
+/// An audit entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = AuditEntry)]
 pub struct EntryJson {
-    /// When.
+    /// When it happened.
     #[schema(value_type = String, format = "date-time")]
     pub at: Moment,
-    /// Who did it, if it is known.
+    /// The user who did it, if known.
     #[schema(format = "uuid")]
     pub user_id: Option<String>,
     /// What was done.
     #[schema(example = "session.opened")]
     pub action: String,
-    /// What it was done to: an identifier, or empty.
+    /// The identifier of what it was done to, or empty.
     pub subject: String,
     /// The client's address, or empty.
     #[schema(example = "192.0.2.1")]
     pub address: String,
-    /// Anything else that is worth knowing, or empty.
+    /// Further details, or empty.
     pub detail: String,
 }
 
@@ -48,25 +48,25 @@ impl From<Audit> for EntryJson {
     }
 }
 
-/// Read the audit
+/// Read the audit log
 ///
-/// Who did what, the newest first: owners and admins read of everybody in their tenant, others of themselves.
+/// The newest entries first: owners and admins see the entries of everybody in their tenant, others their own.
 #[utoipa::path(get, path = "/auth/audit", operation_id = "list_audit", tag = "account",
     params(Page),
     responses((status = 200, description = "The newest entries.", body = [EntryJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
     session: AuthSession,
-    part: Part,
+    page: PageRequest,
 ) -> Result<ListPage<EntryJson>, ActionError> {
-    let before = part.read(|cursor| {
+    let before = page.read(|cursor| {
         let (at, number) = cursor.split_once('-')?;
         Some((Time::from_micros(at.parse().ok()?), number.parse().ok()?))
     })?;
-    let entries = action::audit::list(&app, &session, before, part.limit).await?;
-    let last = entries.last().filter(|_| entries.len() as u64 == part.limit);
+    let entries = action::audit::list(&app, &session, before, page.limit).await?;
+    let last = entries.last().filter(|_| entries.len() as u64 == page.limit);
     let next = last.map(|(number, last)| format!("{}-{number}", last.at.micros()));
-    Ok(part.told(entries, next).map(|(_, entry)| EntryJson::from(entry)))
+    Ok(page.page(entries, next).map(|(_, entry)| EntryJson::from(entry)))
 }
 
 #[cfg(test)]

@@ -17,18 +17,18 @@ pub struct ChainJson {
     /// Its path at the gateway, without the slash.
     #[schema(example = "eth")]
     pub name: &'static str,
-    /// Its name in prose.
+    /// Its title.
     #[schema(example = "Ethereum")]
     pub title: &'static str,
     /// Other names that the scope of a key may use.
     pub aliases: &'static [&'static str],
-    /// Ways to call it: http, ws, grpc.
+    /// The transports by which it can be called: http, ws, grpc.
     pub transports: Vec<&'static str>,
     /// Whether several calls may be sent as one JSON array.
     pub batch: bool,
     /// Whether it is switched on.
     pub enabled: bool,
-    /// Whether it is switched on and has a node: it can be called.
+    /// Whether it is switched on and has a node, so that it can be called.
     pub served: bool,
 }
 
@@ -49,7 +49,7 @@ impl From<CatalogEntry> for ChainJson {
 
 /// List the chains
 ///
-/// The catalog, and which chains of it are served here.
+/// The catalog, and which of its chains are served here.
 #[utoipa::path(get, path = "/chains", operation_id = "list_chains", tag = "catalog",
     responses((status = 200, description = "All chains.", body = [ChainJson])))]
 pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<ChainJson>>, ActionError> {

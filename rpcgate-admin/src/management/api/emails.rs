@@ -1,4 +1,4 @@
-//! Another address for the own account.
+//! Change of the caller's e-mail address.
 
 use crate::management::access::AuthSession;
 use crate::management::action::emails;
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What changes an address.
+/// A change of address.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeEmail {
-    /// The address that the account is to have.
+    /// The new address of the account.
     #[schema(example = "ada@example.com")]
     pub email: String,
     /// The password of the account.
@@ -25,21 +25,21 @@ pub struct ChangeEmail {
     pub current_password: Typed,
 }
 
-/// An address that waits for its confirmation.
+/// An address that awaits its confirmation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct AwaitedEmail {
-    /// The address that a mail went to.
+    /// The address to which a mail was sent.
     #[schema(example = "ada@example.com")]
     pub email: String,
-    /// Whether the address is confirmed, which it is not yet.
+    /// Whether the address is confirmed; at this point it is not.
     pub confirmed: bool,
 }
 
 /// Change the e-mail address
 ///
-/// A mail with a link is sent to the new address; the change takes effect when its token is confirmed, as that of a new
-/// account is. The address before is told, now and then. Whether somebody has the new address is told to its owner alone.
-/// A wrong password counts as one does at the log-in.
+/// Sends a mail with a link to the new address. The change takes effect when its token is confirmed, like that of a
+/// new account. The previous address is informed at both times. Whether the new address is taken is revealed to its
+/// owner alone. A wrong password counts as at the log-in.
 #[utoipa::path(put, path = "/auth/me/email", operation_id = "change_email", tag = "account",
     request_body = ChangeEmail,
     responses(
@@ -52,7 +52,7 @@ pub async fn change(
     client: Client,
     Body(ChangeEmail { email, current_password }): Body<ChangeEmail>,
 ) -> Result<(StatusCode, Json<AwaitedEmail>), ActionError> {
-    let email = emails::ask(&app, &session, &email, current_password, &client).await?;
+    let email = emails::request(&app, &session, &email, current_password, &client).await?;
     Ok((StatusCode::ACCEPTED, Json(AwaitedEmail { email: email.to_string(), confirmed: false })))
 }
 

@@ -1,4 +1,4 @@
-//! Whether this process lives, and whether it can be given work: for whoever supervises it, without a token.
+//! Liveness and readiness of this process for its supervisor, without a token.
 
 use crate::management::app_state::AppState;
 use axum::extract::State;
@@ -16,12 +16,12 @@ struct Health {
     reason: Option<&'static str>,
 }
 
-/// `GET /healthz`: the process lives.
+/// `GET /healthz`: the process is alive.
 pub(crate) async fn live() -> Response {
     Json(Health { status: "ok", reason: None }).into_response()
 }
 
-/// `GET /readyz`: it is not about to end, and the database answers.
+/// `GET /readyz`: the process is not draining, and the database answers.
 pub(crate) async fn ready(
     State(app): State<Arc<AppState>>,
     Extension(leaving): Extension<CancellationToken>,

@@ -1,6 +1,6 @@
 //! Invitations to join a tenant.
 
-use super::list::{ListPage, Page, Part};
+use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -18,22 +18,22 @@ use std::fmt;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// An invitation that is open. Its token is in the mail alone.
+/// An open invitation. Only the mail contains its token.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Invitation)]
 pub struct InvitationJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The address that is invited.
+    /// The invited address.
     #[schema(example = "ada@example.com")]
     pub email: String,
-    /// What whoever accepts it will be.
+    /// The role of the new member.
     pub role: Role,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
-    /// When it ends.
+    /// When it expires.
     #[schema(value_type = String, format = DateTime)]
     pub expires_at: Moment,
 }
@@ -57,11 +57,11 @@ pub struct NewInvitation {
     /// The address to invite.
     #[schema(example = "ada@example.com")]
     pub email: String,
-    /// What whoever accepts it will be.
+    /// The role of the new member.
     pub role: Role,
 }
 
-/// What an invitation is accepted with.
+/// The acceptance of an invitation.
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Accept {
@@ -77,13 +77,13 @@ pub struct Accept {
 }
 
 impl fmt::Debug for Accept {
-    /// Without the token.
+    /// Leaves out the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Accept").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// Whoever has joined.
+/// A new member.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct Joined {
     /// The address to log in with.
@@ -91,7 +91,7 @@ pub struct Joined {
     pub email: String,
     /// The name.
     pub name: String,
-    /// Whether the address is confirmed, which it is: the invitation came to it.
+    /// Whether the address is confirmed, which it is because the invitation was mailed to it.
     pub confirmed: bool,
 }
 
@@ -103,27 +103,27 @@ pub struct Joined {
     responses((status = 200, description = "All that are open, at most 100.", body = [InvitationJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
+    page: PageRequest,
     actor: Actor,
     Id(tenant): Id<TenantId>,
 ) -> Result<ListPage<InvitationJson>, ActionError> {
     let invitations = action::invitations::list(&app, &actor, tenant).await?;
-    part.of(invitations.into_iter().map(InvitationJson::from).collect(), false, |one| &one.id)
+    page.of(invitations.into_iter().map(InvitationJson::from).collect(), false, |one| &one.id)
 }
 
-/// Invite somebody
+/// Invite a member
 ///
-/// A mail with a link is sent, which is good for 7 days and once; an invitation of the same address before is replaced.
-/// Whether somebody has an account elsewhere is told to the address's owner alone, by mail. Only an owner may invite
-/// owners. A tenant may have 100 open invitations; one with as many members as its
-/// plan allows invites nobody.
+/// Sends a mail with a link that is valid for 7 days and can be used once; an earlier invitation of the same address
+/// is replaced. Whether the address has an account elsewhere is revealed to its owner alone, by mail. Only an owner
+/// may invite owners. A tenant may have 100 open invitations, and cannot invite anybody while it has as many members
+/// as its plan allows.
 #[utoipa::path(post, path = "/tenants/{id}/invitations", operation_id = "create_invitation", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewInvitation,
     responses((status = 201, description = "The invitation; a mail is on its way.", body = InvitationJson),
         (status = 403, description = "The role does not permit this, or the caller's e-mail address is not confirmed."),
         (status = 409, description = "The address is a member's, or there are too many invitations or members."),
-        (status = 429, description = "Too many attempts: `Retry-After` tells when to come back.")))]
+        (status = 429, description = "Too many attempts: `Retry-After` says when to retry.")))]
 pub async fn create(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -136,12 +136,12 @@ pub async fn create(
 
 /// Withdraw an invitation
 ///
-/// Its link is good for nothing any more.
+/// Its link becomes invalid.
 #[utoipa::path(delete, path = "/tenants/{id}/invitations/{invitation_id}", operation_id = "withdraw_invitation",
     tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("invitation_id" = String, Path, format = "uuid", description = "The invitation.")),
-    responses((status = 204, description = "It is gone.")))]
+    responses((status = 204, description = "Withdrawn.")))]
 pub async fn withdraw(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -153,7 +153,7 @@ pub async fn withdraw(
 
 /// Accept an invitation
 ///
-/// With the token that came by mail. It makes an account in the tenant that invites, whose address is confirmed.
+/// With the token from the mail. Creates an account in the inviting tenant, with a confirmed address.
 #[utoipa::path(post, path = "/auth/invitation", operation_id = "accept_invitation", tag = "account",
     request_body = Accept,
     responses((status = 201, description = "The account.", body = Joined),

@@ -1,6 +1,6 @@
 //! API keys.
 
-use super::list::{ListPage, Page, Part};
+use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -21,26 +21,26 @@ use utoipa::ToSchema;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Key)]
 pub struct KeyJson {
-    /// Its identifier: what usage is filtered by.
+    /// Its identifier, by which usage can be filtered.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The project that is metered.
+    /// The project on which its calls are metered.
     #[schema(format = "uuid")]
     pub project_id: String,
-    /// What it is for.
+    /// Its description.
     pub description: String,
     /// Its first 12 characters.
     #[schema(example = "rpcg_0Ab1Cd2")]
     pub prefix: String,
     /// The chains it may use, by their canonical names; null for all.
     pub chains: Option<Vec<String>>,
-    /// When it ends, or null.
+    /// When it expires, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Moment>,
     /// When it was revoked, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub revoked_at: Option<Moment>,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
@@ -63,12 +63,12 @@ impl From<store::Key> for KeyJson {
     }
 }
 
-/// A key that was just made.
+/// The properties of a new key.
 #[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CreatedKey {
-    /// The key itself. It is told this once.
+    /// The key itself. It is shown only this once.
     pub key: String,
-    /// What is kept of it.
+    /// The stored key.
     #[serde(flatten)]
     pub kept: KeyJson,
 }
@@ -79,26 +79,26 @@ impl fmt::Debug for CreatedKey {
     }
 }
 
-/// A new key.
+/// The properties of a new key.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewKey)]
 pub struct NewKeyJson {
-    /// What it is for, at most 200 characters.
+    /// Its description, at most 200 characters.
     #[schema(max_length = 200)]
     pub description: String,
-    /// The chains it may use, by name or alias; all if left out.
+    /// The chains it may use, by name or alias; all by default.
     #[schema(example = json!(["eth", "bitcoin"]))]
     pub chains: Option<Vec<String>>,
-    /// When it ends; never if left out.
+    /// When it expires; never by default.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub expires_at: Option<Moment>,
 }
 
 /// Create an API key
 ///
-/// The answer is the only one that tells the key. The caller's e-mail address must be confirmed. The plan says how many
-/// keys a project may have that can be used; those that are revoked or have ended do not count.
+/// Only this response contains the key. The caller's e-mail address must be confirmed. The plan limits the number of
+/// usable keys of a project; revoked and expired keys do not count.
 #[utoipa::path(post, path = "/projects/{project_id}/keys", operation_id = "create_key", tag = "keys",
     params(("project_id" = String, Path, format = "uuid", description = "The project.")),
     request_body = NewKeyJson,
@@ -119,23 +119,23 @@ pub async fn create(
 
 /// List the API keys of a project
 ///
-/// The oldest first, and also those that were revoked or have ended: for 90 days, and the newest 1,000 of them.
+/// The oldest first, including revoked and expired keys for 90 days, at most the newest 1,000 of them.
 #[utoipa::path(get, path = "/projects/{project_id}/keys", operation_id = "list_keys", tag = "keys",
     params(Page, ("project_id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "All keys.", body = [KeyJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
+    page: PageRequest,
     actor: Actor,
     Id(project): Id<ProjectId>,
 ) -> Result<ListPage<KeyJson>, ActionError> {
     let keys = action::keys::list(&app, &actor, project).await?;
-    part.of(keys.into_iter().map(KeyJson::from).collect(), false, |one| &one.id)
+    page.of(keys.into_iter().map(KeyJson::from).collect(), false, |one| &one.id)
 }
 
 /// Revoke an API key
 ///
-/// For ever: gateways refuse it within a second. It stays in the list for 90 days.
+/// For good: gateways refuse it within a second. It stays in the list for 90 days.
 #[utoipa::path(delete, path = "/keys/{id}", operation_id = "revoke_key", tag = "keys",
     params(("id" = String, Path, format = "uuid", description = "The key's identifier.")),
     responses((status = 204, description = "It is revoked.")))]

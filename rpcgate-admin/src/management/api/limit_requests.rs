@@ -1,6 +1,6 @@
 //! Requests for another plan.
 
-use super::list::{ListPage, Page, Part};
+use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use super::tenants::TierJson;
 use crate::management::action;
@@ -16,16 +16,16 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Where a request stands.
+/// The status of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = RequestStatus)]
 pub enum RequestStatusJson {
-    /// Nobody has decided.
+    /// Not decided yet.
     Pending,
-    /// The tenant has the plan.
+    /// Approved: the tenant has got the plan.
     Approved,
-    /// It has not.
+    /// Rejected.
     Rejected,
 }
 
@@ -56,21 +56,21 @@ pub struct LimitRequestJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The tenant that asks.
+    /// The tenant that requests it.
     #[schema(format = "uuid")]
     pub tenant_id: String,
-    /// Who asked for it.
+    /// The user who made the request.
     #[schema(format = "uuid")]
     pub user_id: String,
-    /// The plan that it wants.
+    /// The requested plan.
     pub requested_tier: TierJson,
-    /// Why.
+    /// The reason given for it.
     pub reason: String,
-    /// Where it stands.
+    /// Its status.
     pub status: RequestStatusJson,
-    /// What the operator who decided has to say, or null.
+    /// A note of the operator who decided, or null.
     pub note: Option<String>,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
     /// When it was decided, or null.
@@ -98,16 +98,16 @@ impl From<store::LimitRequest> for LimitRequestJson {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLimitRequest {
-    /// The plan that is wanted.
+    /// The requested plan.
     pub requested_tier: TierJson,
-    /// Why, at most 2,000 characters.
+    /// The reason, at most 2,000 characters.
     #[schema(min_length = 1, max_length = 2000)]
     pub reason: String,
 }
 
-/// Ask for another plan
+/// Request another plan
 ///
-/// Operators decide. One request at most is pending at a time.
+/// Operators decide. A tenant can have one pending request.
 #[utoipa::path(post, path = "/limit-requests", operation_id = "create_limit_request", tag = "limit requests",
     request_body = NewLimitRequest,
     responses((status = 201, description = "The request.", body = LimitRequestJson),
@@ -130,11 +130,11 @@ pub async fn create(
     responses((status = 200, description = "The tenant's requests.", body = [LimitRequestJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
+    page: PageRequest,
     actor: Actor,
 ) -> Result<ListPage<LimitRequestJson>, ActionError> {
     let requests = action::limit_requests::list(&app, &actor).await?;
-    part.of(requests.into_iter().map(LimitRequestJson::from).collect(), true, |one| &one.id)
+    page.of(requests.into_iter().map(LimitRequestJson::from).collect(), true, |one| &one.id)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Lists, told in parts: `limit` says how many entries, `cursor` where to go on. The answer is an array, and where there is
-//! more, its `Link` header says what to ask for next (RFC 8288).
+//! Lists in pages: `limit` is the number of entries, `cursor` the place at which a page begins. The response is an
+//! array, and if there are more entries, its `Link` header names the next page (RFC 8288).
 
 use crate::management::error::ActionError;
 use crate::management::strict_json;
@@ -11,70 +11,70 @@ use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-/// Entries that are told if nobody says how many.
-const USUAL: u64 = 100;
+/// The default number of entries.
+const DEFAULT: u64 = 100;
 
-/// The most entries that are told at once.
-pub const MOST: u64 = 1_000;
+/// The largest number of entries.
+pub const MAX: u64 = 1_000;
 
-/// What a list is asked with.
+/// The parameters of a list.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct Page {
-    /// How many entries, 100 if nothing is said.
+    /// The number of entries, 100 by default.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u64>,
-    /// Where to go on: what the `Link` header of the part before says.
+    /// Where to continue: the cursor in the `Link` header of the previous page.
     pub cursor: Option<String>,
 }
 
-/// Which part of a list is wanted.
+/// The requested page of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// How many entries.
+pub struct PageRequest {
+    /// The number of entries.
     pub limit: u64,
-    /// Behind which entry to go on, as its list names it.
+    /// The entry after which to continue, as its list names it.
     pub cursor: Option<String>,
-    /// Whatever else was asked, for the question that follows.
+    /// The other parameters, which the link to the next page repeats.
     rest: Vec<(String, String)>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Part {
+impl<S: Send + Sync> FromRequestParts<S> for PageRequest {
     type Rejection = ActionError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
         let query = parts.uri.query().unwrap_or_default();
         let Page { limit, cursor } = strict_json::of_query(query).map_err(ActionError::Invalid)?;
-        let limit = limit.unwrap_or(USUAL);
-        if !(1..=MOST).contains(&limit) {
-            return Err(ActionError::Invalid(format!("`limit` must be a whole number from 1 to {MOST}")));
+        let limit = limit.unwrap_or(DEFAULT);
+        if !(1..=MAX).contains(&limit) {
+            return Err(ActionError::Invalid(format!("`limit` must be a whole number from 1 to {MAX}")));
         }
         let rest = form_urlencoded::parse(query.as_bytes()).into_owned();
         let rest = rest.filter(|(name, _)| !matches!(name.as_str(), "limit" | "cursor")).collect();
-        Ok(Part { limit, cursor, rest })
+        Ok(PageRequest { limit, cursor, rest })
     }
 }
 
-impl Part {
-    /// That the cursor is none of this list's.
+impl PageRequest {
+    /// The error for a cursor that is not one of this list's.
     pub fn bad_cursor() -> ActionError {
-        ActionError::Invalid("`cursor` must be one that this list has told".into())
+        ActionError::Invalid("`cursor` must be a cursor of this list".into())
     }
 
-    /// The cursor, read.
+    /// Parses the cursor.
     ///
     /// # Errors
-    /// [`ActionError::Invalid`] for one that this list has not told.
+    /// [`ActionError::Invalid`] for a cursor that this list has not issued.
     pub fn read<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ActionError> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
-        read(cursor).map(Some).ok_or_else(Part::bad_cursor)
+        read(cursor).map(Some).ok_or_else(PageRequest::bad_cursor)
     }
 
-    /// The part of `all` that is wanted. `id` is what an entry is found again by; in order of time, `newest_first` or
-    /// not, so that one that is gone by now has its place all the same.
+    /// The requested page of `all`. `id` identifies an entry and orders the list by time, `newest_first` or not, so
+    /// that a page can continue after an entry that no longer exists.
     ///
     /// # Errors
-    /// [`ActionError::Invalid`] for a cursor that is no identifier.
+    /// [`ActionError::Invalid`] for a cursor that is not an identifier.
     pub fn of<T>(
         self,
         mut all: Vec<T>,
@@ -83,20 +83,20 @@ impl Part {
     ) -> Result<ListPage<T>, ActionError> {
         if let Some(cursor) = self.read(|cursor| cursor.parse::<uuid::Uuid>().ok())? {
             let cursor = cursor.to_string();
-            let behind =
+            let follows =
                 |one: &T| if newest_first { id(one) < cursor.as_str() } else { id(one) > cursor.as_str() };
-            let there = all.iter().position(|one| id(one) == cursor).map(|at| at + 1);
-            let begin = there.or_else(|| all.iter().position(behind)).unwrap_or(all.len());
+            let position = all.iter().position(|one| id(one) == cursor).map(|at| at + 1);
+            let begin = position.or_else(|| all.iter().position(follows)).unwrap_or(all.len());
             all.drain(..begin);
         }
         let more = all.len() as u64 > self.limit;
         all.truncate(self.limit as usize);
         let next = all.last().filter(|_| more).map(|last| id(last).to_owned());
-        Ok(self.told(all, next))
+        Ok(self.page(all, next))
     }
 
-    /// What a list tells that was cut to the part by the database: `next` is the cursor of what follows.
-    pub fn told<T>(self, entries: Vec<T>, next: Option<String>) -> ListPage<T> {
+    /// A page that the database has cut already; `next` is the cursor of the next page.
+    pub fn page<T>(self, entries: Vec<T>, next: Option<String>) -> ListPage<T> {
         let next = next.map(|cursor| {
             let mut query = form_urlencoded::Serializer::new(String::new());
             query.extend_pairs(&self.rest);
@@ -107,7 +107,7 @@ impl Part {
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListPage<T> {
     entries: Vec<T>,
@@ -116,7 +116,7 @@ pub struct ListPage<T> {
 }
 
 impl<T> ListPage<T> {
-    /// The same part of other entries.
+    /// The same page with other entries.
     pub fn map<U>(self, entry: impl FnMut(T) -> U) -> ListPage<U> {
         ListPage { entries: self.entries.into_iter().map(entry).collect(), next: self.next }
     }
@@ -142,13 +142,13 @@ pub(crate) mod tests {
     use serde_json::{Value, json};
     use std::time::Duration;
 
-    /// What a list's answer says to ask for next: the query.
+    /// The query of the next page, from the `Link` header.
     fn next(answer: &Answer) -> Option<String> {
         let link = answer.headers.get(LINK)?.to_str().unwrap();
         Some(link.strip_prefix("<?").unwrap().strip_suffix(">; rel=\"next\"").unwrap().to_owned())
     }
 
-    /// All entries of the list at `path`, which are told `limit` at a time.
+    /// All entries of the list at `path`, read in pages of `limit`.
     pub(crate) async fn followed(site: &Site, visitor: &Visitor, path: &str, limit: usize) -> Vec<Value> {
         let mut all = Vec::new();
         let mut query = format!("limit={limit}");
@@ -167,8 +167,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn part(limit: u64, cursor: Option<&str>) -> Part {
-        Part { limit, cursor: cursor.map(str::to_owned), rest: vec![("status".into(), "a b".into())] }
+    fn part(limit: u64, cursor: Option<&str>) -> PageRequest {
+        PageRequest { limit, cursor: cursor.map(str::to_owned), rest: vec![("status".into(), "a b".into())] }
     }
 
     fn ids(numbers: impl IntoIterator<Item = u128>) -> Vec<String> {
@@ -231,21 +231,22 @@ pub(crate) mod tests {
 
     #[test]
     fn a_part_begins_behind_its_cursor_though_that_entry_is_gone() {
-        let of = |part: Part, all: Vec<String>, newest_first| part.of(all, newest_first, |id| id).unwrap();
-        let told = of(part(2, None), ids(1..=5), false);
-        assert_eq!(told.entries, ids(1..=2));
+        let of =
+            |part: PageRequest, all: Vec<String>, newest_first| part.of(all, newest_first, |id| id).unwrap();
+        let page = of(part(2, None), ids(1..=5), false);
+        assert_eq!(page.entries, ids(1..=2));
         let link = "<?status=a+b&limit=2&cursor=00000000-0000-0000-0000-000000000002>; rel=\"next\"";
-        assert_eq!(told.next.as_deref(), Some(link));
+        assert_eq!(page.next.as_deref(), Some(link));
         let third = ids([3]).remove(0);
         for all in [ids(1..=5), ids([1, 2, 4, 5])] {
-            let told = of(part(2, Some(&third)), all, false);
-            assert_eq!((told.entries, told.next), (ids([4, 5]), None));
+            let page = of(part(2, Some(&third)), all, false);
+            assert_eq!((page.entries, page.next), (ids([4, 5]), None));
         }
         for all in [ids((1..=5).rev()), ids([5, 4, 2, 1])] {
             assert_eq!(of(part(9, Some(&third)), all, true).entries, ids([2, 1]));
         }
         assert!(of(part(2, Some(&ids([9]).remove(0))), ids(1..=5), false).entries.is_empty());
         let error = part(2, Some("x")).of(ids(1..=5), false, |id| id).unwrap_err();
-        assert_eq!(error.to_string(), "`cursor` must be one that this list has told");
+        assert_eq!(error.to_string(), "`cursor` must be a cursor of this list");
     }
 }

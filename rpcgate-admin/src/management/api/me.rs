@@ -1,4 +1,4 @@
-//! The own account.
+//! The caller's account.
 
 use crate::management::access::AuthSession;
 use crate::management::action;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Whoever asks.
+/// The calling user.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct Me {
     /// The user's identifier.
@@ -28,10 +28,10 @@ pub struct Me {
     pub email: String,
     /// A name, for people.
     pub name: String,
-    /// What the user may do in the tenant, or `operator`.
+    /// The user's role in the tenant, or `operator`.
     #[schema(example = "owner")]
     pub role: &'static str,
-    /// Whether the user runs the service.
+    /// Whether the user is an operator.
     pub operator: bool,
     /// Whether the address is confirmed. Until then no API key can be created.
     pub confirmed: bool,
@@ -52,7 +52,7 @@ impl From<&User> for Me {
     }
 }
 
-/// What can be changed about oneself.
+/// A change to the caller's account.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rename {
@@ -61,28 +61,28 @@ pub struct Rename {
     pub name: String,
 }
 
-/// What changes a password.
+/// A change of password.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangePassword {
-    /// The password until now.
+    /// The current password.
     #[schema(value_type = String, format = Password)]
     pub current_password: Typed,
-    /// The password from now on, at least 10 characters.
+    /// The new password, at least 10 characters.
     #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
     pub new_password: Typed,
 }
 
-/// Get the own account
+/// Get the caller's account
 #[utoipa::path(get, path = "/auth/me", operation_id = "get_me", tag = "account",
-    responses((status = 200, description = "Whoever asks.", body = Me)))]
+    responses((status = 200, description = "The calling user.", body = Me)))]
 pub async fn get(session: AuthSession) -> Json<Me> {
     Json(Me::from(session.user.as_ref()))
 }
 
-/// Change the own account
+/// Change the caller's account
 #[utoipa::path(put, path = "/auth/me", operation_id = "put_me", tag = "account", request_body = Rename,
-    responses((status = 200, description = "As it is now.", body = Me)))]
+    responses((status = 200, description = "The updated user.", body = Me)))]
 pub async fn put(
     State(app): State<Arc<AppState>>,
     session: AuthSession,
@@ -95,7 +95,7 @@ pub async fn put(
 
 /// Change the password
 ///
-/// All other sessions end at once. A wrong current password counts as one does at the log-in.
+/// Ends all other sessions at once. A wrong current password counts as at the log-in.
 #[utoipa::path(post, path = "/auth/me/password", operation_id = "change_password", tag = "account",
     request_body = ChangePassword,
     responses(

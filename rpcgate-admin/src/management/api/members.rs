@@ -1,6 +1,6 @@
-//! Members of the caller's tenant.
+//! The members of the caller's tenant.
 
-use super::list::{ListPage, Page, Part};
+use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Somebody who belongs to a tenant.
+/// A member of a tenant.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Member)]
 pub struct MemberJson {
@@ -28,11 +28,11 @@ pub struct MemberJson {
     pub email: String,
     /// A name, for people.
     pub name: String,
-    /// What the member may do.
+    /// The member's role.
     pub role: Role,
     /// Whether the address is confirmed.
     pub confirmed: bool,
-    /// When the account was made.
+    /// When the account was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
@@ -50,11 +50,11 @@ impl From<User> for MemberJson {
     }
 }
 
-/// What a member is to be.
+/// A change of role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewRole {
-    /// The role from now on.
+    /// The new role.
     pub role: Role,
 }
 
@@ -66,18 +66,18 @@ pub struct NewRole {
     responses((status = 200, description = "All members.", body = [MemberJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
+    page: PageRequest,
     actor: Actor,
     Id(tenant): Id<TenantId>,
 ) -> Result<ListPage<MemberJson>, ActionError> {
     let members = action::members::list(&app, &actor, tenant).await?;
-    part.of(members.into_iter().map(MemberJson::from).collect(), false, |one| &one.id)
+    page.of(members.into_iter().map(MemberJson::from).collect(), false, |one| &one.id)
 }
 
-/// Give a member another role
+/// Change the role of a member
 ///
-/// It holds at once. Only an owner may make or unmake owners. Open invitations that the member made, and with the new
-/// role could not make, are withdrawn.
+/// Takes effect at once. Only an owner may make or unmake owners. Open invitations that the member made, and could
+/// not make with the new role, are withdrawn.
 #[utoipa::path(put, path = "/tenants/{id}/members/{user_id}", operation_id = "update_member", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("user_id" = String, Path, format = "uuid", description = "The member.")),
@@ -95,12 +95,12 @@ pub async fn update(
 
 /// Remove a member
 ///
-/// The account is gone, with its sessions and the open invitations that it made; keys stay. Everybody may leave; who
-/// removes others needs the role for it, and only an owner may remove owners.
+/// Deletes the account with its sessions and the open invitations that it made; keys stay. Every member may leave;
+/// removing others requires the role for it, and only an owner may remove owners.
 #[utoipa::path(delete, path = "/tenants/{id}/members/{user_id}", operation_id = "remove_member", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
         ("user_id" = String, Path, format = "uuid", description = "The member.")),
-    responses((status = 204, description = "It is gone."),
+    responses((status = 204, description = "Deleted."),
         (status = 409, description = "It is the last owner.")))]
 pub async fn remove(
     State(app): State<Arc<AppState>>,

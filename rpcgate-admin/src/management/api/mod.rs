@@ -1,4 +1,4 @@
-//! The JSON face of the actions. What it must not hold is a rule.
+//! The JSON face of the actions. It contains no rules.
 
 pub mod accounts;
 pub mod audit;

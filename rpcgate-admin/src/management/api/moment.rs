@@ -1,4 +1,4 @@
-//! Moments on the wire: RFC 3339, in UTC.
+//! Times on the wire: RFC 3339, in UTC.
 
 use rpcgate_core::clock::Time;
 use serde::de::{Error, Unexpected, Visitor};
@@ -7,12 +7,12 @@ use std::fmt;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 
-/// A moment between the years 1970 and 9999. It is told in UTC and taken with any offset.
+/// A time between the years 1970 and 9999. It is written in UTC and read with any offset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Moment(pub Time);
 
 impl Moment {
-    /// Reads RFC 3339 text; digits beyond the microsecond are cut.
+    /// Parses RFC 3339 text; digits beyond the microsecond are dropped.
     pub fn parse(text: &str) -> Option<Self> {
         let moment = OffsetDateTime::parse(text, &Rfc3339).ok()?;
         let micros = u64::try_from(moment.unix_timestamp_nanos() / 1_000).ok();
@@ -35,7 +35,7 @@ impl From<Time> for Moment {
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Beyond the year 9999 there is no RFC 3339 text.
+        // There is no RFC 3339 text beyond the year 9999.
         f.write_str(self.text().as_deref().unwrap_or("9999-12-31T23:59:59Z"))
     }
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_told_so() {
+    fn an_invalid_time_is_refused_with_the_reason() {
         for wrong in [
             "\"\"",
             "\"tomorrow\"",

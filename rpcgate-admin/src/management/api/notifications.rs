@@ -1,10 +1,10 @@
 //! Notifications.
 
-use super::list::{ListPage, Page, Part};
+use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
-use crate::management::action::notifications::Seen;
+use crate::management::action::notifications::UserNotification;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What a notification is of.
+/// The kind of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub enum NotificationKind {
     /// 80 percent of the day's requests are made.
@@ -54,27 +54,27 @@ pub struct NotificationJson {
     /// The tenant.
     #[schema(format = "uuid")]
     pub tenant_id: String,
-    /// What it is of.
+    /// Its kind.
     pub kind: NotificationKind,
-    /// What it says, for people.
+    /// Its text, for people.
     pub message: String,
-    /// When the UTC day or minute began that it is about.
+    /// The beginning of the UTC day or minute that it is about.
     #[schema(value_type = String, format = DateTime)]
     pub since: Moment,
     /// Requests of that day, or calls refused in that minute, when it was raised.
     pub requests: u64,
-    /// Requests that the plan lets all keys of the tenant make in that day, or null.
+    /// Requests that the plan allows all keys of the tenant in that day, or null.
     pub requests_limit: Option<u64>,
     /// When it was raised.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
-    /// When the user who asks has read it, or null.
+    /// When the calling user has read it, or null.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub read_at: Option<Moment>,
 }
 
-impl From<Seen> for NotificationJson {
-    fn from(Seen { notification, read_at }: Seen) -> Self {
+impl From<UserNotification> for NotificationJson {
+    fn from(UserNotification { notification, read_at }: UserNotification) -> Self {
         NotificationJson {
             id: notification.id.to_string(),
             tenant_id: notification.tenant.to_string(),
@@ -91,24 +91,24 @@ impl From<Seen> for NotificationJson {
 
 /// List notifications
 ///
-/// The newest first, at most 1,000. The tenant is told once in a UTC day when 80, 95 and 100 percent of the requests
-/// are made that its plan lets all its keys make in the day; and at most hourly of 50 calls refused with 429 within a
-/// minute.
+/// The newest first, at most 1,000. A tenant is notified once per UTC day when 80, 95 and 100 percent of the requests
+/// are used that its plan allows all its keys in the day, and at most once an hour of 50 calls refused with 429
+/// within a minute.
 #[utoipa::path(get, path = "/notifications", operation_id = "list_notifications", tag = "notifications",
     params(Page),
     responses((status = 200, description = "What the tenant was notified of.", body = [NotificationJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
+    page: PageRequest,
     actor: Actor,
 ) -> Result<ListPage<NotificationJson>, ActionError> {
     let all = action::notifications::list(&app, &actor).await?;
-    part.of(all.into_iter().map(NotificationJson::from).collect(), true, |one| &one.id)
+    page.of(all.into_iter().map(NotificationJson::from).collect(), true, |one| &one.id)
 }
 
 /// Mark a notification as read
 ///
-/// By the user who asks; it stays unread for others. Done again, it changes nothing.
+/// For the calling user; it stays unread for others. Repeating it has no effect.
 #[utoipa::path(post, path = "/notifications/{id}/read", operation_id = "read_notification", tag = "notifications",
     params(("id" = String, Path, format = "uuid", description = "The notification.")),
     responses((status = 200, description = "The notification.", body = NotificationJson)))]

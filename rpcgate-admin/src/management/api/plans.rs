@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// The figures of a plan.
+/// The limits of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = Plan)]
 pub struct PlanJson {
@@ -42,7 +42,7 @@ impl From<plan::Plan> for PlanJson {
 
 /// List the plans
 ///
-/// With the figures that are in force now, the smallest plan first.
+/// With the limits that are in force, the smallest plan first.
 #[utoipa::path(get, path = "/plans", operation_id = "list_plans", tag = "catalog",
     responses((status = 200, description = "All plans.", body = [PlanJson])))]
 pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<PlanJson>>, ActionError> {

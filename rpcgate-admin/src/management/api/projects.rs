@@ -1,6 +1,6 @@
 //! Projects.
 
-use super::list::{ListPage, Page, Part};
+use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What is metered: it has API keys, a quota and method lists.
+/// A project, the unit of metering: it has API keys, a quota and method lists.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Project)]
 pub struct ProjectJson {
@@ -28,11 +28,11 @@ pub struct ProjectJson {
     pub tenant_id: String,
     /// Its name.
     pub name: String,
-    /// When not empty, only these methods pass.
+    /// If not empty, only these methods are allowed.
     pub allowed_methods: Vec<String>,
-    /// These methods never pass.
+    /// These methods are never allowed.
     pub blocked_methods: Vec<String>,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
@@ -59,7 +59,7 @@ pub struct NewProject {
     pub name: String,
 }
 
-/// What changes about a project. What is left out stays.
+/// A change to a project. Fields that are left out stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ProjectChange)]
@@ -67,17 +67,17 @@ pub struct ProjectChangeJson {
     /// Its name, at most 200 characters.
     #[schema(min_length = 1, max_length = 200)]
     pub name: Option<String>,
-    /// The only methods that pass, at most 200; an empty list lets all pass.
+    /// The only methods that are allowed, at most 200; an empty list allows all.
     #[schema(max_items = 200)]
     pub allowed_methods: Option<Vec<String>>,
-    /// Methods that never pass, at most 200.
+    /// The methods that are never allowed, at most 200.
     #[schema(max_items = 200)]
     pub blocked_methods: Option<Vec<String>>,
 }
 
 /// Create a project
 ///
-/// The plan says how many a tenant may have; deleted ones do not count.
+/// The plan limits the number of projects of a tenant; deleted ones do not count.
 #[utoipa::path(post, path = "/tenants/{tenant_id}/projects", operation_id = "create_project", tag = "projects",
     params(("tenant_id" = String, Path, format = "uuid", description = "The caller's tenant.")),
     request_body = NewProject,
@@ -101,12 +101,12 @@ pub async fn create(
     responses((status = 200, description = "All projects.", body = [ProjectJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
+    page: PageRequest,
     actor: Actor,
     Id(tenant): Id<TenantId>,
 ) -> Result<ListPage<ProjectJson>, ActionError> {
     let projects = action::projects::list(&app, &actor, tenant).await?;
-    part.of(projects.into_iter().map(ProjectJson::from).collect(), false, |one| &one.id)
+    page.of(projects.into_iter().map(ProjectJson::from).collect(), false, |one| &one.id)
 }
 
 /// Read a project
@@ -123,7 +123,7 @@ pub async fn get(
 
 /// Change a project
 ///
-/// Its name and its method lists. Gateways go by new lists within a second.
+/// Its name and its method lists. Gateways apply new lists within a second.
 #[utoipa::path(put, path = "/projects/{id}", operation_id = "update_project", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     request_body = ProjectChangeJson,
@@ -141,10 +141,10 @@ pub async fn update(
 
 /// Delete a project
 ///
-/// Its keys are revoked. Its usage stays.
+/// Revokes its keys. Its usage stays.
 #[utoipa::path(delete, path = "/projects/{id}", operation_id = "delete_project", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
-    responses((status = 204, description = "It is gone.")))]
+    responses((status = 204, description = "Deleted.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,
     actor: Actor,

@@ -1,4 +1,4 @@
-//! Quotas of projects, as their members see them.
+//! Quotas of projects, as members see them.
 
 use super::operator::quotas::QuotaJson;
 use crate::management::action;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Read the quota of a project
 ///
-/// What an operator granted, or the default.
+/// The quota that an operator granted, or the default.
 #[utoipa::path(get, path = "/projects/{id}/quota", operation_id = "get_quota", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The quota.", body = QuotaJson)))]
@@ -39,7 +39,7 @@ mod tests {
         let site = Site::new().await;
         let (store, now) = (&site.app.store, site.app.now());
         let viewer = site.member(Role::Viewer).await;
-        let stranger = site.member(Role::Owner).await;
+        let outsider = site.member(Role::Owner).await;
         let project = Project {
             id: ProjectId(fresh_id(now)),
             tenant: viewer.user.tenant.unwrap(),
@@ -63,7 +63,7 @@ mod tests {
             ProjectQuota { cu_per_day: 0, cu_per_month: Some(9), rps_limit: Some(3), has_row: true };
         store.put_quota(project.id, &granted, now).await.unwrap();
         assert_eq!(get(&viewer).await, (200, quota(0, Some(9), Some(3), true)));
-        assert_eq!(get(&stranger).await, (404, json!({"error": "project not found"})));
+        assert_eq!(get(&outsider).await, (404, json!({"error": "project not found"})));
         store.delete_project(project.tenant, project.id, now).await.unwrap();
         assert_eq!(get(&viewer).await.0, 404);
     }

@@ -1,4 +1,4 @@
-//! Passwords that were forgotten.
+//! Resets of forgotten passwords.
 
 use crate::management::action::resets;
 use crate::management::app_state::AppState;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Whose password was forgotten.
+/// A request for a reset.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Forgot {
@@ -21,13 +21,13 @@ pub struct Forgot {
     pub email: String,
 }
 
-/// What sets a password.
+/// A reset of a password.
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reset {
     /// The token in the link.
     pub token: String,
-    /// The password from now on, at least 10 characters.
+    /// The new password, at least 10 characters.
     #[schema(value_type = String, format = Password, min_length = 10, max_length = 256)]
     pub password: Typed,
 }
@@ -38,10 +38,10 @@ impl fmt::Debug for Reset {
     }
 }
 
-/// Ask for a new password
+/// Request a new password
 ///
-/// A mail with a link that sets one is sent if the address has an account, at most 5 in 15 minutes. Whether it has is told
-/// to nobody.
+/// Sends a mail with a link that sets a password if the address has an account, at most 5 in 15 minutes. The response
+/// does not reveal whether it has.
 #[utoipa::path(post, path = "/auth/password/forgot", operation_id = "forgot_password", tag = "account",
     request_body = Forgot,
     responses((status = 202, description = "If the address has an account, a mail is on its way.")))]
@@ -56,8 +56,8 @@ pub async fn forgot(
 
 /// Set a new password
 ///
-/// With the token that came by mail. It is good for an hour, and once. All sessions of the account end, a lock of it ends
-/// too, and its address is confirmed: whoever reads the mails has the account.
+/// With the token from the mail, which is valid for an hour and can be used once. All sessions of the account and a
+/// lock end, and its address is confirmed, because the mail has reached its reader.
 #[utoipa::path(post, path = "/auth/password/reset", operation_id = "reset_password", tag = "account",
     request_body = Reset,
     responses((status = 204, description = "The password is set.")))]

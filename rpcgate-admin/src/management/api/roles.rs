@@ -1,20 +1,20 @@
-//! The roles that a member of a tenant may have.
+//! The roles that a member of a tenant can have.
 
 use crate::management::identity::role::{Permission, Role};
 use axum::Json;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What a user may be in a tenant.
+/// A role in a tenant.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Role)]
 pub struct RoleJson {
     /// Its name.
     #[schema(example = "developer")]
     pub name: &'static str,
-    /// What it is, for people.
+    /// Its description, for people.
     pub description: &'static str,
-    /// What it permits.
+    /// Its permissions.
     pub permissions: Vec<&'static str>,
 }
 
@@ -30,7 +30,7 @@ impl From<Role> for RoleJson {
 
 /// List the roles
 ///
-/// What a user may be in a tenant, and what each role permits.
+/// The roles that a member of a tenant can have, and the permissions of each.
 #[utoipa::path(get, path = "/roles", operation_id = "list_roles", tag = "catalog",
     responses((status = 200, description = "All roles.", body = [RoleJson])))]
 pub async fn list() -> Json<Vec<RoleJson>> {

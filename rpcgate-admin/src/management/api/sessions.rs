@@ -1,12 +1,12 @@
-//! Logging in and out, and staying logged in.
+//! Logging in, logging out, and refreshing tokens.
 
-use super::list::{ListPage, Page, Part};
+use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::access;
-use crate::management::action::sessions::{self, Opened};
+use crate::management::action::sessions::{self, SessionTokens};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::{Body, Client, Id, whole};
+use crate::management::extract::{Body, Client, Id, read_body};
 use crate::management::identity::password::Typed;
 use crate::management::strict_json;
 use crate::store::{self, SessionId};
@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What somebody logs in with.
+/// The credentials of a log-in.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Login {
@@ -30,15 +30,15 @@ pub struct Login {
     pub password: Typed,
 }
 
-/// What stands for somebody who is logged in.
+/// The tokens of a session.
 #[derive(Clone, Serialize, ToSchema)]
 #[schema(as = Tokens)]
 pub struct LoggedIn {
     /// The access token, for `Authorization: Bearer`.
     pub token: String,
-    /// Good for one new pair of tokens.
+    /// The refresh token, which can be used once.
     pub refresh_token: String,
-    /// Seconds that the access token is good.
+    /// Seconds for which the access token is valid.
     #[schema(example = 900)]
     pub expires_in: u64,
 }
@@ -49,8 +49,8 @@ impl fmt::Debug for LoggedIn {
     }
 }
 
-impl From<Opened> for LoggedIn {
-    fn from(Opened { token, ttl, refresh_token, .. }: Opened) -> Self {
+impl From<SessionTokens> for LoggedIn {
+    fn from(SessionTokens { token, ttl, refresh_token, .. }: SessionTokens) -> Self {
         LoggedIn {
             token: token.expose().to_owned(),
             refresh_token: refresh_token.expose().to_owned(),
@@ -59,11 +59,11 @@ impl From<Opened> for LoggedIn {
     }
 }
 
-/// What renews a session.
+/// The renewal of a session.
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Refresh {
-    /// The refresh token that was given out last.
+    /// The refresh token that was issued last.
     pub refresh_token: String,
 }
 
@@ -73,34 +73,34 @@ impl fmt::Debug for Refresh {
     }
 }
 
-/// Somewhere that somebody is logged in.
+/// A session of the caller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = AuthSession)]
 pub struct SessionJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// When somebody logged in.
+    /// When the user logged in.
     #[schema(value_type = String, format = "date-time")]
     pub created_at: Moment,
-    /// When it was renewed last.
+    /// When it was last renewed.
     #[schema(value_type = String, format = "date-time")]
     pub seen_at: Moment,
-    /// When it ends, unless it is renewed before.
+    /// When it expires, unless it is renewed before.
     #[schema(value_type = String, format = "date-time")]
     pub expires_at: Moment,
-    /// The address it was opened from.
+    /// The client's address at the log-in.
     #[schema(example = "192.0.2.1")]
     pub address: String,
-    /// What the client called itself.
+    /// The client's user agent at the log-in.
     #[schema(example = "curl/8.5.0")]
     pub agent: String,
-    /// Whether it is the one that asks.
+    /// Whether it is the session of this request.
     pub current: bool,
 }
 
 impl SessionJson {
-    fn seen_from(asking: &access::AuthSession, session: store::Session) -> Self {
+    fn of(current: &access::AuthSession, session: store::Session) -> Self {
         SessionJson {
             id: session.id.to_string(),
             created_at: session.created_at.into(),
@@ -108,14 +108,15 @@ impl SessionJson {
             expires_at: session.expires_at.into(),
             address: session.address,
             agent: session.agent,
-            current: session.id == asking.id,
+            current: session.id == current.id,
         }
     }
 }
 
 /// Log in
 ///
-/// A wrong address or password is answered with 401. Five wrong passwords in 15 minutes lock an address for 15 minutes, whether somebody has it or not.
+/// A wrong address or password is answered with 401. Five wrong passwords in 15 minutes lock an address for 15
+/// minutes, whether it has an account or not.
 #[utoipa::path(post, path = "/auth/login", operation_id = "login", tag = "account", request_body = Login,
     responses(
         (status = 200, description = "Logged in.", body = LoggedIn),
@@ -131,8 +132,8 @@ pub async fn login(
 
 /// Renew a session
 ///
-/// A refresh token is good once. One that is used again ends its session: somebody has a copy. Whatever is wrong with
-/// one is answered with 401.
+/// A refresh token can be used once. A token that is used again ends its session, because somebody has a copy. Every
+/// invalid token is answered with 401.
 #[utoipa::path(post, path = "/auth/refresh", operation_id = "refresh", tag = "account", request_body = Refresh,
     responses(
         (status = 200, description = "New tokens.", body = LoggedIn),
@@ -147,8 +148,8 @@ pub async fn refresh(
 
 /// Log out
 ///
-/// Ends a session at once: that of the refresh token in the body, for which no other token is needed, or without a body
-/// that of the bearer token.
+/// Ends a session at once: that of the refresh token in the body, which needs no other token, or without a body that
+/// of the bearer token.
 #[utoipa::path(post, path = "/auth/logout", operation_id = "logout", tag = "account",
     request_body(content = Refresh, description = "Without a body the bearer token says which session."),
     responses(
@@ -160,7 +161,7 @@ pub async fn logout(
     request: Request,
 ) -> Result<StatusCode, ActionError> {
     let headers = request.headers().clone();
-    let body = whole(request, &()).await?;
+    let body = read_body(request, &()).await?;
     if body.is_empty() {
         let session = access::session(&app, &headers).await?;
         sessions::logout(&app, &session, &client).await?;
@@ -173,7 +174,7 @@ pub async fn logout(
 
 /// Log out everywhere
 ///
-/// Ends all sessions of the caller at once, this one too.
+/// Ends all sessions of the caller at once, including this one.
 #[utoipa::path(post, path = "/auth/logout-all", operation_id = "logout_all", tag = "account",
     responses((status = 204, description = "Logged out everywhere.")))]
 pub async fn logout_all(
@@ -187,22 +188,22 @@ pub async fn logout_all(
 
 /// List the sessions
 ///
-/// Where the caller is logged in, the newest first.
+/// The caller's sessions, the newest first.
 #[utoipa::path(get, path = "/auth/sessions", operation_id = "list_sessions", tag = "account",
     params(Page),
     responses((status = 200, description = "All sessions that have not ended.", body = [SessionJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
+    page: PageRequest,
     session: access::AuthSession,
 ) -> Result<ListPage<SessionJson>, ActionError> {
     let all = sessions::list(&app, &session).await?;
-    part.of(all.into_iter().map(|one| SessionJson::seen_from(&session, one)).collect(), true, |one| &one.id)
+    page.of(all.into_iter().map(|one| SessionJson::of(&session, one)).collect(), true, |one| &one.id)
 }
 
 /// End a session
 ///
-/// One of the caller's, at once.
+/// Ends one of the caller's sessions at once.
 #[utoipa::path(delete, path = "/auth/sessions/{id}", operation_id = "end_session", tag = "account",
     params(("id" = String, Path, format = "uuid", description = "The session.")),
     responses((status = 204, description = "It has ended.")))]

@@ -1,6 +1,6 @@
 //! The caller's tenant.
 
-use super::list::{ListPage, Page, Part};
+use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -21,13 +21,13 @@ use utoipa::ToSchema;
 #[serde(rename_all = "lowercase")]
 #[schema(as = Tier)]
 pub enum TierJson {
-    /// Metered, bills nothing.
+    /// Metered and free of charge.
     Free,
     /// The smallest paid plan.
     Standard,
-    /// Larger.
+    /// Larger than standard.
     Premium,
-    /// The largest.
+    /// The largest plan.
     Enterprise,
 }
 
@@ -57,13 +57,13 @@ impl From<TierJson> for plan::Tier {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TenantStatus {
-    /// They are.
+    /// They are served.
     Active,
     /// They are refused with 402. Its keys are kept.
     Suspended,
 }
 
-/// An organisation: who pays.
+/// An organisation, which pays for its usage.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Tenant)]
 pub struct TenantJson {
@@ -76,7 +76,7 @@ pub struct TenantJson {
     pub tier: TierJson,
     /// Whether its calls are served.
     pub status: TenantStatus,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = String, format = DateTime)]
     pub created_at: Moment,
 }
@@ -93,7 +93,7 @@ impl From<store::Tenant> for TenantJson {
     }
 }
 
-/// What a tenant may change about itself.
+/// A change to the caller's tenant.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantName {
@@ -102,19 +102,19 @@ pub struct TenantName {
     pub name: String,
 }
 
-/// List the tenants of the caller
+/// List the caller's tenants
 ///
-/// There is one.
+/// Always exactly one.
 #[utoipa::path(get, path = "/tenants", operation_id = "list_tenants", tag = "tenants",
     params(Page),
     responses((status = 200, description = "The caller's tenant.", body = [TenantJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
+    page: PageRequest,
     actor: Actor,
 ) -> Result<ListPage<TenantJson>, ActionError> {
     let tenants = action::tenants::list(&app, &actor).await?;
-    part.of(tenants.into_iter().map(TenantJson::from).collect(), false, |one| &one.id)
+    page.of(tenants.into_iter().map(TenantJson::from).collect(), false, |one| &one.id)
 }
 
 /// Read a tenant

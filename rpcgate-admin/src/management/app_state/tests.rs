@@ -1,4 +1,4 @@
-//! A house on databases of its own, for tests of whatever works in one.
+//! An [`AppState`] on databases of its own, for tests.
 
 use super::*;
 use crate::management::identity::token::Claims;
@@ -20,23 +20,23 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// The moment at which houses of tests are opened.
+/// The time at which the state of a test is opened.
 pub(crate) const NOON: Time = Time::from_secs(1_798_718_400);
 
-/// What stands in the database for the password of the users made here, which nobody knows.
+/// The stored password of the users created here, which nobody knows.
 const LOCKED: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
     AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// A house on databases of its own, whose clock stands at [`NOON`].
+/// An [`AppState`] on databases of its own, whose clock stands at [`NOON`].
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) app: Arc<AppState>,
     pub(crate) clock: Arc<ManualClock>,
-    /// Kept until the house is gone.
+    /// Kept until the state is dropped.
     _dir: TempDir,
 }
 
-/// Somebody who is logged in.
+/// A logged-in user.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
     pub(crate) user: User,
@@ -44,7 +44,7 @@ pub(crate) struct Visitor {
     pub(crate) token: String,
 }
 
-/// An answer of the whole router, its body read as JSON, or null if there is none.
+/// A response of the whole router, its body parsed as JSON, or null if it is empty.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -53,7 +53,7 @@ pub(crate) struct Answer {
 }
 
 impl Site {
-    /// One that is configured by `text`, with the secrets that are needed.
+    /// A state configured by `text`, with the required secrets.
     pub(crate) async fn of(text: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(NOON));
@@ -73,18 +73,18 @@ impl Site {
         id
     }
 
-    /// A confirmed user, logged in, of a tenant of its own.
+    /// A confirmed, logged-in user of a tenant of its own.
     pub(crate) async fn member(&self, role: Role) -> Visitor {
         let tenant = self.tenant().await;
         self.visitor(Some(tenant), role).await
     }
 
-    /// An operator, logged in.
+    /// A logged-in operator.
     pub(crate) async fn operator(&self) -> Visitor {
         self.visitor(None, Role::Viewer).await
     }
 
-    /// A confirmed user, logged in.
+    /// A confirmed, logged-in user.
     pub(crate) async fn visitor(&self, tenant: Option<TenantId>, role: Role) -> Visitor {
         let now = self.app.now();
         let id = UserId(fresh_id(now));
@@ -130,7 +130,7 @@ impl Site {
         Visitor { user, session: session.id, token }
     }
 
-    /// Asks the whole router, as `visitor` if there is one.
+    /// Sends a request to the whole router, as `visitor` if there is one.
     pub(crate) async fn ask(
         &self,
         visitor: Option<&Visitor>,
@@ -152,13 +152,13 @@ impl Site {
         Answer { status: head.status, headers: head.headers, body }
     }
 
-    /// What is at `path`, as text.
+    /// The response to `GET path`, as text.
     pub(crate) async fn text(&self, path: &str) -> String {
         let (_, body) = self.raw(http::Request::get(path).body(Body::empty()).unwrap()).await;
         String::from_utf8(body.to_vec()).unwrap()
     }
 
-    /// Sends a request to the whole router, whose answer may be anything.
+    /// Sends a request to the whole router, whose response need not be JSON.
     pub(crate) async fn raw(&self, mut request: http::Request<Body>) -> (Parts, Bytes) {
         if request.extensions().get::<ConnectInfo<SocketAddr>>().is_none() {
             request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
@@ -169,10 +169,10 @@ impl Site {
     }
 }
 
-/// Set where the tests of this binary are to have their databases on PostgreSQL.
-const ON_POSTGRES: &str = "TEST_HOUSES_ON_POSTGRES";
+/// Set to make the tests of this binary use databases on PostgreSQL.
+const ON_POSTGRES: &str = "TEST_STATES_ON_POSTGRES";
 
-/// Where a house has its databases.
+/// The URL of the databases of a state.
 fn url(dir: &TempDir) -> String {
     match std::env::var_os(ON_POSTGRES) {
         Some(_) => site::Site::server().url().to_owned(),
@@ -238,7 +238,7 @@ fn urls_that_are_not_given_are_those_of_the_listener() {
 }
 
 #[tokio::test]
-async fn a_house_that_is_refitted_keeps_its_store_and_takes_the_new_settings() {
+async fn a_state_that_is_reloaded_keeps_its_store_and_takes_the_new_settings() {
     let site = Site::new().await;
     let visitor = site.member(Role::Owner).await;
     let mut config = site.app.settings.config.clone();

@@ -1,4 +1,4 @@
-//! Where a client calls from, and how often it may ask for something without being logged in.
+//! A client's address, and limits on requests without a log-in.
 
 use super::limit::{MinuteLimit, TooOften};
 use http::HeaderMap;
@@ -9,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 const FORWARDED: &str = "x-forwarded-for";
-/// Beyond so many attempts that are remembered, larger groups are formed.
-const CROWD: usize = 100_000;
+/// Above this number of remembered attempts, larger address groups are formed.
+const CROWDED: usize = 100_000;
 
-/// The address of the client: `peer`, or what the proxies say if `peer` is one of `trusted`
-/// (`gateway.trusted_proxies`). Each proxy appends whom it was called by to `X-Forwarded-For`, so the list is read from
-/// its end, over the trusted proxies, to the first address that is none. What stands before that one may be anybody's
-/// invention. An entry that cannot be read ends the list, and the proxy that passed it on counts as the client.
+/// The client's address: `peer`, or the address that the proxies report if `peer` is one of `trusted`
+/// (`gateway.trusted_proxies`). Each proxy appends the address of its own peer to `X-Forwarded-For`, so the list is
+/// read from its end, over the trusted proxies, to the first address that is not trusted. Entries before that one may
+/// be forged. An entry that cannot be parsed ends the list, and the proxy that forwarded it counts as the client.
 pub fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     let mut client = peer.to_canonical();
@@ -29,12 +29,12 @@ pub fn client(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     client
 }
 
-/// The networks of the proxies that may say for whom they ask (`gateway.trusted_proxies`). Clones share them.
+/// The networks of the proxies whose `X-Forwarded-For` is trusted (`gateway.trusted_proxies`). Clones share them.
 #[derive(Clone, Debug)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
 impl TrustedProxies {
-    /// Those of `networks`.
+    /// The proxies in `networks`.
     pub fn new(networks: &[IpNet]) -> Self {
         TrustedProxies(networks.into())
     }
@@ -45,7 +45,7 @@ impl TrustedProxies {
     }
 }
 
-/// An entry of the list: an address, perhaps with a port.
+/// Parses an entry of the list: an address, optionally with a port.
 fn read(entry: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(entry).ok()?.trim_matches([' ', '\t']);
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -53,7 +53,8 @@ fn read(entry: &[u8]) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Whom an address is counted with: an IPv4 address is alone; of IPv6 everybody has a /64 at least, so that is one.
+/// The addresses that are counted together: an IPv4 address alone, and an IPv6 /64, which is the smallest network
+/// that a client gets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AddressGroup {
     first: IpAddr,
@@ -66,7 +67,7 @@ impl AddressGroup {
         AddressGroup::sized(address, 32, 64)
     }
 
-    /// The networks that are routed to one operator: there are not so many of them that they fill the memory.
+    /// The networks that are routed to one operator: few enough to fit in memory.
     fn wide(address: IpAddr) -> Self {
         AddressGroup::sized(address, 16, 32)
     }
@@ -91,29 +92,29 @@ impl fmt::Display for AddressGroup {
     }
 }
 
-/// Holds the attempts of each client: to log in and to register, together, or whatever else is asked without being
-/// logged in.
+/// Limits the attempts of each client address: log-ins and registrations together, or any other requests without a
+/// log-in.
 ///
-/// A group of addresses makes at most `per_minute` attempts in any 60 seconds, and may make them at once. While more than
-/// 100,000 attempts are remembered, whole networks are counted as one.
+/// A group of addresses may make `per_minute` attempts in any 60 seconds, all at once if it likes. While more than
+/// 100,000 attempts are remembered, whole networks are counted as one group.
 #[derive(Debug)]
 pub struct AddressLimit {
     limit: MinuteLimit<AddressGroup>,
-    crowd: usize,
+    crowded_above: usize,
 }
 
 impl AddressLimit {
     /// Admits `per_minute` attempts, at least one.
     pub fn new(per_minute: u32, clock: Arc<dyn Clock>) -> Self {
-        AddressLimit { limit: MinuteLimit::new(per_minute, clock), crowd: CROWD }
+        AddressLimit { limit: MinuteLimit::new(per_minute, clock), crowded_above: CROWDED }
     }
 
     /// Counts an attempt from `address`.
     ///
     /// # Errors
-    /// [`TooOften`] if there were too many before; this one is not counted then.
+    /// [`TooOften`] if there were too many before; this attempt is not counted then.
     pub fn admit(&self, address: IpAddr) -> Result<(), TooOften> {
-        let is_crowded = self.limit.remembered() >= self.crowd;
+        let is_crowded = self.limit.remembered() >= self.crowded_above;
         self.limit.admit(if is_crowded { AddressGroup::wide(address) } else { AddressGroup::of(address) })
     }
 }
@@ -144,13 +145,13 @@ mod tests {
         let trusted: Vec<IpNet> =
             ["10.0.0.0/8", "::1/128", "2001:db8::/32"].map(|net| net.parse().unwrap()).to_vec();
         for (peer, lines, found) in [
-            // Nobody is believed but the trusted.
+            // Only trusted proxies are believed.
             ("203.0.113.5", vec!["198.51.100.1"], "203.0.113.5"),
             ("10.0.0.1", vec![], "10.0.0.1"),
             ("10.0.0.1", vec!["198.51.100.1"], "198.51.100.1"),
             ("::1", vec!["198.51.100.1"], "198.51.100.1"),
             ("::ffff:10.0.0.1", vec!["::ffff:198.51.100.1"], "198.51.100.1"),
-            // What a client invents stands further left.
+            // Entries forged by a client are further left.
             ("10.0.0.1", vec!["1.2.3.4, 198.51.100.1"], "198.51.100.1"),
             ("10.0.0.1", vec!["1.2.3.4", "198.51.100.1"], "198.51.100.1"),
             ("10.0.0.1", vec!["10.9.9.9, 198.51.100.1"], "198.51.100.1"),
@@ -163,7 +164,7 @@ mod tests {
             ("10.0.0.1", vec!["[2001:db9::1]:4711"], "2001:db9::1"),
             ("10.0.0.1", vec!["[2001:db9::1]"], "2001:db9::1"),
             ("10.0.0.1", vec!["2001:db9::1"], "2001:db9::1"),
-            // What cannot be read ends the list.
+            // An entry that cannot be parsed ends the list.
             ("10.0.0.1", vec!["198.51.100.1, unknown"], "10.0.0.1"),
             ("10.0.0.1", vec!["198.51.100.1,"], "10.0.0.1"),
             ("10.0.0.1", vec!["198.51.100.1", ""], "10.0.0.1"),
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_all_attempts_back_is_forgotten() {
+    fn an_address_without_recent_attempts_is_forgotten() {
         let (limit, clock) = limit(10);
         let (last, first) = (SWEEP - 1, 0);
         for host in first..last {
@@ -276,7 +277,7 @@ mod tests {
     #[test]
     fn in_a_crowd_whole_networks_are_counted_as_one() {
         let (mut limit, clock) = limit(10);
-        limit.crowd = 200;
+        limit.crowded_above = 200;
         for host in 0..100_000u32 {
             let _ = limit.admit(Ipv6Addr::from_bits(ip_bits("2001:db8::") + (u128::from(host) << 64)).into());
         }

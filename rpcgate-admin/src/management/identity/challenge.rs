@@ -1,9 +1,9 @@
-//! The challenge a new account must solve: a proof of work in ALTCHA's first format.
+//! The challenge that a new account must solve: a proof of work in ALTCHA's first format.
 //!
-//! A challenge is the SHA-256 of a salt and a secret number; the browser tries numbers until it meets it, which costs
-//! a person nothing and somebody who wants a thousand accounts a thousand times as much. The salt carries the moment
-//! of expiry, the challenge is signed, so nothing is kept here. That one solution opens one account only is the
-//! store's business: see [`Solved`].
+//! A challenge is the SHA-256 of a salt and a secret number. The browser tries numbers until the hash matches, which
+//! costs a person nothing, but is expensive for a thousand accounts. The salt contains the
+//! expiry and the challenge is signed, so the server keeps no state. That a solution opens only one account is
+//! ensured by the store: see [`Solved`].
 
 use super::derive;
 use base64::Engine;
@@ -19,28 +19,28 @@ use subtle::ConstantTimeEq;
 use utoipa::ToSchema;
 
 const ALGORITHM: &str = "SHA-256";
-/// How long a challenge may be solved: long enough to fill in a form.
+/// How long a challenge may take to solve: long enough to fill in a form.
 pub const LIFE: Duration = Duration::from_secs(600);
 const SALT_BYTES: usize = 16;
-/// A longer solution is not read. A widget's has some 400 bytes.
-const LONGEST: usize = 2048;
+/// Solutions longer than this are rejected unread. A widget's has some 400 bytes.
+const MAX_LEN: usize = 2048;
 
-/// A challenge, in the form the ALTCHA widget reads.
+/// A challenge in the form that the ALTCHA widget reads.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Challenge {
     /// Always `SHA-256`.
     pub algorithm: String,
-    /// SHA-256 of the salt and the number sought, in hexadecimal.
+    /// SHA-256 of the salt and the secret number, in hexadecimal.
     pub challenge: String,
-    /// The greatest number to be tried.
+    /// The largest number to try.
     pub maxnumber: u32,
-    /// What the number is appended to.
+    /// The text to which the number is appended.
     pub salt: String,
-    /// Proves that the challenge was set here.
+    /// Proves that this service issued the challenge.
     pub signature: String,
 }
 
-/// A solution as the widget sends it, in base64. What else it sends, such as the time it took, is of no interest.
+/// A solution as the widget sends it, in base64. Its other members, such as the time taken, are ignored.
 #[derive(Serialize, Deserialize)]
 struct Solution {
     algorithm: String,
@@ -50,12 +50,12 @@ struct Solution {
     signature: String,
 }
 
-/// A challenge that was solved.
+/// A solved challenge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Solved {
-    /// What the challenge is remembered by, so that its solution is taken once: the challenge itself.
+    /// Identifies the challenge, so that its solution is accepted only once: the challenge itself.
     pub digest: [u8; 32],
-    /// After this it needs not be remembered any more.
+    /// After this time the challenge need not be remembered.
     pub expires_at: Time,
 }
 
@@ -63,24 +63,24 @@ pub struct Solved {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadSolution {
-    /// It cannot be read.
+    /// It cannot be parsed.
     #[error("the challenge's solution is malformed")]
     Malformed,
     /// It is for another algorithm.
     #[error("the challenge's algorithm must be {ALGORITHM}")]
     Algorithm,
-    /// The number is not the one sought.
+    /// The number is wrong.
     #[error("the challenge is not solved")]
     Wrong,
-    /// We did not set this challenge.
+    /// This service did not issue the challenge.
     #[error("the challenge was not set here")]
     Forged,
-    /// It took too long.
+    /// The challenge has expired.
     #[error("the challenge has expired, ask for a new one")]
     Expired,
 }
 
-/// Sets challenges and checks solutions.
+/// Issues challenges and checks solutions.
 pub struct Challenges {
     key: hmac::Key,
     difficulty: u32,
@@ -93,7 +93,7 @@ impl fmt::Debug for Challenges {
 }
 
 impl Challenges {
-    /// Challenges signed with a key made of `secret`, whose number is at most `difficulty`
+    /// Challenges signed with a key derived from `secret`, whose number is at most `difficulty`
     /// (`admin.challenge.difficulty`).
     ///
     /// ```
@@ -102,7 +102,7 @@ impl Challenges {
     ///
     /// let challenges = Challenges::new(b"shared by all hosts", 1_000);
     /// let now = Time::from_secs(1_800_000_000);
-    /// let solution = solve(&challenges.pose(now)?).unwrap_or_default();
+    /// let solution = solve(&challenges.issue(now)?).unwrap_or_default();
     /// assert!(challenges.check(&solution, now).is_ok());
     /// assert_eq!(challenges.check(&solution, now.plus(LIFE)), Err(BadSolution::Expired));
     /// # Ok::<(), rpcgate_core::secret::NoRandomness>(())
@@ -112,31 +112,31 @@ impl Challenges {
         Challenges { key, difficulty }
     }
 
-    /// A new challenge, good for [`LIFE`].
+    /// A new challenge, valid for [`LIFE`].
     ///
     /// # Errors
-    /// [`NoRandomness`] when the machine has none to give.
-    pub fn pose(&self, now: Time) -> Result<Challenge, NoRandomness> {
+    /// [`NoRandomness`] if the system provides none.
+    pub fn issue(&self, now: Time) -> Result<Challenge, NoRandomness> {
         let random = SystemRandom::new();
         let mut salt = [0; SALT_BYTES];
         random.fill(&mut salt).map_err(|_| NoRandomness)?;
-        // The ampersand keeps a digit of the number from being taken for one of the moment.
+        // The ampersand separates the number's digits from those of the expiry.
         let salt = format!("{}?expires={}&", hex::encode(salt), now.plus(LIFE).secs());
         let mut number = [0; 8];
         random.fill(&mut number).map_err(|_| NoRandomness)?;
-        // Of 2⁶⁴ numbers the low ones are favoured by less than one in 2³².
+        // The bias of the modulo is below one in 2³².
         let number = u64::from_be_bytes(number) % (u64::from(self.difficulty) + 1);
         let challenge = hex::encode(challenge(&salt, number));
         let signature = hex::encode(hmac::sign(&self.key, challenge.as_bytes()));
         Ok(Challenge { algorithm: ALGORITHM.into(), challenge, maxnumber: self.difficulty, salt, signature })
     }
 
-    /// Checks a solution, base64 of a JSON object. It may be shown again: see [`Solved`].
+    /// Checks a solution, a JSON object in base64. The same solution passes again: see [`Solved`].
     ///
     /// # Errors
     /// [`BadSolution`] says what is wrong.
     pub fn check(&self, payload: &str, now: Time) -> Result<Solved, BadSolution> {
-        if payload.len() > LONGEST {
+        if payload.len() > MAX_LEN {
             return Err(BadSolution::Malformed);
         }
         let json = STANDARD.decode(payload).map_err(|_| BadSolution::Malformed)?;
@@ -146,8 +146,8 @@ impl Challenges {
         }
         let expires_at = expiry(&solution.salt).ok_or(BadSolution::Malformed)?;
         let digest = challenge(&solution.salt, solution.number);
-        let met: bool = hex::encode(digest).as_bytes().ct_eq(solution.challenge.as_bytes()).into();
-        if !met || solution.number > self.difficulty.into() {
+        let matches: bool = hex::encode(digest).as_bytes().ct_eq(solution.challenge.as_bytes()).into();
+        if !matches || solution.number > self.difficulty.into() {
             return Err(BadSolution::Wrong);
         }
         let signature = hex::decode(&solution.signature).map_err(|_| BadSolution::Malformed)?;
@@ -169,30 +169,30 @@ fn challenge(salt: &str, number: u64) -> [u8; 32] {
     challenge
 }
 
-/// The moment a salt of ours names.
+/// The expiry in a salt of this service.
 fn expiry(salt: &str) -> Option<Time> {
     let (_, expires) = salt.strip_suffix('&')?.split_once("?expires=")?;
     let digits = !expires.is_empty() && expires.bytes().all(|b| b.is_ascii_digit());
     digits.then(|| expires.parse().ok().map(Time::from_secs))?
 }
 
-/// Solves a challenge as a browser would; none if no number up to the greatest does. It takes a second and a half or
-/// so of a core for a million numbers, without optimisation much longer.
-pub fn solve(posed: &Challenge) -> Option<String> {
+/// Solves a challenge as a browser would; `None` if no number up to the maximum matches. A million numbers take about
+/// one and a half seconds of a core, and much longer without optimisation.
+pub fn solve(challenge: &Challenge) -> Option<String> {
     let mut hash = digest::Context::new(&digest::SHA256);
-    hash.update(posed.salt.as_bytes());
-    let sought = hex::decode(&posed.challenge).ok()?;
-    let number = (0..=u64::from(posed.maxnumber)).find(|number| {
+    hash.update(challenge.salt.as_bytes());
+    let sought = hex::decode(&challenge.challenge).ok()?;
+    let number = (0..=u64::from(challenge.maxnumber)).find(|number| {
         let mut hash = hash.clone();
         hash.update(number.to_string().as_bytes());
         hash.finish().as_ref() == sought
     })?;
     let solution = Solution {
-        algorithm: posed.algorithm.clone(),
-        challenge: posed.challenge.clone(),
+        algorithm: challenge.algorithm.clone(),
+        challenge: challenge.challenge.clone(),
         number,
-        salt: posed.salt.clone(),
-        signature: posed.signature.clone(),
+        salt: challenge.salt.clone(),
+        signature: challenge.signature.clone(),
     };
     serde_json::to_vec(&solution).ok().map(|json| STANDARD.encode(json))
 }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     fn solution() -> Value {
-        let payload = solve(&challenges().pose(NOW).unwrap()).unwrap();
+        let payload = solve(&challenges().issue(NOW).unwrap()).unwrap();
         serde_json::from_slice(&STANDARD.decode(payload).unwrap()).unwrap()
     }
 
@@ -225,25 +225,26 @@ mod tests {
     #[test]
     fn a_challenge_is_what_the_widget_reads() {
         let challenges = challenges();
-        let posed = challenges.pose(NOW).unwrap();
-        let json = serde_json::to_value(&posed).unwrap();
+        let challenge = challenges.issue(NOW).unwrap();
+        let json = serde_json::to_value(&challenge).unwrap();
         assert_eq!((&json["algorithm"], &json["maxnumber"]), (&json!("SHA-256"), &json!(2_000)));
-        assert!(posed.salt.ends_with("?expires=1800000600&"), "{}", posed.salt);
-        assert_eq!((posed.challenge.len(), posed.signature.len()), (64, 64));
-        let found = (0..=2_000).filter(|n| sha(&format!("{}{n}", posed.salt)) == posed.challenge).count();
+        assert!(challenge.salt.ends_with("?expires=1800000600&"), "{}", challenge.salt);
+        assert_eq!((challenge.challenge.len(), challenge.signature.len()), (64, 64));
+        let found =
+            (0..=2_000).filter(|n| sha(&format!("{}{n}", challenge.salt)) == challenge.challenge).count();
         assert_eq!(found, 1);
-        let tag = hmac::sign(&challenges.key, posed.challenge.as_bytes());
-        assert_eq!(posed.signature, hex::encode(tag));
-        assert_ne!(posed, challenges.pose(NOW).unwrap());
+        let tag = hmac::sign(&challenges.key, challenge.challenge.as_bytes());
+        assert_eq!(challenge.signature, hex::encode(tag));
+        assert_ne!(challenge, challenges.issue(NOW).unwrap());
     }
 
     #[test]
     fn a_solution_is_known_by_its_challenge_until_it_expires() {
         let challenges = challenges();
-        let posed = challenges.pose(NOW).unwrap();
-        let payload = solve(&posed).unwrap();
+        let challenge = challenges.issue(NOW).unwrap();
+        let payload = solve(&challenge).unwrap();
         let solved = challenges.check(&payload, NOW).unwrap();
-        assert_eq!(hex::encode(solved.digest), posed.challenge);
+        assert_eq!(hex::encode(solved.digest), challenge.challenge);
         assert_eq!(solved.expires_at, NOW.plus(LIFE));
         let last = Time::from_micros(NOW.plus(LIFE).micros() - 1);
         assert_eq!(challenges.check(&payload, last), Ok(solved));
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn however_it_is_written_a_solution_is_known_by_the_same_digest() {
+    fn every_spelling_of_a_solution_has_the_same_digest() {
         let mut solution = solution();
         let digest = check(&solution).unwrap().digest;
         solution["took"] = json!(1234);
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_set_or_not_solved_is_refused() {
+    fn a_forged_or_unsolved_challenge_is_refused() {
         let good = solution();
         let with = |changes: &[(&str, Value)]| {
             let mut changed = good.clone();
@@ -285,9 +286,9 @@ mod tests {
             ])
         };
         let later = salt.replace("1800000600", "1900000600");
-        let other = challenges().pose(NOW).unwrap();
+        let other = challenges().issue(NOW).unwrap();
         let upper = good["challenge"].as_str().unwrap().to_uppercase();
-        let stranger = Challenges::new(b"a stranger's", 2_000).pose(NOW).unwrap();
+        let outsider = Challenges::new(b"a stranger's", 2_000).issue(NOW).unwrap();
         let cases = [
             (
                 "a challenge of one's own",
@@ -318,7 +319,7 @@ mod tests {
             ("another's signature", with(&[("signature", json!(other.signature))]), BadSolution::Forged),
             (
                 "a stranger's signature",
-                with(&[("signature", json!(stranger.signature))]),
+                with(&[("signature", json!(outsider.signature))]),
                 BadSolution::Forged,
             ),
             ("half a signature", with(&[("signature", json!(other.signature[..32]))]), BadSolution::Forged),
@@ -328,7 +329,7 @@ mod tests {
             ("no signature", without("signature"), BadSolution::Malformed),
             ("no algorithm", without("algorithm"), BadSolution::Malformed),
             ("not an object", json!([1]), BadSolution::Malformed),
-            ("oversized", with(&[("note", json!("x".repeat(LONGEST)))]), BadSolution::Malformed),
+            ("oversized", with(&[("note", json!("x".repeat(MAX_LEN)))]), BadSolution::Malformed),
         ];
         for (name, solution, why) in cases {
             assert_eq!(check(&solution), Err(why), "{name}: {solution}");
@@ -339,18 +340,18 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_solved_has_no_solution() {
-        let mut posed = challenges().pose(NOW).unwrap();
-        posed.challenge = "00".repeat(32);
-        assert_eq!(solve(&posed), None);
-        posed.challenge = "?".into();
-        assert_eq!(solve(&posed), None);
+    fn an_unsolvable_challenge_has_no_solution() {
+        let mut challenge = challenges().issue(NOW).unwrap();
+        challenge.challenge = "00".repeat(32);
+        assert_eq!(solve(&challenge), None);
+        challenge.challenge = "?".into();
+        assert_eq!(solve(&challenge), None);
     }
 
     #[test]
     fn the_easiest_challenge_can_be_solved() {
         let challenges = Challenges::new(b"s", 0);
-        let payload = solve(&challenges.pose(NOW).unwrap()).unwrap();
+        let payload = solve(&challenges.issue(NOW).unwrap()).unwrap();
         assert!(challenges.check(&payload, NOW).is_ok());
     }
 

@@ -1,13 +1,12 @@
-//! Passwords that are tried first by whoever guesses: words that everybody thinks of, runs of the keyboard, and one thing
-//! again and again.
+//! Common passwords, which attackers try first: well-known words, runs on the keyboard, and repetitions.
 //!
-//! A new password has ten characters or more, so most of what is common is so with something added: figures and signs
-//! before and behind, and letters written as figures. That is taken away before it is looked for.
+//! A new password has at least ten characters, so most common passwords are words with additions: digits and signs
+//! before and after them, and digits in place of letters. These are removed before the look-up.
 
-/// Words, one in a line, in lower case and without what is taken away.
+/// The words, one per line, in lower case and without such additions.
 const WORDS: &str = include_str!("common_passwords.txt");
 
-/// What is run along: forwards, backwards, from anywhere and around the end.
+/// The sequences of which runs are parts: forwards, backwards, from any position, wrapping around.
 const RUNS: [&str; 12] = [
     "abcdefghijklmnopqrstuvwxyz",
     "0123456789",
@@ -23,45 +22,46 @@ const RUNS: [&str; 12] = [
     "1q2w3e4r5t6y7u8i9o0p",
 ];
 
-/// The longest piece that counts as one thing when it is repeated.
-const LONGEST_REPEATED: usize = 4;
-/// The fewest characters of a run.
-const SHORTEST_RUN: usize = 3;
+/// The longest unit whose repetition counts as common.
+const MAX_REPEATED_UNIT: usize = 4;
+/// The shortest run.
+const MIN_RUN: usize = 3;
 
-/// Whether `password` is one of those that are tried first.
+/// Whether `password` is a common one.
 pub(super) fn is_common(password: &str) -> bool {
     let typed: Vec<char> = password.to_lowercase().chars().filter(|c| !c.is_whitespace()).collect();
-    let once = once(&typed);
-    if once.is_empty() {
+    let repeated_unit = repeated_unit(&typed);
+    if repeated_unit.is_empty() {
         return false;
     }
-    if typed.len() >= 2 * once.len() && once.len() <= LONGEST_REPEATED {
+    if typed.len() >= 2 * repeated_unit.len() && repeated_unit.len() <= MAX_REPEATED_UNIT {
         return true;
     }
-    let read: Vec<char> = once.iter().copied().map(meant).collect();
-    let read_between: Vec<char> = between(once).iter().copied().map(meant).collect();
-    is_run(once)
-        || [between(once), &read_between, between(&read)]
+    let read: Vec<char> = repeated_unit.iter().copied().map(unsubstituted).collect();
+    let unsubstituted_trimmed: Vec<char> =
+        trimmed(repeated_unit).iter().copied().map(unsubstituted).collect();
+    is_run(repeated_unit)
+        || [trimmed(repeated_unit), &unsubstituted_trimmed, trimmed(&read)]
             .into_iter()
             .any(|bare| is_word(bare) || is_run(bare))
 }
 
-/// The piece that the whole is made of, again and again; the last may be cut off.
-fn once(text: &[char]) -> &[char] {
+/// The unit that the text repeats; the last repetition may be cut short.
+fn repeated_unit(text: &[char]) -> &[char] {
     let same = |length: &usize| text.iter().zip(&text[*length..]).all(|(earlier, later)| earlier == later);
     let length = (1..=text.len() / 2).find(same);
     length.map_or(text, |length| &text[..length])
 }
 
-/// What stands from the first letter to the last.
-fn between(text: &[char]) -> &[char] {
+/// The part from the first letter to the last.
+fn trimmed(text: &[char]) -> &[char] {
     let begin = text.iter().position(|c| c.is_alphabetic()).unwrap_or(text.len());
     let end = text.iter().rposition(|c| c.is_alphabetic()).map_or(begin, |last| last + 1);
     &text[begin..end]
 }
 
-/// The letter that a figure or sign is written for.
-fn meant(c: char) -> char {
+/// The letter for which a digit or sign is substituted.
+fn unsubstituted(c: char) -> char {
     match c {
         '0' => 'o',
         '1' | '!' => 'i',
@@ -78,17 +78,17 @@ fn is_word(text: &[char]) -> bool {
     WORDS.lines().any(|word| word == text)
 }
 
-/// Whether there is something and nothing but runs.
+/// Whether the text consists of runs only.
 fn is_run(text: &[char]) -> bool {
     let mut left = text;
     while !left.is_empty() {
         let longest = RUNS.iter().flat_map(|run| {
             let forwards: Vec<char> = run.chars().collect();
             let backwards: Vec<char> = run.chars().rev().collect();
-            [along(left, &forwards), along(left, &backwards)]
+            [run_length(left, &forwards), run_length(left, &backwards)]
         });
         let longest = longest.max().unwrap_or(0);
-        if longest < SHORTEST_RUN {
+        if longest < MIN_RUN {
             return false;
         }
         left = &left[longest..];
@@ -96,8 +96,8 @@ fn is_run(text: &[char]) -> bool {
     !text.is_empty()
 }
 
-/// How far `text` follows `run`.
-fn along(text: &[char], run: &[char]) -> usize {
+/// The number of characters by which `text` follows `run`.
+fn run_length(text: &[char], run: &[char]) -> usize {
     let Some(begin) = text.first().and_then(|first| run.iter().position(|c| c == first)) else { return 0 };
     text.iter().zip(run[begin..].iter().chain(run)).take_while(|(one, other)| one == other).count()
 }
@@ -108,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_everybody_thinks_of_is_common_however_it_is_dressed() {
+    fn common_passwords_are_recognised_under_additions() {
         for common in [
             "1234567890",
             "0987654321",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_thought_of_is_not() {
+    fn uncommon_passwords_are_accepted() {
         for own in [
             "correct horse",
             "correct horse battery staple",

@@ -1,4 +1,4 @@
-//! How often somebody may do something in a minute.
+//! Limits on how often something may be done in a minute.
 
 use governor::clock::Clock as Pace;
 use governor::middleware::NoOpMiddleware;
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
-/// The attempts between two sweeps of what is not needed any more.
+/// Attempts between two sweeps of expired slots.
 pub(super) const SWEEP: u32 = 256;
-/// Places that are looked at before an attempt is refused: who sets a bound of a million must not pay for each of them
-/// when somebody reaches it.
-const LOOKED_AT: u32 = 1_000;
+/// Slots that are tried before an attempt is refused: with a bound of a million, a refusal must not cost a million
+/// checks.
+const MAX_TRIED: u32 = 1_000;
 
-/// Somebody has tried too often.
+/// Too many attempts were made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("too many attempts, try again in {retry_after} s")]
 pub struct TooOften {
@@ -27,11 +27,11 @@ pub struct TooOften {
     pub retry_after: u32,
 }
 
-/// The clock's hand that never steps back, so that a change of the time of day neither locks out nor lets in.
+/// The monotonic clock, so that a change of the time of day neither locks clients out nor lets them in.
 #[derive(Clone, Debug)]
-struct Hand(Arc<dyn Clock>);
+struct Monotonic(Arc<dyn Clock>);
 
-impl Pace for Hand {
+impl Pace for Monotonic {
     type Instant = Duration;
 
     fn now(&self) -> Duration {
@@ -39,19 +39,19 @@ impl Pace for Hand {
     }
 }
 
-/// The places of all keys.
-type Places<K> = RateLimiter<(K, u32), DashMapStateStore<(K, u32)>, Hand, NoOpMiddleware<Duration>>;
+/// The slots of all keys.
+type Slots<K> = RateLimiter<(K, u32), DashMapStateStore<(K, u32)>, Monotonic, NoOpMiddleware<Duration>>;
 
-/// At most so many attempts of each key in any 60 seconds, which may be made at once.
+/// Admits a number of attempts per key in any 60 seconds, which may be made at once.
 ///
-/// One quota for all of them would give attempts back while the minute runs, and let nearly twice as many pass in it. So
-/// a key has that many places instead, each with the quota of one attempt a minute, and takes one that is free. A place
-/// is forgotten two minutes after it was taken.
+/// A single quota would return attempts while the minute runs, and let nearly twice as many pass in it. So a key has
+/// that many slots instead, each with a quota of one attempt per minute, and an attempt takes a free slot. A slot is
+/// forgotten two minutes after it was taken.
 pub struct MinuteLimit<K: Hash + Eq + Copy> {
-    limiter: Places<K>,
+    limiter: Slots<K>,
     clock: Arc<dyn Clock>,
-    /// The places of each key.
-    places: u32,
+    /// Slots of each key.
+    slots: u32,
     attempts: AtomicU32,
     remembered: AtomicUsize,
 }
@@ -65,24 +65,26 @@ impl<K: Hash + Eq + Copy> fmt::Debug for MinuteLimit<K> {
 impl<K: Hash + Eq + Copy> MinuteLimit<K> {
     /// Admits `per_minute` attempts, at least one.
     pub fn new(per_minute: u32, clock: Arc<dyn Clock>) -> Self {
-        let limiter =
-            RateLimiter::dashmap_with_clock(Quota::per_minute(NonZeroU32::MIN), Hand(Arc::clone(&clock)));
+        let limiter = RateLimiter::dashmap_with_clock(
+            Quota::per_minute(NonZeroU32::MIN),
+            Monotonic(Arc::clone(&clock)),
+        );
         MinuteLimit {
             limiter,
             clock,
-            places: per_minute.max(1),
+            slots: per_minute.max(1),
             attempts: AtomicU32::new(0),
             remembered: AtomicUsize::new(0),
         }
     }
 
-    /// Attempts that are remembered now, of all keys.
+    /// Attempts of all keys that are remembered now.
     #[cfg(test)]
     pub(super) fn taken(&self) -> usize {
         self.limiter.len()
     }
 
-    /// Attempts that were remembered at the last sweep, of all keys.
+    /// Attempts of all keys that were remembered at the last sweep.
     pub fn remembered(&self) -> usize {
         self.remembered.load(Relaxed)
     }
@@ -90,7 +92,7 @@ impl<K: Hash + Eq + Copy> MinuteLimit<K> {
     /// Counts an attempt of `key`.
     ///
     /// # Errors
-    /// [`TooOften`] if there were too many before; this one is not counted then.
+    /// [`TooOften`] if there were too many before; this attempt is not counted then.
     pub fn admit(&self, key: K) -> Result<(), TooOften> {
         let number = self.attempts.fetch_add(1, Relaxed);
         if number % SWEEP == SWEEP - 1 {
@@ -98,10 +100,10 @@ impl<K: Hash + Eq + Copy> MinuteLimit<K> {
             self.remembered.store(self.limiter.len(), Relaxed);
         }
         let mut soonest = MINUTE;
-        // Not always from the first place on: of a thousand places the free one is found at once most of the time.
-        for step in 0..self.places.min(LOOKED_AT) {
-            let place = (u64::from(number) + u64::from(step)) % u64::from(self.places);
-            match self.limiter.check_key(&(key, place as u32)) {
+        // The search starts at a different slot each time, so a free one of a thousand is mostly found at once.
+        for step in 0..self.slots.min(MAX_TRIED) {
+            let slot = (u64::from(number) + u64::from(step)) % u64::from(self.slots);
+            match self.limiter.check_key(&(key, slot as u32)) {
                 Ok(()) => return Ok(()),
                 Err(until) => soonest = soonest.min(until.wait_time_from(self.clock.elapsed())),
             }

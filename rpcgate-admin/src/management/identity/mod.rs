@@ -1,4 +1,4 @@
-//! Who somebody is, and how that is shown: passwords, tokens, challenges, roles.
+//! Authentication and authorisation: passwords, tokens, challenges, roles.
 
 pub mod address;
 pub mod challenge;
@@ -12,8 +12,8 @@ pub mod token;
 
 use ring::hmac;
 
-/// A key for one purpose. What is signed for one purpose is worth nothing for another, though a configuration may
-/// give both the same secret.
+/// Derives a key for one purpose, so that a signature for one purpose is invalid for another even if the
+/// configuration uses the same secret for both.
 fn derive(secret: &[u8], purpose: &str) -> [u8; 32] {
     let mut key = [0; 32];
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), purpose.as_bytes());

@@ -1,8 +1,9 @@
-//! Passwords: what a new one must be like, and the hashes they are stored as.
+//! Passwords: requirements on new ones, and the hashes that are stored.
 //!
-//! A hash is made with Argon2id, 19 MiB of memory, two passes, one lane (OWASP's recommendation), and stored as a PHC
-//! string that carries its parameters. It takes tens of milliseconds of a core, so hashing is a thing to attack a
-//! service with: only so many hashes are computed at once, only so many wait, and what comes then is refused.
+//! Hashes use Argon2id with 19 MiB of memory, two passes and one lane (OWASP's recommendation), and are stored as PHC
+//! strings that contain the parameters. A hash takes tens of milliseconds of a core, which makes hashing a target for
+//! denial of service: a bounded number of hashes is computed at once, a bounded number waits, and any further request
+//! is refused.
 
 use super::common;
 use argon2::password_hash::phc::PasswordHash;
@@ -14,22 +15,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::Semaphore;
 
-/// The fewest characters of a new password.
-pub const LEAST: usize = 10;
-/// The most characters of a new password.
-pub const MOST: usize = 256;
-/// The most bytes of a password. A longer one is not hashed.
-pub const MOST_BYTES: usize = 1024;
-/// How many may wait for a hash, for want of a better number.
+/// Characters of a new password, at least.
+pub const MIN_CHARACTERS: usize = 10;
+/// Characters of a new password, at most.
+pub const MAX_CHARACTERS: usize = 256;
+/// Bytes of a password, at most. A longer one is not hashed.
+pub const MAX_BYTES: usize = 1024;
+/// The default number of waiting requests.
 pub const QUEUE: usize = 16;
 
-/// KiB of memory.
+/// Memory in KiB.
 const MEMORY: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
 const ARGON2ID: &str = "argon2id";
-/// A hash of no password, computed in place of that of somebody who does not exist. Its parameters are those above.
-const NOBODY: &str =
+/// A hash of no password, verified in place of that of an unknown user, with the parameters above.
+const DUMMY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGlzIGhlcmU$bm9ib2R5IGhhcyBhIHBhc3N3b3JkIGxpa2UgdGhpcyE";
 
 /// Why a text cannot be a new password.
@@ -37,34 +38,34 @@ const NOBODY: &str =
 #[non_exhaustive]
 pub enum WeakPassword {
     /// It has too few characters.
-    #[error("the password must have at least {LEAST} characters")]
+    #[error("the password must have at least {MIN_CHARACTERS} characters")]
     Short,
     /// It has too many characters.
-    #[error("the password must have at most {MOST} characters")]
+    #[error("the password must have at most {MAX_CHARACTERS} characters")]
     Long,
-    /// It is one of those that are tried first.
+    /// It is a common password.
     #[error("the password is too common")]
     Common,
-    /// There is nothing in it that can be seen.
+    /// It contains no visible character.
     #[error("the password must not consist of blanks")]
     Blank,
 }
 
-/// What somebody typed as a password. It may be anything, and nothing shows it.
+/// A password as it was typed. It may be any text, and is never shown.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct Typed(Box<str>);
 
 impl Typed {
-    /// Takes it as a new password.
+    /// Accepts it as a new password.
     ///
     /// # Errors
     /// [`WeakPassword`] says what is wrong with it.
     pub fn choose(self) -> Result<Password, WeakPassword> {
         let characters = self.0.chars().count();
-        if characters < LEAST {
+        if characters < MIN_CHARACTERS {
             Err(WeakPassword::Short)
-        } else if characters > MOST || self.0.len() > MOST_BYTES {
+        } else if characters > MAX_CHARACTERS || self.0.len() > MAX_BYTES {
             Err(WeakPassword::Long)
         } else if self.0.chars().all(|c| c.is_whitespace() || c.is_control()) {
             Err(WeakPassword::Blank)
@@ -100,12 +101,12 @@ impl From<Password> for Typed {
     }
 }
 
-/// A password that is good enough to be somebody's. Nothing shows it.
+/// A password that meets the requirements. It is never shown.
 #[derive(Clone)]
 pub struct Password(Typed);
 
 impl Password {
-    /// Takes `text` as a new password.
+    /// Accepts `text` as a new password.
     ///
     /// ```
     /// use rpcgate_admin::management::identity::password::{Password, WeakPassword};
@@ -128,44 +129,44 @@ impl fmt::Debug for Password {
     }
 }
 
-/// Why there is no hash, or no answer.
+/// Why there is no hash, or no result of a verification.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PasswordError {
-    /// Too many wait already. Trying again in a few seconds may help.
+    /// Too many requests wait already. A later try may succeed.
     #[error("too many passwords are being checked at the moment")]
     Busy,
-    /// The hash cannot be computed, or the stored one cannot be read. The text shows neither.
+    /// The hash cannot be computed, or the stored one cannot be parsed. The text shows neither.
     #[error("a password cannot be checked: {0}")]
     Failed(String),
 }
 
-/// Hashes passwords, a few at a time. Clones share the places.
+/// Hashes passwords, a few at a time. Clones share the limits.
 #[derive(Clone, Debug)]
 pub struct Passwords {
     argon: Argon2<'static>,
-    /// One for each that is computed or waits.
-    seats: Arc<Semaphore>,
-    /// One for each that is computed.
+    /// A permit for each hash that is computed or waits.
+    permits: Arc<Semaphore>,
+    /// A permit for each hash that is computed.
     threads: Arc<Semaphore>,
     computed: Arc<AtomicU64>,
 }
 
 impl Passwords {
-    /// Computes at most `threads` hashes at once, at least one, while `queue` more wait (see [`QUEUE`]).
+    /// Computes at most `threads` hashes at once, at least one, while `queue` more may wait (see [`QUEUE`]).
     pub fn new(threads: usize, queue: usize) -> Self {
         let threads = threads.clamp(1, Semaphore::MAX_PERMITS / 2);
-        let seats = threads.saturating_add(queue).min(Semaphore::MAX_PERMITS);
+        let permits = threads.saturating_add(queue).min(Semaphore::MAX_PERMITS);
         let params = Params::new(MEMORY, PASSES, LANES, None).unwrap_or_default();
         Passwords {
             argon: Argon2::new(Algorithm::Argon2id, Version::V0x13, params),
-            seats: Arc::new(Semaphore::new(seats)),
+            permits: Arc::new(Semaphore::new(permits)),
             threads: Arc::new(Semaphore::new(threads)),
             computed: Arc::default(),
         }
     }
 
-    /// The PHC string to store for `password`, salted anew each time.
+    /// The PHC string to store for `password`, with a new salt each time.
     ///
     /// # Errors
     /// [`PasswordError::Busy`] if too many wait.
@@ -176,7 +177,7 @@ impl Passwords {
         .await
     }
 
-    /// The same for a password that was just found to be right. It may be one that nobody could choose today.
+    /// Like [`hash`](Self::hash), for a password that was just verified, which need not meet today's requirements.
     ///
     /// # Errors
     /// [`PasswordError::Busy`] if too many wait.
@@ -184,23 +185,22 @@ impl Passwords {
         self.hash(Password(verified)).await
     }
 
-    /// Whether `password` is the one that `stored` was made of. For a `stored` of `None`, somebody who does not
-    /// exist or has no password, a hash is computed as well, so that the time taken does not tell, and the answer
-    /// is no.
+    /// Whether `password` matches the hash `stored`. If `stored` is `None`, because the user does not exist or has no
+    /// password, a hash is computed as well, so that the time does not reveal it, and the result is false.
     ///
     /// # Errors
-    /// [`PasswordError::Busy`] if too many wait, [`PasswordError::Failed`] if `stored` is no PHC string of Argon2.
+    /// [`PasswordError::Busy`] if too many wait, [`PasswordError::Failed`] if `stored` is not a PHC string of Argon2.
     pub async fn verify(
         &self,
         password: impl Into<Typed>,
         stored: Option<&str>,
     ) -> Result<bool, PasswordError> {
         let Typed(mut password) = password.into();
-        let known = stored.is_some() && password.len() <= MOST_BYTES;
-        if password.len() > MOST_BYTES {
+        let known = stored.is_some() && password.len() <= MAX_BYTES;
+        if password.len() > MAX_BYTES {
             password = Box::default();
         }
-        let stored = stored.filter(|_| known).unwrap_or(NOBODY);
+        let stored = stored.filter(|_| known).unwrap_or(DUMMY);
         let hash = PasswordHash::new(stored).map_err(|error| PasswordError::Failed(error.to_string()))?;
         self.compute(move |argon| match argon.verify_password(password.as_bytes(), &hash) {
             Ok(()) => Ok(known),
@@ -210,9 +210,9 @@ impl Passwords {
         .await
     }
 
-    /// Whether `stored` was made with less effort than hashes are made with now: after the next log-in, when the
-    /// password is at hand, a new one should take its place.
-    pub fn wants_renewal(&self, stored: &str) -> bool {
+    /// Whether `stored` was made with less effort than today's hashes, so that a new hash should replace it at the
+    /// next log-in, when the password is available.
+    pub fn needs_renewal(&self, stored: &str) -> bool {
         let Ok(hash) = PasswordHash::new(stored) else { return true };
         let Ok(params) = Params::try_from(&hash) else { return true };
         hash.algorithm.as_str() != ARGON2ID
@@ -221,24 +221,23 @@ impl Passwords {
             || params.t_cost() < PASSES
     }
 
-    /// How many hashes were computed since the start, those for nobody among them.
+    /// Hashes computed since the start, including those for unknown users.
     pub fn computed(&self) -> u64 {
         self.computed.load(Relaxed)
     }
 
-    /// Runs `work` on a thread of its own. Its seat and its thread stay taken until it has ended, also if nobody
-    /// waits for it any more.
+    /// Runs `work` on a blocking thread. Its permits are held until the work has ended, even if its caller has gone.
     async fn compute<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Argon2<'static>) -> Result<T, PasswordError> + Send + 'static,
     ) -> Result<T, PasswordError> {
-        let seat = Arc::clone(&self.seats).try_acquire_owned().map_err(|_| PasswordError::Busy)?;
+        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| PasswordError::Busy)?;
         let thread = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| PasswordError::Busy)?;
         let (argon, computed) = (self.argon.clone(), Arc::clone(&self.computed));
         let work = move || {
             let done = work(&argon);
             computed.fetch_add(1, Relaxed);
-            drop((thread, seat));
+            drop((thread, permit));
             done
         };
         let ended = tokio::task::spawn_blocking(work).await;
@@ -267,7 +266,7 @@ mod tests {
         hash.unwrap().to_string()
     }
 
-    /// So many characters of four bytes each.
+    /// A text of `count` characters of four bytes each.
     fn characters(count: u32) -> String {
         (0..count).filter_map(|number| char::from_u32(0x1_f300 + number)).collect()
     }
@@ -312,16 +311,16 @@ mod tests {
         assert!(passwords.verify("correct horse", Some(&one)).await.unwrap());
         assert!(!passwords.verify("correct horsE", Some(&one)).await.unwrap());
         assert!(!passwords.verify("", Some(&one)).await.unwrap());
-        assert!(!passwords.wants_renewal(&one));
+        assert!(!passwords.needs_renewal(&one));
         assert!(!one.contains("correct") && !format!("{passwords:?}").contains("correct"));
     }
 
     #[tokio::test]
-    async fn somebody_unknown_costs_a_hash_of_the_same_parameters() {
+    async fn an_unknown_user_costs_a_hash_with_the_same_parameters() {
         let passwords = Passwords::new(1, QUEUE);
-        assert!(!passwords.wants_renewal(NOBODY));
+        assert!(!passwords.needs_renewal(DUMMY));
         let (nobody, real) = (
-            PasswordHash::new(NOBODY).unwrap(),
+            PasswordHash::new(DUMMY).unwrap(),
             PasswordHash::new(&passwords.hash(Password::new("correct horse").unwrap()).await.unwrap())
                 .unwrap(),
         );
@@ -337,7 +336,7 @@ mod tests {
         let passwords = Passwords::new(1, QUEUE);
         let hash = weak_hash("correct horse", ARGON2ID);
         assert!(passwords.verify("correct horse", Some(&hash)).await.unwrap());
-        let long = "x".repeat(MOST_BYTES + 1);
+        let long = "x".repeat(MAX_BYTES + 1);
         let (before, hash) = (passwords.computed(), weak_hash("", ARGON2ID));
         assert!(!passwords.verify(long.as_str(), Some(&hash)).await.unwrap());
         assert_eq!(passwords.computed(), before + 1, "and costs as much as any");
@@ -350,14 +349,14 @@ mod tests {
             let old = weak_hash("correct horse", algorithm);
             assert!(passwords.verify("correct horse", Some(&old)).await.unwrap(), "{old}");
             assert!(!passwords.verify("correct horsE", Some(&old)).await.unwrap(), "{old}");
-            assert!(passwords.wants_renewal(&old), "{old}");
+            assert!(passwords.needs_renewal(&old), "{old}");
             let renewed = passwords.renew("correct horse".into()).await.unwrap();
-            assert!(!passwords.wants_renewal(&renewed), "{renewed}");
+            assert!(!passwords.needs_renewal(&renewed), "{renewed}");
         }
     }
 
     #[tokio::test]
-    async fn what_is_stored_but_no_hash_is_an_error_and_no_wrong_password() {
+    async fn an_unreadable_stored_hash_is_an_error_and_not_a_wrong_password() {
         let passwords = Passwords::new(1, QUEUE);
         for stored in ["", "secret", "$argon2id$v=19$m=1,t=0,p=9$c2FsdHNhbHQ$aGFzaGhhc2g", "$5$x$y"] {
             let found = passwords.verify("secret", Some(stored)).await;
@@ -365,7 +364,7 @@ mod tests {
                 matches!(&found, Err(PasswordError::Failed(why)) if !why.contains("secret")),
                 "{found:?}"
             );
-            assert!(passwords.wants_renewal(stored));
+            assert!(passwords.needs_renewal(stored));
         }
     }
 
@@ -373,9 +372,9 @@ mod tests {
     async fn beyond_the_queue_a_password_is_refused_at_once() {
         let passwords = Passwords::new(1, 2);
         let hash = weak_hash("correct horse", ARGON2ID);
-        // A hash that is being computed, for as long as the test likes.
+        // A hash that is being computed for as long as the test needs.
         let running = (
-            Arc::clone(&passwords.seats).try_acquire_owned().unwrap(),
+            Arc::clone(&passwords.permits).try_acquire_owned().unwrap(),
             Arc::clone(&passwords.threads).try_acquire_owned().unwrap(),
         );
         let waiting: Vec<_> = (0..2)
@@ -384,7 +383,7 @@ mod tests {
                 tokio::spawn(async move { passwords.verify("correct horse", Some(&hash)).await })
             })
             .collect();
-        while passwords.seats.available_permits() > 0 {
+        while passwords.permits.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(passwords.verify("correct horse", Some(&hash)).await, Err(PasswordError::Busy));
@@ -398,19 +397,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_leaves_the_queue_frees_the_seat() {
+    async fn a_request_that_leaves_the_queue_frees_its_permit() {
         let passwords = Passwords::new(1, 1);
         let running = Arc::clone(&passwords.threads).try_acquire_owned().unwrap();
         let waiting = {
             let passwords = passwords.clone();
             tokio::spawn(async move { passwords.verify("x", None).await })
         };
-        while passwords.seats.available_permits() > 1 {
+        while passwords.permits.available_permits() > 1 {
             tokio::task::yield_now().await;
         }
         waiting.abort();
         assert!(waiting.await.unwrap_err().is_cancelled());
-        assert_eq!(passwords.seats.available_permits(), 2);
+        assert_eq!(passwords.permits.available_permits(), 2);
         drop(running);
     }
 }

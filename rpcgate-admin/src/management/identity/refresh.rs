@@ -1,8 +1,8 @@
-//! Secrets that stand for a row in the database: refresh tokens, and the tokens in mails, which confirm an address, set a
-//! password, change an address or invite somebody.
+//! Opaque tokens that stand for a row in the database: refresh tokens, and the mailed tokens that confirm an address,
+//! set a password, change an address or invite somebody.
 //!
-//! Such a token is a prefix that names its kind and 32 random bytes in base64url. It says nothing; what it is good for
-//! is stored under its SHA-256, so that a stolen copy of the database is of no use.
+//! Such a token is a prefix that names its kind, and 32 random bytes in base64url. It contains no information; what
+//! it grants is stored under its SHA-256, so that a stolen copy of the database contains no usable token.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,27 +12,27 @@ use rpcgate_core::secret::NoRandomness;
 use std::fmt;
 
 const BYTES: usize = 32;
-/// Of 32 bytes in base64 without padding.
+/// The length of 32 bytes in base64 without padding.
 const CHARACTERS: usize = 43;
 
-/// What a token is for. One of one kind is never taken for one of another.
+/// The purpose of a token. A token of one kind is never accepted as another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum OpaqueKind {
     /// It is exchanged for a new access token.
     Refresh,
-    /// It confirms that a mail reached its reader.
+    /// It confirms that a mail has reached its reader.
     Confirmation,
     /// It lets the reader of a mail join a tenant.
     Invitation,
     /// It lets the reader of a mail set a password.
     Reset,
-    /// It gives an account the address whose mails are read.
+    /// It changes an account's address to the one at which the mail was read.
     EmailChange,
 }
 
 impl OpaqueKind {
-    /// What tokens of this kind begin with.
+    /// The prefix of this kind's tokens.
     pub const fn prefix(self) -> &'static str {
         match self {
             OpaqueKind::Refresh => "rpcgr_",
@@ -44,7 +44,7 @@ impl OpaqueKind {
     }
 }
 
-/// A token that was just made. It is handed out once and not kept.
+/// A new token. It is handed out once and not stored.
 pub struct Opaque {
     text: String,
     hash: OpaqueHash,
@@ -64,7 +64,7 @@ impl Opaque {
     /// ```
     ///
     /// # Errors
-    /// [`NoRandomness`] when the machine has none to give.
+    /// [`NoRandomness`] if the system provides none.
     pub fn make(kind: OpaqueKind) -> Result<Self, NoRandomness> {
         let mut bytes = [0; BYTES];
         SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
@@ -78,7 +78,7 @@ impl Opaque {
         &self.text
     }
 
-    /// What it is stored under.
+    /// The hash under which it is stored.
     pub fn hash(&self) -> OpaqueHash {
         self.hash
     }
@@ -90,12 +90,12 @@ impl fmt::Debug for Opaque {
     }
 }
 
-/// What a token is stored under: its SHA-256. A token has 256 bits of randomness, so no salt is needed.
+/// The SHA-256 under which a token is stored. A token has 256 bits of randomness, so no salt is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OpaqueHash(pub [u8; 32]);
 
 impl OpaqueHash {
-    /// The hash of a token that somebody sent; none if it does not have the form of a `kind`, so that it need not be
+    /// The hash of a received token, or `None` if it does not have the form of a `kind`, so that it need not be
     /// looked up.
     pub fn of(kind: OpaqueKind, token: &str) -> Option<Self> {
         let random = token.strip_prefix(kind.prefix())?;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_form_is_not_looked_up() {
+    fn a_text_that_is_not_a_token_is_not_looked_up() {
         let token = Opaque::make(OpaqueKind::Refresh).unwrap().expose().to_owned();
         for bad in [
             String::new(),

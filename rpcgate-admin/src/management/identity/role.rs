@@ -1,7 +1,7 @@
-//! Roles: what a user may do in a tenant. An operator is apart: operators run the service and belong to no tenant.
+//! Roles, which say what a user may do in a tenant. Operators run the service, belong to no tenant and have no role.
 //!
-//! Billing and Developer stand beside one another, neither above the other, so roles have no order; each action asks
-//! for a [`Permission`], and this table says who has it (a test compares it with the code).
+//! Billing and Developer are beside each other, neither above the other, so roles have no order. Each action requires
+//! a [`Permission`], and this table shows which roles have it (a test compares it with the code).
 //!
 //! | permission      | viewer | billing | developer | admin | owner |
 //! |-----------------|--------|---------|-----------|-------|-------|
@@ -20,36 +20,36 @@
 pub use crate::store::Role;
 use std::fmt;
 
-/// What an action asks for.
+/// What an action requires.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Permission {
-    /// See the tenant, its projects, keys (their prefixes), usage, webhooks and limit requests.
+    /// Read the tenant, its projects, keys (their prefixes), usage, webhooks and limit requests.
     Read,
-    /// See what was paid and is to be paid.
+    /// Read bills and payments.
     ReadBilling,
-    /// Pay, change how it is paid.
+    /// Pay, and change the means of payment.
     ManageBilling,
-    /// Ask for another plan.
+    /// Request another plan.
     RequestLimits,
-    /// Make, change and delete projects.
+    /// Create, change and delete projects.
     ManageProjects,
-    /// Make and revoke API keys.
+    /// Create and revoke API keys.
     ManageKeys,
-    /// Make, change and delete webhooks and their subscriptions.
+    /// Create, change and delete webhooks and their subscriptions.
     ManageWebhooks,
-    /// See what everybody in the tenant did.
+    /// Read what every member of the tenant did.
     ReadAudit,
-    /// Add and remove users and set their roles, apart from owners.
+    /// Add and remove users and set their roles, except for owners.
     ManageMembers,
     /// Change the tenant's name.
     ManageTenant,
-    /// Make somebody an owner, or no longer one.
+    /// Make a user an owner, or no longer one.
     ManageOwners,
 }
 
 impl Role {
-    /// What it is, for people.
+    /// Its description, for people.
     pub const fn description(self) -> &'static str {
         match self {
             Role::Viewer => "Sees projects, API keys by their prefix, and usage; changes nothing.",
@@ -62,7 +62,7 @@ impl Role {
         }
     }
 
-    /// Whether somebody of this role may do what `permission` stands for.
+    /// Whether this role has `permission`.
     ///
     /// ```
     /// use rpcgate_admin::management::identity::role::{Permission, Role};
@@ -87,14 +87,14 @@ impl Role {
         }
     }
 
-    /// What somebody of this role may do.
+    /// The permissions of this role.
     pub fn permissions(self) -> impl Iterator<Item = Permission> {
         Permission::ALL.into_iter().filter(move |permission| self.allows(*permission))
     }
 }
 
 impl Permission {
-    /// All of them.
+    /// All permissions.
     pub const ALL: [Permission; 11] = [
         Permission::Read,
         Permission::ReadBilling,
@@ -126,7 +126,7 @@ impl Permission {
         }
     }
 
-    /// The roles that have it, those that may do least first.
+    /// The roles that have it, in ascending order of permissions.
     pub fn roles(self) -> impl Iterator<Item = Role> {
         Role::ALL.into_iter().filter(move |role| role.allows(self))
     }

@@ -1,8 +1,8 @@
-//! Tokens: signed statements of who is logged in, checked without a look-up.
+//! Signed tokens that state who is logged in, verified without a look-up.
 //!
-//! A token is a JWT signed with HS256. One algorithm, one header, one issuer, one audience are known; whatever differs
-//! is refused, though its signature were right. Whether the session has ended meanwhile is not in the token: who
-//! serves a call asks the store.
+//! A token is a JWT signed with HS256. Exactly one algorithm, header, issuer and audience are accepted; a token that
+//! differs is refused even if its signature is valid. A token does not show whether its session has ended, so the
+//! store is checked for each request.
 
 use super::derive;
 use super::role::Role;
@@ -20,15 +20,14 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const ISSUER: &str = "rpcgate";
-/// By how much the clocks of the management side's hosts may differ.
+/// How much the clocks of the management hosts may differ.
 const LEEWAY: Duration = Duration::from_secs(5);
-/// A longer token is not read. Ours have some 500 bytes.
-const LONGEST: usize = 4096;
-/// The fewest bytes of a secret.
-const LEAST_SECRET: usize = 32;
+/// Tokens longer than this are rejected unread. Ours have some 500 bytes.
+const MAX_LEN: usize = 4096;
+/// Bytes of a secret, at least.
+const MIN_SECRET: usize = 32;
 
-/// What a token is for. One of one kind is worth nothing as one of another: each has an audience, a type and a key of
-/// its own.
+/// The purpose of a token. A token of one kind is invalid as another: each has its own audience, type and key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenKind {
     /// For calls of the API, in `Authorization`: RFC 9068.
@@ -60,16 +59,16 @@ impl TokenKind {
     }
 }
 
-/// What a token says.
+/// The contents of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claims {
-    /// Who.
+    /// The user.
     pub sub: UserId,
-    /// The session it was given out in, a UUID.
+    /// The session for which it was issued, a UUID.
     pub sid: u128,
     /// The tenant the user belongs to.
     pub tenant: TenantId,
-    /// What the user may do there.
+    /// The user's role there.
     pub role: Role,
     /// Whether the user is an operator.
     pub operator: bool,
@@ -79,37 +78,37 @@ pub struct Claims {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadToken {
-    /// It cannot be read, or something is missing.
+    /// It cannot be parsed, or a claim is missing.
     #[error("the token is malformed")]
     Malformed,
-    /// Its header is not the one we write: another algorithm, another type, something critical.
+    /// Its header is not the expected one: another algorithm, another type, or a critical extension.
     #[error("the token is of another kind")]
     Header,
-    /// It was not signed with our key, or changed since.
+    /// It was not signed with our key, or has been changed.
     #[error("the token's signature is wrong")]
     Signature,
-    /// Somebody else made it.
+    /// It has another issuer.
     #[error("the token has another issuer")]
     Issuer,
-    /// It is for something else.
+    /// It has another audience.
     #[error("the token is for another audience")]
     Audience,
     /// It is not valid yet.
     #[error("the token is not valid yet")]
     Early,
-    /// It is not valid any more.
+    /// It has expired.
     #[error("the token has expired")]
     Expired,
 }
 
-/// Why tokens cannot be made.
+/// Why tokens cannot be issued.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// The secret is so short that it could be guessed.
-    #[error("the secret of the tokens must have at least {LEAST_SECRET} bytes")]
+    /// The secret is short enough to be guessed.
+    #[error("the secret of the tokens must have at least {MIN_SECRET} bytes")]
     ShortSecret,
-    /// Signing did not work.
+    /// Signing failed.
     #[error("a token cannot be signed: {0}")]
     Signing(String),
 }
@@ -131,23 +130,24 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Tokens of this kind, signed with a key made of `secret` (`admin.jwt.secret`, the same on all hosts), good for `ttl`.
+    /// Tokens of this kind, signed with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts),
+    /// valid for `ttl`.
     ///
     /// # Errors
-    /// [`TokenError::ShortSecret`]; [`TokenError::Signing`] if the process has given the `jsonwebtoken` crate a
-    /// cryptography of its own before and that one cannot sign with HS256.
+    /// [`TokenError::ShortSecret`]; [`TokenError::Signing`] if the process has already installed another provider in
+    /// the `jsonwebtoken` crate that cannot sign with HS256.
     pub fn new(kind: TokenKind, secret: &[u8], ttl: Duration) -> Result<Self, TokenError> {
-        if secret.len() < LEAST_SECRET {
+        if secret.len() < MIN_SECRET {
             return Err(TokenError::ShortSecret);
         }
-        // There is one for the whole process. Had somebody been quicker, theirs does as well, or the trial fails.
+        // The provider is global. If another one was installed before, it serves as well, or the trial below fails.
         let _ = RING.install_default();
         let key = derive(secret, kind.purpose());
         let mut rules = Validation::new(Algorithm::HS256);
         rules.set_issuer(&[ISSUER]);
         rules.set_audience(&[kind.audience()]);
         rules.set_required_spec_claims(&["iss", "aud", "sub", "exp", "nbf"]);
-        // The crate asks the machine for the time. We are told it, and compare below.
+        // The crate uses the system clock. Ours is passed in, so the times are checked below.
         rules.validate_exp = false;
         rules.validate_nbf = false;
         let mut header = Header::new(Algorithm::HS256);
@@ -158,18 +158,18 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// How long a token is good for.
+    /// How long a token is valid.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
 
-    /// A token that says `claims` from `now` on. A fraction of a second is added to its life, never cut off.
+    /// A token with `claims`, valid from `now`. Its lifetime is rounded up to a whole second.
     ///
     /// # Errors
     /// [`TokenError::Signing`].
     pub fn issue(&self, claims: &Claims, now: Time) -> Result<String, TokenError> {
         let uuid = |id: u128| Uuid::from_u128(id).to_string();
-        let said = Said {
+        let said = RawClaims {
             iss: ISSUER.into(),
             aud: self.kind.audience().into(),
             sub: uuid(claims.sub.0),
@@ -184,17 +184,17 @@ impl Tokens {
         self.write(&self.header, &said)
     }
 
-    /// What `token` says, if it is one of ours and good at `now`.
+    /// The claims of `token`, if it is one of ours and valid at `now`.
     ///
     /// # Errors
-    /// [`BadToken`] says what is wrong. Callers should tell a client no more than that the token is not accepted, or
-    /// has expired.
+    /// [`BadToken`] says what is wrong. Callers should tell a client no more than that the token is invalid or has
+    /// expired.
     pub fn check(&self, token: &str, now: Time) -> Result<Claims, BadToken> {
-        if token.len() > LONGEST {
+        if token.len() > MAX_LEN {
             return Err(BadToken::Malformed);
         }
-        let token =
-            jsonwebtoken::decode::<Said>(token, &self.verify, &self.rules).map_err(|error| bad(&error))?;
+        let token = jsonwebtoken::decode::<RawClaims>(token, &self.verify, &self.rules)
+            .map_err(|error| bad(&error))?;
         if token.header != self.header {
             return Err(BadToken::Header);
         }
@@ -234,9 +234,9 @@ fn bad(error: &JwtError) -> BadToken {
     }
 }
 
-/// The claims as they are written. Some that are not here may be there: a newer version may have put them in.
+/// The claims as they are serialised. Unknown claims are ignored, since a newer version may have added them.
 #[derive(Serialize, Deserialize)]
-struct Said {
+struct RawClaims {
     iss: String,
     aud: String,
     sub: String,
@@ -249,8 +249,8 @@ struct Said {
     exp: u64,
 }
 
-/// HMAC with SHA-256, and nothing else, for the `jsonwebtoken` crate: its own choices would bring in a second
-/// cryptography.
+/// HMAC with SHA-256, and nothing else, for the `jsonwebtoken` crate, whose own providers would add a second
+/// cryptography library.
 static RING: CryptoProvider = CryptoProvider {
     signer_factory: |algorithm, key| {
         Ok(Box::new(Hs256::new(*algorithm, key.family(), || Ok(key.as_bytes()))?))
@@ -320,7 +320,7 @@ mod tests {
         Claims { sub: UserId(1), sid: 2, tenant: TenantId(3), role: Role::Developer, operator: false }
     }
 
-    /// What a token of ours says, to be changed.
+    /// The claims of a token of ours, to be changed.
     fn said() -> Value {
         json!({
             "iss": ISSUER, "aud": TokenKind::Access.audience(), "sub": Uuid::from_u128(1).to_string(),
@@ -336,7 +336,7 @@ mod tests {
         said.to_string()
     }
 
-    /// A token of these parts, signed with our own key: only the key's owner could make such ones.
+    /// A token of these parts, signed with our own key: only the owner of the key could make it.
     fn forge(header: &str, claims: &str, algorithm: hmac::Algorithm, key: &[u8]) -> String {
         let message = format!("{}.{}", BASE64.encode(header), BASE64.encode(claims));
         let tag = hmac::sign(&hmac::Key::new(algorithm, key), message.as_bytes());
@@ -375,7 +375,7 @@ mod tests {
         };
         assert_eq!(at(-5_000_001), Some(BadToken::Early));
         assert_eq!(at(-5_000_000), None);
-        // The life was rounded up to a whole second.
+        // The lifetime was rounded up to a whole second.
         assert_eq!(at(905_999_999), None);
         assert_eq!(at(906_000_000), Some(BadToken::Expired));
     }
@@ -392,7 +392,7 @@ mod tests {
         };
         let unsigned = |header: &str| format!("{}.{}.", BASE64.encode(header), parts[1]);
         let twice = plain.replacen('{', r#"{"role":"owner","#, 1);
-        let long = with("note", Value::from("x".repeat(LONGEST)));
+        let long = with("note", Value::from("x".repeat(MAX_LEN)));
         let cases = [
             // The algorithm.
             ("alg none", unsigned(r#"{"typ":"at+jwt","alg":"none"}"#), BadToken::Malformed),
@@ -458,7 +458,7 @@ mod tests {
                 format!("{}.{}.{}", parts[0], BASE64.encode(with("role", json!("owner"))), parts[2]),
                 BadToken::Signature,
             ),
-            // Who and for what.
+            // Subject and audience.
             ("issuer", signed(HEADER, &with("iss", json!("RPCGATE"))), BadToken::Issuer),
             ("issuers", signed(HEADER, &with("iss", json!([ISSUER]))), BadToken::Malformed),
             ("audience", signed(HEADER, &with("aud", json!("rpcgate-gateway"))), BadToken::Audience),
@@ -487,7 +487,7 @@ mod tests {
             ("two roles", signed(HEADER, &twice), BadToken::Malformed),
             ("an unknown role", signed(HEADER, &with("role", json!("root"))), BadToken::Malformed),
             ("a subject that is no UUID", signed(HEADER, &with("sub", json!("1"))), BadToken::Malformed),
-            // When.
+            // Times.
             ("exp as text", signed(HEADER, &with("exp", json!("1900000000"))), BadToken::Malformed),
             ("exp as fraction", signed(HEADER, &with("exp", json!(1.9e9))), BadToken::Malformed),
             ("exp below zero", signed(HEADER, &with("exp", json!(-1))), BadToken::Malformed),

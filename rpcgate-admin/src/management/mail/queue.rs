@@ -1,4 +1,4 @@
-//! Sending mails of actions. No action fails because a mail server is away: the mail is tried again for a while.
+//! Sends the mails of actions. No action fails because the mail server is down: the mail is retried for a while.
 
 use super::{Mail, MailError, Mailer};
 use rpcgate_core::clock::{Clock, Time};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument;
 
-/// How many mails may wait for another try at a time. A further one is lost, and its user asks for another.
+/// Mails that may wait for a retry at once. Any further mail is lost, and its recipient has to request another.
 const WAITING: usize = 256;
 
-/// The waits before each further try.
-const TRIES: [Duration; 4] =
+/// The pauses before the retries.
+const RETRY_PAUSES: [Duration; 4] =
     [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(1_200)];
 
-/// Sends mails, and tries those again that found no mail server. Clones share the bound on mails that wait.
+/// Sends mails, and retries those that did not reach a mail server. Clones share the limit on waiting mails.
 #[derive(Clone, Debug)]
 pub struct MailQueue {
     mailer: Arc<Mailer>,
@@ -28,11 +28,12 @@ impl MailQueue {
         MailQueue { mailer: Arc::new(mailer), waiting: Arc::new(Semaphore::new(WAITING)), clock }
     }
 
-    /// Sends a mail. An address that takes no mail is no error: its user notices that no mail arrives. A mail server that
-    /// is away is none either: the account that was made exists, and its mail comes later or can be asked for again.
+    /// Sends a mail. An address that refuses it is no error, since the person who typed the address notices that no mail
+    /// comes. An unreachable server is no error either: the account exists, and the mail comes later or can be requested
+    /// again.
     ///
     /// # Errors
-    /// [`MailError`] for a mail that cannot be written.
+    /// [`MailError`] for a mail that cannot be composed.
     pub async fn send(&self, mail: &Mail, now: Time) -> Result<(), MailError> {
         let error = match self.mailer.send(mail, now).await {
             Ok(()) => return Ok(()),
@@ -44,26 +45,26 @@ impl MailQueue {
             Err(error) => return Err(error),
         };
         match self.waiting.clone().try_acquire_owned() {
-            Ok(place) => {
-                tracing::warn!(%error, "a mail was not sent: it is tried again");
-                drop(tokio::spawn(retry(self.clone(), mail.clone(), place).in_current_span()));
+            Ok(permit) => {
+                tracing::warn!(%error, "a mail could not be sent and will be retried");
+                drop(tokio::spawn(retry(self.clone(), mail.clone(), permit).in_current_span()));
             }
             Err(_) => {
-                tracing::error!(%error, "a mail was not sent and is lost: {WAITING} wait for another try already");
+                tracing::error!(%error, "a mail could not be sent and is lost: {WAITING} mails wait for a retry already");
             }
         }
         Ok(())
     }
 }
 
-async fn retry(queue: MailQueue, mail: Mail, _place: OwnedSemaphorePermit) {
-    for wait in TRIES {
+async fn retry(queue: MailQueue, mail: Mail, _permit: OwnedSemaphorePermit) {
+    for wait in RETRY_PAUSES {
         tokio::time::sleep(wait).await;
         match queue.mailer.send(&mail, queue.clock.now()).await {
             Ok(()) => return,
             Err(MailError::Unavailable(_) | MailError::Outbox { .. }) => {}
-            Err(error) => return tracing::info!(%error, "a mail was not sent"),
+            Err(error) => return tracing::info!(%error, "a mail could not be sent"),
         }
     }
-    tracing::error!("a mail was not sent and is lost: the mail server was away for too long");
+    tracing::error!("a mail could not be sent and is lost: the mail server was unreachable for too long");
 }

@@ -1,11 +1,12 @@
-//! What the mails say.
+//! The texts of the mails.
 
 use super::{Address, Mail};
 use std::time::Duration;
 
 impl Mail {
-    /// The mail that lets a new user confirm the address: it carries a link to `{dash_url}/confirm` with `token`, good
-    /// for `life`. Nothing that the user typed stands in it, so nobody can use us to write to others.
+    /// The mail that lets a new user confirm the address: it contains a link to `{dash_url}/confirm` with `token`,
+    /// valid for `life`. It contains nothing that the user typed, so that it cannot be abused to send messages to
+    /// others.
     pub fn confirmation(to: Address, dash_url: &str, token: &str, life: Duration) -> Self {
         let dash_url = dash_url.trim_end_matches('/');
         let hours = life.as_secs().div_ceil(3_600);
@@ -20,8 +21,8 @@ impl Mail {
         Mail { to, subject: "Confirm your e-mail address".into(), text }
     }
 
-    /// The mail for somebody who registers with an address that has an account: the answer to the request must not
-    /// tell.
+    /// The mail to an address that is being registered but has an account, which the answer to the request must not
+    /// reveal.
     pub fn registered_already(to: Address, dash_url: &str) -> Self {
         let dash_url = dash_url.trim_end_matches('/');
         let text = format!(
@@ -34,7 +35,7 @@ impl Mail {
         Mail { to, subject: "You have an account already".into(), text }
     }
 
-    /// The mail whose `link` lets somebody set a new password, good for `life`.
+    /// The mail whose `link`, valid for `life`, lets its reader set a new password.
     pub fn password_reset(to: Address, link: &str, life: Duration) -> Self {
         let minutes = life.as_secs().div_ceil(60);
         let text = format!(
@@ -47,7 +48,7 @@ impl Mail {
         Mail { to, subject: "Choose a new password".into(), text }
     }
 
-    /// The mail to an address that an account is to have: it carries a link to `{dash_url}/confirm` with `token`, good for
+    /// The mail to the new address of an account: it contains a link to `{dash_url}/confirm` with `token`, valid for
     /// `life`.
     pub fn email_change(to: Address, dash_url: &str, token: &str, life: Duration) -> Self {
         let dash_url = dash_url.trim_end_matches('/');
@@ -61,8 +62,7 @@ impl Mail {
         Mail { to, subject: "Confirm your new e-mail address".into(), text }
     }
 
-    /// The mail to an address that an account is to have, where another one has it already: whoever asks must not learn of
-    /// it.
+    /// The mail to the requested new address if another account has it, which the requesting user must not learn.
     pub fn email_change_in_vain(to: Address, before: &Address) -> Self {
         let text = format!(
             "The account of {before} at rpcgate was to have this e-mail address. But it belongs to another account \
@@ -72,7 +72,7 @@ impl Mail {
         Mail { to, subject: "This e-mail address has an account already".into(), text }
     }
 
-    /// The mail that tells an address that its account is to have another.
+    /// The mail that informs an address of a requested change of address.
     pub fn email_change_asked(to: Address, after: &Address) -> Self {
         let text = format!(
             "Your account at rpcgate is to have another e-mail address: {after}. That counts as soon as the mail which \
@@ -82,7 +82,7 @@ impl Mail {
         Mail { to, subject: "Your e-mail address is to be changed".into(), text }
     }
 
-    /// The mail that tells an address that its account has another by now.
+    /// The mail that informs an address that its account has another one now.
     pub fn email_changed(to: Address, after: &Address) -> Self {
         let text = format!(
             "Your account at rpcgate has another e-mail address from now on: {after}. This is the last mail to this \
@@ -92,8 +92,8 @@ impl Mail {
         Mail { to, subject: "Your e-mail address was changed".into(), text }
     }
 
-    /// The mail that invites somebody to join the organisation of `host` as `role`, by a `link` that is good for `life`.
-    /// Of what others typed only `host` stands in it, an address that was confirmed.
+    /// The mail that invites its reader to join the organisation of `host` as `role`, by a `link` that is valid for
+    /// `life`. Of what others typed, it contains only `host`, a confirmed address.
     pub fn invitation(to: Address, host: &Address, role: &str, link: &str, life: Duration) -> Self {
         let days = life.as_secs().div_ceil(86_400);
         let text = format!(
@@ -105,7 +105,7 @@ impl Mail {
         Mail { to, subject: "You are invited to rpcgate".into(), text }
     }
 
-    /// The mail for somebody who is invited and has an account already: whoever invites must not learn of it.
+    /// The mail to an invited address that has an account already, which the inviting user must not learn.
     pub fn invited_in_vain(to: Address, host: &Address) -> Self {
         let text = format!(
             "{host} invites you to join an organisation at rpcgate. But this e-mail address belongs to an account \

@@ -1,4 +1,4 @@
-//! Registering, and confirming the address.
+//! Registration and confirmation of the address.
 
 use super::form::Form;
 use super::home;
@@ -8,7 +8,7 @@ use crate::management::action::accounts::{self, Application};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Client, Query};
-use crate::management::identity::password::{LEAST, Typed};
+use crate::management::identity::password::{MIN_CHARACTERS, Typed};
 use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -24,7 +24,7 @@ struct RegisterPage {
     email: String,
 }
 
-/// What somebody registers with.
+/// The fields of the registration form.
 #[derive(Deserialize)]
 pub(crate) struct Register {
     #[serde(default)]
@@ -35,15 +35,15 @@ pub(crate) struct Register {
     challenge: String,
 }
 
-/// The form to register.
-pub(crate) async fn application(IsLoggedIn(is_known): IsLoggedIn) -> Response {
-    if is_known {
+/// The registration form.
+pub(crate) async fn application(IsLoggedIn(is_logged_in): IsLoggedIn) -> Response {
+    if is_logged_in {
         return Redirect::to(view::HOME).into_response();
     }
     shown(StatusCode::OK, &RegisterPage::default())
 }
 
-/// Registers somebody.
+/// Registers a user.
 pub(crate) async fn register(
     State(app): State<Arc<AppState>>,
     client: Client,
@@ -56,8 +56,8 @@ pub(crate) async fn register(
                 "A mail is on its way to {}. Open the link in it to confirm that the address is yours.",
                 applicant.email
             );
-            let way = Some((LOGIN, "Log in"));
-            shown(StatusCode::CREATED, &Notice { title: "Look into your mail", text, way, is_good: true })
+            let link = Some((LOGIN, "Log in"));
+            shown(StatusCode::CREATED, &Notice { title: "Look into your mail", text, link, is_good: true })
         }
         Err(error) => refused(error, |problem| RegisterPage { problem: Some(problem), name, email }),
     }
@@ -68,17 +68,17 @@ pub(crate) async fn register(
 struct ConfirmPage {
     problem: Option<String>,
     token: String,
-    wants_password: bool,
+    needs_password: bool,
 }
 
-/// What came by mail.
+/// The parameters of the link in the mail.
 #[derive(Deserialize)]
 pub(crate) struct Link {
     #[serde(default)]
     token: String,
 }
 
-/// What confirms an address.
+/// The fields of the confirmation form.
 #[derive(Deserialize)]
 pub(crate) struct Confirmation {
     #[serde(default)]
@@ -87,16 +87,16 @@ pub(crate) struct Confirmation {
     password: Option<Typed>,
 }
 
-/// Where the mail's link leads. It confirms nothing yet: programs that look for bad links in mails open them too.
+/// The target of the link in the mail. Opening it confirms nothing yet, because mail scanners open links as well.
 pub(crate) async fn link(
     State(app): State<Arc<AppState>>,
     CurrentSession(session): CurrentSession,
-    asked: Result<Query<Link>, ActionError>,
+    query: Result<Query<Link>, ActionError>,
 ) -> Response {
     let page = async {
-        let Query(Link { token }) = asked?;
-        let wants_password = accounts::wants_password(&app, &token, session.as_ref()).await?;
-        Ok(ConfirmPage { problem: None, token, wants_password })
+        let Query(Link { token }) = query?;
+        let needs_password = accounts::needs_password(&app, &token, session.as_ref()).await?;
+        Ok(ConfirmPage { problem: None, token, needs_password })
     };
     match page.await {
         Ok(page) => shown(StatusCode::OK, &page),
@@ -111,27 +111,27 @@ pub(crate) async fn confirm(
     client: Client,
     Form(Confirmation { token, password }): Form<Confirmation>,
 ) -> Response {
-    let way = Some(if session.is_some() { (view::HOME, "Go on") } else { (LOGIN, "Log in") });
+    let link = Some(if session.is_some() { (view::HOME, "Go on") } else { (LOGIN, "Log in") });
     let mut lacks_password = false;
     let confirmed = async {
         app.limits.anonymous.admit(client.address)?;
-        let wants_password = accounts::wants_password(&app, &token, session.as_ref()).await?;
+        let needs_password = accounts::needs_password(&app, &token, session.as_ref()).await?;
         let typed = password.unwrap_or_else(|| "".into());
-        lacks_password = wants_password && typed.clone().choose().is_err();
-        let password = wants_password.then_some(typed);
+        lacks_password = needs_password && typed.clone().choose().is_err();
+        let password = needs_password.then_some(typed);
         accounts::confirm(&app, &token, password, &client).await
     };
     match confirmed.await {
         Ok(()) => {
             let text = "Thank you. From now on you can create API keys.".into();
-            shown(StatusCode::OK, &Notice { title: "Your address is confirmed", text, way, is_good: true })
+            shown(StatusCode::OK, &Notice { title: "Your address is confirmed", text, link, is_good: true })
         }
         Err(error) if lacks_password => {
-            refused(error, |problem| ConfirmPage { problem: Some(problem), token, wants_password: true })
+            refused(error, |problem| ConfirmPage { problem: Some(problem), token, needs_password: true })
         }
         Err(error) => refused(error, |mut text| {
             text.push_str(" If your address is not confirmed yet, log in to have another mail sent.");
-            Notice { title: "The address was not confirmed", text, way, is_good: false }
+            Notice { title: "The address was not confirmed", text, link, is_good: false }
         }),
     }
 }

@@ -1,4 +1,4 @@
-//! The files that pages are made with.
+//! The static files of the pages.
 
 use crate::management::error::ActionError;
 use crate::management::extract::PathParams;
@@ -27,8 +27,8 @@ const ASSETS: [Asset; 3] = [
     },
 ];
 
-/// A file. A browser asks each time whether its copy is still good: after an update a page must not meet the script of
-/// the one before.
+/// Serves a file. A browser revalidates its copy each time: after an update, a new page must not run the previous
+/// script.
 pub(crate) async fn get(PathParams(name): PathParams<String>, headers: HeaderMap) -> Response {
     let Some(asset) = ASSETS.iter().find(|asset| asset.name == name) else {
         return ActionError::NotFound("path").into_response();

@@ -1,4 +1,4 @@
-//! Another address for the own account.
+//! Change of the user's address.
 
 use super::form::Form;
 use super::session_cookie::Visitor;
@@ -22,34 +22,34 @@ struct EmailPage {
     email: String,
 }
 
-/// What changes an address.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(crate) struct Change {
     email: String,
     password: Typed,
 }
 
-/// The form to change it.
+/// The form to change the address.
 pub(crate) async fn form(Visitor(session): Visitor) -> Response {
     let before = session.user.email.clone();
     shown(StatusCode::OK, &EmailPage { problem: None, before, email: String::new() })
 }
 
-/// Sends a mail to the address that is to be.
+/// Sends a mail to the new address.
 pub(crate) async fn change(
     State(app): State<Arc<AppState>>,
     Visitor(session): Visitor,
     client: Client,
     Form(Change { email, password }): Form<Change>,
 ) -> Response {
-    match emails::ask(&app, &session, &email, password, &client).await {
-        Ok(asked) => {
+    match emails::request(&app, &session, &email, password, &client).await {
+        Ok(address) => {
             let text = format!(
-                "A mail is on its way to {asked}. Open the link in it, and that is your address. Until then nothing is \
+                "A mail is on its way to {address}. Open the link in it, and that is your address. Until then nothing is \
                  changed."
             );
-            let way = Some((HOME, "Go on"));
-            shown(StatusCode::ACCEPTED, &Notice { title: "Look into your mail", text, way, is_good: true })
+            let link = Some((HOME, "Go on"));
+            shown(StatusCode::ACCEPTED, &Notice { title: "Look into your mail", text, link, is_good: true })
         }
         Err(error) => {
             let before = session.user.email.clone();

@@ -1,14 +1,14 @@
-//! What a form sends.
+//! The extractor of form fields.
 
 use super::view;
 use crate::management::error::ActionError;
-use crate::management::extract::whole;
+use crate::management::extract::read_body;
 use crate::management::strict_json;
 use axum::extract::{FromRequest, Request};
 use axum::response::Response;
 use serde::de::DeserializeOwned;
 
-/// The fields of a form. Those that `T` does not name are left alone.
+/// The fields of a form. Fields that `T` does not name are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Form<T>(pub(crate) T);
 
@@ -21,8 +21,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
 }
 
 async fn read<S: Send + Sync, T: DeserializeOwned>(request: Request, state: &S) -> Result<T, ActionError> {
-    let bytes = whole(request, state).await?;
-    // Browsers escape all that is not ASCII.
+    let bytes = read_body(request, state).await?;
+    // Browsers escape all non-ASCII characters.
     let text = str::from_utf8(&bytes).map_err(|_| ActionError::Invalid("the form is no text".into()))?;
     strict_json::of_query(text).map_err(ActionError::Invalid)
 }

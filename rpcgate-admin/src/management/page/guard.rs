@@ -1,4 +1,4 @@
-//! What keeps pages apart from other people's: which forms are taken, and what a browser may load and keep.
+//! Protection of pages against other sites: which forms are accepted, and what a browser may load and store.
 
 use super::view;
 use crate::management::app_state::{AppState, Settings};
@@ -13,22 +13,22 @@ use http::uri::Authority;
 use http::{HeaderMap, Method, Uri};
 use std::sync::Arc;
 
-/// Nothing but our own files, and no script or style that stands in a page.
+/// Allows only our own files, and no inline scripts or styles.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 );
 
-/// Without any referrer browsers name no origin either when they send a form, and where they send no `Sec-Fetch-Site`
-/// (over plain HTTP) nothing would be left to know our forms by.
+/// With `no-referrer`, browsers would send no origin with forms either, and where they send no `Sec-Fetch-Site` (over
+/// plain HTTP) nothing would identify our forms.
 const REFERRER: HeaderValue = HeaderValue::from_static("same-origin");
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const FOREIGN: ActionError = ActionError::Forbidden("this form was not sent from a page of ours");
 
-/// Answers a page's request, unless it changes something and another site's page has made the browser send it.
-pub(super) async fn pass(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+/// Answers a page's request, unless it changes something and was sent by a page of another site.
+pub(super) async fn check(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     let mut answer = if changes && !is_own(request.headers(), request.uri(), &app.settings) {
         view::refusal(FOREIGN)
@@ -42,8 +42,8 @@ pub(super) async fn pass(State(app): State<Arc<AppState>>, request: Request, nex
     answer
 }
 
-/// Whether a page of ours, or the person at the browser, has sent this. What says nothing of where it comes from is no
-/// browser's form.
+/// Whether the request was sent by one of our pages or entered by the user. A browser's form always sends one of
+/// these headers, so a request without them is not accepted.
 fn is_own(headers: &HeaderMap, uri: &Uri, settings: &Settings) -> bool {
     if let Some(site) = headers.get(FETCH_SITE) {
         return site == "same-origin" || site == "none";
@@ -52,11 +52,11 @@ fn is_own(headers: &HeaderMap, uri: &Uri, settings: &Settings) -> bool {
     let Some((scheme, rest)) = settings.dash_url.split_once("://") else { return false };
     let Some((given, host)) = origin.split_once("://") else { return false };
     let dashboard = rest.split('/').next();
-    // A proxy may keep the name that the browser asked for or not.
-    let asked = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let asked = asked.or_else(|| uri.authority().map(Authority::as_str));
+    // A proxy may or may not keep the host name that the browser requested.
+    let requested = headers.get(HOST).and_then(|host| host.to_str().ok());
+    let requested = requested.or_else(|| uri.authority().map(Authority::as_str));
     let is_here = |name: Option<&str>| name.is_some_and(|name| name.eq_ignore_ascii_case(host));
-    given == scheme && (is_here(dashboard) || is_here(asked))
+    given == scheme && (is_here(dashboard) || is_here(requested))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One's own page: who one is, and where to go on.
+//! The user's home page.
 
 use super::notifications::Unread;
 use super::session_cookie::Visitor;
@@ -28,7 +28,7 @@ struct HomePage {
     problem: Option<String>,
 }
 
-/// The page of whoever is logged in.
+/// Shows the home page.
 pub(crate) async fn show(
     State(app): State<Arc<AppState>>,
     Visitor(session): Visitor,
@@ -37,7 +37,7 @@ pub(crate) async fn show(
     page(&app, session, &client, None).await
 }
 
-/// The page, with what became of the mail that was asked for, if one was.
+/// The home page, with the outcome of sending a mail if one was requested.
 pub(super) async fn page(
     app: &AppState,
     AuthSession { user, .. }: AuthSession,
@@ -68,7 +68,7 @@ pub(super) async fn page(
     }
 }
 
-/// What a member sees of its tenant: the name, and what it has not read yet.
+/// What a member sees of its tenant: its name and the unread notifications.
 async fn of_tenant(app: &AppState, actor: &Actor) -> Result<(Option<String>, Unread), ActionError> {
     let tenants = tenants::list(app, actor).await?;
     let name = tenants.into_iter().next().map(|tenant| tenant.name);

@@ -1,4 +1,4 @@
-//! Joining by invitation.
+//! Accepting an invitation.
 
 use super::form::Form;
 use super::view::{self, LOGIN, Notice, refused, shown};
@@ -6,7 +6,7 @@ use crate::management::action::invitations;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Client, Query};
-use crate::management::identity::password::{LEAST, Typed};
+use crate::management::identity::password::{MIN_CHARACTERS, Typed};
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -22,14 +22,14 @@ struct InvitationPage {
     name: String,
 }
 
-/// What came by mail.
+/// The parameters of the link in the mail.
 #[derive(Deserialize)]
 pub(crate) struct Link {
     #[serde(default)]
     token: String,
 }
 
-/// What somebody joins with.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(crate) struct Acceptance {
     token: String,
@@ -38,9 +38,9 @@ pub(crate) struct Acceptance {
     password: Typed,
 }
 
-/// Where the mail's link leads.
-pub(crate) async fn link(asked: Result<Query<Link>, ActionError>) -> Response {
-    match asked {
+/// The target of the link in the mail.
+pub(crate) async fn link(query: Result<Query<Link>, ActionError>) -> Response {
+    match query {
         Ok(Query(Link { token })) => {
             shown(StatusCode::OK, &InvitationPage { problem: None, token, name: String::new() })
         }
@@ -48,7 +48,7 @@ pub(crate) async fn link(asked: Result<Query<Link>, ActionError>) -> Response {
     }
 }
 
-/// Makes the account of whoever was invited.
+/// Creates the account of the invited user.
 pub(crate) async fn accept(
     State(app): State<Arc<AppState>>,
     client: Client,
@@ -58,8 +58,8 @@ pub(crate) async fn accept(
         Ok(applicant) => {
             let text =
                 format!("You can log in with {} and the password that you have chosen.", applicant.email);
-            let way = Some((LOGIN, "Log in"));
-            shown(StatusCode::CREATED, &Notice { title: "Your account is ready", text, way, is_good: true })
+            let link = Some((LOGIN, "Log in"));
+            shown(StatusCode::CREATED, &Notice { title: "Your account is ready", text, link, is_good: true })
         }
         Err(error) => refused(error, |problem| InvitationPage { problem: Some(problem), token, name }),
     }

@@ -1,8 +1,8 @@
 //! The pages for people, at the root of the management listener: the HTML face of the actions that [`api`](super::api)
 //! is the JSON face of.
 //!
-//! Pages link to each other by relative paths, so that they may be served below a path of the dashboard's host. None
-//! needs a script but the one to register, whose challenge a browser has to work for.
+//! Pages link to each other by relative paths, so that they can be served below a path of the dashboard's host. Only
+//! the registration page needs a script, because the browser has to solve its challenge.
 
 pub(crate) mod accounts;
 pub(crate) mod assets;
@@ -22,11 +22,11 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use std::sync::Arc;
 
-/// `pages` with what holds for every page around them: where forms may come from, and who is looking.
-pub(crate) fn around(pages: Router<Arc<AppState>>, app: &Arc<AppState>) -> Router<Arc<AppState>> {
+/// Wraps `pages` in what applies to every page: the check of forms, and the session.
+pub(crate) fn wrap(pages: Router<Arc<AppState>>, app: &Arc<AppState>) -> Router<Arc<AppState>> {
     pages
-        .route_layer(from_fn_with_state(app.clone(), session_cookie::recognise))
-        .route_layer(from_fn_with_state(app.clone(), guard::pass))
+        .route_layer(from_fn_with_state(app.clone(), session_cookie::authenticate))
+        .route_layer(from_fn_with_state(app.clone(), guard::check))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Notifications that one has not read, on one's own page.
+//! Unread notifications on the home page.
 
 use super::form::Form;
 use super::session_cookie::Visitor;
@@ -15,24 +15,24 @@ use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// The most that are shown at once.
-const SHOWN: usize = 10;
+/// Notifications that are shown at most.
+const MAX_SHOWN: usize = 10;
 
-/// What has not been read, the newest first.
+/// The unread notifications, the newest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unread {
-    /// As many as are shown.
-    pub(super) newest: Vec<News>,
-    /// How many older ones there are.
+    /// Those that are shown.
+    pub(super) newest: Vec<UnreadNotification>,
+    /// The number of older ones.
     pub(super) older: usize,
 }
 
 /// A notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct News {
+pub(super) struct UnreadNotification {
     /// Its identifier.
     pub(super) id: NotificationId,
-    /// What it says.
+    /// Its text.
     pub(super) text: String,
     /// When it was raised, for programs and for people.
     pub(super) moment: String,
@@ -40,23 +40,28 @@ pub(super) struct News {
 }
 
 impl Unread {
-    /// What a member of a tenant has not read.
+    /// The unread notifications of a member.
     ///
     /// # Errors
-    /// As [`notifications::list`].
+    /// Those of [`notifications::list`].
     pub(super) async fn of(app: &AppState, actor: &Actor) -> Result<Self, ActionError> {
         let all = notifications::list(app, actor).await?;
-        let unread: Vec<_> = all.into_iter().filter(|seen| seen.read_at.is_none()).collect();
-        let newest = unread.iter().take(SHOWN).map(|seen| {
-            let moment = Moment(seen.notification.at).to_string();
+        let unread: Vec<_> = all.into_iter().filter(|notification| notification.read_at.is_none()).collect();
+        let newest = unread.iter().take(MAX_SHOWN).map(|notification| {
+            let moment = Moment(notification.notification.at).to_string();
             let minute = moment.get(..16).unwrap_or(&moment).replace('T', " ");
-            News { id: seen.notification.id, text: seen.notification.text(), moment, minute }
+            UnreadNotification {
+                id: notification.notification.id,
+                text: notification.notification.text(),
+                moment,
+                minute,
+            }
         });
-        Ok(Unread { newest: newest.collect(), older: unread.len().saturating_sub(SHOWN) })
+        Ok(Unread { newest: newest.collect(), older: unread.len().saturating_sub(MAX_SHOWN) })
     }
 }
 
-/// Which one was read.
+/// The fields of the form.
 #[derive(Deserialize)]
 pub(crate) struct Read {
     id: String,
@@ -70,13 +75,13 @@ pub(crate) async fn read(
     Form(Read { id }): Form<Read>,
 ) -> Response {
     let actor = Actor { user: session.user, address: client.address };
-    match marked(&app, &actor, &id).await {
+    match mark_read(&app, &actor, &id).await {
         Ok(()) => Redirect::to(view::HOME).into_response(),
         Err(error) => view::refusal(error),
     }
 }
 
-async fn marked(app: &AppState, actor: &Actor, id: &str) -> Result<(), ActionError> {
+async fn mark_read(app: &AppState, actor: &Actor, id: &str) -> Result<(), ActionError> {
     let id: NotificationId = id.parse().map_err(|_| ActionError::NotFound("notification"))?;
     notifications::read(app, actor, id).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! Passwords that were forgotten.
+//! Resets of forgotten passwords.
 
 use super::form::Form;
 use super::view::{self, LOGIN, Notice, refused, shown};
@@ -6,7 +6,7 @@ use crate::management::action::resets;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Client, Query};
-use crate::management::identity::password::{LEAST, Typed};
+use crate::management::identity::password::{MIN_CHARACTERS, Typed};
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -28,32 +28,32 @@ struct ResetPage {
     token: String,
 }
 
-/// Whose password was forgotten.
+/// The fields of the request form.
 #[derive(Deserialize)]
 pub(crate) struct Forgot {
     email: String,
 }
 
-/// What came by mail.
+/// The parameters of the link in the mail.
 #[derive(Deserialize)]
 pub(crate) struct Link {
     #[serde(default)]
     token: String,
 }
 
-/// What sets a password.
+/// The fields of the reset form.
 #[derive(Deserialize)]
 pub(crate) struct Reset {
     token: String,
     password: Typed,
 }
 
-/// The form to ask for a mail.
+/// The form to request a mail.
 pub(crate) async fn form() -> Response {
     shown(StatusCode::OK, &ForgotPage::default())
 }
 
-/// Sends the mail, if somebody has the address.
+/// Sends the mail, if the address has an account.
 pub(crate) async fn forgot(
     State(app): State<Arc<AppState>>,
     client: Client,
@@ -64,16 +64,16 @@ pub(crate) async fn forgot(
             let text = format!(
                 "If {email} has an account, a mail is on its way. Open the link in it to choose a new password."
             );
-            let way = Some((LOGIN, "Log in"));
-            shown(StatusCode::ACCEPTED, &Notice { title: "Look into your mail", text, way, is_good: true })
+            let link = Some((LOGIN, "Log in"));
+            shown(StatusCode::ACCEPTED, &Notice { title: "Look into your mail", text, link, is_good: true })
         }
         Err(error) => refused(error, |problem| ForgotPage { problem: Some(problem), email }),
     }
 }
 
-/// Where the mail's link leads.
-pub(crate) async fn link(asked: Result<Query<Link>, ActionError>) -> Response {
-    match asked {
+/// The target of the link in the mail.
+pub(crate) async fn link(query: Result<Query<Link>, ActionError>) -> Response {
+    match query {
         Ok(Query(Link { token })) => shown(StatusCode::OK, &ResetPage { problem: None, token }),
         Err(error) => view::refusal(error),
     }
@@ -88,8 +88,8 @@ pub(crate) async fn reset(
     match resets::reset(&app, &token, password, &client).await {
         Ok(()) => {
             let text = "Log in with it. Whoever was logged in to your account is not any more.".into();
-            let way = Some((LOGIN, "Log in"));
-            shown(StatusCode::OK, &Notice { title: "Your password is changed", text, way, is_good: true })
+            let link = Some((LOGIN, "Log in"));
+            shown(StatusCode::OK, &Notice { title: "Your password is changed", text, link, is_good: true })
         }
         Err(error) => refused(error, |problem| ResetPage { problem: Some(problem), token }),
     }

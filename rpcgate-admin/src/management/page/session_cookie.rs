@@ -1,11 +1,11 @@
-//! Who looks at a page: how a browser stays logged in.
+//! The session cookie, by which a browser stays logged in.
 //!
-//! A cookie holds a page token and nothing else, and every page gives the browser a fresh one. It opens no call of the
-//! API, and an access token opens no page: whoever gets hold of one of those has it for as long as it lives. A refresh token would
-//! last longer but is good once: two tabs that used it at the same moment would look like a thief beside the owner, and
-//! the session would end. So a log-in of the pages is over when no page was opened for as long as a token lives,
-//! at the latest when the session's own time ends. The token alone is worth nothing: the session is looked up for each
-//! page, and one that was ended, here or elsewhere, is over at once.
+//! The cookie holds a page token and nothing else, and every page issues a fresh one. A page token is not accepted by
+//! the API, and an access token is not accepted by pages, so that a stolen one is limited to one of them. A refresh
+//! token would last longer but can be used only once: two tabs that used it at the same moment would look like a
+//! thief and the owner, and the session would end. So a log-in of the pages ends when no page was opened for the
+//! lifetime of a token, and at the latest when the session itself expires. A valid token is not sufficient: the
+//! session is looked up for each page, so an ended session is over at once.
 
 use super::view;
 use crate::management::access::{AuthSession, session_of};
@@ -21,7 +21,7 @@ use http::request::Parts;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who is logged in. Anybody else is sent to the log-in.
+/// The session of a logged-in user. Other visitors are redirected to the log-in.
 pub(crate) struct Visitor(pub(super) AuthSession);
 
 impl<S: Send + Sync> FromRequestParts<S> for Visitor {
@@ -32,7 +32,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
     }
 }
 
-/// Whether somebody is logged in.
+/// Whether the visitor is logged in.
 pub(crate) struct IsLoggedIn(pub(super) bool);
 
 impl<S: Send + Sync> FromRequestParts<S> for IsLoggedIn {
@@ -43,7 +43,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IsLoggedIn {
     }
 }
 
-/// Who is logged in, if somebody is.
+/// The session of the visitor, if there is one.
 pub(crate) struct CurrentSession(pub(super) Option<AuthSession>);
 
 impl<S: Send + Sync> FromRequestParts<S> for CurrentSession {
@@ -54,64 +54,64 @@ impl<S: Send + Sync> FromRequestParts<S> for CurrentSession {
     }
 }
 
-/// Finds out who looks, and renews the cookie of whoever is logged in.
-pub(super) async fn recognise(
+/// Looks up the session of the request and renews its cookie.
+pub(super) async fn authenticate(
     State(app): State<Arc<AppState>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let known = match given(request.headers(), &app.settings) {
+    let authenticated = match received(request.headers(), &app.settings) {
         Some(token) => match session_of(&app, &app.page_tokens, token).await {
-            Ok(known) => Some(known),
+            Ok(authenticated) => Some(authenticated),
             Err(ActionError::Unauthenticated(_)) => None,
             Err(error) => return view::refusal(error),
         },
         None => None,
     };
-    let Some((claims, session)) = known else { return next.run(request).await };
+    let Some((claims, session)) = authenticated else { return next.run(request).await };
     request.extensions_mut().insert(session);
     let mut answer = next.run(request).await;
-    // Whoever logs in or out has said what the cookie is to be.
+    // A log-in or log-out sets the cookie itself.
     if !answer.headers().contains_key(SET_COOKIE) {
-        match given_out(&app, &claims) {
+        match issued(&app, &claims) {
             Ok(cookie) => drop(answer.headers_mut().insert(SET_COOKIE, cookie)),
-            Err(error) => tracing::warn!(%error, "a log-in of the pages was not renewed"),
+            Err(error) => tracing::warn!(%error, "the session cookie of a page could not be renewed"),
         }
     }
     answer
 }
 
-/// The value of `Set-Cookie` that keeps somebody logged in.
+/// The `Set-Cookie` value that keeps a user logged in.
 ///
 /// # Errors
-/// [`ActionError::Broken`] if no token can be made, or none that a cookie can hold.
-pub(super) fn given_out(app: &AppState, claims: &Claims) -> Result<HeaderValue, ActionError> {
+/// [`ActionError::Broken`] if no token can be issued, or none that fits a cookie.
+pub(super) fn issued(app: &AppState, claims: &Claims) -> Result<HeaderValue, ActionError> {
     let token = app.page_tokens.issue(claims, app.now())?;
-    kept(&app.settings, &token, app.page_tokens.ttl())
+    cookie(&app.settings, &token, app.page_tokens.ttl())
 }
 
-fn kept(settings: &Settings, token: &str, life: Duration) -> Result<HeaderValue, ActionError> {
+fn cookie(settings: &Settings, token: &str, life: Duration) -> Result<HeaderValue, ActionError> {
     let (name, secure) = name(settings);
     let life = life.as_secs();
     let cookie = format!("{name}={token}; Path=/; Max-Age={life}; HttpOnly; SameSite=Strict{secure}");
     HeaderValue::try_from(cookie).map_err(|_| ActionError::Broken("a token does not fit a cookie".into()))
 }
 
-/// The value of `Set-Cookie` that forgets who was logged in.
+/// The `Set-Cookie` value that removes the cookie.
 ///
 /// # Errors
-/// As [`given_out`].
-pub(super) fn forgotten(settings: &Settings) -> Result<HeaderValue, ActionError> {
-    kept(settings, "", Duration::ZERO)
+/// Those of [`issued`].
+pub(super) fn removed(settings: &Settings) -> Result<HeaderValue, ActionError> {
+    cookie(settings, "", Duration::ZERO)
 }
 
-/// The cookie's name, and what must stand at its end. A browser takes a name with `__Host-` only over TLS and only from
-/// this very host, so that no other host of the domain can plant one.
+/// The cookie's name, and the attribute at its end. A browser accepts a name with `__Host-` only over TLS and only
+/// from this very host, so that no other host of the domain can set one.
 fn name(settings: &Settings) -> (&'static str, &'static str) {
     if settings.dash_url.starts_with("https:") { ("__Host-rpcgate", "; Secure") } else { ("rpcgate", "") }
 }
 
-fn given<'h>(headers: &'h HeaderMap, settings: &Settings) -> Option<&'h str> {
+fn received<'h>(headers: &'h HeaderMap, settings: &Settings) -> Option<&'h str> {
     let (name, _) = name(settings);
     let cookies = headers.get_all(COOKIE).into_iter().filter_map(|header| header.to_str().ok());
     cookies

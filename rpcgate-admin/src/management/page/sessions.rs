@@ -24,36 +24,36 @@ struct LoginPage {
     email: String,
 }
 
-/// What somebody logs in with.
+/// The fields of the log-in form.
 #[derive(Deserialize)]
 pub(crate) struct Login {
     email: String,
     password: Typed,
 }
 
-/// The form to log in.
-pub(crate) async fn form(IsLoggedIn(is_known): IsLoggedIn) -> Response {
-    if is_known {
+/// The log-in form.
+pub(crate) async fn form(IsLoggedIn(is_logged_in): IsLoggedIn) -> Response {
+    if is_logged_in {
         return Redirect::to(view::HOME).into_response();
     }
     shown(StatusCode::OK, &LoginPage::default())
 }
 
-/// Logs somebody in. The refresh token is given to nobody: see [`visit`].
+/// Logs a user in. The refresh token is discarded: see [`session_cookie`].
 pub(crate) async fn login(
     State(app): State<Arc<AppState>>,
     client: Client,
     Form(Login { email, password }): Form<Login>,
 ) -> Response {
     let opened = sessions::login(&app, &email, password, &client).await;
-    let cookie = opened.and_then(|opened| session_cookie::given_out(&app, &opened.claims));
+    let cookie = opened.and_then(|opened| session_cookie::issued(&app, &opened.claims));
     match cookie {
         Ok(cookie) => ([(SET_COOKIE, cookie)], Redirect::to(view::HOME)).into_response(),
         Err(error) => refused(error, |problem| LoginPage { problem: Some(problem), email }),
     }
 }
 
-/// Logs somebody out.
+/// Logs the user out.
 pub(crate) async fn logout(
     State(app): State<Arc<AppState>>,
     Visitor(session): Visitor,
@@ -67,6 +67,6 @@ pub(crate) async fn logout(
 
 async fn ended(app: &AppState, session: &AuthSession, client: &Client) -> Result<Response, ActionError> {
     sessions::logout(app, session, client).await?;
-    let cookie = session_cookie::forgotten(&app.settings)?;
+    let cookie = session_cookie::removed(&app.settings)?;
     Ok(([(SET_COOKIE, cookie)], Redirect::to(LOGIN)).into_response())
 }

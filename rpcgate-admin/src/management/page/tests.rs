@@ -1,4 +1,4 @@
-//! Pages as a browser meets them.
+//! Tests of the pages as a browser uses them.
 
 use crate::management::access::AuthSession;
 use crate::management::action::actor::Actor;
@@ -35,7 +35,7 @@ impl Page {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The cookie that is set, without what a browser does not send back.
+    /// The `name=value` of the cookie that is set.
     fn cookie(&self) -> String {
         self.header(SET_COOKIE).split(';').next().unwrap().to_owned()
     }
@@ -75,13 +75,13 @@ async fn login(site: &Site) -> Page {
     post(site, "/login", "", &[("email", EMAIL), ("password", PASSWORD)]).await
 }
 
-/// The cookie of somebody who has just registered and logged in.
+/// The cookie of a user who has just registered and logged in.
 async fn newcomer(site: &Site) -> String {
     assert_eq!(register(site, "Ada", EMAIL).await.status, StatusCode::CREATED);
     login(site).await.cookie()
 }
 
-/// The cookie of somebody who has the session of an access token.
+/// The cookie of a user with the session of an access token.
 fn cookie(site: &Site, visitor: &Visitor) -> String {
     let now = site.app.now();
     let claims = site.app.tokens.check(&visitor.token, now).unwrap();
@@ -104,7 +104,7 @@ fn token(link: &str) -> &str {
     link.split_once("?token=").unwrap().1
 }
 
-/// The value of the first attribute `name` after `from`.
+/// The values of the attributes `name` in `text`.
 fn attributes<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     let opening = format!(" {name}=\"");
     text.split(&opening).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
@@ -159,7 +159,7 @@ async fn a_page_loads_nothing_but_our_own_files_and_stays_with_its_reader() {
 }
 
 #[tokio::test]
-async fn somebody_registers_confirms_and_logs_in_and_out() {
+async fn a_user_registers_confirms_and_logs_in_and_out() {
     let site = site().await;
     assert_eq!(get(&site, "/", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
     let page = register(&site, "Ada", EMAIL).await;
@@ -196,14 +196,14 @@ async fn somebody_registers_confirms_and_logs_in_and_out() {
 }
 
 #[tokio::test]
-async fn whoever_opens_the_link_and_is_not_logged_in_chooses_the_password() {
+async fn a_visitor_with_the_link_who_is_not_logged_in_chooses_the_password() {
     let site = site().await;
     let squatter = newcomer(&site).await;
-    let stranger = cookie(&site, &site.member(Role::Owner).await);
+    let outsider = cookie(&site, &site.member(Role::Owner).await);
     let [link] = &links(&site)[..] else { panic!("there must be one mail") };
     let asks = "name=\"password\"";
     assert!(!get(&site, link, &squatter).await.text.contains(asks), "who is logged in has given it");
-    for cookie in ["", &stranger] {
+    for cookie in ["", &outsider] {
         assert!(get(&site, link, cookie).await.text.contains(asks));
         let page = post(&site, "/confirm", cookie, &[("token", token(link))]).await;
         assert_eq!(page.status, StatusCode::BAD_REQUEST);
@@ -337,7 +337,7 @@ async fn too_many_wrong_passwords_lock_the_account_here_too() {
 }
 
 #[tokio::test]
-async fn what_people_write_is_text_and_never_markup() {
+async fn user_input_is_text_and_never_markup() {
     let site = site().await;
     let page = post(&site, "/login", "", &[("email", NASTY), ("password", "x")]).await;
     assert!(page.text.contains(&format!("value=\"{SHOWN}\"")), "{}", page.text);
@@ -355,19 +355,19 @@ async fn what_people_write_is_text_and_never_markup() {
     assert!(!page.text.contains("<script"));
 }
 
-/// The identifiers of the notifications that a page shows, in its order.
+/// The identifiers of the notifications on a page, in its order.
 fn unread(page: &Page) -> Vec<String> {
     let fields = page.text.split("name=\"id\" value=\"").skip(1);
     fields.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
-async fn what_was_not_read_is_on_ones_own_page_until_it_is_marked() {
+async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
-    let stranger = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     let own = async |visitor: &Visitor| get(&site, "/", &cookie(&site, visitor)).await;
     assert!(!own(&owner).await.text.contains("Notifications"));
     use_up(&site, tenant).await;
@@ -384,7 +384,7 @@ async fn what_was_not_read_is_on_ones_own_page_until_it_is_marked() {
     for name in attributes(&page.text, "aria-describedby") {
         assert!(attributes(&page.text, "id").contains(&name), "{name}");
     }
-    for nobody in [&stranger, &site.operator().await] {
+    for nobody in [&outsider, &site.operator().await] {
         assert_eq!(unread(&own(nobody).await), [""; 0]);
     }
 
@@ -403,7 +403,7 @@ async fn what_was_not_read_is_on_ones_own_page_until_it_is_marked() {
         assert_eq!(page.status, StatusCode::NOT_FOUND, "{id}");
         assert!(page.text.contains("Notification not found."), "{}", page.text);
     }
-    assert_eq!(read(&stranger, spike).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(read(&outsider, spike).await.status, StatusCode::NOT_FOUND);
     let nobody = post(&site, "/read-notification", "", &[("id", spike)]).await;
     assert_eq!(nobody.leads_to(), (StatusCode::SEE_OTHER, "login"));
     let request = http::Request::post("/read-notification").header(COOKIE, cookie(&site, &viewer));
@@ -414,7 +414,7 @@ async fn what_was_not_read_is_on_ones_own_page_until_it_is_marked() {
 }
 
 #[tokio::test]
-async fn of_many_that_were_not_read_the_newest_are_shown() {
+async fn the_newest_of_many_unread_notifications_are_shown() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -497,7 +497,7 @@ async fn the_cookie_is_for_this_host_alone_and_for_no_script() {
 }
 
 #[tokio::test]
-async fn whoever_opens_pages_stays_logged_in_and_whoever_rests_does_not() {
+async fn a_visitor_that_opens_pages_stays_logged_in_and_an_idle_one_does_not() {
     let site = site().await;
     let mut cookie = newcomer(&site).await;
     let first = cookie.clone();
@@ -509,7 +509,7 @@ async fn whoever_opens_pages_stays_logged_in_and_whoever_rests_does_not() {
         cookie = page.cookie();
     }
     assert_eq!(get(&site, "/", &first).await.status, StatusCode::SEE_OTHER, "that token has expired");
-    // Beyond what clocks may differ by.
+    // Beyond the tolerated difference of clocks.
     site.clock.advance(Duration::from_secs(906));
     assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
 }
@@ -582,7 +582,7 @@ async fn operators_and_the_nameless_have_a_page_too() {
 }
 
 #[tokio::test]
-async fn whoever_is_invited_chooses_a_password_and_is_in() {
+async fn an_invited_user_chooses_a_password_and_joins() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
     let session = AuthSession { id: owner.session, user: Arc::new(owner.user.clone()) };

@@ -1,4 +1,4 @@
-//! How pages are written, and how one says no.
+//! Rendering of pages and of errors on pages.
 
 use crate::management::error::ActionError;
 use askama::Template;
@@ -6,26 +6,26 @@ use axum::response::{Html, IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 
-/// Where one's own page is, from every other page.
+/// The user's home page, relative to every other page.
 pub(super) const HOME: &str = "./";
-/// Where one logs in.
+/// The log-in page.
 pub(super) const LOGIN: &str = "login";
 
-/// A page that says one thing, and where to go on.
+/// A page with a message and a link.
 #[derive(Template)]
 #[template(path = "notice.html")]
 pub(super) struct Notice<'a> {
-    /// What it is about.
+    /// The title.
     pub(super) title: &'a str,
-    /// What there is to say.
+    /// The message.
     pub(super) text: String,
-    /// Where the link leads, and what it says.
-    pub(super) way: Option<(&'a str, &'a str)>,
-    /// Whether it is what was hoped for.
+    /// The target and the text of the link.
+    pub(super) link: Option<(&'a str, &'a str)>,
+    /// Whether the message reports a success.
     pub(super) is_good: bool,
 }
 
-/// Answers with a page.
+/// Renders a page.
 pub(super) fn shown(status: StatusCode, page: &impl Template) -> Response {
     match page.render() {
         Ok(html) => (status, Html(html)).into_response(),
@@ -33,24 +33,24 @@ pub(super) fn shown(status: StatusCode, page: &impl Template) -> Response {
     }
 }
 
-/// Answers with the page made of what `error` says, under the status and the headers that the API would answer with.
+/// Renders `page` with the text of `error`, with the status and the headers of the API's response.
 pub(super) fn refused<P: Template>(error: ActionError, page: impl FnOnce(String) -> P) -> Response {
     let shown = shown(error.status(), &page(sentence(&error)));
     let (mut head, _) = error.into_response().into_parts();
-    // What belongs to the API's body, and a challenge that no browser can answer.
+    // Headers of the API's body, and an authentication challenge that no browser can answer.
     for name in [CONTENT_TYPE, CONTENT_LENGTH, WWW_AUTHENTICATE] {
         head.headers.remove(name);
     }
     (head.headers, shown).into_response()
 }
 
-/// Answers with a page that says no more than what `error` says.
+/// Renders a page that shows only the text of `error`.
 pub(super) fn refusal(error: ActionError) -> Response {
-    let way = Some((HOME, "Go to the start"));
-    refused(error, |text| Notice { title: "That did not work", text, way, is_good: false })
+    let link = Some((HOME, "Go to the start"));
+    refused(error, |text| Notice { title: "That did not work", text, link, is_good: false })
 }
 
-/// What an error says, as a sentence. The names of fields stand between backticks for programmers.
+/// The text of an error as a sentence, without the backticks that mark field names for programmers.
 fn sentence(error: &ActionError) -> String {
     let text = error.to_string().replace('`', "");
     let mut letters = text.chars();

@@ -1,4 +1,4 @@
-//! The routes as a client meets them, and their description.
+//! Tests of the routes and of their description.
 
 mod matrix;
 mod tokens;
@@ -49,7 +49,7 @@ async fn the_document_is_sound_and_says_of_each_operation_what_a_client_must_kno
         let statuses: Vec<_> = operation.responses.responses.keys().map(ToString::to_string).collect();
         assert!(statuses.iter().any(|status| status.starts_with('2')), "{place}: {statuses:?}");
         assert!(statuses.iter().any(|status| status.starts_with('4')), "{place}: {statuses:?}");
-        // Those who ask without a token may have something else to show who they are.
+        // Operations without a token may authenticate the client in another way.
         assert!(least == "none" || statuses.contains(&"401".to_owned()), "{place}: {statuses:?}");
         for (status, answer) in &operation.responses.responses {
             let ReferenceOr::Item(answer) = answer else { panic!("{place}: {status} is a reference") };
@@ -117,7 +117,7 @@ async fn the_document_is_served_where_clients_look_for_it_and_can_be_browsed() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_and_what_is_not_taken_is_told_in_json() {
+async fn unknown_paths_and_methods_are_answered_in_json() {
     let site = Site::new().await;
     for path in [
         "/index",

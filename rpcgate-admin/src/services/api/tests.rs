@@ -1,4 +1,4 @@
-//! The API over real sockets.
+//! Tests of the API over real sockets.
 
 use super::*;
 use crate::management::app_state::tests::Site;
@@ -20,7 +20,7 @@ async fn started(text: &str) -> (Site, Api) {
     (site, api)
 }
 
-/// What `text` is answered with, until the other side closes.
+/// The answer to `text`, read until the connection closes.
 async fn told(api: &Api, text: &str) -> String {
     let mut stream = TcpStream::connect(api.addr()).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -58,7 +58,7 @@ async fn both_versions_of_http_are_spoken_without_tls() {
 async fn a_drain_finishes_what_was_asked_and_then_nobody_is_there() {
     let (_site, api) = started("").await;
     let addr = api.addr();
-    // A request whose body is on its way: it is answered although the drain has begun.
+    // A request whose body is still arriving: it is answered although the drain has begun.
     let mut asking = TcpStream::connect(addr).await.unwrap();
     let head = "POST /api/v1/plans HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n";
     asking.write_all(head.as_bytes()).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_drain_finishes_what_was_asked_and_then_nobody_is_there() {
 }
 
 #[tokio::test]
-async fn who_does_not_finish_within_the_grace_is_cut_off() {
+async fn connections_that_exceed_the_grace_period_are_cut() {
     let (_site, api) = started("[shutdown]\ngrace = \"50ms\"\n").await;
     let mut stream = TcpStream::connect(api.addr()).await.unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost").await.unwrap();
@@ -118,7 +118,7 @@ async fn a_connection_beyond_the_bound_is_told_to_come_back() {
 }
 
 #[tokio::test]
-async fn whoever_says_nothing_or_stops_halfway_is_left() {
+async fn silent_and_stalled_connections_are_closed() {
     let (_site, api) = started("").await;
     let mut said = Vec::new();
     for begin in ["", "P", "PRI * HTTP/2.0\r\n", "GET /healthz HT", "GET /healthz HTTP/1.1\r\nhost: a\r\nx"] {
@@ -126,7 +126,7 @@ async fn whoever_says_nothing_or_stops_halfway_is_left() {
         stream.write_all(begin.as_bytes()).await.unwrap();
         said.push((begin, stream));
     }
-    // All of them have arrived: later ones are answered.
+    // All of them have arrived, since later ones are answered.
     told(&api, HEALTH).await;
     tokio::time::pause();
     for (begin, mut stream) in said {

@@ -1,4 +1,4 @@
-//! What holds of a server alone: it can be away, frozen, or shared.
+//! Tests of what holds for a server alone: it can be unreachable, frozen or shared.
 
 use super::*;
 use crate::store::entity::chain_switches;
@@ -13,16 +13,16 @@ use tokio::net::{TcpListener, TcpStream};
 /// Enough for a server that answers, on a loaded machine too.
 const ENOUGH: Duration = Duration::from_secs(60);
 
-fn place(url: &str) -> DatabaseLocation {
+fn location(url: &str) -> DatabaseLocation {
     DatabaseLocation::parse(url).unwrap()
 }
 
 async fn open(url: &str, deadline: Duration) -> Database {
-    // Opening may take its time on a loaded machine; what comes then is what the deadline is about.
+    // Opening may take its time on a loaded machine; the deadline is for what follows.
     let database =
-        Database::open::<Management>(&place(url), true, AdvisoryLock::Management, ENOUGH).await.unwrap();
-    let line = |writes| Line::open(&database.writer.place, writes, deadline);
-    let (writer, readers) = (line(true).await.unwrap(), line(false).await.unwrap());
+        Database::open::<Management>(&location(url), true, AdvisoryLock::Management, ENOUGH).await.unwrap();
+    let pool = |writes| DatabasePool::open(&database.writer.location, writes, deadline);
+    let (writer, readers) = (pool(true).await.unwrap(), pool(false).await.unwrap());
     Database { writer, readers, deadline, ..database }
 }
 
@@ -39,7 +39,7 @@ async fn switch(database: &Database, chain: &str) -> Result<(), StoreError> {
     database.transact(write).await
 }
 
-/// Does `work` until it succeeds.
+/// Repeats `work` until it succeeds.
 async fn until<T>(work: impl AsyncFn() -> Result<T, StoreError>) -> T {
     for _ in 0..600 {
         match work().await {
@@ -56,10 +56,11 @@ async fn programs_that_open_a_new_database_together_all_succeed() {
     let site = Site::server();
     let opening: Vec<_> = (0..8)
         .map(|number| {
-            let place = place(site.url());
+            let location = location(site.url());
             tokio::spawn(async move {
-                let management = Database::open::<Management>(&place, true, AdvisoryLock::Management, ENOUGH);
-                let usage = Database::open::<Usage>(&place, true, AdvisoryLock::Usage, ENOUGH);
+                let management =
+                    Database::open::<Management>(&location, true, AdvisoryLock::Management, ENOUGH);
+                let usage = Database::open::<Usage>(&location, true, AdvisoryLock::Usage, ENOUGH);
                 let (management, usage) = tokio::join!(management, usage);
                 switch(&management.unwrap(), &format!("c{number}")).await.unwrap();
                 usage.unwrap();
@@ -75,7 +76,7 @@ async fn programs_that_open_a_new_database_together_all_succeed() {
 #[tokio::test]
 async fn an_old_or_newer_schema_is_refused() {
     let site = Site::server();
-    let at = place(site.url());
+    let at = location(site.url());
     let open_only = || async {
         let opened = Database::open::<Management>(&at, false, AdvisoryLock::Management, ENOUGH);
         opened.await.map(drop)
@@ -95,19 +96,19 @@ async fn an_old_or_newer_schema_is_refused() {
 }
 
 #[tokio::test]
-async fn what_keeps_a_server_from_being_used_is_told_without_the_password() {
+async fn errors_of_a_server_do_not_show_the_password() {
     let url = Site::server().url().to_owned();
     let address = Postgres::shared().address();
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    for (url, why, is_away) in [
+    for (url, why, is_unavailable) in [
         (format!("{url}x"), "does not exist", false),
         (url.replace("not%20a%20secret", "another%20secret"), "password authentication failed", false),
         (url.replace(&address.to_string(), &free.to_string()), "onnection refused", true),
     ] {
-        let at = place(&url);
+        let at = location(&url);
         let opened = Database::open::<Management>(&at, true, AdvisoryLock::Management, ENOUGH);
         let error = opened.await.unwrap_err();
-        assert_eq!(matches!(error, StoreError::Unavailable(_)), is_away, "{error}");
+        assert_eq!(matches!(error, StoreError::Unavailable(_)), is_unavailable, "{error}");
         let text = error.to_string();
         assert!(text.contains(why) && !text.contains("secret"), "{text}");
     }
@@ -133,7 +134,7 @@ async fn calls_of_a_frozen_server_end_with_the_deadline_and_go_on_when_it_does()
     }
     server.thaw();
     let before = until(async || count(&database).await).await;
-    // What began while it was frozen may have been done, at most once: there is one of each name.
+    // What began while it was frozen may have been done, at most once: each name exists once.
     assert!((1..=2).contains(&before), "{before}");
     until(async || switch(&database, "after").await).await;
     assert!(count(&database).await.unwrap() > before);
@@ -154,8 +155,8 @@ async fn a_server_that_was_stopped_is_used_again_when_it_is_back() {
     until(async || switch(&database, "after").await).await;
 }
 
-/// Passes bytes on to `to` on each connection, until `mute` is told: from then on nothing passes on those that are
-/// there, and they stay open.
+/// Forwards bytes to `to` on each connection until `mute` changes: from then on nothing passes on the existing
+/// connections, and they stay open.
 async fn relay(to: SocketAddr, mute: tokio::sync::watch::Receiver<u32>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -179,15 +180,15 @@ async fn relay(to: SocketAddr, mute: tokio::sync::watch::Receiver<u32>) -> Socke
 #[tokio::test]
 async fn connections_that_never_say_a_word_again_are_replaced() {
     let site = Site::server();
-    let (tell, told) = tokio::sync::watch::channel(0);
+    let (mute, muted) = tokio::sync::watch::channel(0);
     let server = Postgres::shared().address();
-    let near = relay(server, told).await;
+    let near = relay(server, muted).await;
     let url = site.url().replace(&server.to_string(), &near.to_string());
     let database = open(&url, Duration::from_millis(700)).await;
     until(async || switch(&database, "before").await).await;
     assert_eq!(until(async || count(&database).await).await, 1);
-    tell.send(1).unwrap();
-    // There is one connection for writes. For reads there may be another that is new.
+    mute.send(1).unwrap();
+    // There is one connection for writes. For reads the pool may open a new one.
     assert!(matches!(switch(&database, "x").await, Err(StoreError::Unavailable(_))));
     assert_eq!(until(async || count(&database).await).await, 1);
     until(async || switch(&database, "after").await).await;
@@ -220,20 +221,20 @@ async fn readers_cannot_write() {
 }
 
 #[tokio::test]
-async fn where_one_is_at_it_another_leaves_it_to_that() {
+async fn exclusive_work_is_left_to_the_program_that_does_it() {
     let site = Site::server();
     let (one, other) = (open(site.url(), ENOUGH).await, open(site.url(), ENOUGH).await);
     let nothing = async |_: &DatabaseTransaction| Ok::<_, StoreError>(());
-    let both = one.transact_alone(AdvisoryLock::Retention, async |_| {
-        let left = other.transact_alone(AdvisoryLock::Retention, nothing).await?;
+    let both = one.transact_exclusive(AdvisoryLock::Retention, async |_| {
+        let left = other.transact_exclusive(AdvisoryLock::Retention, nothing).await?;
         switch(&other, "toy").await?;
         Ok::<_, StoreError>(left)
     });
     assert_eq!(both.await.unwrap(), Some(None), "and writes go on");
-    assert_eq!(other.transact_alone(AdvisoryLock::Retention, nothing).await.unwrap(), Some(()));
+    assert_eq!(other.transact_exclusive(AdvisoryLock::Retention, nothing).await.unwrap(), Some(()));
 }
 
-/// How many connections there are to the database at `url`, without the one that asks.
+/// The number of connections to the database, without the one that asks.
 async fn connections(watcher: &sea_orm::sqlx::PgPool) -> i64 {
     let sql = "SELECT count(*) FROM pg_stat_activity \
                WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
@@ -255,7 +256,7 @@ async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are(
         }
         most
     });
-    // Those that wait take longer, one after another, than anybody waits.
+    // One after another, the waiting writers need longer than the queue's timeout.
     let writers: Vec<_> = (0..500)
         .map(|number| {
             let database = database.clone();
@@ -283,8 +284,8 @@ async fn five_hundred_writers_at_once_open_no_connection_beyond_those_there_are(
     stop.send(()).unwrap();
     assert!(watching.await.unwrap() <= 1 + i64::from(server::READERS), "one for writes, and those for reads");
     assert!(done > 0 && late > 0 && done + late <= 500 - full, "{done} {late} {full}");
-    assert!(!database.writer.broken.load(Ordering::Acquire), "nobody takes it for frozen");
-    assert_eq!(count(&database).await.unwrap(), 1 + done, "who was refused has written nothing");
+    assert!(!database.writer.broken.load(Ordering::Acquire), "the server is not taken for frozen");
+    assert_eq!(count(&database).await.unwrap(), 1 + done, "refused writers have written nothing");
     switch(&database, "after").await.unwrap();
 }
 
@@ -327,7 +328,7 @@ async fn a_server_that_acknowledges_what_it_may_lose_is_refused_at_the_start() {
     };
     let open = async || {
         let opened =
-            Database::open::<Management>(&place(site.url()), true, AdvisoryLock::Management, ENOUGH).await;
+            Database::open::<Management>(&location(site.url()), true, AdvisoryLock::Management, ENOUGH).await;
         opened.map(drop)
     };
     set("off").await;

@@ -39,7 +39,7 @@ async fn switch(database: &Database, chain: &str) -> Result<(), StoreError> {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn nobody_but_its_owner_may_read_the_file_or_its_log() {
+async fn only_its_owner_may_read_the_file_and_its_log() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), DEADLINE).await;
@@ -80,7 +80,7 @@ async fn an_old_schema_is_refused_unless_it_may_be_migrated() {
         let error = try_open(&place, false, DEADLINE).await.unwrap_err();
         assert!(error.to_string().contains("rpcgate-admin migrate"), "{error}");
         assert_eq!(fs::exists(dir.path().join("rpcgate.db")).unwrap(), made);
-        make(&dir.path().join("rpcgate.db")).unwrap();
+        create(&dir.path().join("rpcgate.db")).unwrap();
     }
     for _ in 0..2 {
         switch(&open(&place, DEADLINE).await, "toy").await.unwrap_or_default();
@@ -143,7 +143,7 @@ async fn a_write_that_must_wait_too_long_has_not_happened_and_harms_no_later_one
 async fn a_write_that_is_dropped_half_way_is_undone() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), Duration::from_millis(300)).await;
-    let stuck = database.bounded(
+    let stuck = database.with_connection(
         &database.writer,
         Box::pin(async {
             let transaction = database.begin().await?;
@@ -159,11 +159,11 @@ async fn a_write_that_is_dropped_half_way_is_undone() {
 }
 
 #[tokio::test]
-async fn what_is_written_after_a_transaction_that_sqlite_undid_itself_is_there_to_stay() {
+async fn writes_after_a_rollback_by_sqlite_are_committed() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), DEADLINE).await;
     for (round, chain) in ["a", "b", "c"].into_iter().enumerate() {
-        // So it does when the disk fails it. The driver is not told.
+        // This is what it does when the disk fails. The driver is not informed.
         let undone: Result<(), StoreError> = database
             .transact(async |transaction| {
                 transaction.execute_unprepared("ROLLBACK").await?;
@@ -171,7 +171,7 @@ async fn what_is_written_after_a_transaction_that_sqlite_undid_itself_is_there_t
             })
             .await;
         assert!(undone.is_err());
-        // And then it fails it again, at the end of what the driver takes for a part of the first.
+        // Then the disk fails again, at the end of what the driver takes for a part of the first transaction.
         let orphan =
             "INSERT INTO quotas (project_id, cu_per_day) VALUES (x'00112233445566778899aabbccddeeff', 1)";
         let failed: Result<(), StoreError> = database
@@ -189,7 +189,7 @@ async fn what_is_written_after_a_transaction_that_sqlite_undid_itself_is_there_t
 }
 
 #[tokio::test]
-async fn what_ends_in_good_order_keeps_its_connection() {
+async fn work_that_ends_properly_keeps_its_connection() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), DEADLINE).await;
     switch(&database, "a").await.unwrap();
@@ -200,7 +200,7 @@ async fn what_ends_in_good_order_keeps_its_connection() {
 #[tokio::test]
 async fn closing_waits_no_longer_than_the_deadline() {
     let dir = tempfile::tempdir().unwrap();
-    // Opening may take its time on a loaded machine; closing is what this is about.
+    // Opening may take its time on a loaded machine; this test is about closing.
     let patience = Duration::from_secs(60);
     let deadline = Duration::from_millis(100);
     let database = Database { deadline, ..open(&place(&dir), patience).await };
@@ -223,7 +223,7 @@ async fn readers_cannot_write() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_on_the_disk_and_a_copy_of_the_files_has_it() {
+async fn acknowledged_writes_are_on_the_disk_and_in_a_copy_of_the_files() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), DEADLINE).await;
     for turn in 0..2 {
@@ -239,13 +239,13 @@ async fn what_was_acknowledged_is_on_the_disk_and_a_copy_of_the_files_has_it() {
             fs::copy(dir.path().join(file), copy.path().join(file)).unwrap();
         }
         assert_eq!(switches(&open(&place(&copy), DEADLINE).await).await, turn + 1);
-        // The connection that takes its place is as careful.
+        // The connection that replaces it syncs as well.
         database.writer.broken.store(true, Ordering::Release);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_five_hundred_writers_at_once_each_is_served_or_told_to_come_back() {
+async fn of_five_hundred_parallel_writers_each_is_served_or_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&place(&dir), DEADLINE).await;
     let lock = database.begin().await.unwrap();
@@ -278,12 +278,12 @@ async fn of_five_hundred_writers_at_once_each_is_served_or_told_to_come_back() {
 const ENDLESS: &str =
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 
-/// One that never ends, and writes.
+/// A write that never ends.
 const ENDLESS_WRITE: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
                              INSERT INTO chain_switches SELECT 'endless', true FROM n WHERE i < 0";
 
 #[tokio::test]
-async fn what_nobody_waits_for_ends_and_leaves_its_connection_to_others() {
+async fn abandoned_statements_end_and_free_their_connections() {
     let dir = TempDir::new().unwrap();
     let database = open(&place(&dir), Duration::from_secs(30)).await;
     for _ in 0..2 {
@@ -300,7 +300,7 @@ async fn what_nobody_waits_for_ends_and_leaves_its_connection_to_others() {
         }
         assert_eq!(under_way, [true; READERS as usize], "the statement ends by itself");
         drop(reads);
-        // All connections are there again, and none of them is broken.
+        // All connections are available again, and none of them is broken.
         let again = || switches(&database);
         assert_eq!(tokio::join!(again(), again(), again(), again()), (0, 0, 0, 0));
     }

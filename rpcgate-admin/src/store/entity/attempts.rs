@@ -1,4 +1,4 @@
-//! Passwords that were tried and are not known to be right.
+//! Passwords that were tried and not found to be right.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,7 +7,7 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// The hash of the address, so that what strangers type in is not kept.
+    /// The hash of the address, so that arbitrary input is not stored.
     pub(crate) subject: Vec<u8>,
     pub(crate) at: i64,
 }

@@ -1,4 +1,4 @@
-//! Who did what, and when. Numbers rise in the order of commits.
+//! The audit log. Numbers rise in the order of commits.
 
 use sea_orm::entity::prelude::*;
 

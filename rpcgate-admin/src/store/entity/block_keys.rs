@@ -1,4 +1,4 @@
-//! Whose events are in which block, and when they came.
+//! The keys whose events a block contains, and when those arrived.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Single events, some thousand in a row.
+//! Blocks of some thousand single events each.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,9 +7,9 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// When the earliest event came.
+    /// The arrival of the earliest event.
     pub(crate) first: i64,
-    /// When the latest event came: in the same hour.
+    /// The arrival of the latest event, in the same hour.
     pub(crate) last: i64,
     pub(crate) events: i64,
     pub(crate) bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Chains that operators switched on or off.
+//! Chains that operators have switched on or off.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Addresses that are still to be confirmed: one token for each user, by its hash.
+//! Pending confirmations of addresses: one token for each user, by its hash.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Keys whose limits a gateway has scaled down, as it last told. The tenant is first in the key, since it is who asks; an
-//! index by gateway serves the next report.
+//! Keys whose limits a gateway has scaled down, according to its last report. The tenant is first in the key because
+//! tenants query the table; an index by gateway serves the next report.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,12 +1,12 @@
-//! Requests that tenants' plan windows have counted in a UTC day. Rollups say the same, but of many rows, and
-//! notifications look at it with every shipment.
+//! Requests that tenants' plan windows have counted in a UTC day. Rollups contain the same in many rows, and every
+//! shipment needs the number for notifications.
 
 use sea_orm::entity::prelude::*;
 
 #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
 #[sea_orm(table_name = "daily_requests")]
 pub(crate) struct Model {
-    /// Number of the day, counted from 1970.
+    /// The number of the day since 1970.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) day: i64,
     #[sea_orm(primary_key, auto_increment = false)]

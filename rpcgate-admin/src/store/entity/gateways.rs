@@ -1,4 +1,4 @@
-//! Gateways, and what each last told of its nodes.
+//! Gateways, and their last reports about their nodes.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Invitations that are open: one for each address and tenant, with a token by its hash.
+//! Open invitations: one for each address and tenant, with a token by its hash.
 
 use sea_orm::entity::prelude::*;
 
@@ -8,7 +8,7 @@ pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
     pub(crate) tenant_id: Uuid,
-    /// Who invites.
+    /// The user who invited.
     pub(crate) user_id: Uuid,
     pub(crate) email: String,
     pub(crate) role: String,

@@ -1,4 +1,5 @@
-//! API keys, by the hash of their text; a revoked one stays, so that its calls can be told from those of strangers.
+//! API keys, by the hash of their text. A revoked key stays, so that its calls are distinguished from those with
+//! unknown keys.
 
 use sea_orm::entity::prelude::*;
 
@@ -11,7 +12,7 @@ pub(crate) struct Model {
     pub(crate) description: String,
     pub(crate) prefix: String,
     pub(crate) hash: Vec<u8>,
-    /// A JSON array of path names; null: every chain.
+    /// A JSON array of path names; null means every chain.
     pub(crate) chains: Option<String>,
     pub(crate) expires_at: Option<i64>,
     pub(crate) revoked_at: Option<i64>,

@@ -1,5 +1,5 @@
-//! The billing ledger: what a project was charged in a UTC hour at one price. The tenant is first in the key, since it
-//! is its hours that a bill adds up; an index by hour serves removal.
+//! The billing ledger: what a project was charged in a UTC hour at one price. The tenant is first in the key because
+//! a bill adds up a tenant's hours; an index by hour serves removal.
 
 use sea_orm::entity::prelude::*;
 
@@ -8,14 +8,14 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) tenant: Uuid,
-    /// Number of the hour, counted from 1970.
+    /// The number of the hour since 1970.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) hour: i64,
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) project: Uuid,
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) tier: String,
-    /// Of a Compute Unit, in 10⁻¹² US dollars.
+    /// The price of a Compute Unit, in 10⁻¹² US dollars.
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) price: i64,
     pub(crate) calls: i64,

@@ -1,4 +1,4 @@
-//! Requests for another plan. An index keeps each tenant to one that is pending.
+//! Requests for another plan. An index allows each tenant one pending request.
 
 use sea_orm::entity::prelude::*;
 

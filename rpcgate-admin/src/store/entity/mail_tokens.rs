@@ -1,4 +1,4 @@
-//! Tokens in mails that set a password or change an address, by their hash: of each purpose one for each user.
+//! Mailed tokens that set a password or change an address, by their hash: one for each user and purpose.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,7 +9,7 @@ pub(crate) struct Model {
     pub(crate) hash: Vec<u8>,
     pub(crate) user_id: Uuid,
     pub(crate) purpose: String,
-    /// The address that the account is to have, where that is the purpose.
+    /// The new address, if that is the purpose.
     pub(crate) email: Option<String>,
     pub(crate) expires_at: i64,
 }

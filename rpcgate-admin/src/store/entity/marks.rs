@@ -1,4 +1,4 @@
-//! Up to where the segments of gateways' journals are shipped.
+//! The positions up to which the segments of gateways' journals are shipped.
 
 use sea_orm::entity::prelude::*;
 
@@ -11,7 +11,7 @@ pub(crate) struct Model {
     pub(crate) segment: Uuid,
     /// In bytes from the segment's start.
     pub(crate) position: i64,
-    /// The last UTC hour of anything that was shipped of it.
+    /// The last UTC hour of anything shipped from it.
     pub(crate) hour: i64,
 }
 

@@ -1,4 +1,4 @@
-//! The tables, one file each. Moments are microseconds since 1970 in a `bigint`, as core counts them.
+//! The tables, one file each. Times are microseconds since 1970 in a `bigint`, like core's.
 
 pub(super) mod attempts;
 pub(super) mod audit;

@@ -1,4 +1,5 @@
-//! Which notifications a user has read. The notifications are usage, and so in the usage database.
+//! The notifications that a user has read. The notifications themselves are in the usage database, because shipments
+//! raise them.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What tenants were notified of. An index keeps each to one notice of a kind about the same day or minute.
+//! Notifications of tenants. An index allows each tenant one notification of a kind for the same day or minute.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,7 +9,7 @@ pub(crate) struct Model {
     pub(crate) id: Uuid,
     pub(crate) tenant: Uuid,
     pub(crate) notice: String,
-    /// When the day or the minute began that it is about.
+    /// The beginning of the day or minute that it is about.
     pub(crate) since: i64,
     pub(crate) at: i64,
     /// Requests of the day, or calls refused in the minute.

@@ -1,4 +1,4 @@
-//! Figures of plans that operators set; what is null is as configured.
+//! Limits of plans that operators set; null means as configured.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is metered. Method lists are JSON arrays of names.
+//! Projects, the unit of metering. Method lists are JSON arrays of names.
 
 use sea_orm::entity::prelude::*;
 
@@ -12,7 +12,7 @@ pub(crate) struct Model {
     pub(crate) allowed_methods: String,
     pub(crate) blocked_methods: String,
     pub(crate) created_at: i64,
-    /// The row stays, so that usage can be told of a project that is gone.
+    /// The row stays, so that usage of a deleted project can still be shown.
     pub(crate) deleted_at: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! What operators granted to projects. A project without a row has the default ceiling.
+//! Quotas that operators granted to projects. A project without a row has the default ceiling.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,5 +1,5 @@
-//! Refresh tokens of sessions, by their hashes. A used one stays until it would have expired, so that it is recognised
-//! when somebody uses it again.
+//! Refresh tokens of sessions, by their hashes. A used token stays until it would have expired, so that its reuse is
+//! detected.
 
 use sea_orm::entity::prelude::*;
 

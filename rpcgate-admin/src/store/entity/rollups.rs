@@ -1,5 +1,5 @@
-//! Usage by the hour: a row for each combination of names in each UTC hour. The hour is first in the key, since all
-//! writing is in the newest hours, and what is too old is at the other end.
+//! Usage by the hour: one row per UTC hour and combination of the key columns. The hour is first in the key, since
+//! all writes are in the newest hours and removal is at the other end.
 
 use rpcgate_core::usage::Metrics;
 use sea_orm::Iterable;
@@ -13,7 +13,7 @@ macro_rules! model {
         #[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
         #[sea_orm(table_name = "rollups")]
         pub(crate) struct Model {
-            /// Number of the hour, counted from 1970.
+            /// The number of the hour since 1970.
             #[sea_orm(primary_key, auto_increment = false)]
             pub(crate) hour: i64,
             #[sea_orm(primary_key, auto_increment = false)]
@@ -46,8 +46,8 @@ pub(crate) fn metric_columns() -> impl Iterator<Item = Column> {
     Column::iter().filter(|column| Metrics::NAMES.contains(&column.as_str()))
 }
 
-/// The columns of the names, in the order of the key.
-pub(crate) const NAMES: [Column; 9] = [
+/// The key columns, in the order of the key.
+pub(crate) const KEY_COLUMNS: [Column; 9] = [
     Column::Hour,
     Column::Tenant,
     Column::Project,
@@ -59,7 +59,7 @@ pub(crate) const NAMES: [Column; 9] = [
     Column::Stream,
 ];
 
-/// The columns that are added to.
+/// The columns to which shipments add.
 pub(crate) fn counts() -> impl Iterator<Item = Column> {
     metric_columns().chain([Column::WindowRequests])
 }

@@ -1,4 +1,4 @@
-//! Sessions that have not ended.
+//! Active sessions.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The last spike that a tenant was told of. Whoever moves it on tells the next one.
+//! The last spike of which a tenant was notified. The transaction that moves it raises the next notification.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,7 +7,7 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) tenant: Uuid,
-    /// Number of the minute, counted from 1970.
+    /// The number of the minute since 1970.
     pub(crate) minute: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Which rollups the sums hold. It is one row, which the migration makes.
+//! The position up to which rollups are in the sums: one row, which the migration creates.
 
 use sea_orm::entity::prelude::*;
 
@@ -9,13 +9,13 @@ pub(crate) struct Model {
     pub(crate) id: i16,
     /// All rollups of hours before this one are in the sums.
     pub(crate) hour: i64,
-    /// And of this hour those of the tenants before this one.
+    /// Of this hour, those of the tenants before this one.
     pub(crate) tenant: Uuid,
-    /// And of this tenant those of the projects before this one; null: none.
+    /// Of this tenant, those of the projects before this one; null means none.
     pub(crate) project: Option<Uuid>,
-    /// And of this project those of the keys before this one; null: none.
+    /// Of this project, those of the keys before this one; null means none.
     pub(crate) key: Option<Uuid>,
-    /// From this hour on: older rollups may have been removed.
+    /// Sums are kept from this hour on; older rollups may have been removed.
     pub(crate) first: i64,
 }
 

@@ -1,6 +1,6 @@
-//! Rollups added up: over UTC days, over keys and projects, or over what is called. Each level has rows for the names
-//! that it tells apart; the others are empty, zero or nil. The level is first in the key, then comes the hour, as in
-//! rollups.
+//! Rollups added up over UTC days, over keys and projects, or over the called methods. Each level has rows for the
+//! columns that it distinguishes; the other columns are empty, zero or nil. The level is first in the key, followed
+//! by the hour as in rollups.
 
 use sea_orm::entity::prelude::*;
 
@@ -14,7 +14,7 @@ macro_rules! model {
         pub(crate) struct Model {
             #[sea_orm(primary_key, auto_increment = false)]
             pub(crate) level: i16,
-            /// Number of the first hour that is summed, counted from 1970.
+            /// The number of the first summed hour since 1970.
             #[sea_orm(primary_key, auto_increment = false)]
             pub(crate) hour: i64,
             #[sea_orm(primary_key, auto_increment = false)]

@@ -1,4 +1,4 @@
-//! Organisations: who pays.
+//! Organisations, which pay for their usage.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,4 +1,4 @@
-//! People. An address is kept in lower case, so that it is unique however it is written.
+//! Users. An address is stored in lower case, so that it is unique in any spelling.
 
 use sea_orm::entity::prelude::*;
 
@@ -7,16 +7,16 @@ use sea_orm::entity::prelude::*;
 pub(crate) struct Model {
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) id: Uuid,
-    /// Null: an operator.
+    /// Null for an operator.
     pub(crate) tenant_id: Option<Uuid>,
     pub(crate) email: String,
     pub(crate) name: String,
     pub(crate) role: String,
-    /// A hash in PHC's form.
+    /// A hash in PHC string format.
     pub(crate) password: Option<String>,
     pub(crate) confirmed_at: Option<i64>,
     pub(crate) created_at: i64,
-    /// Null: it may log in.
+    /// Null if the user may log in.
     pub(crate) disabled_at: Option<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! Tenants, users, projects, keys and quotas; what operators set over the configuration; the change feed.
+//! Tenants, users, projects, keys and quotas; the settings of operators; the change feed.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{ColumnDef, ForeignKey, ForeignKeyCreateStatement, Index, Table};

@@ -32,7 +32,8 @@ impl MigrationTrait for CooledKeys {
             .foreign_key(&mut of_gateway.clone())
             .take();
         manager.create_table(table).await?;
-        let told = Index::create().name("cooled_keys_of_gateway").table("cooled_keys").col("gateway").take();
-        manager.create_index(told).await
+        let by_gateway =
+            Index::create().name("cooled_keys_of_gateway").table("cooled_keys").col("gateway").take();
+        manager.create_index(by_gateway).await
     }
 }

@@ -1,4 +1,4 @@
-//! How many things a tenant may have, plan by plan; and what tells old keys, projects and requests from others.
+//! How many things of each kind a plan allows, and indexes for old keys, projects and requests.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::{Index, Table};

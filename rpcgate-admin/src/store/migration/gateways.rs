@@ -1,4 +1,4 @@
-//! What gateways tell of themselves.
+//! Gateways' reports.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::Table;

@@ -1,5 +1,5 @@
-//! What a log-in needs: users with a password, confirmations of addresses, sessions, attempts. The audit, requests for
-//! another plan, invitations, and projects that can be deleted.
+//! What log-in needs: users with passwords, confirmations of addresses, sessions, attempts. Also the audit log,
+//! requests for another plan, invitations, and the deletion of projects.
 
 use super::accounts::reference;
 use sea_orm::sea_query::{ColumnDef, Expr, ExprTrait, ForeignKeyAction, Index, Table, TableCreateStatement};
@@ -66,7 +66,7 @@ impl MigrationTrait for Identity {
             .unique()
             .take();
         manager.create_index(one_open).await?;
-        // Named after its column, which is how an insert that fails is told from others.
+        // Named after its column, by which a failed insert is recognised.
         let one_pending = Index::create()
             .name("limit_requests_pending_tenant_id")
             .table("limit_requests")
@@ -78,8 +78,9 @@ impl MigrationTrait for Identity {
     }
 }
 
-/// Users get what they lack. An operator has no tenant, and a column that must be given cannot become one that need not
-/// be, so the table is made anew. Who is in it already was put there by hand or by the demo, and owns the tenant.
+/// Adds the missing columns of users. An operator has no tenant, and a column cannot become nullable on SQLite, so
+/// the table is created anew. Existing users were inserted by hand or by the demo, and become owners of their
+/// tenants.
 async fn users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager.rename_table(Table::rename().table("users", "users_before").take()).await?;
     let users = Table::create()
@@ -142,7 +143,7 @@ fn tables() -> [TableCreateStatement; 8] {
             .col(binary("digest").primary_key())
             .col(big_integer("expires_at"))
             .take(),
-        // Nothing here refers to another table: an entry outlives what it speaks of.
+        // No foreign keys here: an entry outlives what it is about.
         Table::create()
             .table("audit")
             .col(ColumnDef::new("number").big_integer().not_null().auto_increment().primary_key())

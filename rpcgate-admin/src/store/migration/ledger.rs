@@ -1,4 +1,4 @@
-//! The billing ledger, and notifications with the sums that they are raised by.
+//! The billing ledger, and notifications with the sums on which they depend.
 
 use super::usage::by_key;
 use sea_orm::sea_query::{Index, Table};

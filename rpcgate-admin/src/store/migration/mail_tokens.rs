@@ -1,4 +1,4 @@
-//! Tokens in mails that set a password or change an address, and accounts that operators close.
+//! Mailed tokens that set a password or change an address, and accounts that operators disable.
 
 use super::accounts::reference;
 use sea_orm::DbErr;

@@ -1,4 +1,4 @@
-//! Until when the marks of segments are needed.
+//! The hour until which the mark of a segment is needed.
 
 use sea_orm::sea_query::{Index, Table};
 use sea_orm::{ConnectionTrait, DbErr};
@@ -19,7 +19,7 @@ impl MigrationTrait for Marks {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let hour = Table::alter().table("marks").add_column(big_integer("hour").default(0)).take();
         manager.alter_table(hour).await?;
-        // Of what is there nobody knows the last hour, but none is later than the last of all.
+        // The last hour of existing marks is unknown, but none is later than the latest rollup.
         let last = "UPDATE marks SET hour = (SELECT coalesce(max(hour), 0) FROM rollups)";
         manager.get_connection().execute_unprepared(last).await?;
         manager.create_index(Index::create().name("marks_by_hour").table("marks").col("hour").take()).await

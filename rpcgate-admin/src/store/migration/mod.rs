@@ -1,5 +1,5 @@
-//! How the schema came to be. A migration that was published is never changed: the next change is a migration of its
-//! own, at the end of the list.
+//! The migrations of the schema. A published migration is never changed: the next change is a new migration at the
+//! end of the list.
 
 mod accounts;
 mod cooled_keys;
@@ -34,7 +34,7 @@ impl MigratorTrait for Management {
         ]
     }
 
-    /// A name of its own, because usage may lie in the same database.
+    /// A table of its own, because usage may be in the same database.
     fn migration_table_name() -> DynIden {
         Alias::new("management_migrations").into_iden()
     }
@@ -76,7 +76,7 @@ mod tests {
     ";
 
     #[tokio::test]
-    async fn what_the_first_schema_holds_is_kept() {
+    async fn rows_of_the_first_schema_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("rpcgate.db");
         let old = sea_orm::Database::connect(format!("sqlite://{}?mode=rwc", file.display())).await.unwrap();

@@ -1,4 +1,4 @@
-//! Which notifications users have read.
+//! The notifications that users have read.
 
 use super::accounts::reference;
 use sea_orm::DbErr;

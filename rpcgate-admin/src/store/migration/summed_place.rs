@@ -1,4 +1,4 @@
-//! How far a tenant is summed whose hour is summed in several steps: null if it is not begun.
+//! The position inside a tenant's hour that is summed in several steps; null if it has not been started.
 
 use sea_orm::DbErr;
 use sea_orm::sea_query::Table;

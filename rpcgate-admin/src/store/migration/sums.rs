@@ -1,6 +1,6 @@
-//! Sums of rollups, and which rollups they hold: none yet. Those that are there are added by and by.
+//! Sums of rollups, and the position up to which they are summed: none yet. Existing rollups are added step by step.
 
-use super::usage::{METRICS, by_key, word};
+use super::usage::{METRICS, by_key, bytewise_text};
 use sea_orm::prelude::Uuid;
 use sea_orm::sea_query::{Index, Query, Table};
 use sea_orm::{ConnectionTrait, DbErr};
@@ -34,8 +34,8 @@ impl MigrationTrait for Sums {
             .col(uuid("tenant"))
             .col(uuid("project"))
             .col(uuid("key"))
-            .col(word("chain", backend))
-            .col(word("method", backend))
+            .col(bytewise_text("chain", backend))
+            .col(bytewise_text("method", backend))
             .col(small_integer("transport"))
             .col(integer("status"))
             .col(small_integer("stream"))

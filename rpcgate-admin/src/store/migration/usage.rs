@@ -14,7 +14,8 @@ impl MigrationName for Usage {
     }
 }
 
-/// What rollups count since this migration. The list is fixed: a counter that is added later has a migration of its own.
+/// The counters of rollups in this migration. The list is fixed: a counter that is added later has a migration of its
+/// own.
 pub(super) const METRICS: [&str; 14] = [
     "requests",
     "billed_requests",
@@ -46,8 +47,8 @@ impl MigrationTrait for Usage {
             .col(uuid("tenant"))
             .col(uuid("project"))
             .col(uuid("key"))
-            .col(word("chain", backend))
-            .col(word("method", backend))
+            .col(bytewise_text("chain", backend))
+            .col(bytewise_text("method", backend))
             .col(small_integer("transport"))
             .col(integer("status"))
             .col(small_integer("stream"))
@@ -87,7 +88,7 @@ impl MigrationTrait for Usage {
             manager.create_table(table).await?;
         }
         if backend == DbBackend::Postgres {
-            // They are as small as they get, so the server need not try.
+            // The bytes are compressed already, so the server need not try.
             let kept = "ALTER TABLE blocks ALTER COLUMN bytes SET STORAGE EXTERNAL";
             manager.get_connection().execute_unprepared(kept).await?;
         }
@@ -108,8 +109,8 @@ impl MigrationTrait for Usage {
     }
 }
 
-/// A column of names, which every database sorts by their bytes.
-pub(super) fn word(name: &'static str, backend: DbBackend) -> ColumnDef {
+/// A column of text that every database sorts by its bytes.
+pub(super) fn bytewise_text(name: &'static str, backend: DbBackend) -> ColumnDef {
     let mut column = text(name);
     if backend == DbBackend::Postgres {
         column.extra("COLLATE \"C\"");
@@ -117,8 +118,8 @@ pub(super) fn word(name: &'static str, backend: DbBackend) -> ColumnDef {
     column
 }
 
-/// Lets PostgreSQL keep the rows of each UTC day in a table of its own, by the identifier of the block. Shipping makes
-/// the tables, retention drops them.
+/// Partitions a table by the UTC day of the block's identifier on PostgreSQL. Shipping creates the partitions,
+/// retention drops them.
 fn by_day(mut table: TableCreateStatement, block: &str, backend: DbBackend) -> TableCreateStatement {
     if backend == DbBackend::Postgres {
         table.extra(format!("PARTITION BY RANGE ({block})"));
@@ -126,8 +127,8 @@ fn by_day(mut table: TableCreateStatement, block: &str, backend: DbBackend) -> T
     table
 }
 
-/// Lets SQLite keep the rows of a table in the tree of its key, where the key is most of the row anyway. Elsewhere
-/// there is nothing of the kind.
+/// Makes SQLite store the rows in the tree of the primary key, where the key is most of the row anyway. Other
+/// databases have no such option.
 pub(super) fn by_key(mut table: TableCreateStatement, backend: DbBackend) -> TableCreateStatement {
     if backend == DbBackend::Sqlite {
         table.extra("WITHOUT ROWID");

@@ -1,4 +1,4 @@
-//! Accounts as operators meet them: every user, with what keeps it from logging in.
+//! User accounts as operators see them, with whatever keeps a user from logging in.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
@@ -17,23 +17,23 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// A user, and what keeps it from logging in.
+/// A user and whatever keeps it from logging in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
     /// The user.
     pub user: User,
     /// When operators disabled it.
     pub disabled_at: Option<Time>,
-    /// Until when wrong passwords have locked it.
+    /// When the lock that wrong passwords caused ends.
     pub locked_until: Option<Time>,
 }
 
-/// Which accounts are wanted: those that are all of it.
+/// Which accounts to list: those that match all given fields.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AccountFilter {
-    /// The one with this address, however it is written.
+    /// The account with this address, in any spelling.
     pub email: Option<String>,
-    /// Members of this tenant.
+    /// Only members of this tenant.
     pub tenant: Option<TenantId>,
 }
 
@@ -57,13 +57,13 @@ async fn one(database: &impl ConnectionTrait, id: UserId, now: Time) -> Result<A
     found.ok_or(StoreError::NotFound("user"))
 }
 
-/// Leaves `entry` in the audit with the tenant of the account filled in.
+/// Adds `entry` to the audit, with the account's tenant filled in.
 async fn note(transaction: &DatabaseTransaction, account: &Account, entry: &Audit) -> Result<(), StoreError> {
     append(transaction, &Audit { tenant: account.user.tenant, ..entry.clone() }).await
 }
 
 impl Store {
-    /// Accounts in the order of their identifiers, those that follow `after` if it is given; at most `limit`.
+    /// Lists accounts by ascending identifier, starting behind `after` if it is given; at most `limit`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -102,7 +102,7 @@ impl Store {
         .await
     }
 
-    /// Ends the lock of an account that wrong passwords have locked: the account as it is then.
+    /// Ends the lock that wrong passwords caused, and returns the account as it is then.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -116,11 +116,12 @@ impl Store {
         .await
     }
 
-    /// Makes the password of an account worthless, ends its sessions and a lock, and gives it a token with this digest to
-    /// set another password with: the account as it is then. None, and nothing is done, if it is disabled.
+    /// Removes the password of an account, ends its sessions and its lock, and stores the digest of a token that sets
+    /// a new password. Returns the account as it is then, or `None` if it is disabled, in which case nothing changes.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`], [`StoreError::Taken`] if a token with this digest exists,
+    /// [`StoreError::Unavailable`].
     pub async fn reset_account(
         &self,
         id: UserId,
@@ -148,8 +149,8 @@ impl Store {
         .await
     }
 
-    /// Disables an account, which ends its sessions and makes the links that were mailed to it worthless, or enables it
-    /// again: the account as it is then. One that is so already is left as it is.
+    /// Disables an account, which ends its sessions and invalidates the links that were mailed to it, or enables it
+    /// again, and returns the account as it is then. An account in the wanted state is left as it is.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].

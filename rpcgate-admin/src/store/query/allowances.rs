@@ -1,4 +1,4 @@
-//! How many requests the keys of a tenant may make in a day, together.
+//! How many requests all keys of a tenant together may make in a day.
 
 use super::keys::active;
 use super::plans::plan;
@@ -13,13 +13,13 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// Tenants of one statement.
+/// Tenants per statement.
 const TENANTS: usize = 512;
 
 impl Store {
-    /// What the plan lets all keys of each of `tenants` that can be used now make in a UTC day, together: as
-    /// `requests_limit` in the usage view. The figures of plans are those of `plans` and, over them, what operators set.
-    /// A tenant that is not here is left out.
+    /// The number of requests that the plan lets all usable keys of each of `tenants` make in a UTC day, together:
+    /// `requests_limit` of the usage view. The limits of plans are those of `plans`, overridden by what operators
+    /// set. A tenant that does not exist is left out.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -34,18 +34,18 @@ impl Store {
             let mut per_day: BTreeMap<Tier, u64> =
                 Tier::ALL.into_iter().map(|tier| (tier, plans.of(tier).per_day)).collect();
             for row in plans::Entity::find().all(database).await? {
-                if let Some(figure) = plan(&row)?.per_day {
-                    per_day.insert(tier(&row.tier)?, figure);
+                if let Some(limit) = plan(&row)?.per_day {
+                    per_day.insert(tier(&row.tier)?, limit);
                 }
             }
             let mut allowances = BTreeMap::new();
-            for some in wanted.chunks(TENANTS) {
+            for chunk in wanted.chunks(TENANTS) {
                 let keys = keys::Entity::find()
                     .select_only()
                     .column(projects::Column::TenantId)
                     .column_as(keys::Column::Id.count(), "keys")
                     .inner_join(projects::Entity)
-                    .filter(projects::Column::TenantId.is_in(some.iter().copied()))
+                    .filter(projects::Column::TenantId.is_in(chunk.iter().copied()))
                     .filter(active(now))
                     .group_by(projects::Column::TenantId);
                 let keys: Vec<(Uuid, i64)> = keys.into_tuple().all(database).await?;
@@ -53,12 +53,12 @@ impl Store {
                 let tiers = tenants::Entity::find()
                     .select_only()
                     .columns([tenants::Column::Id, tenants::Column::Tier])
-                    .filter(tenants::Column::Id.is_in(some.iter().copied()));
+                    .filter(tenants::Column::Id.is_in(chunk.iter().copied()));
                 let tiers: Vec<(Uuid, String)> = tiers.into_tuple().all(database).await?;
                 for (id, name) in tiers {
-                    let many = count("number of keys", keys.get(&id).copied().unwrap_or_default())?;
-                    let each = per_day.get(&tier(&name)?).copied().unwrap_or_default();
-                    allowances.insert(TenantId(id.as_u128()), each.saturating_mul(many));
+                    let key_count = count("number of keys", keys.get(&id).copied().unwrap_or_default())?;
+                    let per_key = per_day.get(&tier(&name)?).copied().unwrap_or_default();
+                    allowances.insert(TenantId(id.as_u128()), per_key.saturating_mul(key_count));
                 }
             }
             Ok(allowances)

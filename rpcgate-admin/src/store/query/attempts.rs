@@ -1,5 +1,6 @@
-//! What may be tried a few times in a quarter of an hour: passwords, and mails to an address. A try is counted as wrong
-//! before the password is looked at, so that many at once get no further than one after another.
+//! Limits how often something may be tried in a quarter of an hour: passwords, and mails to an address. An attempt
+//! counts as failed before the password is verified, so that many parallel attempts get no further than sequential
+//! ones.
 
 use super::digest::Digest;
 use super::removal::remove;
@@ -18,84 +19,86 @@ use std::collections::HashMap;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// What is counted. Each kind has a count of its own, so that nobody can use up one by another: whoever knows an address
-/// can lock its log-in for a while, but neither its mails nor what its owner does while logged in.
+/// What an attempt counts for. Each kind has its own count, so that attempts of one kind cannot use up another:
+/// anybody who knows an address can lock its log-in for a while, but neither its mails nor what its owner does while
+/// logged in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Counted<'c> {
-    /// Passwords that are typed to log in with this address.
+pub enum AttemptKind<'c> {
+    /// Passwords given to log in with this address.
     LogIns(&'c str),
-    /// Passwords that are typed by whoever is logged in with this address.
+    /// Passwords given by a user who is logged in with this address.
     Checks(&'c str),
-    /// Mails to this address because somebody registers with it.
+    /// Mails to this address because it is being registered.
     Registrations(&'c str),
-    /// Mails to this address that its owner asks for to confirm it.
+    /// Mails to this address that its owner requests to confirm it.
     Confirmations(&'c str),
-    /// Mails to this address because somebody has forgotten its password.
+    /// Mails to this address because of a forgotten password.
     Resets(&'c str),
-    /// Mails that whoever has this address asks for to have another one.
+    /// Mails that the user with this address requests in order to change it.
     EmailChanges(&'c str),
-    /// Mails to this address because somebody wants to have it.
+    /// Mails to this address because a user wants to change to it.
     NewEmails(&'c str),
-    /// Mails that invite this address to a tenant.
+    /// Mails that invite this address to join a tenant.
     Invitations(&'c str, TenantId),
-    /// Other names that the user with this address takes.
+    /// Name changes of the user with this address.
     Names(&'c str),
-    /// Log-ins and registrations of the clients of this network.
+    /// Log-ins and registrations of clients in this network.
     Clients(&'c str),
 }
 
-impl Counted<'_> {
+impl AttemptKind<'_> {
     fn digest(self) -> Digest {
         let (kind, email, tenant) = match self {
-            Counted::LogIns(email) => ("log-in", email, None),
-            Counted::Checks(email) => ("check", email, None),
-            Counted::Registrations(email) => ("registration", email, None),
-            Counted::Confirmations(email) => ("confirmation", email, None),
-            Counted::Resets(email) => ("reset", email, None),
-            Counted::EmailChanges(email) => ("e-mail change", email, None),
-            Counted::NewEmails(email) => ("new e-mail", email, None),
-            Counted::Invitations(email, tenant) => ("invitation", email, Some(tenant)),
-            Counted::Names(email) => ("name", email, None),
-            Counted::Clients(network) => ("client", network, None),
+            AttemptKind::LogIns(email) => ("log-in", email, None),
+            AttemptKind::Checks(email) => ("check", email, None),
+            AttemptKind::Registrations(email) => ("registration", email, None),
+            AttemptKind::Confirmations(email) => ("confirmation", email, None),
+            AttemptKind::Resets(email) => ("reset", email, None),
+            AttemptKind::EmailChanges(email) => ("e-mail change", email, None),
+            AttemptKind::NewEmails(email) => ("new e-mail", email, None),
+            AttemptKind::Invitations(email, tenant) => ("invitation", email, Some(tenant)),
+            AttemptKind::Names(email) => ("name", email, None),
+            AttemptKind::Clients(network) => ("client", network, None),
         };
         let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
-        // The kind and the tenant have no line break, whatever somebody may type for an address.
+        // Neither the kind nor the tenant contains a line break, so the parts stay distinct whatever is typed as an
+        // address.
         Digest::of(&format!("{kind}\n{tenant}\n{}", stored_email(email)))
     }
 }
 
-/// The time that [`Store::admit_within_minute`] looks back.
+/// The period of [`Store::admit_within_minute`].
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Tries in [`LOCK`] that lock what is counted.
+/// The number of attempts within [`LOCK`] that locks their subject.
 pub const ATTEMPTS: u64 = 5;
 
-/// How long an address is locked, counted from the last of them.
+/// How long an address is locked, counted from the last of these attempts.
 pub const LOCK: Duration = Duration::from_secs(15 * 60);
 
-/// Attempts that count for a lock began up to this long ago: they lie within one [`LOCK`], and the lock lasts another.
+/// How far back attempts matter: they lie within one [`LOCK`], and the lock lasts another.
 const KEPT: Duration = LOCK.saturating_mul(2);
 
-/// Old attempts, of whatever address, that each new one clears away: more than it adds.
-const CLEARED: u64 = 16;
+/// Old attempts, of any address, that each new one removes: more than it adds.
+const REMOVED_PER_ATTEMPT: u64 = 16;
 
-/// Whether a password may be looked at.
+/// Whether a password may be verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attempt {
-    /// It may. The try counts as wrong until the ticket says otherwise.
-    May(AttemptTicket),
-    /// The address is locked until then.
+    /// It may. The attempt counts as failed until the ticket says otherwise.
+    Allowed(AttemptTicket),
+    /// The address is locked until this time.
     Locked(Time),
 }
 
-/// A try that was counted.
+/// An attempt that was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttemptTicket {
     id: Uuid,
     subject: Digest,
 }
 
-/// What is over for every purpose.
+/// Attempts that no longer matter for any purpose.
 pub(super) fn is_old(now: Time) -> Condition {
     Condition::all().add(Column::At.lte(moment(now) - micros(KEPT)))
 }
@@ -104,21 +107,21 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Tries at `now` that a lock may follow from, and not from a time ahead: a clock that stepped back must not lock anybody
-/// for as long as it did.
-fn that_count(now: Time) -> SimpleExpr {
+/// Attempts that can cause a lock at `now`. Those further in the future are ignored: when a clock has stepped back,
+/// nobody must be locked for as long as it did.
+fn is_relevant(now: Time) -> SimpleExpr {
     Column::At.between(moment(now) - micros(KEPT), moment(now.plus(LOCK)))
 }
 
-/// Until when the newest tries, the last first, lock what they were at.
-fn until(newest: &[i64], now: Time) -> Option<Time> {
+/// When the lock ends that these attempts, the newest first, cause for their subject.
+fn lock_end(newest: &[i64], now: Time) -> Option<Time> {
     let (last, first) = (newest.first()?, newest.get(ATTEMPTS as usize - 1)?);
     let until = time(*last).plus(LOCK);
     (last - first < micros(LOCK) && now < until).then_some(until)
 }
 
-/// Until when an address is locked, if it is.
-async fn locked(
+/// When the lock of a subject ends, if it is locked.
+async fn lock_of(
     transaction: &DatabaseTransaction,
     subject: &Digest,
     now: Time,
@@ -127,55 +130,55 @@ async fn locked(
         .select_only()
         .column(Column::At)
         .filter(Column::Subject.eq(subject.bytes()))
-        .filter(that_count(now))
+        .filter(is_relevant(now))
         .order_by_desc(Column::At)
         .limit(ATTEMPTS);
     let newest: Vec<i64> = newest.into_tuple().all(transaction).await?;
-    Ok(until(&newest, now))
+    Ok(lock_end(&newest, now))
 }
 
-/// What is counted of the passwords of an address.
-fn passwords(email: &str) -> [Vec<u8>; 2] {
-    [Counted::LogIns(email), Counted::Checks(email)].map(|counted| counted.digest().bytes())
+/// The subjects under which the passwords of an address are counted.
+fn password_subjects(email: &str) -> [Vec<u8>; 2] {
+    [AttemptKind::LogIns(email), AttemptKind::Checks(email)].map(|kind| kind.digest().bytes())
 }
 
-/// Until when the passwords of each of these addresses are locked, if they are.
+/// When the password lock of each of these addresses ends, if it is locked.
 pub(super) async fn locks(
     database: &impl ConnectionTrait,
     emails: &[&str],
     now: Time,
 ) -> Result<Vec<Option<Time>>, StoreError> {
-    let subjects: Vec<_> = emails.iter().map(|email| passwords(email)).collect();
-    let tries = Entity::find()
+    let subjects: Vec<_> = emails.iter().map(|email| password_subjects(email)).collect();
+    let attempts = Entity::find()
         .select_only()
         .columns([Column::Subject, Column::At])
         .filter(Column::Subject.is_in(subjects.iter().flatten().cloned()))
-        .filter(that_count(now))
+        .filter(is_relevant(now))
         .order_by_desc(Column::At);
     let mut newest: HashMap<Vec<u8>, Vec<i64>> = HashMap::new();
-    for (subject, at) in tries.into_tuple::<(Vec<u8>, i64)>().all(database).await? {
+    for (subject, at) in attempts.into_tuple::<(Vec<u8>, i64)>().all(database).await? {
         newest.entry(subject).or_default().push(at);
     }
-    let locked = |subject| newest.get(subject).and_then(|tries| until(tries, now));
+    let locked = |subject| newest.get(subject).and_then(|attempts| lock_end(attempts, now));
     Ok(subjects.iter().map(|subjects| subjects.iter().filter_map(locked).max()).collect())
 }
 
-/// Forgets the tries at the password of this address: whoever reads its mails, or an operator, has unlocked it.
+/// Removes the failed passwords of this address: its owner, who reads its mails, or an operator has unlocked it.
 pub(super) async fn unlock(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
-    Entity::delete_many().filter(Column::Subject.is_in(passwords(email))).exec(transaction).await?;
+    Entity::delete_many().filter(Column::Subject.is_in(password_subjects(email))).exec(transaction).await?;
     Ok(())
 }
 
 impl Store {
-    /// Asks whether something may be tried, and counts the try. It is the same for an address that nobody has.
+    /// Counts an attempt unless it is locked out. Works alike for an address that has no account.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn begin_attempt(&self, counted: Counted<'_>, now: Time) -> Result<Attempt, StoreError> {
-        let ticket = AttemptTicket { id: Uuid::from_u128(fresh_id(now)), subject: counted.digest() };
+    pub async fn begin_attempt(&self, kind: AttemptKind<'_>, now: Time) -> Result<Attempt, StoreError> {
+        let ticket = AttemptTicket { id: Uuid::from_u128(fresh_id(now)), subject: kind.digest() };
         self.transact(async |transaction| {
-            remove::<Entity>(transaction, Column::Id, is_old(now), CLEARED).await?;
-            if let Some(until) = locked(transaction, &ticket.subject, now).await? {
+            remove::<Entity>(transaction, Column::Id, is_old(now), REMOVED_PER_ATTEMPT).await?;
+            if let Some(until) = lock_of(transaction, &ticket.subject, now).await? {
                 return Ok(Attempt::Locked(until));
             }
             let row = ActiveModel {
@@ -184,37 +187,38 @@ impl Store {
                 at: Set(moment(now)),
             };
             Entity::insert(row).exec_without_returning(transaction).await?;
-            Ok(Attempt::May(ticket))
+            Ok(Attempt::Allowed(ticket))
         })
         .await
     }
 
-    /// Counts a try of which there may be `most` in any 60 seconds, at all hosts together: none if it may be, else how long
-    /// to wait, and then it is not counted.
+    /// Counts an attempt if fewer than `max` were counted in the last 60 seconds, over all hosts together, and
+    /// returns `None`. Otherwise returns how long to wait, and does not count it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn admit_within_minute(
         &self,
-        counted: Counted<'_>,
-        most: u32,
+        kind: AttemptKind<'_>,
+        max: u32,
         now: Time,
     ) -> Result<Option<Duration>, StoreError> {
-        let subject = counted.digest();
+        let subject = kind.digest();
         self.transact(async |transaction| {
-            remove::<Entity>(transaction, Column::Id, is_old(now), CLEARED).await?;
-            // As far ahead as back: hosts' clocks differ, and one that stepped back must not lock anybody for long.
+            remove::<Entity>(transaction, Column::Id, is_old(now), REMOVED_PER_ATTEMPT).await?;
+            // The window reaches as far ahead as back, because the clocks of hosts differ and one that stepped back
+            // must not lock anybody for long.
             let minute = (moment(now) - micros(MINUTE) + 1)..=(moment(now) + micros(MINUTE));
-            let decides = Entity::find()
+            let limiting = Entity::find()
                 .select_only()
                 .column(Column::At)
                 .filter(Column::Subject.eq(subject.bytes()))
                 .filter(Column::At.between(*minute.start(), *minute.end()))
                 .order_by_desc(Column::At)
-                .offset(u64::from(most.max(1)) - 1)
+                .offset(u64::from(max.max(1)) - 1)
                 .limit(1);
-            let decides: Option<i64> = decides.into_tuple().one(transaction).await?;
-            if let Some(at) = decides {
+            let limiting: Option<i64> = limiting.into_tuple().one(transaction).await?;
+            if let Some(at) = limiting {
                 return Ok(Some(time(at).plus(MINUTE).since(now)));
             }
             let (id, at) = (Uuid::from_u128(fresh_id(now)), moment(now));
@@ -225,11 +229,11 @@ impl Store {
         .await
     }
 
-    /// The password was right: all that counted against the address is forgotten.
+    /// Removes all attempts of the ticket's subject, because the password was right.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn pass(&self, ticket: &AttemptTicket) -> Result<(), StoreError> {
+    pub async fn forgive_attempts(&self, ticket: &AttemptTicket) -> Result<(), StoreError> {
         self.transact(async |transaction| {
             let all = Entity::delete_many().filter(Column::Subject.eq(ticket.subject.bytes()));
             all.exec(transaction).await?;
@@ -238,11 +242,11 @@ impl Store {
         .await
     }
 
-    /// The password was not looked at: this try does not count.
+    /// Removes this attempt, because the password was not verified.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn give_back(&self, ticket: &AttemptTicket) -> Result<(), StoreError> {
+    pub async fn withdraw_attempt(&self, ticket: &AttemptTicket) -> Result<(), StoreError> {
         self.transact(async |transaction| {
             Entity::delete_by_id(ticket.id).exec(transaction).await?;
             Ok(())

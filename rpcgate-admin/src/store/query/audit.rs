@@ -1,4 +1,4 @@
-//! The audit: who did what, and when.
+//! The audit log: which user did what, and when.
 
 use super::id::UserId;
 use super::removal::remove;
@@ -12,32 +12,32 @@ use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-/// The most entries that are told at once.
-const MOST: u64 = 1_000;
+/// Entries that one call returns at most.
+const MAX_RETURNED: u64 = 1_000;
 
-/// Entries of a tenant that are kept: the newest. Who changes things as fast as a user may, and means to have an entry
-/// forgotten, needs more than five hours for it.
+/// Entries kept per tenant, the newest first. A user who makes changes as fast as the limits allow would need more
+/// than five hours to push an entry out.
 const KEPT: u64 = 200_000;
 
-/// Of so many entries one has it looked at whether there are too many, which takes as long as there are many.
-const LOOKED_AT: u64 = 64;
+/// One in this many entries triggers the check for excess entries, whose cost grows with their number.
+const CHECK_INTERVAL: u64 = 64;
 
-/// An entry of the audit. It must hold no secret: people read it.
+/// An entry of the audit log. It must not contain a secret, because people read it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Audit {
     /// The tenant that was acted on.
     pub tenant: Option<TenantId>,
     /// Who acted.
     pub user: Option<UserId>,
-    /// What was done, in few words: `key.revoked`.
+    /// What was done, as a short code: `key.revoked`.
     pub action: String,
-    /// What it was done to: an identifier, or empty.
+    /// The identifier of what it was done to, or empty.
     pub subject: String,
     /// The client's address.
     pub address: String,
-    /// When.
+    /// When it was done.
     pub at: Time,
-    /// Anything else that is worth knowing, or empty.
+    /// Further details, or empty.
     pub detail: String,
 }
 
@@ -55,29 +55,29 @@ impl From<Model> for Audit {
     }
 }
 
-/// Whose entries are wanted.
+/// Whose entries to list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AuditSubject {
-    /// All that was done to a tenant, by whomever.
+    /// All entries about a tenant, by any user.
     Tenant(TenantId),
-    /// All that a user did.
+    /// All entries of a user.
     User(UserId),
 }
 
-/// Appends an entry, in the transaction of the write that it speaks of.
+/// Appends an entry in the transaction of the write that it records.
 pub(in crate::store) async fn append(
     transaction: &DatabaseTransaction,
     entry: &Audit,
 ) -> Result<(), StoreError> {
     Entity::insert(row(entry)).exec_without_returning(transaction).await?;
     match entry.tenant {
-        Some(tenant) if entry.at.micros().is_multiple_of(LOOKED_AT) => bound(transaction, tenant).await,
+        Some(tenant) if entry.at.micros().is_multiple_of(CHECK_INTERVAL) => trim(transaction, tenant).await,
         _ => Ok(()),
     }
 }
 
-/// Removes the oldest entries of a tenant that has too many, more than are added until this is looked at again.
-async fn bound(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(), StoreError> {
+/// Removes the oldest entries of a tenant that has too many: more than are added until the next check.
+async fn trim(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<(), StoreError> {
     let its = Column::TenantId.eq(Uuid::from_u128(tenant.0));
     let newest_of_old = Entity::find()
         .select_only()
@@ -89,7 +89,7 @@ async fn bound(transaction: &DatabaseTransaction, tenant: TenantId) -> Result<()
     let at: Option<i64> = newest_of_old.into_tuple().one(transaction).await?;
     let Some(at) = at else { return Ok(()) };
     let old = Condition::all().add(its).add(Column::At.lte(at));
-    remove::<Entity>(transaction, Column::Number, old, 16 * LOOKED_AT).await?;
+    remove::<Entity>(transaction, Column::Number, old, 16 * CHECK_INTERVAL).await?;
     Ok(())
 }
 
@@ -106,15 +106,18 @@ fn row(entry: &Audit) -> ActiveModel {
     }
 }
 
-/// Does the work of [`append`] and leaves nothing.
-pub(super) async fn feign(transaction: &DatabaseTransaction, entry: &Audit) -> Result<(), StoreError> {
+/// Does the work of [`append`] without leaving an entry.
+pub(super) async fn simulate_append(
+    transaction: &DatabaseTransaction,
+    entry: &Audit,
+) -> Result<(), StoreError> {
     let number = Entity::insert(row(entry)).exec(transaction).await?.last_insert_id;
     Entity::delete_by_id(number).exec(transaction).await?;
     Ok(())
 }
 
 impl Store {
-    /// Leaves an entry that belongs to no write.
+    /// Appends an entry that belongs to no write.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -122,29 +125,32 @@ impl Store {
         self.transact(async |transaction| append(transaction, entry).await).await
     }
 
-    /// Does the work of [`note`](Store::note) and leaves nothing: for what must not be told from it by its time.
+    /// Does the work of [`note`](Store::note) without leaving an entry, for requests whose timing must not reveal
+    /// whether they had an effect.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn feign(&self, entry: &Audit) -> Result<(), StoreError> {
-        self.transact(async |transaction| feign(transaction, entry).await).await
+    pub async fn simulate_note(&self, entry: &Audit) -> Result<(), StoreError> {
+        self.transact(async |transaction| simulate_append(transaction, entry).await).await
     }
 
-    /// The newest entries first, of one moment the last that was written: at most `limit`, and at most 1,000.
+    /// Lists entries, the newest first, and among those of the same moment the last written first: at most `limit`,
+    /// and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn audit(&self, whose: AuditSubject, limit: u64) -> Result<Vec<Audit>, StoreError> {
-        Ok(self.audit_before(whose, None, limit).await?.into_iter().map(|(_, entry)| entry).collect())
+    pub async fn audit(&self, subject: AuditSubject, limit: u64) -> Result<Vec<Audit>, StoreError> {
+        Ok(self.audit_before(subject, None, limit).await?.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    /// The same with the entries' numbers, and only those that come behind `before` in this order, a time and a number.
+    /// Like [`audit`](Store::audit), with the entries' numbers, and only the entries that follow `before`, a time and
+    /// a number, in this order.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn audit_before(
         &self,
-        whose: AuditSubject,
+        subject: AuditSubject,
         before: Option<(Time, i64)>,
         limit: u64,
     ) -> Result<Vec<(i64, Audit)>, StoreError> {
@@ -153,7 +159,7 @@ impl Store {
             Condition::any().add(Column::At.lt(moment(at))).add(then)
         });
         self.read(async |database| {
-            let is_wanted = match whose {
+            let is_wanted = match subject {
                 AuditSubject::Tenant(id) => Column::TenantId.eq(Uuid::from_u128(id.0)),
                 AuditSubject::User(id) => Column::UserId.eq(Uuid::from_u128(id.0)),
             };
@@ -162,7 +168,7 @@ impl Store {
                 .filter(is_before.unwrap_or_else(Condition::all))
                 .order_by_desc(Column::At)
                 .order_by_desc(Column::Number)
-                .limit(limit.min(MOST));
+                .limit(limit.min(MAX_RETURNED));
             let newest = newest.all(database).await?;
             Ok(newest.into_iter().map(|row| (row.number, Audit::from(row))).collect())
         })

@@ -1,4 +1,4 @@
-//! From the hash of a key to its caller.
+//! Finds the caller that belongs to the hash of a key.
 
 use super::keys::scope;
 use super::quotas::quota;
@@ -16,11 +16,11 @@ use uuid::Uuid;
 pub struct StoredKey {
     /// Its caller.
     pub caller: Caller,
-    /// Whether it was withdrawn. Its caller is told all the same, so that the refusal counts on its project.
+    /// Whether it was revoked. The caller is given nevertheless, so that the refusal counts on its project.
     pub revoked: bool,
 }
 
-/// All that is known of a caller, side by side.
+/// All columns that make up a caller.
 #[derive(Debug, FromQueryResult)]
 struct Row {
     key: Uuid,
@@ -40,7 +40,7 @@ struct Row {
 }
 
 impl Store {
-    /// The key that is stored under `hash`, and its caller on one of `plans`.
+    /// The key stored under `hash`, with its caller on one of `plans`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

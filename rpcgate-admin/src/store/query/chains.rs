@@ -1,6 +1,6 @@
-//! Chains that operators switch on or off.
+//! Switches that operators set for chains.
 
-use super::changes::{NewChange, tell};
+use super::changes::{NewChange, record};
 use crate::store::entity::chain_switches::{ActiveModel, Column, Entity};
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
@@ -9,16 +9,16 @@ use sea_orm::EntityTrait;
 use sea_orm::sea_query::OnConflict;
 
 impl Store {
-    /// Switches a chain on or off. It is served only if the configuration says so too.
+    /// Switches a chain on or off. It is served only if the configuration enables it too.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn switch_chain(&self, chain: &str, on: bool, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let row = ActiveModel { chain: Set(chain.into()), enabled: Set(on) };
-            let there = OnConflict::column(Column::Chain).update_column(Column::Enabled).to_owned();
-            Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
-            tell(transaction, NewChange::Chain(chain), now).await
+            let upsert = OnConflict::column(Column::Chain).update_column(Column::Enabled).to_owned();
+            Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+            record(transaction, NewChange::Chain(chain), now).await
         })
         .await
     }

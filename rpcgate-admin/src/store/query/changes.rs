@@ -13,8 +13,8 @@ use sea_orm::sea_query::Condition;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::time::Duration;
 
-/// How long a change is kept. Gateways look several times a second; one that was away for longer looks at everything
-/// anew.
+/// How long a change is kept. Gateways poll several times a second; one that was disconnected for longer reloads
+/// everything.
 const KEPT: Duration = Duration::from_secs(3_600);
 
 const KEY: &str = "key";
@@ -23,7 +23,7 @@ const TENANT: &str = "tenant";
 const PLAN: &str = "plan";
 const CHAIN: &str = "chain";
 
-/// What a write tells the gateways.
+/// A change that a write announces to the gateways.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NewChange<'n> {
     Key(KeyId),
@@ -33,8 +33,8 @@ pub(super) enum NewChange<'n> {
     Chain(&'n str),
 }
 
-/// Appends to the feed, in the transaction of the write itself.
-pub(super) async fn tell(
+/// Appends a change to the feed, in the transaction of the write that makes it.
+pub(super) async fn record(
     transaction: &DatabaseTransaction,
     change: NewChange<'_>,
     now: Time,
@@ -54,20 +54,20 @@ pub(super) async fn tell(
 }
 
 fn read(row: &Model) -> Result<Change, StoreError> {
-    let wrong = || unreadable("change", format!("{} {}", row.kind, row.subject));
+    let invalid = || unreadable("change", format!("{} {}", row.kind, row.subject));
     Ok(match row.kind.as_str() {
-        KEY => Change::Key(row.subject.parse().map_err(|_| wrong())?),
-        PROJECT => Change::Project(row.subject.parse().map_err(|_| wrong())?),
-        TENANT => Change::Tenant(row.subject.parse().map_err(|_| wrong())?),
-        PLAN => Change::Plan(row.subject.parse().map_err(|_| wrong())?),
+        KEY => Change::Key(row.subject.parse().map_err(|_| invalid())?),
+        PROJECT => Change::Project(row.subject.parse().map_err(|_| invalid())?),
+        TENANT => Change::Tenant(row.subject.parse().map_err(|_| invalid())?),
+        PLAN => Change::Plan(row.subject.parse().map_err(|_| invalid())?),
         CHAIN => Change::Chain(row.subject.clone()),
         _ => Change::Other,
     })
 }
 
 impl Store {
-    /// The number of the newest change; 0 when there was none yet. Who asks for this first and for the state
-    /// afterwards has missed nothing that comes later.
+    /// The number of the newest change, or 0 if there has been none. A reader that fetches this number first and the
+    /// state afterwards misses nothing that comes later.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -80,8 +80,8 @@ impl Store {
         .await
     }
 
-    /// The number of the oldest change that is kept; 0 when there was none yet. Who has not seen all that came before it
-    /// has missed something, and must look at everything anew.
+    /// The number of the oldest change that is kept, or 0 if there has been none. A reader that has not seen
+    /// everything before it has missed a change and must reload everything.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -94,13 +94,13 @@ impl Store {
         .await
     }
 
-    /// Up to where changes may be removed: those below have no younger one among them. The newest always stays, so that
-    /// who is behind can see it.
+    /// The changes that may be removed: those below the first one that is young. The newest change always stays, so
+    /// that a reader can see that it is behind.
     pub(super) async fn old_changes(&self, now: Time) -> Result<Condition, StoreError> {
         let kept = i64::try_from(KEPT.as_micros()).unwrap_or(i64::MAX);
         self.read(async |database| {
             let numbers = || Entity::find().select_only().column(Column::Number);
-            // By number and not by time: clocks step back.
+            // By number and not by time, because clocks step back.
             let young = numbers().filter(Column::At.gt(moment(now) - kept)).order_by_asc(Column::Number);
             let first: Option<i64> = match young.into_tuple().one(database).await? {
                 Some(first) => Some(first),
@@ -128,7 +128,7 @@ impl ChangeFeed for Store {
     fn since(&self, number: u64) -> BoxFuture<'_, Result<Vec<Numbered>, Unavailable>> {
         Box::pin(async move {
             self.changes_since(number).await.map_err(|error| {
-                tracing::debug!(%error, "the change feed was not read");
+                tracing::debug!(%error, "the change feed could not be read");
                 Unavailable
             })
         })

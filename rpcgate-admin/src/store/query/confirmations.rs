@@ -1,4 +1,4 @@
-//! Confirmations of addresses.
+//! Tokens that confirm an address.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
@@ -16,7 +16,7 @@ use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
 use uuid::Uuid;
 
-/// Puts a token in the place of the one that a user may have.
+/// Stores a user's token, replacing the previous one.
 pub(super) async fn put(
     transaction: &DatabaseTransaction,
     user: UserId,
@@ -28,18 +28,18 @@ pub(super) async fn put(
         hash: Set(hash.bytes()),
         expires_at: Set(moment(expires_at)),
     };
-    let there =
+    let upsert =
         OnConflict::column(Column::UserId).update_columns([Column::Hash, Column::ExpiresAt]).to_owned();
-    let done = Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await;
+    let done = Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "confirmation", "user", Some(("hash", "text"))))
 }
 
 impl Store {
-    /// Gives a user another token, whose digest is `hash`; the one before is good for nothing any more. False if the
-    /// address is confirmed already, or there is no such user.
+    /// Stores another token for a user, whose digest is `hash`; the previous one becomes invalid. Returns false if
+    /// the address is confirmed already or the user does not exist.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] if a token with this digest exists, [`StoreError::Unavailable`].
     pub async fn renew_confirmation(
         &self,
         user: UserId,
@@ -59,7 +59,8 @@ impl Store {
         .await
     }
 
-    /// Whose address the token with this digest would confirm; none if there is no such token, or not any more.
+    /// The user whose address the token with this digest would confirm, or `None` if there is no such token or it has
+    /// expired.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -73,9 +74,9 @@ impl Store {
         .await
     }
 
-    /// Confirms the address of the user whose token has this digest, and uses the token up; `entry` is left in the audit
-    /// with that user and its tenant filled in. A `password` takes the place of the one before, and all sessions end.
-    /// None if there is no such token, or not any more.
+    /// Confirms the address of the user whose token has this digest, and consumes the token. `entry` is added to the
+    /// audit with that user and its tenant filled in. A given `password` replaces the current one and ends all
+    /// sessions. Returns `None` if there is no such token or it has expired.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -88,7 +89,7 @@ impl Store {
     ) -> Result<Option<UserId>, StoreError> {
         let is_it = Column::Hash.eq(hash.bytes());
         let alive = Entity::find().filter(is_it.clone()).filter(Column::ExpiresAt.gt(moment(now)));
-        // Anybody may send anything: what was never a token costs no place in the row of those who write.
+        // Anybody can send any token, so an unknown one must not take a place in the queue of writers.
         if self.confirmation(hash, now).await?.is_none() {
             return Ok(None);
         }

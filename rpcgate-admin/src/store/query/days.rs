@@ -1,8 +1,8 @@
-//! Days of events. PostgreSQL keeps the blocks of each UTC day in a table of its own, a partition: what is too old is
-//! dropped with its table, which is done at once whatever is in it and leaves nothing to clean up. SQLite has no
-//! partitions, and one table.
+//! Daily partitions of events. PostgreSQL keeps the blocks of each UTC day in a partition of its own. Old days are
+//! removed by dropping their partitions, which is immediate whatever their size and leaves nothing to vacuum. SQLite
+//! has no partitions and uses one table.
 //!
-//! Blocks are told apart by their identifiers, which begin with the millisecond in which their first event came.
+//! Blocks are assigned to days by their identifiers, which begin with the millisecond of their first event's arrival.
 
 use crate::store::StoreError;
 use rpcgate_core::clock::Time;
@@ -12,31 +12,32 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The tables that have partitions.
+/// The partitioned tables.
 const TABLES: [&str; 2] = ["block_keys", "blocks"];
 
-/// How long a drop waits for those who read, while those who come later wait for it.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a drop waits for readers, during which later readers wait for it.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The millisecond in which a block was begun.
+/// The millisecond in which a block begins.
 fn millis(block: u128) -> u64 {
     (block >> 80) as u64
 }
 
 const DAY: u64 = 86_400_000;
 
-/// Where the identifiers of a day begin: what a bound of a partition says. None: behind the last that there can be.
+/// The smallest identifier of a day, the lower bound of its partition, or `None` if the day is beyond all
+/// identifiers.
 fn first(day: u64) -> Option<Uuid> {
     let millis = u128::from(day.checked_mul(DAY)?);
     (millis >> 48 == 0).then(|| Uuid::from_u128(millis << 80))
 }
 
-/// The days of some blocks.
+/// The days on which the blocks begin.
 pub(super) fn of(blocks: &[Block]) -> BTreeSet<u64> {
     blocks.iter().map(|block| millis(block.id) / DAY).collect()
 }
 
-/// Sees to it that blocks of these days have a place.
+/// Creates the missing partitions for blocks of these days.
 pub(super) async fn prepare(
     transaction: &DatabaseTransaction,
     days: &BTreeSet<u64>,
@@ -45,23 +46,23 @@ pub(super) async fn prepare(
         return Ok(());
     }
     for day in days {
-        if !is_there(transaction, *day).await? {
-            make(transaction, *day).await?;
+        if !exists(transaction, *day).await? {
+            create(transaction, *day).await?;
         }
     }
     Ok(())
 }
 
-async fn is_there(transaction: &DatabaseTransaction, day: u64) -> Result<bool, DbErr> {
+async fn exists(transaction: &DatabaseTransaction, day: u64) -> Result<bool, DbErr> {
     let sql = "SELECT to_regclass($1) IS NOT NULL";
     let table = format!("blocks_{day}");
-    let ask = Statement::from_sql_and_values(DbBackend::Postgres, sql, [table.into()]);
-    transaction.query_one_raw(ask).await?.map_or(Ok(false), |row| row.try_get_by_index(0))
+    let statement = Statement::from_sql_and_values(DbBackend::Postgres, sql, [table.into()]);
+    transaction.query_one_raw(statement).await?.map_or(Ok(false), |row| row.try_get_by_index(0))
 }
 
-/// Makes the tables of a day. They are made apart and attached then, which does not wait for anybody who reads or
-/// writes other days.
-async fn make(transaction: &DatabaseTransaction, day: u64) -> Result<(), DbErr> {
+/// Creates the partitions of a day. They are created as separate tables and then attached, which does not wait for
+/// readers or writers of other days.
+async fn create(transaction: &DatabaseTransaction, day: u64) -> Result<(), DbErr> {
     let bound = |day| first(day).map_or_else(|| "MAXVALUE".to_owned(), |first| format!("'{first}'"));
     for table in TABLES {
         let sql = format!(
@@ -75,7 +76,7 @@ async fn make(transaction: &DatabaseTransaction, day: u64) -> Result<(), DbErr> 
     Ok(())
 }
 
-/// The oldest day that has tables, if it was over by `before`.
+/// The oldest day that has partitions, if it ended before `before`.
 pub(super) async fn oldest(
     transaction: &DatabaseTransaction,
     before: Time,
@@ -83,20 +84,20 @@ pub(super) async fn oldest(
     let sql = "SELECT min(substring(part.relname FROM '^blocks_([0-9]+)$')::bigint) \
                FROM pg_inherits JOIN pg_class part ON part.oid = inhrelid \
                WHERE inhparent = 'blocks'::regclass";
-    let ask = Statement::from_string(DbBackend::Postgres, sql);
-    let row = transaction.query_one_raw(ask).await?;
+    let statement = Statement::from_string(DbBackend::Postgres, sql);
+    let row = transaction.query_one_raw(statement).await?;
     let oldest: Option<i64> = row.map_or(Ok(None), |row| row.try_get_by_index(0))?;
     Ok(oldest.map(i64::unsigned_abs).filter(|day| *day < before.day()))
 }
 
-/// Drops the tables of a day: how many blocks there were.
+/// Drops the partitions of a day and returns how many blocks it had.
 pub(super) async fn drop_day(transaction: &DatabaseTransaction, day: u64) -> Result<u64, StoreError> {
     let count = Statement::from_string(DbBackend::Postgres, format!("SELECT count(*) FROM blocks_{day}"));
     let row = transaction.query_one_raw(count).await?;
     let blocks: i64 = row.map_or(Ok(0), |row| row.try_get_by_index(0))?;
     let sql = format!(
         "SET LOCAL lock_timeout = {}; DROP TABLE {}",
-        PATIENCE.as_millis(),
+        LOCK_TIMEOUT.as_millis(),
         TABLES.map(|table| format!("{table}_{day}")).join(", ")
     );
     transaction.execute_unprepared(&sql).await?;

@@ -1,10 +1,10 @@
-//! What a secret is stored under.
+//! The digest under which a secret is stored.
 
 use rpcgate_core::secret::KeyHash;
 use std::fmt;
 
-/// The SHA-256 of something that is not kept itself: a token, or a solved challenge. There is no salt, so of what is
-/// easily guessed, as passwords are, it hides nothing.
+/// The SHA-256 of a value that is not stored itself: a token or a solved challenge. It is not salted, so it does not
+/// protect guessable values such as passwords.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub [u8; 32]);
 

@@ -1,10 +1,10 @@
-//! Accounts that get another address, once its mails are read.
+//! Changes of an account's address, which take effect once the new address is confirmed.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
 use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
-use super::registrations::displace;
+use super::registrations::remove_unconfirmed_account;
 use super::users::{User, stored_email};
 use super::value::{insert_error, moment};
 use crate::store::entity::confirmations;
@@ -17,38 +17,39 @@ use uuid::Uuid;
 
 const EMAIL: (&str, &str) = ("email", "e-mail address");
 
-/// An address that a user wants to have.
+/// A requested change of a user's address.
 #[derive(Clone, Copy, Debug)]
 pub struct EmailChange<'c> {
     /// The user.
     pub user: UserId,
-    /// The address, as it is stored.
+    /// The new address in its stored form.
     pub email: &'c str,
-    /// The digest of the token that shows that its mails are read.
+    /// The digest of the token that is mailed to the new address.
     pub token: Digest,
     /// When that token expires.
     pub expires_at: Time,
 }
 
-/// What became of a wish for another address.
+/// The outcome of a request to change an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EmailAsked {
-    /// It waits for whoever reads the mails.
-    Waits,
-    /// Somebody has the address, and keeps it.
+pub enum EmailChangeOutcome {
+    /// It waits for its token.
+    Pending,
+    /// Another account has the address and keeps it.
     HasAccount,
 }
 
-/// An account that has another address.
+/// A completed change of an account's address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EmailChanged {
-    /// The user as it is now.
+    /// The user.
     pub user: User,
-    /// Its address until now.
+    /// The previous address.
     pub before: String,
 }
 
-/// Whether somebody has an address whose mails they have read. Operators need not have.
+/// Whether an account has this address for good: one that was confirmed, or an operator's, which needs no
+/// confirmation.
 async fn is_taken(transaction: &DatabaseTransaction, email: &str) -> Result<bool, StoreError> {
     let keeps = Condition::any().add(Column::ConfirmedAt.is_not_null()).add(Column::TenantId.is_null());
     let same = Entity::find().filter(Column::Email.eq(stored_email(email))).filter(keeps);
@@ -56,37 +57,37 @@ async fn is_taken(transaction: &DatabaseTransaction, email: &str) -> Result<bool
 }
 
 impl Store {
-    /// Keeps the wish of a user for another address until its token comes, in the place of one before. `entry` is left in
-    /// the audit.
+    /// Stores a user's request for another address until its token arrives, replacing an earlier request. `entry` is
+    /// added to the audit.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is no such user, [`StoreError::Taken`] if there is a token with this digest,
+    /// [`StoreError::NotFound`] if the user does not exist, [`StoreError::Taken`] if a token with this digest exists,
     /// [`StoreError::Unavailable`].
     pub async fn put_email_change(
         &self,
         change: &EmailChange<'_>,
         entry: &Audit,
-    ) -> Result<EmailAsked, StoreError> {
+    ) -> Result<EmailChangeOutcome, StoreError> {
         let EmailChange { user, email, token, expires_at } = *change;
         self.transact(async |transaction| {
             append(transaction, entry).await?;
             if is_taken(transaction, email).await? {
-                return Ok(EmailAsked::HasAccount);
+                return Ok(EmailChangeOutcome::HasAccount);
             }
             let what = (Purpose::EmailChange, Some(email));
             mail_tokens::put(transaction, user, what, &token, expires_at).await?;
-            Ok(EmailAsked::Waits)
+            Ok(EmailChangeOutcome::Pending)
         })
         .await
     }
 
-    /// Gives the user whose token has this digest the address that the token was sent to, and uses the token up. An
-    /// account that was registered with that address and never confirmed makes room. Tokens that were sent to the address
-    /// before are worth nothing any more. `entry` is left in the audit with the user, its tenant and both addresses filled
-    /// in. None if there is no such token, or not any more, or operators have disabled the user.
+    /// Gives the user whose token has this digest the address to which the token was sent, and consumes the token. An
+    /// unconfirmed account with that address is removed. Tokens that were sent to the user's previous address become
+    /// invalid. `entry` is added to the audit with the user, its tenant and both addresses filled in. Returns `None`
+    /// if there is no such token, it has expired, or operators have disabled the user.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if somebody has the address by now, [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] if another account has the address by now, [`StoreError::Unavailable`].
     pub async fn change_email(
         &self,
         hash: &Digest,
@@ -102,7 +103,7 @@ impl Store {
             if is_taken(transaction, &email).await? {
                 return Err(StoreError::Taken { what: "user", value: EMAIL.1 });
             }
-            displace(transaction, &email).await?;
+            remove_unconfirmed_account(transaction, &email).await?;
             let update = Entity::update_many()
                 .col_expr(Column::Email, Expr::value(email.as_str()))
                 .col_expr(Column::ConfirmedAt, Expr::value(moment(now)))

@@ -1,4 +1,4 @@
-//! Single events, out of the blocks they are in.
+//! Single events, read from their blocks.
 
 use super::value::{moment, unreadable};
 use crate::store::entity::block_keys::{Column, Entity};
@@ -13,12 +13,12 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::cmp::Reverse;
 use uuid::Uuid;
 
-/// The most events that are answered when the last ones of a key are asked for.
-const MOST_LAST: u64 = 1_000;
+/// The largest number of last events of a key that one query returns.
+const MAX_LAST: u64 = 1_000;
 
 impl UsageStore {
-    /// What was recorded of a tenant's request that came in the millisecond its id tells. Of a stream that is its
-    /// begin, or its end where that is known under the same moment.
+    /// The event of a tenant's request, which arrived in the millisecond that its id contains. For a stream this is
+    /// its begin, or its end if that was recorded under the same id.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
@@ -26,7 +26,7 @@ impl UsageStore {
         // The first 48 bits of a UUID of version 7 (RFC 9562, section 5.7).
         let millis = (id.0 >> 80) as u64;
         let (from, to) = (Time::from_millis(millis), Time::from_millis(millis + 1));
-        // A block ends in the hour in which it begins.
+        // A block ends within the hour in which it begins.
         let hour_end = Time::from_secs((from.hour() + 1).saturating_mul(3_600));
         let blocks: Vec<Uuid> = self
             .read(async |database| {
@@ -66,8 +66,9 @@ impl UsageStore {
         key: KeyId,
         limit: u64,
     ) -> Result<Vec<OwnedRecord>, StoreError> {
-        let limit = limit.min(MOST_LAST);
-        // Each of these blocks holds an event of the key that is no older than its `last`, so more are not needed.
+        let limit = limit.min(MAX_LAST);
+        // Each of these blocks holds an event of the key that is no older than its `last`, so no further blocks are
+        // needed.
         let blocks: Vec<(Uuid, i64)> = self
             .read(async |database| {
                 let newest = Entity::find()
@@ -98,7 +99,7 @@ impl UsageStore {
         Ok(found)
     }
 
-    /// The events of a block that are `wanted`. None if the block is gone by now.
+    /// The events of a block for which `wanted` is true; none if the block has been removed.
     async fn events_in(
         &self,
         block: Uuid,
@@ -108,7 +109,7 @@ impl UsageStore {
         Block::events(&bytes, wanted).map_err(|error| unreadable("block", format!("{block}: {error}")))
     }
 
-    /// What a block holds. None if it is gone by now.
+    /// The bytes of a block, or `None` if it has been removed.
     pub(super) async fn bytes_of(&self, block: Uuid) -> Result<Option<Vec<u8>>, StoreError> {
         self.read(async |database| {
             let bytes = blocks::Entity::find_by_id(block).select_only().column(blocks::Column::Bytes);

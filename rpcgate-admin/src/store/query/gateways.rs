@@ -1,4 +1,5 @@
-//! What gateways tell of their nodes, for operators to see, and of keys whose limits they have scaled down, for tenants.
+//! Gateways' reports: the state of their nodes, for operators, and the keys whose limits they have scaled down, for
+//! tenants.
 
 use super::removal::remove;
 use super::value::{count, moment, number, time, unreadable};
@@ -22,42 +23,42 @@ pub struct NodeState {
     pub chain: String,
     /// The node's URL, secrets masked.
     pub node: String,
-    /// Its tier: nodes of a lower number are asked first.
+    /// Its priority: nodes with a lower number are asked first.
     pub priority: u32,
-    /// One word for how it stands.
+    /// Its health, in one word.
     pub standing: String,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
-    /// The newest height it has shown.
+    /// The newest height it has reported.
     pub height: Option<u64>,
-    /// Blocks that it is behind the height the gateway goes by.
+    /// How many blocks it is behind the height that the gateway trusts.
     pub lag: Option<u64>,
-    /// How long it takes to answer, in microseconds; 0: it has not answered yet.
+    /// Its latency in microseconds; 0 if it has not answered yet.
     pub latency_micros: u64,
-    /// Calls under way to it.
+    /// Calls in flight to it.
     pub in_flight: u64,
 }
 
-/// What one gateway tells.
+/// A gateway's report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GatewayReport {
-    /// Which gateway.
+    /// The gateway.
     pub id: u128,
-    /// When it told it.
+    /// When it was sent.
     pub at: Time,
     /// Its nodes.
     pub nodes: Vec<NodeState>,
 }
 
-/// Gateways that have told nothing for so long are forgotten.
-const FORGOTTEN: Duration = Duration::from_secs(86_400);
+/// Gateways without a report for this long are removed.
+const SILENT: Duration = Duration::from_secs(86_400);
 
-/// Rows of one statement: six values each, of which SQLite takes 32,766.
+/// Rows per statement: each has six values, and SQLite accepts 32,766 per statement.
 const ROWS: usize = 1_000;
 
 impl Store {
-    /// Puts what a gateway tells, with the keys whose limits it has scaled down, in the place of what it told before, and
-    /// forgets gateways that are long gone.
+    /// Stores a gateway's report, with the keys whose limits it has scaled down, in place of its previous one, and
+    /// removes gateways that have long been silent.
     ///
     /// # Errors
     /// [`StoreError::TooLarge`], [`StoreError::Unavailable`].
@@ -70,13 +71,13 @@ impl Store {
         };
         let cooled =
             cooled.iter().map(|cooled| cooled_row(report.id, cooled)).collect::<Result<Vec<_>, _>>()?;
-        let long_ago = moment(report.at) - i64::try_from(FORGOTTEN.as_micros()).unwrap_or(i64::MAX);
+        let long_ago = moment(report.at) - i64::try_from(SILENT.as_micros()).unwrap_or(i64::MAX);
         self.write(async |transaction| {
             let gone = Condition::all().add(Column::SeenAt.lte(long_ago));
             remove::<Entity>(transaction, Column::Id, gone, 8).await?;
-            let there =
+            let upsert =
                 OnConflict::column(Column::Id).update_columns([Column::SeenAt, Column::Nodes]).to_owned();
-            Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
+            Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
             let before = cooled_keys::Column::Gateway.eq(Uuid::from_u128(report.id));
             cooled_keys::Entity::delete_many().filter(before).exec(transaction).await?;
             for rows in cooled.chunks(ROWS) {
@@ -88,7 +89,7 @@ impl Store {
         .await
     }
 
-    /// What gateways have told after `since`, in the order of their identifiers.
+    /// The reports sent after `since`, by ascending gateway identifier.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -106,8 +107,8 @@ impl Store {
         .await
     }
 
-    /// The keys of a tenant whose limits gateways have scaled down beyond `now`, as they have told after `since`: a key
-    /// once for each gateway, in the order of the keys.
+    /// The keys of a tenant whose limits are scaled down beyond `now`, according to reports sent after `since`: each
+    /// key once per gateway, in the order of the keys.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -119,12 +120,12 @@ impl Store {
     ) -> Result<Vec<Cooled>, StoreError> {
         use cooled_keys::Column as Cooling;
         self.read(async |database| {
-            let at_work = Entity::find().select_only().column(Column::Id);
-            let at_work = at_work.filter(Column::SeenAt.gt(moment(since))).into_query();
+            let reporting = Entity::find().select_only().column(Column::Id);
+            let reporting = reporting.filter(Column::SeenAt.gt(moment(since))).into_query();
             let rows = cooled_keys::Entity::find()
                 .filter(Cooling::Tenant.eq(Uuid::from_u128(tenant.0)))
                 .filter(Cooling::EndsAt.gt(moment(now)))
-                .filter(Cooling::Gateway.in_subquery(at_work))
+                .filter(Cooling::Gateway.in_subquery(reporting))
                 .order_by_asc(Cooling::Key)
                 .order_by_asc(Cooling::Gateway);
             rows.all(database).await?.iter().map(cooled).collect()

@@ -1,4 +1,4 @@
-//! Identifiers of rows that only the management side knows.
+//! Identifiers of rows that only the management side uses.
 
 use rpcgate_core::caller::{NotUuid, TenantId};
 use std::fmt;
@@ -20,7 +20,7 @@ macro_rules! id {
         impl FromStr for $name {
             type Err = NotUuid;
 
-            /// Takes what core's identifiers take.
+            /// Accepts the same texts as core's identifiers.
             fn from_str(s: &str) -> Result<Self, NotUuid> {
                 s.parse::<TenantId>().map(|id| Self(id.0))
             }
@@ -33,7 +33,7 @@ id! {
     UserId
 }
 id! {
-    /// A session's identifier, a UUID. It opens nothing.
+    /// A session's identifier, a UUID. It grants no access.
     SessionId
 }
 id! {
@@ -41,7 +41,7 @@ id! {
     LimitRequestId
 }
 id! {
-    /// The identifier of an invitation, a UUID. It opens nothing.
+    /// The identifier of an invitation, a UUID. It grants no access.
     InvitationId
 }
 id! {

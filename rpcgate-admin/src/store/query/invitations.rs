@@ -1,4 +1,4 @@
-//! Invitations: who may join a tenant.
+//! Invitations to join a tenant.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
@@ -22,25 +22,25 @@ use sea_orm::{
 use uuid::Uuid;
 
 /// Open invitations that a tenant may have at once.
-pub(super) const MOST: u64 = 100;
+pub(super) const MAX_OPEN: u64 = 100;
 const FULL: &str = "a tenant may have 100 open invitations: withdraw one, or wait until one expires";
 
 /// An invitation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Invitation {
-    /// Its identifier. It opens nothing.
+    /// Its identifier. It grants no access.
     pub id: InvitationId,
     /// The tenant to join.
     pub tenant: TenantId,
-    /// Who invites.
+    /// The user who invites.
     pub by: UserId,
-    /// The address that is invited; read back in lower case.
+    /// The invited address, in lower case when read back.
     pub email: String,
-    /// What whoever joins will be.
+    /// The role of the new member.
     pub role: Role,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Time,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: Time,
 }
 
@@ -60,40 +60,43 @@ impl TryFrom<Model> for Invitation {
     }
 }
 
-/// What became of an invitation that somebody made.
+/// The outcome of creating an invitation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Invited {
-    /// It is there.
-    Done,
-    /// It is there, but the address has an account elsewhere, so that nobody can accept it as long as that is so.
+pub enum InviteOutcome {
+    /// It was created.
+    Created,
+    /// It was created, but the address already has an account, and it cannot be accepted as long as that exists.
     HasAccount,
-    /// The address is a member's. Nothing was made.
+    /// The address belongs to a member. Nothing was created.
     Member,
-    /// Whoever invites is not permitted to. Nothing was made.
+    /// The inviting user lacks the permission. Nothing was created.
     Refused,
 }
 
-/// Somebody who accepts an invitation.
+/// The acceptance of an invitation.
 #[derive(Clone, Copy)]
-pub struct Joining<'j> {
+pub struct InvitationAcceptance<'j> {
     /// The digest of the invitation's token.
     pub token: Digest,
     /// The identifier of the new user.
     pub user: UserId,
     /// The new user's name.
     pub name: &'j str,
-    /// The hash of the new user's password in PHC's form.
+    /// The hash of the new user's password in PHC string format.
     pub password: &'j str,
 }
 
-impl std::fmt::Debug for Joining<'_> {
-    /// The password's hash is left out.
+impl std::fmt::Debug for InvitationAcceptance<'_> {
+    /// Leaves out the password's hash.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Joining").field("user", &self.user).field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("InvitationAcceptance")
+            .field("user", &self.user)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
-/// Invitations whose time is over.
+/// Expired invitations.
 pub(super) fn is_over(now: Time) -> Condition {
     Condition::all().add(Column::ExpiresAt.lte(moment(now)))
 }
@@ -106,47 +109,47 @@ fn of(tenant: TenantId, now: Time) -> Select<Entity> {
     open(now).filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
 }
 
-/// Checks that a tenant may have another member.
-async fn expect_room(
+/// Checks that the tenant's plan allows another member.
+async fn check_member_limit(
     transaction: &DatabaseTransaction,
     configured: &Plans,
     tenant: TenantId,
 ) -> Result<(), StoreError> {
-    let most = counts(transaction, configured, tenant).await?.members;
-    if members::count(transaction, tenant).await? >= most.into() {
-        return Err(full(most, "members", "remove one"));
+    let max = counts(transaction, configured, tenant).await?.members;
+    if members::count(transaction, tenant).await? >= max.into() {
+        return Err(full(max, "members", "remove one"));
     }
     Ok(())
 }
 
 impl Store {
-    /// Makes an invitation, in the place of the one that the address may have in this tenant. `token` is the digest of
-    /// its token. `permits` is asked with the role that whoever invites has at this moment. `entry` is left in the audit
-    /// if the invitation is made.
+    /// Creates an invitation, replacing the one that the address may have in this tenant. `token` is the digest of
+    /// its token. `permits` gets the current role of the inviting user. `entry` is added to the audit if the
+    /// invitation is created.
     ///
     /// # Errors
     /// [`StoreError::Full`] if there are 100 others, or as many members as the plan allows; [`StoreError::Taken`] if
-    /// there is one with this identifier or token; [`StoreError::Unavailable`].
+    /// one has this identifier or token; [`StoreError::Unavailable`].
     pub async fn invite(
         &self,
         invitation: &Invitation,
         token: &Digest,
         permits: impl Fn(Role) -> bool + Send,
         entry: &Audit,
-    ) -> Result<Invited, StoreError> {
+    ) -> Result<InviteOutcome, StoreError> {
         let Invitation { id, tenant, by, email, role, created_at, expires_at } = invitation;
         let (tenant, now, email) = (*tenant, *created_at, stored_email(email));
         self.transact(async |transaction| {
             let inviter = members::one(transaction, tenant, *by).await?;
             if !inviter.is_some_and(|inviter| permits(inviter.role)) {
-                return Ok(Invited::Refused);
+                return Ok(InviteOutcome::Refused);
             }
             if members::has_address(transaction, tenant, &email).await? {
-                return Ok(Invited::Member);
+                return Ok(InviteOutcome::Member);
             }
-            expect_room(transaction, &self.plans, tenant).await?;
+            check_member_limit(transaction, &self.plans, tenant).await?;
             let others = of(tenant, now).filter(Column::Email.ne(email.as_str())).count(transaction);
-            if others.await? >= MOST {
+            if others.await? >= MAX_OPEN {
                 return Err(StoreError::Full(FULL.into()));
             }
             let before = Entity::delete_many()
@@ -171,7 +174,7 @@ impl Store {
             let unique = Some(("hash", "text"));
             done.map_err(|error| insert_error(error, "invitation", "tenant", unique))?;
             append(transaction, entry).await?;
-            Ok(if is_known { Invited::HasAccount } else { Invited::Done })
+            Ok(if is_known { InviteOutcome::HasAccount } else { InviteOutcome::Created })
         })
         .await
     }
@@ -188,7 +191,7 @@ impl Store {
         .await
     }
 
-    /// The open invitation of a tenant that has this identifier.
+    /// An open invitation of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -205,7 +208,8 @@ impl Store {
         .await
     }
 
-    /// The open invitation whose token has this digest: for whoever was sent the token, and belongs to no tenant yet.
+    /// The open invitation whose token has this digest. It is not bound to a tenant, because the invited person
+    /// belongs to none yet.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -224,7 +228,7 @@ impl Store {
     /// Withdraws an open invitation of a tenant.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, was accepted, replaced or withdrawn, or has expired;
+    /// [`StoreError::NotFound`] if it is not this tenant's, or was accepted, replaced or withdrawn, or has expired;
     /// [`StoreError::Unavailable`].
     pub async fn withdraw_invitation(
         &self,
@@ -233,11 +237,11 @@ impl Store {
         now: Time,
     ) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            let it = Entity::delete_many()
+            let deletion = Entity::delete_many()
                 .filter(Column::Id.eq(Uuid::from_u128(id.0)))
                 .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
                 .filter(Column::ExpiresAt.gt(moment(now)));
-            if it.exec(transaction).await?.rows_affected == 0 {
+            if deletion.exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("invitation"));
             }
             Ok(())
@@ -245,26 +249,26 @@ impl Store {
         .await
     }
 
-    /// Uses an invitation up: makes a user of its tenant, with its role, whose address needs no other confirmation.
-    /// `entry` is left in the audit with that user, the tenant and the role filled in. None if there is no such
-    /// invitation, or not any more.
+    /// Consumes an invitation and creates a user of its tenant with its role, whose address counts as confirmed.
+    /// `entry` is added to the audit with that user, the tenant and the role filled in. Returns `None` if there is no
+    /// such invitation or it has expired.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if somebody has the address by now, [`StoreError::Full`] if the tenant has as many members as
-    /// its plan allows, and then the invitation stays; [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] if an account has the address by now; [`StoreError::Full`] if the tenant has as many
+    /// members as its plan allows, in which case the invitation stays; [`StoreError::Unavailable`].
     pub async fn join(
         &self,
-        joining: &Joining<'_>,
+        acceptance: &InvitationAcceptance<'_>,
         entry: &Audit,
         now: Time,
     ) -> Result<Option<User>, StoreError> {
-        let Joining { token, user: id, name, password } = *joining;
+        let InvitationAcceptance { token, user: id, name, password } = *acceptance;
         self.transact(async |transaction| {
             let found = open(now).filter(Column::Hash.eq(token.bytes())).one(transaction).await?;
             let Some(invitation) = found.map(Invitation::try_from).transpose()? else { return Ok(None) };
-            expect_room(transaction, &self.plans, invitation.tenant).await?;
-            let it = Entity::delete_by_id(Uuid::from_u128(invitation.id.0));
-            if it.exec(transaction).await?.rows_affected == 0 {
+            check_member_limit(transaction, &self.plans, invitation.tenant).await?;
+            let deletion = Entity::delete_by_id(Uuid::from_u128(invitation.id.0));
+            if deletion.exec(transaction).await?.rows_affected == 0 {
                 return Ok(None);
             }
             let user = User {
@@ -277,7 +281,7 @@ impl Store {
                 confirmed_at: Some(now),
                 created_at: now,
             };
-            registrations::displace(transaction, &user.email).await?;
+            registrations::remove_unconfirmed_account(transaction, &user.email).await?;
             users::insert(transaction, &user).await?;
             let entry = Audit {
                 tenant: user.tenant,

@@ -1,6 +1,6 @@
 //! API keys.
 
-use super::changes::{NewChange, tell};
+use super::changes::{NewChange, record};
 use super::plans::{counts, full};
 use super::projects::expect_live;
 use super::value::{insert_error, list, moment, names, time, unreadable};
@@ -18,29 +18,29 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Keys of a project that are kept though they cannot be used any more: the newest.
-const ENDED: u64 = 1_000;
+/// Unusable keys of a project that are kept: the newest.
+const ENDED_KEPT: u64 = 1_000;
 
-/// An API key as it is stored: its text is not.
+/// An API key as it is stored, without its text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Key {
     /// Its identifier.
     pub id: KeyId,
-    /// The project that is metered.
+    /// The project on which its calls are metered.
     pub project: ProjectId,
-    /// What its holder wrote down about it.
+    /// Its description, written by its owner.
     pub description: String,
-    /// The part of it that may be shown.
+    /// The part of the key that may be shown.
     pub prefix: String,
-    /// What it is looked up under.
+    /// The hash under which it is looked up.
     pub hash: KeyHash,
     /// The chains it may use.
     pub scope: Scope,
-    /// When it ends, if it ends.
+    /// When it expires, if it does.
     pub expires_at: Option<Time>,
-    /// When it was withdrawn.
+    /// When it was revoked.
     pub revoked_at: Option<Time>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Time,
 }
 
@@ -63,13 +63,13 @@ impl TryFrom<Model> for Key {
     }
 }
 
-/// The scope that a column of chains stands for.
+/// Reads the scope from a column of chains.
 pub(super) fn scope(chains: Option<&str>) -> Result<Scope, StoreError> {
     let Some(chains) = chains else { return Ok(Scope::All) };
     Ok(Scope::Only(names("chain list", chains)?.into_iter().map(Box::from).collect()))
 }
 
-/// The keys of a tenant with this id: one or none.
+/// Selects the key of a tenant with this id.
 fn of_tenant(tenant: TenantId, id: KeyId) -> Select<Entity> {
     Entity::find_by_id(Uuid::from_u128(id.0))
         .inner_join(projects::Entity)
@@ -82,14 +82,14 @@ pub(super) fn active(now: Time) -> Condition {
     Condition::all().add(Column::RevokedAt.is_null()).add(in_time)
 }
 
-/// Keys that were withdrawn or ended by `then`.
+/// Keys that were revoked or had expired by `then`.
 pub(super) fn ended(then: Time) -> Condition {
     Condition::any().add(Column::RevokedAt.lte(moment(then))).add(Column::ExpiresAt.lte(moment(then)))
 }
 
-/// Removes those keys of a project that cannot be used any more, but for the newest of them. Usage tells them by
-/// identifier, and gateways refuse them as they refuse whatever they do not know.
-async fn forget_ended(transaction: &DatabaseTransaction, project: Uuid, now: Time) -> Result<(), StoreError> {
+/// Removes the unusable keys of a project except the newest of them. Usage refers to them by identifier, and gateways
+/// refuse them like any unknown key.
+async fn remove_ended(transaction: &DatabaseTransaction, project: Uuid, now: Time) -> Result<(), StoreError> {
     let too_many = Entity::find()
         .select_only()
         .column(Column::Id)
@@ -97,8 +97,8 @@ async fn forget_ended(transaction: &DatabaseTransaction, project: Uuid, now: Tim
         .filter(active(now).not())
         .order_by_desc(Column::CreatedAt)
         .order_by_desc(Column::Id)
-        .offset(ENDED)
-        .limit(ENDED);
+        .offset(ENDED_KEPT)
+        .limit(ENDED_KEPT);
     let too_many: Vec<Uuid> = too_many.into_tuple().all(transaction).await?;
     if !too_many.is_empty() {
         Entity::delete_many().filter(Column::Id.is_in(too_many)).exec(transaction).await?;
@@ -107,25 +107,21 @@ async fn forget_ended(transaction: &DatabaseTransaction, project: Uuid, now: Tim
 }
 
 impl Store {
-    /// Adds a key. Gateways that have seen it and found it unknown look again.
+    /// Adds a key. Gateways that have found it unknown before look it up again.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such project, [`StoreError::Full`] if it has as
-    /// many that can be used as the plan allows, [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`], [`StoreError::NotFound`] if the project does not exist, [`StoreError::Full`] if it has
+    /// as many usable keys as the plan allows, [`StoreError::Unavailable`].
     pub async fn create_key(&self, key: &Key, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let tenant = expect_live(transaction, key.project).await?;
-            let most = counts(transaction, &self.plans, tenant).await?.keys_per_project;
+            let max = counts(transaction, &self.plans, tenant).await?.keys_per_project;
             let project = Uuid::from_u128(key.project.0);
             let others = Entity::find().filter(Column::ProjectId.eq(project)).filter(active(now));
-            if others.count(transaction).await? >= most.into() {
-                return Err(full(
-                    most,
-                    "keys of a project that can be used",
-                    "revoke one that is not needed",
-                ));
+            if others.count(transaction).await? >= max.into() {
+                return Err(full(max, "keys of a project that can be used", "revoke one that is not needed"));
             }
-            forget_ended(transaction, project, now).await?;
+            remove_ended(transaction, project, now).await?;
             let chains = match &key.scope {
                 Scope::All => None,
                 Scope::Only(chains) => Some(list(chains.iter().map(|chain| &**chain))),
@@ -143,7 +139,7 @@ impl Store {
             };
             let done = Entity::insert(row).exec_without_returning(transaction).await;
             done.map_err(|error| insert_error(error, "key", "project", Some(("hash", "text"))))?;
-            tell(transaction, NewChange::Key(key.id), now).await
+            record(transaction, NewChange::Key(key.id), now).await
         })
         .await
     }
@@ -157,7 +153,7 @@ impl Store {
             .await
     }
 
-    /// The keys of a tenant's project, revoked ones too, the oldest first. None of another tenant's project.
+    /// The keys of a tenant's project, including revoked ones, the oldest first; empty for another tenant's project.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -174,7 +170,7 @@ impl Store {
         .await
     }
 
-    /// How many keys of a tenant, or of one project of it, can be used now.
+    /// The number of usable keys of a tenant, or of one of its projects.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -197,10 +193,10 @@ impl Store {
         .await
     }
 
-    /// Withdraws a tenant's key for ever. One that was withdrawn before keeps the moment of it.
+    /// Revokes a tenant's key for good. A key that was revoked before keeps its time of revocation.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the key is not this tenant's, [`StoreError::Unavailable`].
     pub async fn revoke_key(&self, tenant: TenantId, id: KeyId, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let key = of_tenant(tenant, id).one(transaction).await?.ok_or(StoreError::NotFound("key"))?;
@@ -211,7 +207,7 @@ impl Store {
             if update.exec(transaction).await?.rows_affected == 0 {
                 return Ok(());
             }
-            tell(transaction, NewChange::Key(id), now).await
+            record(transaction, NewChange::Key(id), now).await
         })
         .await
     }

@@ -1,6 +1,6 @@
 //! The billing ledger.
 
-use super::usage_rows::{ROWS, misshapen, stored};
+use super::usage_rows::{ROWS, statement_error, stored};
 use super::value::{count, tier};
 use crate::store::entity::ledger::{Column, Entity};
 use crate::store::{StoreError, UsageStore};
@@ -15,16 +15,16 @@ use sea_orm::{
 use std::ops::Range;
 use uuid::Uuid;
 
-/// Hours of one step of removal.
+/// Hours removed per transaction.
 const STEP: i64 = 24;
 
-/// Adds charges, no two of which have the same names, to those that are there.
+/// Adds charges to the stored sums. No two of `charges` share all their key columns.
 pub(super) async fn charge(transaction: &DatabaseTransaction, charges: &[Charge]) -> Result<(), StoreError> {
-    const NAMES: [Column; 5] = [Column::Tenant, Column::Hour, Column::Project, Column::Tier, Column::Price];
+    const KEY: [Column; 5] = [Column::Tenant, Column::Hour, Column::Project, Column::Tier, Column::Price];
     const SUMS: [Column; 2] = [Column::Calls, Column::Units];
     for chunk in charges.chunks(ROWS) {
         let mut insert = Query::insert();
-        insert.into_table(Entity).columns(NAMES.into_iter().chain(SUMS));
+        insert.into_table(Entity).columns(KEY.into_iter().chain(SUMS));
         for charge in chunk {
             let values: [Expr; 7] = [
                 Uuid::from_u128(charge.tenant.0).into(),
@@ -35,18 +35,18 @@ pub(super) async fn charge(transaction: &DatabaseTransaction, charges: &[Charge]
                 stored(charge.calls).into(),
                 stored(charge.units).into(),
             ];
-            insert.values(values).map_err(misshapen)?;
+            insert.values(values).map_err(statement_error)?;
         }
         let sum = |sum| (sum, Expr::col((Entity, sum)).add(Expr::col((Alias::new("excluded"), sum))));
-        let there = OnConflict::columns(NAMES).values(SUMS.map(sum)).to_owned();
-        transaction.execute(insert.on_conflict(there)).await?;
+        let upsert = OnConflict::columns(KEY).values(SUMS.map(sum)).to_owned();
+        transaction.execute(insert.on_conflict(upsert)).await?;
     }
     Ok(())
 }
 
 impl UsageStore {
-    /// What a tenant was charged in the UTC hours with these numbers: a row for each project, tier and price, in this
-    /// order. The amounts of all rows, added up, are what it owes for them.
+    /// The charges of a tenant in the UTC hours with these numbers: one row per project, tier and price, in this
+    /// order. The amounts of all rows add up to what the tenant owes for these hours.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -55,7 +55,7 @@ impl UsageStore {
             let sums = Entity::find()
                 .select_only()
                 .columns([Column::Project, Column::Tier, Column::Price])
-                // PostgreSQL's sum of bigints is no bigint.
+                // PostgreSQL's sum of bigints is a numeric.
                 .column_as(Column::Calls.sum().cast_as("bigint"), "all_calls")
                 .column_as(Column::Units.sum().cast_as("bigint"), "all_units")
                 .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
@@ -82,13 +82,13 @@ impl UsageStore {
         .await
     }
 
-    /// Removes charges of hours that were over by `before`, some hours at a time: how many.
+    /// Removes charges of hours that were over by `before`, some hours at a time, and returns how many.
     pub(super) async fn remove_charges(&self, before: Time) -> Result<u64, StoreError> {
         let end = stored(before.hour());
         let mut removed = 0;
         loop {
             let step = self
-                .retire(async |transaction| {
+                .remove_old(async |transaction| {
                     let oldest = Entity::find().select_only().column(Column::Hour);
                     let oldest = oldest.filter(Column::Hour.lt(end)).order_by_asc(Column::Hour).limit(1);
                     let Some(first) = oldest.into_tuple::<i64>().one(transaction).await? else {

@@ -1,6 +1,6 @@
 //! Requests for another plan.
 
-use super::changes::{NewChange, tell};
+use super::changes::{NewChange, record};
 use super::id::{LimitRequestId, UserId};
 use super::users::UnknownName;
 use super::value::{insert_error, moment, tier, time, unreadable};
@@ -17,22 +17,22 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// The most requests that are told at once.
-const MOST: u64 = 1_000;
+/// Requests that one call returns at most.
+const MAX_RETURNED: u64 = 1_000;
 
-/// Where a request stands.
+/// The status of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RequestStatus {
-    /// Nobody has decided.
+    /// Not decided yet.
     Pending,
-    /// The tenant has the plan that it asked for.
+    /// Approved: the tenant has got the plan.
     Approved,
-    /// It has not.
+    /// Rejected.
     Rejected,
 }
 
 impl RequestStatus {
-    /// All of them.
+    /// All statuses.
     pub const ALL: [RequestStatus; 3] =
         [RequestStatus::Pending, RequestStatus::Approved, RequestStatus::Rejected];
 
@@ -61,7 +61,7 @@ impl FromStr for RequestStatus {
     }
 }
 
-/// How a request is decided.
+/// The decision about a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verdict {
     /// The tenant gets the plan.
@@ -71,7 +71,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Where a request stands that was decided so.
+    /// The status of a request that was decided like this.
     pub const fn status(self) -> RequestStatus {
         match self {
             Verdict::Approved => RequestStatus::Approved,
@@ -94,23 +94,23 @@ impl FromStr for Verdict {
 pub struct LimitRequest {
     /// Its identifier.
     pub id: LimitRequestId,
-    /// The tenant that asks.
+    /// The tenant that requests it.
     pub tenant: TenantId,
-    /// Who asked for it.
+    /// The user who made the request.
     pub user: UserId,
-    /// The plan that it wants.
+    /// The requested plan.
     pub requested_tier: Tier,
-    /// Why.
+    /// The reason given for it.
     pub reason: String,
-    /// Where it stands.
+    /// Its status.
     pub status: RequestStatus,
-    /// What the operator who decided has to say.
+    /// A note of the operator who decided.
     pub note: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Time,
     /// When it was decided.
     pub reviewed_at: Option<Time>,
-    /// Who decided.
+    /// The operator who decided.
     pub reviewer: Option<UserId>,
 }
 
@@ -133,22 +133,23 @@ impl TryFrom<Model> for LimitRequest {
     }
 }
 
-/// The newest of `some` first.
+/// The newest requests that `select` matches, the newest first.
 async fn newest(
     database: &DatabaseConnection,
-    some: Select<Entity>,
+    select: Select<Entity>,
     limit: u64,
 ) -> Result<Vec<LimitRequest>, StoreError> {
-    let newest = some.order_by_desc(Column::CreatedAt).order_by_desc(Column::Id).limit(limit.min(MOST));
+    let newest =
+        select.order_by_desc(Column::CreatedAt).order_by_desc(Column::Id).limit(limit.min(MAX_RETURNED));
     newest.all(database).await?.into_iter().map(LimitRequest::try_from).collect()
 }
 
 impl Store {
-    /// Adds a request. A tenant has one at most that is pending.
+    /// Adds a request. A tenant has at most one pending request.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] while another of the tenant's is pending, [`StoreError::NotFound`] if there is no such
-    /// tenant, [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] while another request of the tenant is pending, [`StoreError::NotFound`] if the tenant
+    /// does not exist, [`StoreError::Unavailable`].
     pub async fn create_limit_request(&self, request: &LimitRequest) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let row = ActiveModel {
@@ -176,10 +177,10 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn limit_requests(&self, tenant: TenantId) -> Result<Vec<LimitRequest>, StoreError> {
         let its = Entity::find().filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)));
-        self.read(async |database| newest(database, its, MOST).await).await
+        self.read(async |database| newest(database, its, MAX_RETURNED).await).await
     }
 
-    /// A request, of whatever tenant.
+    /// A request of any tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -191,8 +192,8 @@ impl Store {
         .await
     }
 
-    /// All tenants' requests that stand so, or all, the newest first, those that come behind `before` in this order: at
-    /// most `limit`, and at most 1,000.
+    /// The requests of all tenants, optionally of one status, the newest first, starting behind `before` in this
+    /// order: at most `limit`, and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -202,23 +203,24 @@ impl Store {
         before: Option<(Time, LimitRequestId)>,
         limit: u64,
     ) -> Result<Vec<LimitRequest>, StoreError> {
-        let mut some = Entity::find();
+        let mut select = Entity::find();
         if let Some(status) = status {
-            some = some.filter(Column::Status.eq(status.name()));
+            select = select.filter(Column::Status.eq(status.name()));
         }
         if let Some((at, id)) = before {
             let (at, id) = (moment(at), Uuid::from_u128(id.0));
             let then = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.lt(id));
-            some = some.filter(Condition::any().add(Column::CreatedAt.lt(at)).add(then));
+            select = select.filter(Condition::any().add(Column::CreatedAt.lt(at)).add(then));
         }
-        self.read(async |database| newest(database, some, limit).await).await
+        self.read(async |database| newest(database, select, limit).await).await
     }
 
-    /// Decides a request. With its approval the tenant has the plan that it asked for, unless it has a larger one by then:
-    /// the request may be older than that.
+    /// Decides a request. Approval gives the tenant the requested plan, unless it has a larger one by then, since the
+    /// request may be older than that.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if it is not pending any more; [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if the request is no longer pending;
+    /// [`StoreError::Unavailable`].
     pub async fn review_limit_request(
         &self,
         id: LimitRequestId,
@@ -250,7 +252,7 @@ impl Store {
                         .col_expr(tenants::Column::Tier, Expr::value(request.requested_tier.name()))
                         .filter(tenants::Column::Id.eq(its));
                     update.exec(transaction).await?;
-                    tell(transaction, NewChange::Tenant(request.tenant), now).await?;
+                    record(transaction, NewChange::Tenant(request.tenant), now).await?;
                 }
             }
             Ok(request)

@@ -1,4 +1,5 @@
-//! Tokens in mails that set a password or change an address. A user has one for each purpose: the next takes its place.
+//! Mailed tokens that set a password or change an address. A user has one for each purpose; a new one replaces the
+//! old.
 
 use super::digest::Digest;
 use super::id::UserId;
@@ -10,12 +11,12 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, Select};
 use uuid::Uuid;
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// It sets a password.
+    /// Setting a password.
     Reset,
-    /// It gives an account another address.
+    /// Changing the address of an account.
     EmailChange,
 }
 
@@ -28,14 +29,14 @@ impl Purpose {
     }
 }
 
-/// The token with this digest, if it is for that and has not expired.
+/// The token with this digest, if it serves this purpose and has not expired.
 fn alive(purpose: Purpose, hash: &Digest, now: Time) -> Select<Entity> {
     Entity::find_by_id(hash.bytes())
         .filter(Column::Purpose.eq(purpose.name()))
         .filter(Column::ExpiresAt.gt(moment(now)))
 }
 
-/// Gives a user a token in the place of the one that it may have; `email` is the address to be.
+/// Stores a user's token, replacing its previous one for this purpose; `email` is the new address.
 pub(super) async fn put(
     transaction: &DatabaseTransaction,
     user: UserId,
@@ -57,7 +58,7 @@ pub(super) async fn put(
     done.map(drop).map_err(|error| insert_error(error, "token", "user", None))
 }
 
-/// Uses a token up: whose it was, and the address to be; none if there is no such token, or not any more.
+/// Consumes a token and returns its user and the new address, or `None` if there is no such token or it has expired.
 pub(super) async fn take(
     transaction: &DatabaseTransaction,
     purpose: Purpose,
@@ -70,8 +71,8 @@ pub(super) async fn take(
     Ok(taken.then_some((user_id, email)))
 }
 
-/// Makes all tokens of a user worthless: what was asked for before its password or address was changed may have been
-/// asked for by somebody else.
+/// Invalidates all tokens of a user: those requested before the password or address changed may have been requested
+/// by somebody else.
 pub(super) async fn withdraw(transaction: &DatabaseTransaction, user: UserId) -> Result<(), StoreError> {
     let its = Entity::delete_many().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
     its.exec(transaction).await?;
@@ -79,7 +80,7 @@ pub(super) async fn withdraw(transaction: &DatabaseTransaction, user: UserId) ->
 }
 
 impl Store {
-    /// Whether there is a token with this digest that is for that and has not expired.
+    /// Whether an unexpired token for this purpose has this digest.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,4 +1,4 @@
-//! Members of a tenant: its users.
+//! The members of a tenant, which are its users.
 
 use super::audit::{Audit, append};
 use super::id::UserId;
@@ -15,27 +15,27 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// What is to become of a member.
+/// A change to a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemberChange {
     /// The tenant.
     pub tenant: TenantId,
     /// The member.
     pub member: UserId,
-    /// Who wants it so: another member, or the same.
+    /// The user who requests it: another member, or the member itself.
     pub by: UserId,
-    /// The role that the member has from now on; none: it is removed.
+    /// The member's new role, or `None` to remove the member.
     pub role: Option<Role>,
 }
 
-/// What became of it.
+/// The outcome of a [`MemberChange`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum MemberChanged {
-    /// It is done: the member as it is now, or as it was last.
+pub enum MemberChangeOutcome {
+    /// Done: the member as it is now, or as it was before its removal.
     Done(User),
-    /// Whoever wants it is not permitted to. Nothing was done.
+    /// The requesting user lacks the permission. Nothing was changed.
     Refused,
-    /// The tenant would have no owner. Nothing was done.
+    /// The tenant would have no owner left. Nothing was changed.
     LastOwner,
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn count(transaction: &DatabaseTransaction, tenant: TenantId) -
     Ok(of(tenant).count(transaction).await?)
 }
 
-/// Whether a tenant has a member with this address, written as it is stored.
+/// Whether a tenant has a member with this address in its stored form.
 pub(super) async fn has_address(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
@@ -67,7 +67,7 @@ pub(super) async fn has_address(
     Ok(of(tenant).filter(Column::Email.eq(email)).count(transaction).await? > 0)
 }
 
-/// Withdraws the invitations that a user made, but for those to one of the roles in `kept`.
+/// Withdraws the invitations that a user made, except those to a role in `kept`.
 async fn withdraw_invitations(
     transaction: &DatabaseTransaction,
     user: UserId,
@@ -101,35 +101,35 @@ impl Store {
         self.read(async |database| one(database, tenant, member).await).await
     }
 
-    /// Gives a member another role or removes it, which ends its sessions. `permits` is asked with the role of whoever
-    /// wants it and with that of the member, as they are at this moment. Of the invitations that the member made, those
-    /// to a role that it `may_give` stay. Gateways hear of nothing. `entry` is left in the audit if something changed.
+    /// Changes a member's role, or removes the member, which ends its sessions. `permits` gets the current roles of
+    /// the requesting user and of the member. Of the invitations that the member made, only those to a role in
+    /// `may_give` stay. Gateways are not affected. `entry` is added to the audit if something changed.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is no member of this tenant, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the user is not a member of this tenant, [`StoreError::Unavailable`].
     pub async fn change_member(
         &self,
         change: &MemberChange,
         permits: impl Fn(Role, Role) -> bool + Send,
         may_give: &[Role],
         entry: &Audit,
-    ) -> Result<MemberChanged, StoreError> {
+    ) -> Result<MemberChangeOutcome, StoreError> {
         let MemberChange { tenant, member: id, by, role } = *change;
         self.transact(async |transaction| {
             let found = one(transaction, tenant, id).await?;
             let member = found.ok_or(StoreError::NotFound("user"))?;
-            // Who is no member any more, of whatever role, may do nothing here.
+            // A user who is no longer a member may not change anything here, whatever its role was.
             let by = one(transaction, tenant, by).await?;
             if !by.is_some_and(|by| permits(by.role, member.role)) {
-                return Ok(MemberChanged::Refused);
+                return Ok(MemberChangeOutcome::Refused);
             }
             if role == Some(member.role) {
-                return Ok(MemberChanged::Done(member));
+                return Ok(MemberChangeOutcome::Done(member));
             }
             if member.role == Role::Owner {
                 let owners = of(tenant).filter(Column::Role.eq(Role::Owner.as_str())).count(transaction);
                 if owners.await? <= 1 {
-                    return Ok(MemberChanged::LastOwner);
+                    return Ok(MemberChangeOutcome::LastOwner);
                 }
             }
             withdraw_invitations(transaction, id, may_give).await?;
@@ -138,14 +138,14 @@ impl Store {
                 session_rows::end_all(transaction, id, None).await?;
                 Entity::delete_by_id(uuid).exec(transaction).await?;
                 append(transaction, entry).await?;
-                return Ok(MemberChanged::Done(member));
+                return Ok(MemberChangeOutcome::Done(member));
             };
             let update = Entity::update_many()
                 .col_expr(Column::Role, Expr::value(role.as_str()))
                 .filter(Column::Id.eq(uuid));
             update.exec(transaction).await?;
             append(transaction, entry).await?;
-            Ok(MemberChanged::Done(User { role, ..member }))
+            Ok(MemberChangeOutcome::Done(User { role, ..member }))
         })
         .await
     }

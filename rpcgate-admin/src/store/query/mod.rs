@@ -1,4 +1,4 @@
-//! What is asked of the database and written to it, one file for each noun.
+//! Reads and writes of the databases, one file for each noun.
 
 mod accounts;
 mod allowances;
@@ -56,21 +56,21 @@ mod weights;
 mod wide;
 
 pub use accounts::{Account, AccountFilter};
-pub use attempts::{ATTEMPTS, Attempt, AttemptTicket, Counted, LOCK};
+pub use attempts::{ATTEMPTS, Attempt, AttemptKind, AttemptTicket, LOCK};
 pub use audit::{Audit, AuditSubject};
 pub use callers::StoredKey;
 pub use digest::Digest;
-pub use email_changes::{EmailAsked, EmailChange, EmailChanged};
+pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use gateways::{GatewayReport, NodeState};
 pub use id::{InvitationId, LimitRequestId, NotificationId, SessionId, UserId};
-pub use invitations::{Invitation, Invited, Joining};
+pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};
 pub use keys::Key;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
 pub use mail_tokens::Purpose;
-pub use members::{MemberChange, MemberChanged};
+pub use members::{MemberChange, MemberChangeOutcome};
 pub use notifications::Notification;
 pub use projects::{Project, ProjectChange};
-pub use refreshes::{Lives, Rotation};
+pub use refreshes::{Rotation, SessionLifetimes};
 pub use registrations::{Registered, Registration};
 pub use sessions::Session;
 pub use spent::Spent;

@@ -1,7 +1,7 @@
-//! Which notifications users have read.
+//! The notifications that users have read.
 
 use super::id::{NotificationId, UserId};
-use super::usage_rows::misshapen;
+use super::usage_rows::statement_error;
 use super::value::{insert_error, moment, time};
 use crate::store::entity::notification_reads::{Column, Entity};
 use crate::store::{Store, StoreError};
@@ -31,10 +31,10 @@ impl Store {
         .await
     }
 
-    /// Notes that a user has read a notification: since when it has. Read twice is read.
+    /// Marks a notification as read and returns when the user first read it. Reading it again has no effect.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is no such user, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the user does not exist, [`StoreError::Unavailable`].
     pub async fn read_notification(
         &self,
         user: UserId,
@@ -46,7 +46,7 @@ impl Store {
             let mut insert = Query::insert();
             insert.into_table(Entity).columns([Column::UserId, Column::Notification, Column::ReadAt]);
             let row: [Expr; 3] = [key[0].into(), key[1].into(), moment(now).into()];
-            insert.values(row).map_err(misshapen)?;
+            insert.values(row).map_err(statement_error)?;
             let once = OnConflict::columns([Column::UserId, Column::Notification]).do_nothing().to_owned();
             let done = transaction.execute(insert.on_conflict(once)).await;
             done.map_err(|error| insert_error(error, "notification that was read", "user", None))?;

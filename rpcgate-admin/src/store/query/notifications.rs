@@ -1,8 +1,8 @@
-//! Notifications: raised with the shipment that makes them due, so that none is lost and none is told twice, whatever is
-//! killed and however many gateways ship.
+//! Notifications. They are raised in the transaction of the shipment that makes them due, so that each is raised
+//! exactly once, whatever is killed and however many gateways ship.
 
 use super::id::NotificationId;
-use super::usage_rows::{ROWS, misshapen, stored};
+use super::usage_rows::{ROWS, statement_error, stored};
 use super::value::{count, moment, time, unreadable};
 use crate::store::entity::notifications::{Column, Entity, Model};
 use crate::store::entity::{daily_requests, minute_refusals, spikes};
@@ -19,36 +19,37 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// The most notifications that are told at once.
-const MOST: u64 = 1_000;
+/// Notifications that one call returns at most.
+const MAX_RETURNED: u64 = 1_000;
 
 const MINUTE: u64 = 60;
 const DAY: u64 = 86_400;
 
-/// Minutes for which sums of refusals are kept, counted from the newest: a gateway that ships late is still added up.
-const REFUSALS: i64 = 24 * 60;
+/// Minutes for which sums of refusals are kept, counted from the newest, so that a gateway that ships late is still
+/// added up.
+const REFUSALS_KEPT: i64 = 24 * 60;
 
-/// What a tenant was notified of.
+/// A notification of a tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Notification {
     /// Its identifier.
     pub id: NotificationId,
     /// The tenant.
     pub tenant: TenantId,
-    /// What it is of.
+    /// Its kind.
     pub notice: Notice,
-    /// When the UTC day or minute began that it is about.
+    /// The beginning of the UTC day or minute that it is about.
     pub since: Time,
-    /// When it was raised, which is in that day: when the newest call came that was known then.
+    /// When it was raised, within that day or minute: the arrival of the newest call known then.
     pub at: Time,
     /// Requests of the day, or calls refused in the minute, when it was raised.
     pub counted: u64,
-    /// Requests that the plan lets all keys of the tenant make in the day; `None` for a spike.
+    /// Requests that the plan allows all keys of the tenant in the day; `None` for a spike.
     pub allowed: Option<u64>,
 }
 
 impl Notification {
-    /// What it says, for people.
+    /// Its text for people.
     pub fn text(&self) -> String {
         match (self.notice.percent(), self.allowed) {
             (Some(percent), Some(allowed)) => {
@@ -76,8 +77,8 @@ impl TryFrom<Model> for Notification {
     }
 }
 
-/// Adds to the sums that notifications are raised by, and raises those that are due. `allowances` are requests of a day;
-/// who is not among them is told nothing now, and has to be looked at again.
+/// Adds to the sums on which notifications depend, and raises those that are due. `allowances` are requests per day;
+/// a tenant that is not among them gets no notification now and must be checked again later.
 pub(super) async fn note(
     transaction: &DatabaseTransaction,
     folded: &Folded,
@@ -101,13 +102,13 @@ pub(super) async fn note(
         if calls >= SPIKE && claim(transaction, tenant, minute).await? {
             let since = Time::from_secs(minute.saturating_mul(MINUTE));
             let at = within(folded.newest, since, MINUTE);
-            due.push(made(tenant, Notice::RateLimitedSpike, (since, at), calls, None));
+            due.push(notification(tenant, Notice::RateLimitedSpike, (since, at), calls, None));
         }
     }
     raise(transaction, &due).await
 }
 
-/// What is due to a tenant that has made `requests` of a day.
+/// The notifications due to a tenant that has made `requests` requests in a day.
 fn daily(
     tenant: TenantId,
     day: u64,
@@ -118,10 +119,10 @@ fn daily(
     let since = Time::from_secs(day.saturating_mul(DAY));
     let at = within(now, since, DAY);
     let reached = Notice::reached(requests, allowed.unwrap_or_default());
-    reached.map(move |notice| made(tenant, notice, (since, at), requests, allowed))
+    reached.map(move |notice| notification(tenant, notice, (since, at), requests, allowed))
 }
 
-fn made(
+fn notification(
     tenant: TenantId,
     notice: Notice,
     (since, at): (Time, Time),
@@ -131,14 +132,14 @@ fn made(
     Notification { id: NotificationId(fresh_id(at)), tenant, notice, since, at, counted, allowed }
 }
 
-/// The moment of the `length` seconds from `since` on that is nearest to `now`.
+/// The moment closest to `now` within the `length` seconds that begin at `since`.
 fn within(now: Time, since: Time, length: u64) -> Time {
     let last = Time::from_micros(since.micros().saturating_add(length * 1_000_000 - 1));
     now.clamp(since, last)
 }
 
-/// Adds sums to those of a table with the columns period, tenant and sum: what they have become. All who do this take
-/// the rows in the same order, so none of them waits for another that waits for it.
+/// Adds sums to those of a table with the columns period, tenant and sum, and returns the new totals. All
+/// transactions take the rows in the same order, so they cannot deadlock.
 async fn add<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     [period, tenant, sum]: [E::Column; 3],
@@ -149,39 +150,39 @@ async fn add<E: EntityTrait>(
     for chunk in sums.chunks(ROWS) {
         let mut insert = Query::insert();
         insert.into_table(E::default()).columns([period, tenant, sum]);
-        for ((whose, number), value) in chunk {
+        for ((owner, number), value) in chunk {
             let row: [Expr; 3] =
-                [stored(*number).into(), Uuid::from_u128(whose.0).into(), stored(**value).into()];
-            insert.values(row).map_err(misshapen)?;
+                [stored(*number).into(), Uuid::from_u128(owner.0).into(), stored(**value).into()];
+            insert.values(row).map_err(statement_error)?;
         }
         let total = Expr::col((E::default(), sum)).add(Expr::col((Alias::new("excluded"), sum)));
         insert.on_conflict(OnConflict::columns([period, tenant]).value(sum, total).to_owned());
         insert.returning(Query::returning().columns([tenant, period, sum]));
         for row in transaction.query_all(&insert).await? {
-            let whose = TenantId(row.try_get_by_index::<Uuid>(0)?.as_u128());
+            let owner = TenantId(row.try_get_by_index::<Uuid>(0)?.as_u128());
             let [number, value] = [row.try_get_by_index::<i64>(1)?, row.try_get_by_index::<i64>(2)?];
-            totals.push((whose, number.unsigned_abs(), value.unsigned_abs()));
+            totals.push((owner, number.unsigned_abs(), value.unsigned_abs()));
         }
     }
     Ok(totals)
 }
 
-/// Whether the spike of this minute is to be told: then it is the tenant's last from now on.
+/// Whether to notify of the spike in this minute. If so, it is recorded as the tenant's last.
 async fn claim(transaction: &DatabaseTransaction, tenant: TenantId, minute: u64) -> Result<bool, StoreError> {
     use spikes::{Column, Entity};
-    let told = Expr::col((Entity, Column::Minute)).add(stored(SPIKE_PAUSE));
+    let known = Expr::col((Entity, Column::Minute)).add(stored(SPIKE_PAUSE));
     let later = OnConflict::column(Column::Tenant)
         .update_column(Column::Minute)
-        .action_and_where(told.lte(Expr::col((Alias::new("excluded"), Column::Minute))))
+        .action_and_where(known.lte(Expr::col((Alias::new("excluded"), Column::Minute))))
         .to_owned();
     let mut insert = Query::insert();
     insert.into_table(Entity).columns([Column::Tenant, Column::Minute]).on_conflict(later);
     let row: [Expr; 2] = [Uuid::from_u128(tenant.0).into(), stored(minute).into()];
-    insert.values(row).map_err(misshapen)?;
+    insert.values(row).map_err(statement_error)?;
     Ok(transaction.execute(&insert).await?.rows_affected() == 1)
 }
 
-/// Stores those that are not there yet.
+/// Stores the notifications that are not stored yet.
 async fn raise(transaction: &DatabaseTransaction, due: &[Notification]) -> Result<(), StoreError> {
     for chunk in due.chunks(ROWS) {
         let mut insert = Query::insert();
@@ -204,7 +205,7 @@ async fn raise(transaction: &DatabaseTransaction, due: &[Notification]) -> Resul
                 stored(notification.counted).into(),
                 notification.allowed.map(stored).into(),
             ];
-            insert.values(row).map_err(misshapen)?;
+            insert.values(row).map_err(statement_error)?;
         }
         let once =
             OnConflict::columns([Column::Tenant, Column::Notice, Column::Since]).do_nothing().to_owned();
@@ -214,7 +215,8 @@ async fn raise(transaction: &DatabaseTransaction, due: &[Notification]) -> Resul
 }
 
 impl UsageStore {
-    /// What each tenant's plan windows have counted in the UTC day with this number, as far as it was shipped.
+    /// The requests that each tenant's plan windows have counted in the UTC day with this number, as far as they were
+    /// shipped.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -231,8 +233,8 @@ impl UsageStore {
             .collect())
     }
 
-    /// Raises what is due of a UTC day and was not raised with a shipment: because the allowance was not known then, or
-    /// is smaller now. `now` is when it is raised, if that is in the day.
+    /// Raises what is due for a UTC day and was not raised with a shipment, because the allowance was unknown then or
+    /// has become smaller. `now` is the time of the notification, if it lies within the day.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -253,22 +255,22 @@ impl UsageStore {
             return Ok(());
         }
         let since = moment(Time::from_secs(day.saturating_mul(DAY)));
-        let told: BTreeSet<(u128, String)> = self
+        let known: BTreeSet<(u128, String)> = self
             .read(async |database| {
-                let told = Entity::find().select_only().columns([Column::Tenant, Column::Notice]);
-                let told = told.filter(Column::Since.eq(since)).filter(Column::At.gte(since));
-                let rows: Vec<(Uuid, String)> = told.into_tuple().all(database).await?;
+                let known = Entity::find().select_only().columns([Column::Tenant, Column::Notice]);
+                let known = known.filter(Column::Since.eq(since)).filter(Column::At.gte(since));
+                let rows: Vec<(Uuid, String)> = known.into_tuple().all(database).await?;
                 Ok(rows.into_iter().map(|(tenant, notice)| (tenant.as_u128(), notice)).collect())
             })
             .await?;
-        due.retain(|due| !told.contains(&(due.tenant.0, due.notice.name().to_owned())));
+        due.retain(|due| !known.contains(&(due.tenant.0, due.notice.name().to_owned())));
         if due.is_empty() {
             return Ok(());
         }
         self.write(async |transaction| raise(transaction, &due).await).await
     }
 
-    /// What a tenant was notified of, the newest first: the last 1,000.
+    /// The notifications of a tenant, the newest first: the last 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -279,18 +281,18 @@ impl UsageStore {
                     .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
                     .order_by_desc(Column::At)
                     .order_by_desc(Column::Id)
-                    .limit(MOST);
+                    .limit(MAX_RETURNED);
                 Ok(newest.all(database).await?)
             })
             .await?;
         let mut all: Vec<Notification> =
             rows.into_iter().map(Notification::try_from).collect::<Result<_, _>>()?;
-        // Of those that were raised at once, the one that says most.
+        // Among those raised at the same time, the highest threshold comes first.
         all.sort_by_key(|one| (Reverse(one.at), Reverse(one.notice)));
         Ok(all)
     }
 
-    /// A notification of a tenant's.
+    /// A notification of a tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -300,22 +302,22 @@ impl UsageStore {
         id: NotificationId,
     ) -> Result<Option<Notification>, StoreError> {
         self.read(async |database| {
-            let its = Entity::find_by_id(Uuid::from_u128(id.0))
+            let found = Entity::find_by_id(Uuid::from_u128(id.0))
                 .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)));
-            its.one(database).await?.map(Notification::try_from).transpose()
+            found.one(database).await?.map(Notification::try_from).transpose()
         })
         .await
     }
 
-    /// Removes notifications that were raised before `before`, and sums that none can be raised by any more: how many
-    /// notifications.
+    /// Removes notifications raised before `before`, and sums that can no longer cause one, and returns the number of
+    /// notifications removed.
     pub(super) async fn remove_notifications(&self, before: Time) -> Result<u64, StoreError> {
-        self.retire(async |transaction| {
+        self.remove_old(async |transaction| {
             use minute_refusals::Column as Minute;
             let newest = minute_refusals::Entity::find().select_only().column(Minute::Minute);
             let newest = newest.order_by_desc(Minute::Minute).limit(1).into_tuple::<i64>();
             if let Some(newest) = newest.one(transaction).await? {
-                let old = Minute::Minute.lt(newest.saturating_sub(REFUSALS));
+                let old = Minute::Minute.lt(newest.saturating_sub(REFUSALS_KEPT));
                 minute_refusals::Entity::delete_many().filter(old).exec(transaction).await?;
             }
             let old = daily_requests::Column::Day.lt(stored(before.day()));

@@ -1,4 +1,4 @@
-//! Everything that operators set, as a gateway wants it.
+//! Everything that operators set over the configuration.
 
 use super::plans::plan;
 use super::value::tier;
@@ -9,17 +9,17 @@ use rpcgate_core::config::Overlay;
 use sea_orm::EntityTrait;
 
 impl Store {
-    /// What operators set over the configuration, all at one moment.
+    /// Everything that operators set over the configuration, as one snapshot.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn overlay(&self) -> Result<Overlay, StoreError> {
         let (plans, weights, switches) = self
             .database
-            .look(async |moment| {
-                let plans = plans::Entity::find().all(moment).await?;
-                let weights = weights::Entity::find().all(moment).await?;
-                let switches = chain_switches::Entity::find().all(moment).await?;
+            .snapshot(async |snapshot| {
+                let plans = plans::Entity::find().all(snapshot).await?;
+                let weights = weights::Entity::find().all(snapshot).await?;
+                let switches = chain_switches::Entity::find().all(snapshot).await?;
                 Ok::<_, StoreError>((plans, weights, switches))
             })
             .await?;

@@ -1,6 +1,6 @@
-//! Plans: the figures that operators set, and what they allow.
+//! Plans: the limits that operators set.
 
-use super::changes::{NewChange, tell};
+use super::changes::{NewChange, record};
 use super::value::{count, number, tier, unreadable};
 use crate::store::entity::plans::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::tenants;
@@ -15,12 +15,12 @@ use sea_orm::{DatabaseTransaction, EntityTrait};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// What a row sets.
+/// The limits in a row.
 pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
     let figure = |stored: Option<i64>| stored.map(|stored| count("figure of a plan", stored)).transpose();
-    let few = |stored: Option<i64>| {
-        let few = |stored| u32::try_from(stored).map_err(|_| unreadable("count of a plan", stored));
-        stored.map(few).transpose()
+    let small = |stored: Option<i64>| {
+        let small = |stored| u32::try_from(stored).map_err(|_| unreadable("count of a plan", stored));
+        stored.map(small).transpose()
     };
     Ok(PlanChange {
         per_minute: figure(row.per_minute)?,
@@ -29,38 +29,38 @@ pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
         heavy_per_minute: figure(row.heavy_per_minute)?,
         price: figure(row.price)?.map(Price),
         counts: CountsChange {
-            projects: few(row.projects)?,
-            keys_per_project: few(row.keys_per_project)?,
-            members: few(row.members)?,
-            webhooks_per_project: few(row.webhooks_per_project)?,
-            subscriptions_per_webhook: few(row.subscriptions_per_webhook)?,
-            streams_per_project: few(row.streams_per_project)?,
+            projects: small(row.projects)?,
+            keys_per_project: small(row.keys_per_project)?,
+            members: small(row.members)?,
+            webhooks_per_project: small(row.webhooks_per_project)?,
+            subscriptions_per_webhook: small(row.subscriptions_per_webhook)?,
+            streams_per_project: small(row.streams_per_project)?,
         },
     })
 }
 
-/// How many things a tenant may have by its plan as it is at this moment: `configured`, and what operators set over it.
+/// How many things of each kind a tenant's current plan allows: `configured`, overridden by what operators set.
 pub(super) async fn counts(
     transaction: &DatabaseTransaction,
     configured: &Plans,
     tenant: TenantId,
 ) -> Result<Counts, StoreError> {
     let found = tenants::Entity::find_by_id(Uuid::from_u128(tenant.0)).one(transaction).await?;
-    let its = tier(&found.ok_or(StoreError::NotFound("tenant"))?.tier)?;
-    let mut its_plan = configured.of(its);
-    if let Some(row) = Entity::find_by_id(its.name()).one(transaction).await? {
-        plan(&row)?.apply(&mut its_plan);
+    let tenant_tier = tier(&found.ok_or(StoreError::NotFound("tenant"))?.tier)?;
+    let mut plan_of_tenant = configured.of(tenant_tier);
+    if let Some(row) = Entity::find_by_id(tenant_tier.name()).one(transaction).await? {
+        plan(&row)?.apply(&mut plan_of_tenant);
     }
-    Ok(its_plan.counts)
+    Ok(plan_of_tenant.counts)
 }
 
-/// That a tenant has as many `things` as it may have, and what can be done.
-pub(super) fn full(most: u32, things: &str, cure: &str) -> StoreError {
-    StoreError::Full(format!("the plan allows {most} {things}: {cure}, or ask for a larger plan"))
+/// The error that a tenant has as many `things` as it may have, and what it can do.
+pub(super) fn full(max: u32, things: &str, remedy: &str) -> StoreError {
+    StoreError::Full(format!("the plan allows {max} {things}: {remedy}, or ask for a larger plan"))
 }
 
 impl Store {
-    /// The figures that operators set, plan by plan.
+    /// The limits that operators set, by plan.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -72,10 +72,10 @@ impl Store {
         .await
     }
 
-    /// Sets the figures of a plan that are given; the others stay as they are.
+    /// Sets the given limits of a plan; the others stay as they are.
     ///
     /// # Errors
-    /// [`StoreError::TooLarge`] for a figure beyond 2⁶³ − 1, [`StoreError::Unavailable`].
+    /// [`StoreError::TooLarge`] for a limit beyond 2⁶³ − 1, [`StoreError::Unavailable`].
     pub async fn put_plan(&self, tier: Tier, change: &PlanChange, now: Time) -> Result<(), StoreError> {
         let counts = &change.counts;
         let figures = [
@@ -105,9 +105,9 @@ impl Store {
             sea_orm::ActiveModelTrait::set(&mut row, column, value.into());
         }
         self.write(async |transaction| {
-            let there = OnConflict::column(Column::Tier).update_columns(given).to_owned();
-            Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
-            tell(transaction, NewChange::Plan(tier), now).await
+            let upsert = OnConflict::column(Column::Tier).update_columns(given).to_owned();
+            Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+            record(transaction, NewChange::Plan(tier), now).await
         })
         .await
     }

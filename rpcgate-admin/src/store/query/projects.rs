@@ -1,6 +1,6 @@
 //! Projects.
 
-use super::changes::{NewChange, tell};
+use super::changes::{NewChange, record};
 use super::plans::{counts, full};
 use super::value::{insert_error, list, moment, names, time};
 use crate::store::entity::projects::{ActiveModel, Column, Entity, Model};
@@ -17,9 +17,9 @@ use sea_orm::{
 use uuid::Uuid;
 
 /// Deleted projects of a tenant whose rows are kept.
-const DELETED: u64 = 1_000;
+const DELETED_KEPT: u64 = 1_000;
 
-/// What is metered.
+/// A project, the unit of metering.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Project {
     /// Its identifier.
@@ -28,11 +28,11 @@ pub struct Project {
     pub tenant: TenantId,
     /// Its name, for people.
     pub name: String,
-    /// When not empty, only these methods pass.
+    /// If not empty, only these methods are allowed.
     pub allowed_methods: Vec<String>,
-    /// These methods never pass.
+    /// These methods are never allowed.
     pub blocked_methods: Vec<String>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Time,
 }
 
@@ -51,23 +51,23 @@ impl TryFrom<Model> for Project {
     }
 }
 
-/// What changes about a project; what is none stays.
+/// A change to a project; fields that are `None` stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProjectChange {
     /// Its name.
     pub name: Option<String>,
-    /// The methods that pass, when there are any.
+    /// The methods that are allowed, if any are listed.
     pub allowed_methods: Option<Vec<String>>,
-    /// The methods that never pass.
+    /// The methods that are never allowed.
     pub blocked_methods: Option<Vec<String>>,
 }
 
-/// Projects that have not been deleted.
+/// Projects that are not deleted.
 pub(super) fn live() -> Select<Entity> {
     Entity::find().filter(Column::DeletedAt.is_null())
 }
 
-/// Checks that a project has not been deleted: the tenant that it belongs to.
+/// Checks that a project exists and is not deleted, and returns its tenant.
 pub(super) async fn expect_live(
     transaction: &DatabaseTransaction,
     project: ProjectId,
@@ -76,7 +76,7 @@ pub(super) async fn expect_live(
     found.map(|row| TenantId(row.tenant_id.as_u128())).ok_or(StoreError::NotFound("project"))
 }
 
-/// Removes projects that were deleted, with whatever belongs to them. Their usage stays, and tells them by identifier.
+/// Removes deleted projects with all that belongs to them. Their usage stays and refers to them by identifier.
 pub(super) async fn remove(
     transaction: &DatabaseTransaction,
     projects: Vec<Uuid>,
@@ -84,14 +84,14 @@ pub(super) async fn remove(
     if projects.is_empty() {
         return Ok(0);
     }
-    let their_keys =
+    let keys_of_projects =
         keys::Entity::delete_many().filter(keys::Column::ProjectId.is_in(projects.iter().copied()));
-    their_keys.exec(transaction).await?;
+    keys_of_projects.exec(transaction).await?;
     let quotas =
         quotas::Entity::delete_many().filter(quotas::Column::ProjectId.is_in(projects.iter().copied()));
     quotas.exec(transaction).await?;
-    let them = Entity::delete_many().filter(Column::Id.is_in(projects));
-    Ok(them.exec(transaction).await?.rows_affected)
+    let rows = Entity::delete_many().filter(Column::Id.is_in(projects));
+    Ok(rows.exec(transaction).await?.rows_affected)
 }
 
 fn methods(names: &[String]) -> String {
@@ -99,27 +99,27 @@ fn methods(names: &[String]) -> String {
 }
 
 impl Store {
-    /// Adds a project. No gateway hears of it: it has no keys yet.
+    /// Adds a project. Gateways are not notified, since it has no keys yet.
     ///
     /// # Errors
-    /// [`StoreError::Taken`], [`StoreError::NotFound`] if there is no such tenant, [`StoreError::Full`] if it has as
-    /// many as its plan allows, without those that were deleted; [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`], [`StoreError::NotFound`] if the tenant does not exist, [`StoreError::Full`] if it has
+    /// as many undeleted projects as its plan allows; [`StoreError::Unavailable`].
     pub async fn create_project(&self, project: &Project) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            let most = counts(transaction, &self.plans, project.tenant).await?.projects;
+            let max = counts(transaction, &self.plans, project.tenant).await?.projects;
             let its = Column::TenantId.eq(Uuid::from_u128(project.tenant.0));
-            if live().filter(its.clone()).count(transaction).await? >= most.into() {
-                return Err(full(most, "projects", "delete one that is not needed"));
+            if live().filter(its.clone()).count(transaction).await? >= max.into() {
+                return Err(full(max, "projects", "delete one that is not needed"));
             }
-            let forgotten = Entity::find()
+            let surplus = Entity::find()
                 .select_only()
                 .column(Column::Id)
                 .filter(its)
                 .filter(Column::DeletedAt.is_not_null())
                 .order_by_desc(Column::DeletedAt)
-                .offset(DELETED)
-                .limit(DELETED);
-            remove(transaction, forgotten.into_tuple().all(transaction).await?).await?;
+                .offset(DELETED_KEPT)
+                .limit(DELETED_KEPT);
+            remove(transaction, surplus.into_tuple().all(transaction).await?).await?;
             let row = ActiveModel {
                 id: Set(Uuid::from_u128(project.id.0)),
                 tenant_id: Set(Uuid::from_u128(project.tenant.0)),
@@ -149,7 +149,7 @@ impl Store {
         .await
     }
 
-    /// Whose project it is: for operators, who are told of a project without its tenant.
+    /// The tenant of a project, for operators, who name a project without its tenant.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -178,11 +178,11 @@ impl Store {
         .await
     }
 
-    /// Changes what `change` gives of a tenant's project, all at once: the project as it is then. Gateways hear of the
-    /// lists.
+    /// Applies `change` to a tenant's project in one transaction and returns the project as it is then. Gateways are
+    /// notified of changed method lists.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the project is not this tenant's, [`StoreError::Unavailable`].
     pub async fn update_project(
         &self,
         tenant: TenantId,
@@ -208,7 +208,7 @@ impl Store {
             let found = Entity::find().filter(is_it).one(transaction).await?;
             let found = found.ok_or(StoreError::NotFound("project"))?;
             if allowed_methods.is_some() || blocked_methods.is_some() {
-                tell(transaction, NewChange::Project(project), now).await?;
+                record(transaction, NewChange::Project(project), now).await?;
             }
             found.try_into()
         })
@@ -218,7 +218,7 @@ impl Store {
     /// Sets the method lists of a tenant's project.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the project is not this tenant's, [`StoreError::Unavailable`].
     pub async fn set_lists(
         &self,
         tenant: TenantId,
@@ -235,11 +235,11 @@ impl Store {
         self.update_project(tenant, project, &change, now).await.map(drop)
     }
 
-    /// Deletes a tenant's project: its keys are withdrawn, and nobody finds it any more. Its usage stays, and so do the
-    /// rows that say whose that is.
+    /// Deletes a tenant's project: its keys are revoked, and it is no longer found. Its usage stays, and so do the
+    /// rows that say which tenant the usage belongs to.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the project is not this tenant's, [`StoreError::Unavailable`].
     pub async fn delete_project(
         &self,
         tenant: TenantId,
@@ -261,8 +261,8 @@ impl Store {
                 .filter(keys::Column::ProjectId.eq(id))
                 .filter(keys::Column::RevokedAt.is_null());
             its_keys.exec(transaction).await?;
-            // Gateways look again at every key of a project that they hear of.
-            tell(transaction, NewChange::Project(project), now).await
+            // A change of a project makes gateways look up each of its keys again.
+            record(transaction, NewChange::Project(project), now).await
         })
         .await
     }

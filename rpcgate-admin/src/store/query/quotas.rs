@@ -1,6 +1,6 @@
-//! Quotas of projects: what operators granted.
+//! Quotas that operators grant to projects.
 
-use super::changes::{NewChange, tell};
+use super::changes::{NewChange, record};
 use super::projects::{expect_live, live};
 use super::value::{count, insert_error, number};
 use crate::store::entity::projects;
@@ -13,20 +13,20 @@ use sea_orm::sea_query::OnConflict;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use uuid::Uuid;
 
-/// What a row says; nothing is said of a project without one.
+/// The quota in a row; without a row the project has the default.
 pub(super) fn quota(row: Option<&Model>) -> Result<ProjectQuota, StoreError> {
     let Some(row) = row else { return Ok(ProjectQuota::default()) };
-    let figure = |stored: i64| count("quota", stored);
+    let limit = |stored: i64| count("quota", stored);
     Ok(ProjectQuota {
-        cu_per_day: figure(row.cu_per_day)?,
-        cu_per_month: row.cu_per_month.map(figure).transpose()?,
-        rps_limit: row.rps_limit.map(figure).transpose()?,
+        cu_per_day: limit(row.cu_per_day)?,
+        cu_per_month: row.cu_per_month.map(limit).transpose()?,
+        rps_limit: row.rps_limit.map(limit).transpose()?,
         has_row: true,
     })
 }
 
 impl Store {
-    /// The quota of a tenant's project; none if it is not this tenant's.
+    /// The quota of a tenant's project, or `None` if the project is not this tenant's.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -46,7 +46,7 @@ impl Store {
         .await
     }
 
-    /// The quotas of all projects of a tenant, oldest project first.
+    /// The quotas of all projects of a tenant, the oldest project first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -63,10 +63,10 @@ impl Store {
         .await
     }
 
-    /// Sets a project's quota, all of it. [`ProjectQuota::has_row`] says nothing here.
+    /// Sets all limits of a project's quota. [`ProjectQuota::has_row`] is ignored.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if there is no such project; [`StoreError::TooLarge`] for a figure beyond 2⁶³ − 1;
+    /// [`StoreError::NotFound`] if the project does not exist; [`StoreError::TooLarge`] for a limit beyond 2⁶³ − 1;
     /// [`StoreError::Unavailable`].
     pub async fn put_quota(
         &self,
@@ -82,20 +82,20 @@ impl Store {
         };
         self.write(async |transaction| {
             expect_live(transaction, project).await?;
-            let there = OnConflict::column(Column::ProjectId)
+            let upsert = OnConflict::column(Column::ProjectId)
                 .update_columns([Column::CuPerDay, Column::CuPerMonth, Column::RpsLimit])
                 .to_owned();
-            let done = Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await;
+            let done = Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await;
             done.map_err(|error| insert_error(error, "quota", "project", None))?;
-            tell(transaction, NewChange::Project(project), now).await
+            record(transaction, NewChange::Project(project), now).await
         })
         .await
     }
 
-    /// Takes a project's quota away: it has the default ceiling again.
+    /// Removes a project's quota, so that the default ceiling holds again.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it has none or there is no such project, [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if it has none or the project does not exist, [`StoreError::Unavailable`].
     pub async fn delete_quota(&self, project: ProjectId, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
             expect_live(transaction, project).await?;
@@ -103,7 +103,7 @@ impl Store {
             if deleted.rows_affected == 0 {
                 return Err(StoreError::NotFound("quota"));
             }
-            tell(transaction, NewChange::Project(project), now).await
+            record(transaction, NewChange::Project(project), now).await
         })
         .await
     }

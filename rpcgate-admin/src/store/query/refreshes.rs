@@ -1,5 +1,5 @@
-//! Refresh tokens. Each is used once, and one that is used again ends its session: two have it then, and nobody can tell
-//! which of them is the thief.
+//! Refresh tokens. Each is used once. A token that is used again ends its session, because two parties have it then
+//! and it is unknown which of them stole it.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
@@ -15,34 +15,33 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, PaginatorTrait, QueryFilter};
 use std::time::Duration;
 
-/// Tokens that are kept for one session, the used ones too. To forget the oldest instead of ending the session would let
-/// a thief use up the evidence.
-const MOST: u64 = 10_000;
+/// Tokens kept for one session, including used ones. A session with more ends: forgetting its oldest tokens instead
+/// would let a thief flush the evidence of a reuse.
+const MAX_TOKENS: u64 = 10_000;
 
-/// How long a session lives.
+/// The lifetimes of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lives {
-    /// From its last renewal.
-    pub unused: Duration,
-    /// From its beginning, however often it is renewed.
-    pub whole: Duration,
+pub struct SessionLifetimes {
+    /// How long it lives after its last renewal.
+    pub idle: Duration,
+    /// How long it lives in all, however often it is renewed.
+    pub absolute: Duration,
 }
 
-/// What became of a refresh token.
+/// The outcome of using a refresh token.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made; nobody keeps many")]
+#[expect(clippy::large_enum_variant, reason = "it is matched where it is returned; few exist at a time")]
 pub enum Rotation {
-    /// There is a new one in its place, and the session lives on.
+    /// A new token replaces it, and the session continues.
     Done(Session, User),
-    /// It was used before. The session has ended.
+    /// It was used before, so the session has ended.
     Reused,
-    /// It never was one, or has expired, or its session has ended.
+    /// It is unknown, or has expired, or its session has ended.
     Unknown,
 }
 
 impl Store {
-    /// The session that a refresh token belongs to, and its user; none if the session has ended, or the token's time is
-    /// over.
+    /// The session of a refresh token and its user, or `None` if the session has ended or the token has expired.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -62,22 +61,22 @@ impl Store {
         .await
     }
 
-    /// Uses up the refresh token that is stored under `old`: the one under `new` follows it, and both it and the session
-    /// end when one of their `lives` does. `reused` is left in the audit, with its user and tenant filled in, if `old` was
-    /// used before.
+    /// Consumes the refresh token stored under `old` and stores the next one under `new`. The new token and the
+    /// session expire with the earlier of the two `lifetimes`. If `old` was used before, `reused` is added to the
+    /// audit, with the user and tenant filled in.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if there is a token under `new`, [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] if a token is stored under `new`, [`StoreError::Unavailable`].
     pub async fn rotate(
         &self,
         old: &Digest,
         new: &Digest,
-        lives: Lives,
+        lifetimes: SessionLifetimes,
         reused: &Audit,
         now: Time,
     ) -> Result<Rotation, StoreError> {
         let is_alive = Column::ExpiresAt.gt(moment(now));
-        // Anybody may send anything: what was never a token costs no place in the row of those who write.
+        // Anybody can send any token, so an unknown one must not take a place in the queue of writers.
         let known = async |database: &DatabaseConnection| {
             Ok(Entity::find_by_id(old.bytes()).filter(is_alive.clone()).count(database).await?)
         };
@@ -102,7 +101,7 @@ impl Store {
                 append(transaction, &entry).await?;
                 return Ok(Rotation::Reused);
             }
-            let expires_at = now.plus(lives.unused).min(session.created_at.plus(lives.whole));
+            let expires_at = now.plus(lifetimes.idle).min(session.created_at.plus(lifetimes.absolute));
             if expires_at <= now {
                 session_rows::end(transaction, refresh.session_id).await?;
                 return Ok(Rotation::Unknown);

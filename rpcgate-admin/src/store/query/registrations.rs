@@ -1,4 +1,4 @@
-//! Registrations: a tenant and its owner, whose address is still to be confirmed.
+//! Registrations of a tenant and its owner, whose address is not confirmed yet.
 
 use super::audit::{Audit, append};
 use super::confirmations;
@@ -21,19 +21,20 @@ use sea_orm::{
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long an account waits for its confirmation before it is removed.
-const UNCONFIRMED: Duration = Duration::from_secs(7 * 86_400);
+/// How long an account may stay unconfirmed before it is removed.
+const UNCONFIRMED_KEPT: Duration = Duration::from_secs(7 * 86_400);
 
-/// A solution is kept for so long after it has expired: who found it good a moment before that still has to use it up.
-const SOLVED: Duration = Duration::from_secs(10 * 60);
+/// How long a solution is kept after it has expired: a request may verify it just before and use it up only
+/// afterwards.
+const SOLUTION_GRACE: Duration = Duration::from_secs(10 * 60);
 
-/// What each registration clears away of the old ones: more than it adds.
-const CLEARED: u64 = 8;
+/// Old rows that each registration removes: more than it adds.
+const REMOVED_PER_REGISTRATION: u64 = 8;
 
 /// A registration.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration<'r> {
-    /// The tenant to be made.
+    /// The tenant to create.
     pub tenant: &'r Tenant,
     /// Its owner.
     pub user: &'r User,
@@ -41,37 +42,37 @@ pub struct Registration<'r> {
     pub confirmation: Digest,
     /// When that token expires.
     pub confirmation_expires_at: Time,
-    /// The digest of the solved challenge, and when that expires; none if somebody else sees to it that a solution is
-    /// used once.
+    /// The digest of the solved challenge and its expiry; `None` if the caller itself makes sure that a solution is
+    /// used only once.
     pub solved: Option<(Digest, Time)>,
 }
 
-/// What became of a registration.
+/// The outcome of a registration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Registered {
-    /// Tenant and user are there.
+    /// Tenant and user were created.
     Done,
-    /// Somebody has this address and has confirmed it. Nothing was made, and the solution is used up.
+    /// A confirmed account has this address. Nothing was created, and the solution is used up.
     AddressTaken,
-    /// The solution was used before. Nothing was made.
+    /// The solution was used before. Nothing was created.
     SolutionUsed,
 }
 
-/// Solutions that nobody can use any more.
+/// Solutions that can no longer be used.
 pub(super) fn is_stale(now: Time) -> Condition {
-    let micros = i64::try_from(SOLVED.as_micros()).unwrap_or(i64::MAX);
+    let micros = i64::try_from(SOLUTION_GRACE.as_micros()).unwrap_or(i64::MAX);
     Condition::all().add(solved::Column::ExpiresAt.lte(moment(now) - micros))
 }
 
-/// Removes some accounts that were not confirmed in time, and all that is theirs: how many. The audit keeps what was
-/// noted of them. No gateway hears of it: there are no keys where nobody was confirmed, and a tenant that has one
-/// nevertheless stays.
+/// Removes some accounts that were not confirmed in time, with everything that belongs to them, and returns how many.
+/// Their audit entries stay. Gateways are not notified: an unconfirmed account cannot make keys, and a tenant that
+/// has one nevertheless stays.
 pub(super) async fn remove_unconfirmed(
     transaction: &DatabaseTransaction,
     now: Time,
     limit: u64,
 ) -> Result<u64, StoreError> {
-    let micros = i64::try_from(UNCONFIRMED.as_micros()).unwrap_or(i64::MAX);
+    let micros = i64::try_from(UNCONFIRMED_KEPT.as_micros()).unwrap_or(i64::MAX);
     let late = user_rows::Entity::find()
         .select_only()
         .columns([user_rows::Column::Id, user_rows::Column::TenantId])
@@ -83,33 +84,36 @@ pub(super) async fn remove_unconfirmed(
     remove_accounts(transaction, late.into_tuple().all(transaction).await?).await
 }
 
-/// Removes the account that was registered with an address and never confirmed, if there is one: whoever registers next,
-/// or is invited, may be the one that reads its mails. Its sessions, its tokens and its password are worth nothing then.
-pub(super) async fn displace(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
-    let there = user_rows::Entity::find()
+/// Removes the unconfirmed account with this address, if there is one: the next person to register or to be invited
+/// may be the one who reads the address's mails. The account's sessions, tokens and password end with it.
+pub(super) async fn remove_unconfirmed_account(
+    transaction: &DatabaseTransaction,
+    email: &str,
+) -> Result<(), StoreError> {
+    let existing = user_rows::Entity::find()
         .select_only()
         .columns([user_rows::Column::Id, user_rows::Column::TenantId])
         .filter(user_rows::Column::Email.eq(stored_email(email)))
         .filter(user_rows::Column::ConfirmedAt.is_null())
         .filter(user_rows::Column::TenantId.is_not_null());
-    remove_accounts(transaction, there.into_tuple().all(transaction).await?).await.map(drop)
+    remove_accounts(transaction, existing.into_tuple().all(transaction).await?).await.map(drop)
 }
 
-/// Removes users, by identifier, and those of their tenants that are empty then.
+/// Removes users, and those of their tenants that have no users left.
 async fn remove_accounts(
     transaction: &DatabaseTransaction,
-    late: Vec<(Uuid, Uuid)>,
+    accounts: Vec<(Uuid, Uuid)>,
 ) -> Result<u64, StoreError> {
-    if late.is_empty() {
+    if accounts.is_empty() {
         return Ok(0);
     }
-    let users = user_rows::Column::Id.is_in(late.iter().map(|(user, _)| *user));
+    let users = user_rows::Column::Id.is_in(accounts.iter().map(|(user, _)| *user));
     let removed = user_rows::Entity::delete_many().filter(users).exec(transaction).await?.rows_affected;
-    let manned = user_rows::Entity::find()
+    let with_users = user_rows::Entity::find()
         .select_only()
         .column(user_rows::Column::TenantId)
         .filter(user_rows::Column::TenantId.is_not_null());
-    let keyed =
+    let with_keys =
         projects::Entity::find()
             .select_only()
             .column(projects::Column::TenantId)
@@ -119,47 +123,50 @@ async fn remove_accounts(
     let empty = tenant_rows::Entity::find()
         .select_only()
         .column(tenant_rows::Column::Id)
-        .filter(tenant_rows::Column::Id.is_in(late.iter().map(|(_, tenant)| *tenant)))
-        .filter(tenant_rows::Column::Id.not_in_subquery(manned.into_query()))
-        .filter(tenant_rows::Column::Id.not_in_subquery(keyed.into_query()));
+        .filter(tenant_rows::Column::Id.is_in(accounts.iter().map(|(_, tenant)| *tenant)))
+        .filter(tenant_rows::Column::Id.not_in_subquery(with_users.into_query()))
+        .filter(tenant_rows::Column::Id.not_in_subquery(with_keys.into_query()));
     let empty: Vec<Uuid> = empty.into_tuple().all(transaction).await?;
-    let theirs = projects::Entity::find()
+    let owned = projects::Entity::find()
         .select_only()
         .column(projects::Column::Id)
         .filter(projects::Column::TenantId.is_in(empty.iter().copied()))
         .into_query();
-    let granted = quotas::Entity::delete_many().filter(quotas::Column::ProjectId.in_subquery(theirs));
-    granted.exec(transaction).await?;
-    let theirs = projects::Column::TenantId.is_in(empty.iter().copied());
-    projects::Entity::delete_many().filter(theirs).exec(transaction).await?;
-    let theirs = limit_requests::Column::TenantId.is_in(empty.iter().copied());
-    limit_requests::Entity::delete_many().filter(theirs).exec(transaction).await?;
-    let they = tenant_rows::Column::Id.is_in(empty);
-    tenant_rows::Entity::delete_many().filter(they).exec(transaction).await?;
+    let quotas_of_projects =
+        quotas::Entity::delete_many().filter(quotas::Column::ProjectId.in_subquery(owned));
+    quotas_of_projects.exec(transaction).await?;
+    let owned = projects::Column::TenantId.is_in(empty.iter().copied());
+    projects::Entity::delete_many().filter(owned).exec(transaction).await?;
+    let owned = limit_requests::Column::TenantId.is_in(empty.iter().copied());
+    limit_requests::Entity::delete_many().filter(owned).exec(transaction).await?;
+    let tenants = tenant_rows::Column::Id.is_in(empty);
+    tenant_rows::Entity::delete_many().filter(tenants).exec(transaction).await?;
     Ok(removed)
 }
 
-/// Uses a solution up: whether it was still to be had.
-async fn take(
+/// Uses a solution up and returns whether it was unused.
+async fn use_solution(
     transaction: &DatabaseTransaction,
     digest: &Digest,
     expires_at: Time,
     now: Time,
 ) -> Result<bool, StoreError> {
-    remove::<solved::Entity>(transaction, solved::Column::Digest, is_stale(now), CLEARED).await?;
+    remove::<solved::Entity>(transaction, solved::Column::Digest, is_stale(now), REMOVED_PER_REGISTRATION)
+        .await?;
     let row = solved::ActiveModel { digest: Set(digest.bytes()), expires_at: Set(moment(expires_at)) };
-    let there = OnConflict::column(solved::Column::Digest).do_nothing().to_owned();
-    let made = solved::Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
-    Ok(made > 0)
+    let existing = OnConflict::column(solved::Column::Digest).do_nothing().to_owned();
+    let inserted =
+        solved::Entity::insert(row).on_conflict(existing).exec_without_returning(transaction).await?;
+    Ok(inserted > 0)
 }
 
 impl Store {
-    /// Makes a tenant and its owner, in the place of an account with this address that was never confirmed, the token that confirms the owner's address, and `entry` in the audit; and uses up
-    /// the solution of the challenge, also if the address is taken: else one solution were enough to ask for many
-    /// addresses whether somebody has them.
+    /// Creates a tenant, its owner and the token that confirms the owner's address, and adds `entry` to the audit. An
+    /// unconfirmed account with the same address is removed first. The solution of the challenge is used up even if
+    /// the address is taken; otherwise one solution would suffice to probe many addresses.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if an identifier is, [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] if an identifier exists already, [`StoreError::Unavailable`].
     pub async fn register(
         &self,
         registration: &Registration<'_>,
@@ -168,13 +175,13 @@ impl Store {
     ) -> Result<Registered, StoreError> {
         let Registration { tenant, user, confirmation, confirmation_expires_at, solved } = *registration;
         self.transact(async |transaction| {
-            remove_unconfirmed(transaction, now, CLEARED).await?;
+            remove_unconfirmed(transaction, now, REMOVED_PER_REGISTRATION).await?;
             if let Some((digest, expires_at)) = &solved
-                && !take(transaction, digest, *expires_at, now).await?
+                && !use_solution(transaction, digest, *expires_at, now).await?
             {
                 return Ok(Registered::SolutionUsed);
             }
-            displace(transaction, &user.email).await?;
+            remove_unconfirmed_account(transaction, &user.email).await?;
             let same = user_rows::Entity::find()
                 .filter(user_rows::Column::Email.eq(stored_email(&user.email)))
                 .count(transaction);

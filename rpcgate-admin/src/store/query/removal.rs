@@ -1,10 +1,10 @@
-//! Removing rows, so many at a time.
+//! Bounded removal of rows.
 
 use crate::store::StoreError;
 use sea_orm::sea_query::{Condition, Expr, ExprTrait};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, QueryTrait};
 
-/// Removes rows that are `old`, `limit` at most: how many.
+/// Removes at most `limit` of the `old` rows and returns how many.
 pub(super) async fn remove<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     id: E::Column,
@@ -15,7 +15,7 @@ pub(super) async fn remove<E: EntityTrait>(
     Ok(E::delete_many().filter(id.in_subquery(some)).exec(transaction).await?.rows_affected)
 }
 
-/// The same where two columns name a row.
+/// Like [`remove`], for rows that are identified by two columns.
 pub(super) async fn remove_pairs<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     [first, second]: [E::Column; 2],

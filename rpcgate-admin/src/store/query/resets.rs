@@ -1,6 +1,6 @@
-//! Passwords that are set by whoever reads the mails of an address.
+//! Password resets through a mailed token.
 
-use super::audit::{Audit, append, feign};
+use super::audit::{Audit, append, simulate_append};
 use super::digest::Digest;
 use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
@@ -15,12 +15,12 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 
 impl Store {
-    /// Gives the user with this address, however it is written, a token to set a password with, in the place of the one
-    /// before: whether there is such a user, and operators have not disabled it. `entry` is left in the audit with that
-    /// user and its tenant filled in. Where there is none, as much is done and nothing kept.
+    /// Stores a token with which the user with this address, in any spelling, can set a password; it replaces an
+    /// earlier one. Returns whether such a user exists and is not disabled. `entry` is added to the audit with that
+    /// user and its tenant filled in. Without such a user, equivalent work is done and nothing is kept.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if there is a token with this digest, [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] if a token with this digest exists, [`StoreError::Unavailable`].
     pub async fn put_reset(
         &self,
         email: &str,
@@ -33,7 +33,7 @@ impl Store {
                 .filter(Column::Email.eq(stored_email(email)))
                 .filter(Column::DisabledAt.is_null());
             let Some(found) = found.one(transaction).await? else {
-                feign(transaction, entry).await?;
+                simulate_append(transaction, entry).await?;
                 return Ok(false);
             };
             let user = User::try_from(found)?;
@@ -46,9 +46,10 @@ impl Store {
         .await
     }
 
-    /// Gives the user whose token has this digest the password with the hash `new`, and uses the token up. Its address is
-    /// confirmed by that, a lock of it ends, and so do all its sessions. `entry` is left in the audit with that user and
-    /// its tenant filled in. None if there is no such token, or not any more, or operators have disabled the user.
+    /// Sets the password hash `new` of the user whose token has this digest, and consumes the token. This also
+    /// confirms the user's address, ends a lock, and ends all its sessions. `entry` is added to the audit with that
+    /// user and its tenant filled in. Returns `None` if there is no such token, it has expired, or operators have
+    /// disabled the user.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

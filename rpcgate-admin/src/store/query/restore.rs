@@ -1,7 +1,7 @@
-//! What a gateway must know of the time before it started.
+//! The counts that a gateway restores when it starts.
 
 use super::summed::Summed;
-use super::sums::{DAY, Level, Names};
+use super::sums::{DAY, Dimensions, Level};
 use super::usage_rows::stored;
 use super::value::{moment, unreadable};
 use crate::store::entity::rollups::{Column, Entity};
@@ -18,14 +18,14 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const MINUTE: u64 = 60;
-/// How long each part of it may take. A gateway that starts can do nothing before, and what has grown is read all the same.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// Deadline of each part. A gateway that starts can serve nothing before, so even a large database must be read.
+const DEADLINE: Duration = Duration::from_secs(15);
 
 impl UsageStore {
-    /// What was counted in the plan windows that hold `now`, and in the hours that the quota looks at. Day and hour
-    /// are in the rollups; the minute is counted from the events that came in it.
+    /// The requests counted in the plan windows that contain `now`, and the units charged in the hours that the quota
+    /// covers. Day and hour come from the rollups; the minute is counted from the events that arrived in it.
     ///
-    /// It is told of what was shipped: ship first, then ask.
+    /// This covers only what has been shipped, so ship first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
@@ -45,7 +45,7 @@ impl UsageStore {
         Ok(Restored { now, windows: windows.into_iter().collect(), units: self.units(now).await? })
     }
 
-    /// The same without the minute, which costs no more than some sums.
+    /// Like [`restore`](Self::restore) without the minute, which costs no more than a few sums.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -54,10 +54,11 @@ impl UsageStore {
         Ok(Restored { now, windows, units: self.units(now).await? })
     }
 
-    /// Names this database among all there are. `None`: it is a file, and gateways elsewhere have another one.
+    /// An identifier of this database among all databases. `None` for a file, since gateways on other machines have
+    /// files of their own.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]; [`StoreError::Sql`] from a server that does not let its users ask.
+    /// [`StoreError::Unavailable`]; [`StoreError::Sql`] from a server that does not allow its users the query.
     pub async fn identity(&self) -> Result<Option<String>, StoreError> {
         self.read(async |database| {
             if database.get_database_backend() != DbBackend::Postgres {
@@ -71,16 +72,18 @@ impl UsageStore {
         .await
     }
 
-    /// By key: requests counted in the hour and the day of `now`, as they stood at one moment. What is summed of the day
-    /// is read from its sums.
+    /// The requests of each key in the hour and the day of `now`, as one snapshot. The summed part of the day is read
+    /// from its sums.
     async fn windows(&self, now: Time) -> Result<BTreeMap<KeyId, [u64; 3]>, StoreError> {
-        self.look_patiently(PATIENCE, async |database| {
+        self.snapshot_within(DEADLINE, async |database| {
             let (first, summed) = (now.day() * DAY, Summed::read(database).await?);
             let of_day = sums::Entity::find()
                 .select_only()
                 .column(sums::Column::Key)
                 .column_as(sums::Column::WindowRequests.sum().cast_as("bigint"), "requests")
-                .filter(sums::Column::Level.eq(Level::of(Names::KEYS, DAY).map_or(0, |level| level.code)))
+                .filter(
+                    sums::Column::Level.eq(Level::of(Dimensions::KEYS, DAY).map_or(0, |level| level.code)),
+                )
                 .filter(sums::Column::Hour.eq(stored(first)))
                 .filter(sums::Column::WindowRequests.gt(0))
                 .group_by(sums::Column::Key);
@@ -112,16 +115,18 @@ impl UsageStore {
         .await
     }
 
-    /// By project and hour, of the hour of `now` and the 23 before: Compute Units charged, as they stood at one moment.
+    /// The Compute Units charged to each project in the hour of `now` and the 23 before, as one snapshot.
     async fn units(&self, now: Time) -> Result<Vec<(ProjectId, u64, u64)>, StoreError> {
-        self.look_patiently(PATIENCE, async |database| {
+        self.snapshot_within(DEADLINE, async |database| {
             let (last, summed) = (now.hour(), Summed::read(database).await?);
             let (from, to) = (stored(last.saturating_sub(DAY - 1)), stored(last));
             let added = sums::Entity::find()
                 .select_only()
                 .columns([sums::Column::Project, sums::Column::Hour])
                 .column_as(sums::Column::BillableUnits.sum().cast_as("bigint"), "units")
-                .filter(sums::Column::Level.eq(Level::of(Names::PROJECTS, 1).map_or(0, |level| level.code)))
+                .filter(
+                    sums::Column::Level.eq(Level::of(Dimensions::PROJECTS, 1).map_or(0, |level| level.code)),
+                )
                 .filter(sums::Column::Hour.between(from, to))
                 .filter(sums::Column::BillableUnits.gt(0))
                 .group_by(sums::Column::Project)
@@ -147,16 +152,16 @@ impl UsageStore {
         .await
     }
 
-    /// The blocks that may hold an event of the minute of `now`.
+    /// The blocks that may contain an event of the minute of `now`.
     async fn blocks_of_minute(&self, now: Time) -> Result<Vec<Uuid>, StoreError> {
         self.read(async |database| {
             let first = now.minute() * MINUTE;
-            let reaching = blocks::Entity::find()
+            let covering = blocks::Entity::find()
                 .select_only()
                 .column(blocks::Column::Id)
                 .filter(blocks::Column::Last.gte(moment(Time::from_secs(first))))
                 .filter(blocks::Column::First.lt(moment(Time::from_secs(first + MINUTE))));
-            Ok(reaching.into_tuple().all(database).await?)
+            Ok(covering.into_tuple().all(database).await?)
         })
         .await
     }
@@ -178,8 +183,9 @@ mod tests {
         assert_eq!(here.usage_within(deadline).await.unwrap().identity().await.unwrap(), name);
         assert_ne!(there.usage_within(deadline).await.unwrap().identity().await.unwrap(), name);
         let sql = "SELECT has_function_privilege('public', 'pg_control_system()', 'execute')";
-        let ask = Statement::from_string(DbBackend::Postgres, sql);
-        let row = first.read(async |database| Ok(database.query_one_raw(ask).await?)).await.unwrap().unwrap();
+        let statement = Statement::from_string(DbBackend::Postgres, sql);
+        let row =
+            first.read(async |database| Ok(database.query_one_raw(statement).await?)).await.unwrap().unwrap();
         assert!(row.try_get_by_index::<bool>(0).unwrap(), "an ordinary role may call it");
         let file = Site::file().usage_within(deadline).await.unwrap();
         assert_eq!(file.identity().await.unwrap(), None, "each gateway has a file of its own");

@@ -1,10 +1,10 @@
-//! Removing what is old.
+//! Removes usage that is too old.
 
 use super::days;
 use super::sums::LEVELS;
 use super::usage_rows::stored;
 use super::value::moment;
-use crate::store::entity::rollups::{self, Column, NAMES};
+use crate::store::entity::rollups::{self, Column, KEY_COLUMNS};
 use crate::store::entity::{block_keys, blocks, marks, sums};
 use crate::store::{Removed, StoreError, UsageStore};
 use rpcgate_core::clock::Time;
@@ -14,22 +14,21 @@ use sea_orm::{
 };
 use uuid::Uuid;
 
-/// Blocks of one step. Each may have a megabyte.
+/// Blocks removed per transaction. Each may have a megabyte.
 const BLOCKS: u64 = 16;
 
-/// Rollups of one step.
+/// Rollups removed per transaction.
 const ROLLUPS: u64 = 1_000;
 
 impl UsageStore {
-    /// Removes blocks whose events all came before `events_before`, notifications that were raised before it, and
-    /// rollups and charges of hours that were over by `rollups_before`, with the marks of segments of which everything
-    /// that was shipped is of such hours: from then on nothing of those hours is added any more
-    /// ([`ship`](UsageStore::ship)), so that a segment that comes back later is not billed again either. It
-    /// goes in small steps, each a transaction of its own, so that shipping hardly waits; what is done when it fails
-    /// stays done.
+    /// Removes blocks whose events all arrived before `events_before`, notifications raised before it, and rollups
+    /// and charges of hours that ended by `rollups_before`. It also removes the marks of segments of which only such
+    /// hours were shipped. From then on nothing of those hours is added any more ([`ship`](UsageStore::ship)), so a
+    /// segment that reappears later is not billed again. The work is done in small transactions, so that shipping
+    /// hardly waits; after an error, the finished ones stay.
     ///
-    /// On a server blocks go a UTC day at a time, once all of it came before `events_before`. Any program may do this at
-    /// any time: where another is at it, this one leaves it to that.
+    /// On a server, blocks are removed by whole UTC days, once all of the day is before `events_before`. Any program
+    /// may call this at any time; while another program does the work, nothing happens.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -43,8 +42,8 @@ impl UsageStore {
             }
         }
         removed.notifications = self.remove_notifications(events_before).await?;
-        // First of all nobody looks at sums of what will not be there, or adds to it.
-        self.keep_sums(rollups_before.hour()).await?;
+        // First, so that the sums of removed rollups are no longer read or added to.
+        self.set_first_hour(rollups_before.hour()).await?;
         removed.marks = self.remove_marks(rollups_before).await?;
         removed.charges = self.remove_charges(rollups_before).await?;
         removed.rollups = self.remove_sums(None, rollups_before).await?;
@@ -54,12 +53,12 @@ impl UsageStore {
         Ok(removed)
     }
 
-    /// Removes some old blocks: how many. None are left if there were none.
+    /// Removes some old blocks and returns how many; zero means that none are left.
     async fn remove_blocks(&self, before: Time) -> Result<u64, StoreError> {
         if self.database.server().is_some() {
             return self.remove_day(before).await;
         }
-        self.retire(async |transaction| {
+        self.remove_old(async |transaction| {
             let oldest = blocks::Entity::find()
                 .select_only()
                 .column(blocks::Column::Id)
@@ -79,9 +78,9 @@ impl UsageStore {
         .await
     }
 
-    /// Removes the oldest day of blocks that has any, if it is old.
+    /// Removes the oldest day that contains blocks, if it is old.
     async fn remove_day(&self, before: Time) -> Result<u64, StoreError> {
-        self.retire(async |transaction| {
+        self.remove_old(async |transaction| {
             // A day without blocks says nothing about the next one.
             while let Some(day) = days::oldest(transaction, before).await? {
                 let blocks = days::drop_day(transaction, day).await?;
@@ -94,12 +93,12 @@ impl UsageStore {
         .await
     }
 
-    /// Removes the marks of which nothing is billed any more, an hour at a time: how many.
+    /// Removes the marks of segments of which nothing is billed any more, an hour at a time, and returns how many.
     async fn remove_marks(&self, before: Time) -> Result<u64, StoreError> {
         let mut removed = 0;
         loop {
             let step = self
-                .retire(async |transaction| {
+                .remove_old(async |transaction| {
                     let old = marks::Entity::find()
                         .select_only()
                         .column(marks::Column::Hour)
@@ -117,7 +116,7 @@ impl UsageStore {
         }
     }
 
-    /// Removes old rollups, or old sums of a level: how many.
+    /// Removes old rollups, or old sums of a level, and returns how many.
     async fn remove_sums(&self, level: Option<i16>, before: Time) -> Result<u64, StoreError> {
         let mut old = Condition::all().add(Expr::col(Column::Hour).lt(stored(before.hour())));
         if let Some(level) = level {
@@ -126,7 +125,7 @@ impl UsageStore {
         let mut removed = 0;
         loop {
             let step =
-                self.retire(async |transaction| remove(transaction, level.is_some(), &old).await).await?;
+                self.remove_old(async |transaction| remove(transaction, level.is_some(), &old).await).await?;
             match step {
                 None => return Ok(removed),
                 Some(rows) => removed += rows,
@@ -135,23 +134,23 @@ impl UsageStore {
     }
 }
 
-/// Removes some of the rows that are `old` from rollups, or from sums: how many. None: there were none.
+/// Removes some of the `old` rows of the rollups or of the sums and returns how many, or `None` if there were none.
 async fn remove(
     transaction: &DatabaseTransaction,
     from_sums: bool,
     old: &Condition,
 ) -> Result<Option<u64>, StoreError> {
     let table = || if from_sums { sums::Entity.into_iden() } else { rollups::Entity.into_iden() };
-    // Up to the row that is so many rows away: a table that is kept in the order of its key has no shorter name for its
+    // Everything before the row at that distance: a table in the order of its key has no other identifier for its
     // rows.
     let mut end = Query::select();
-    end.columns(NAMES).from(table()).cond_where(old.clone()).offset(ROLLUPS).limit(1);
-    for name in NAMES {
+    end.columns(KEY_COLUMNS).from(table()).cond_where(old.clone()).offset(ROLLUPS).limit(1);
+    for name in KEY_COLUMNS {
         end.order_by(name, Order::Asc);
     }
     let end = transaction.query_one(&end).await?;
     let up_to = end.map(|row| {
-        let place: [Expr; 9] = [
+        let position: [Expr; 9] = [
             row.try_get_by_index::<i64>(0)?.into(),
             row.try_get_by_index::<Uuid>(1)?.into(),
             row.try_get_by_index::<Uuid>(2)?.into(),
@@ -162,7 +161,7 @@ async fn remove(
             row.try_get_by_index::<i32>(7)?.into(),
             row.try_get_by_index::<i16>(8)?.into(),
         ];
-        Ok::<_, StoreError>(Expr::tuple(NAMES.map(Expr::col)).lt(Expr::tuple(place)))
+        Ok::<_, StoreError>(Expr::tuple(KEY_COLUMNS.map(Expr::col)).lt(Expr::tuple(position)))
     });
     let mut delete = Query::delete();
     delete.from_table(table()).cond_where(old.clone().add_option(up_to.transpose()?));

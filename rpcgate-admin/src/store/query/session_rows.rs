@@ -1,4 +1,4 @@
-//! Writing the rows of sessions and their refresh tokens, as several queries do.
+//! Writes of sessions and refresh tokens that several queries share.
 
 use super::digest::Digest;
 use super::id::{SessionId, UserId};
@@ -28,12 +28,12 @@ pub(super) async fn insert_refresh(
     done.map(drop).map_err(|error| insert_error(error, "refresh token", "session", Some(("hash", "text"))))
 }
 
-/// Ends a session, and with it all its refresh tokens: whether there was one.
+/// Ends a session and its refresh tokens, and returns whether it existed.
 pub(super) async fn end(transaction: &DatabaseTransaction, id: Uuid) -> Result<bool, StoreError> {
     Ok(Entity::delete_by_id(id).exec(transaction).await?.rows_affected > 0)
 }
 
-/// Ends all sessions of a user but `keep`: how many.
+/// Ends all sessions of a user except `keep`, and returns how many.
 pub(super) async fn end_all(
     transaction: &DatabaseTransaction,
     user: UserId,

@@ -1,4 +1,4 @@
-//! Sessions: who is logged in where.
+//! Log-in sessions.
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
@@ -14,25 +14,25 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-/// Sessions that a user may have at once. The oldest makes room.
-const MOST: u64 = 100;
+/// Sessions that a user may have at once; a new one removes the oldest.
+const MAX_SESSIONS: u64 = 100;
 
-/// A session that has not ended.
+/// An active session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
     /// Its identifier.
     pub id: SessionId,
-    /// Who logged in.
+    /// The user who logged in.
     pub user: UserId,
-    /// When.
+    /// When the user logged in.
     pub created_at: Time,
-    /// When a refresh token of it was used last.
+    /// When one of its refresh tokens was last used.
     pub seen_at: Time,
-    /// When it ends, unless it is refreshed before.
+    /// When it expires, unless it is refreshed before.
     pub expires_at: Time,
-    /// The address it was opened from.
+    /// The client's address at the log-in.
     pub address: String,
-    /// What the client called itself then.
+    /// The client's user agent at the log-in.
     pub agent: String,
 }
 
@@ -50,7 +50,7 @@ impl From<Model> for Session {
     }
 }
 
-/// A session that has not ended, and its user.
+/// An active session and its user.
 pub(super) async fn live(
     database: &impl ConnectionTrait,
     id: Uuid,
@@ -64,9 +64,9 @@ pub(super) async fn live(
 }
 
 impl Store {
-    /// Opens a session with its first refresh token, which lives as long as the session. `verified` is the hash that the
-    /// password was found to fit. False if it is another by now, or the account was disabled: a log-in that was under way
-    /// meanwhile opens nothing.
+    /// Opens a session with its first refresh token, which lives as long as the session. `verified` is the hash
+    /// against which the password was verified. Returns false if the hash has changed since, or the account has been
+    /// disabled, so that a log-in that was in progress meanwhile opens no session.
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Unavailable`].
@@ -98,23 +98,23 @@ impl Store {
             let done = Entity::insert(row).exec_without_returning(transaction).await;
             done.map_err(|error| insert_error(error, "session", "user", None))?;
             insert_refresh(transaction, session.id, refresh, session.expires_at).await?;
-            let too_many = Entity::find()
+            let surplus = Entity::find()
                 .select_only()
                 .column(Column::Id)
                 .filter(Column::UserId.eq(user))
                 .order_by_desc(Column::CreatedAt)
                 .order_by_desc(Column::Id)
-                .offset(MOST)
-                .limit(MOST);
-            let too_many: Vec<Uuid> = too_many.into_tuple().all(transaction).await?;
-            Entity::delete_many().filter(Column::Id.is_in(too_many)).exec(transaction).await?;
+                .offset(MAX_SESSIONS)
+                .limit(MAX_SESSIONS);
+            let surplus: Vec<Uuid> = surplus.into_tuple().all(transaction).await?;
+            Entity::delete_many().filter(Column::Id.is_in(surplus)).exec(transaction).await?;
             append(transaction, entry).await?;
             Ok(true)
         })
         .await
     }
 
-    /// A session and its user as they are now; none if the session has ended.
+    /// A session and its user, or `None` if the session has ended.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -141,7 +141,7 @@ impl Store {
     /// Ends a session of a user.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if it has ended, or is another user's; [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the session has ended or is another user's; [`StoreError::Unavailable`].
     pub async fn end_session(&self, user: UserId, id: SessionId) -> Result<(), StoreError> {
         self.write(async |transaction| {
             let its = Entity::delete_many()
@@ -155,7 +155,7 @@ impl Store {
         .await
     }
 
-    /// Ends all sessions of a user, or all but one: how many.
+    /// Ends all sessions of a user, optionally except one, and returns how many.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

@@ -1,7 +1,7 @@
-//! Shipments: rollups, charges, notifications, blocks and marks, in one transaction.
+//! Stores shipments: rollups, charges, notifications, blocks and marks, in one transaction.
 
 use super::summed::Summed;
-use super::usage_rows::{ROWS, misshapen, stored, values};
+use super::usage_rows::{ROWS, statement_error, stored, values};
 use super::value::{count, moment};
 use super::{days, ledger, notifications};
 use crate::store::entity::{block_keys, blocks, marks, rollups};
@@ -18,9 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 impl UsageStore {
-    /// Up to where the segments of a gateway are shipped, from segment `oldest` on. One of which nothing was shipped has
-    /// no mark. Marks outlive their segments, so that one that comes back, from a backup for instance, is known for as
-    /// long as anything that was shipped of it is billed; then [`retain`](UsageStore::retain) removes them.
+    /// The positions up to which a gateway's segments are shipped, from segment `oldest` on. A segment of which
+    /// nothing was shipped has no mark. Marks outlive their segments, so that a segment that reappears, for instance
+    /// from a backup, is recognised for as long as anything shipped from it is billed; then
+    /// [`retain`](UsageStore::retain) removes them.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -41,27 +42,26 @@ impl UsageStore {
         .await
     }
 
-    /// Takes a shipment: adds its rollups and charges to those that are there, keeps its blocks in place of those with
-    /// the same id, and moves the marks. All of it or nothing.
+    /// Stores a shipment in one transaction: adds its rollups and charges to the stored ones, replaces blocks with
+    /// the same id, and moves the marks.
     ///
-    /// Of a project's methods in an hour only so many are told apart, those that are in the database first (contract,
-    /// "Usage"); the others are added up under one name. What belongs to hours of which [`retain`](UsageStore::retain)
-    /// removed the charges is not added: it may be of a segment whose mark was removed with them.
+    /// Only a limited number of methods is distinguished per project and hour, those that are stored first (contract,
+    /// "Usage"); the others are added up under one name. Usage of hours whose charges [`retain`](UsageStore::retain)
+    /// has removed is not added, because it may come from a segment whose mark was removed with them.
     ///
     /// # Errors
-    /// [`ShipError::Moved`] if a mark does not stand where the shipment begins; what else can happen is a
-    /// [`StoreError`].
+    /// [`ShipError::Moved`] if a mark is not where the shipment begins; otherwise a [`StoreError`].
     pub async fn ship(&self, shipment: &Shipment) -> Result<(), ShipError> {
-        self.ship_noting(shipment, &BTreeMap::new()).await
+        self.ship_with_allowances(shipment, &BTreeMap::new()).await
     }
 
-    /// Does the same, and raises the notifications that the shipment makes due. `allowances` are the requests that the
-    /// plans let all keys of a tenant make in a day: of a tenant that is not among them nothing is known, and what is
-    /// due to it is left to [`remind`](UsageStore::remind).
+    /// Like [`ship`](UsageStore::ship), and also raises the notifications that the shipment makes due. `allowances`
+    /// are the requests that the plans allow all keys of a tenant in a day; what is due to a tenant without an
+    /// allowance here is left to [`remind`](UsageStore::remind).
     ///
     /// # Errors
-    /// As [`ship`](UsageStore::ship).
-    pub async fn ship_noting(
+    /// Those of [`ship`](UsageStore::ship).
+    pub async fn ship_with_allowances(
         &self,
         shipment: &Shipment,
         allowances: &BTreeMap<TenantId, u64>,
@@ -72,7 +72,7 @@ impl UsageStore {
                 for mark in &shipment.marks {
                     advance(transaction, shipment.gateway, mark, shipment.folded.newest.hour()).await?;
                 }
-                // After the marks: where one was removed meanwhile, this knows of the hours that it was removed with.
+                // Read after the marks: if one was removed meanwhile, this shows the hours with which it was removed.
                 let summed = Summed::read(transaction).await?;
                 let folded = shipment.folded.since(summed.first());
                 let unknown = match &folded {
@@ -89,12 +89,12 @@ impl UsageStore {
                 notifications::note(transaction, &folded, allowances).await?;
                 days::prepare(transaction, &days::of(&shipment.blocks)).await?;
                 for block in &shipment.blocks {
-                    keep(transaction, block).await?;
+                    put_block(transaction, block).await?;
                 }
                 Ok::<_, ShipError>((settled, summed))
             })
             .await?;
-        // Only now: what was rolled back is not there.
+        // Only after the commit, since rolled-back rows are not stored.
         self.learn(settled);
         self.sum_after(&summed, shipment.folded.newest).await;
         Ok(())
@@ -102,12 +102,12 @@ impl UsageStore {
 
     fn learn(&self, settled: Vec<(MethodScope, BTreeSet<String>)>) {
         let mut known = self.known();
-        for (room, names) in settled {
-            known.learn(room, names.iter().map(String::as_str));
+        for (scope, names) in settled {
+            known.learn(scope, names.iter().map(String::as_str));
         }
     }
 
-    /// The rollups, with those under no method of their own that their tenant has no room for in its hour.
+    /// The rollups. Those for which their tenant has no more rows in the hour are added up without a method.
     async fn bound<'r>(
         &self,
         transaction: &DatabaseTransaction,
@@ -131,7 +131,7 @@ impl UsageStore {
         Ok(rows.bound(rollups))
     }
 
-    /// The methods of a project that the database tells apart in an hour.
+    /// The methods of a project that are stored separately in an hour.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -144,24 +144,25 @@ impl UsageStore {
         self.read(async |database| methods(database, &(tenant, project, hour)).await).await
     }
 
-    /// Which of `unknown` are not to be told apart, and which methods of their rooms will be in the database.
+    /// Splits `unknown` into methods that must not be stored separately, and, by scope, the methods that will be stored
+    /// after this shipment.
     async fn settle(
         &self,
         transaction: &DatabaseTransaction,
         unknown: UnseenMethods,
     ) -> Result<(UnseenMethods, Vec<(MethodScope, BTreeSet<String>)>), StoreError> {
         let (mut unseen, mut settled) = (UnseenMethods::new(), Vec::new());
-        for (room, names) in unknown {
-            if self.known().is_full(&room) {
-                unseen.insert(room, names);
+        for (scope, names) in unknown {
+            if self.known().is_full(&scope) {
+                unseen.insert(scope, names);
                 continue;
             }
-            let mut there = methods(transaction, &room).await?;
-            let rest = method::admit(&mut there, names);
+            let mut stored_methods = methods(transaction, &scope).await?;
+            let rest = method::admit(&mut stored_methods, names);
             if !rest.is_empty() {
-                unseen.insert(room, rest);
+                unseen.insert(scope, rest);
             }
-            settled.push((room, there));
+            settled.push((scope, stored_methods));
         }
         Ok((unseen, settled))
     }
@@ -183,7 +184,7 @@ async fn methods(
     Ok(names.into_tuple::<String>().all(database).await?.into_iter().collect())
 }
 
-/// Moves a mark from where it has to stand, for a shipment of events up to `hour`.
+/// Moves a mark from its expected position, for a shipment of events up to `hour`.
 async fn advance(
     transaction: &DatabaseTransaction,
     gateway: GatewayId,
@@ -217,7 +218,7 @@ async fn advance(
             marks::Column::Hour,
         ])
         .values([gateway.into(), segment.into(), stored(mark.to).into(), stored(hour).into()])
-        .map_err(misshapen)?
+        .map_err(statement_error)?
         .on_conflict(
             OnConflict::columns([marks::Column::Gateway, marks::Column::Segment]).do_nothing().to_owned(),
         )
@@ -228,27 +229,27 @@ async fn advance(
     }
 }
 
-/// The statement that adds rollups, no two of which have the same names.
+/// The statement that adds rollups, no two of which share all their key columns.
 fn add(rollups: &[Rollup]) -> Result<InsertStatement, StoreError> {
-    use rollups::{Entity, NAMES, counts};
+    use rollups::{Entity, KEY_COLUMNS, counts};
     let mut insert = Query::insert();
-    insert.into_table(Entity).columns(NAMES.into_iter().chain(counts()));
+    insert.into_table(Entity).columns(KEY_COLUMNS.into_iter().chain(counts()));
     for rollup in rollups {
-        insert.values(values(rollup)).map_err(misshapen)?;
+        insert.values(values(rollup)).map_err(statement_error)?;
     }
-    let there = OnConflict::columns(NAMES)
+    let upsert = OnConflict::columns(KEY_COLUMNS)
         .values(
             counts().map(|sum| (sum, Expr::col((Entity, sum)).add(Expr::col((Alias::new("excluded"), sum))))),
         )
         .to_owned();
-    Ok(insert.on_conflict(there).to_owned())
+    Ok(insert.on_conflict(upsert).to_owned())
 }
 
-/// Stores a block in place of one with the same id.
-async fn keep(transaction: &DatabaseTransaction, block: &Block) -> Result<(), StoreError> {
+/// Stores a block, replacing one with the same id.
+async fn put_block(transaction: &DatabaseTransaction, block: &Block) -> Result<(), StoreError> {
     use blocks::Column;
     let id = Uuid::from_u128(block.id);
-    let there = OnConflict::column(Column::Id)
+    let upsert = OnConflict::column(Column::Id)
         .update_columns([Column::First, Column::Last, Column::Events, Column::Bytes])
         .to_owned();
     let insert = Query::insert()
@@ -261,14 +262,14 @@ async fn keep(transaction: &DatabaseTransaction, block: &Block) -> Result<(), St
             i64::from(block.count).into(),
             block.bytes.clone().into(),
         ])
-        .map_err(misshapen)?
-        .on_conflict(there)
+        .map_err(statement_error)?
+        .on_conflict(upsert)
         .to_owned();
     transaction.execute(&insert).await?;
     for keys in block.keys.chunks(ROWS) {
         use block_keys::Column;
         let names = [Column::Block, Column::Tenant, Column::Project, Column::Key];
-        let there = OnConflict::columns(names).update_columns([Column::First, Column::Last]).to_owned();
+        let upsert = OnConflict::columns(names).update_columns([Column::First, Column::Last]).to_owned();
         let mut insert = Query::insert();
         insert.into_table(block_keys::Entity);
         insert.columns(names.into_iter().chain([Column::First, Column::Last]));
@@ -282,9 +283,9 @@ async fn keep(transaction: &DatabaseTransaction, block: &Block) -> Result<(), St
                     moment(key.from).into(),
                     moment(key.to).into(),
                 ])
-                .map_err(misshapen)?;
+                .map_err(statement_error)?;
         }
-        transaction.execute(insert.on_conflict(there)).await?;
+        transaction.execute(insert.on_conflict(upsert)).await?;
     }
     Ok(())
 }

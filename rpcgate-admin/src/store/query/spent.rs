@@ -1,8 +1,8 @@
-//! What was used in a window, by project.
+//! Usage in a window, by project.
 
-use super::source::{Source, over};
+use super::source::{Source, union_all};
 use super::summed::Summed;
-use super::sums::Names;
+use super::sums::Dimensions;
 use crate::store::entity::rollups::Column;
 use crate::store::{StoreError, UsageStore};
 use rpcgate_core::caller::{ProjectId, TenantId};
@@ -12,19 +12,19 @@ use sea_orm::{ConnectionTrait, DbErr, QueryResult};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// What was used by a project in a window.
+/// What a project has used in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spent {
-    /// Calls, those that were refused too.
+    /// Calls, including refused ones.
     pub requests: u64,
-    /// Requests that were counted in the plan windows: a batch is one.
+    /// Requests counted in the plan windows: a batch counts as one.
     pub admitted: u64,
     /// Compute Units charged.
     pub billable_units: u64,
 }
 
 impl Spent {
-    /// What both have used.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Spent) -> Spent {
         Spent {
@@ -36,8 +36,8 @@ impl Spent {
 }
 
 impl UsageStore {
-    /// What each project of a tenant, or only `project`, has used in `window`. One that has used nothing is not named;
-    /// one that was deleted since is.
+    /// What each project of a tenant, or only `project`, has used in `window`. Projects without usage are left out;
+    /// deleted ones are included.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], [`StoreError::Busy`].
@@ -47,19 +47,19 @@ impl UsageStore {
         project: Option<ProjectId>,
         window: &UsageWindow,
     ) -> Result<BTreeMap<ProjectId, Spent>, StoreError> {
-        let _part = self.shares.of(tenant).await?;
-        self.look(async |database| {
+        let _permit = self.permits.acquire(tenant).await?;
+        self.snapshot(async |database| {
             let summed = Summed::read(database).await?;
-            let names = Names { project: true, ..Names::default() };
-            let sources = Source::all(&summed, tenant, &window.hours(), names, false);
-            let parts = sources.iter().map(|source| {
-                let mut part = sums(source.select());
-                part.and_where_option(
+            let dimensions = Dimensions { project: true, ..Dimensions::default() };
+            let sources = Source::all(&summed, tenant, &window.hours(), dimensions, false);
+            let selects = sources.iter().map(|source| {
+                let mut selected = sums(source.select());
+                selected.and_where_option(
                     project.map(|project| Expr::col(Column::Project).eq(Uuid::from_u128(project.0))),
                 );
-                part
+                selected
             });
-            let rows = database.query_all(&sums(over(parts))).await?;
+            let rows = database.query_all(&sums(union_all(selects))).await?;
             let read = |row: QueryResult| {
                 let count = |at| Ok::<_, DbErr>(row.try_get_by_index::<i64>(at)?.unsigned_abs());
                 let spent = Spent { requests: count(1)?, admitted: count(2)?, billable_units: count(3)? };
@@ -71,14 +71,14 @@ impl UsageStore {
     }
 }
 
-/// What is counted, in the order of [`Spent`].
+/// The counted columns, in the order of [`Spent`].
 const COUNTS: [Column; 3] = [Column::Requests, Column::WindowRequests, Column::BillableUnits];
 
-/// The same for each project: its identifier, and sums that are called as their columns are.
+/// The sums per project: its identifier, and sums that keep the names of their columns.
 fn sums(mut select: SelectStatement) -> SelectStatement {
     select.column(Column::Project).group_by_col(Column::Project);
     for count in COUNTS {
-        // PostgreSQL's sum of bigints is no bigint.
+        // PostgreSQL's sum of bigints is a numeric.
         select.expr_as(Expr::col(count).sum().cast_as("bigint"), count);
     }
     select

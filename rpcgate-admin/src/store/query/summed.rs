@@ -1,9 +1,11 @@
-//! Which rollups the sums hold, so that a month of a large tenant is read from some thousand rows.
+//! How far the rollups have been added to the sums, so that a month of a large tenant is read from a few thousand
+//! rows.
 //!
-//! Rollups of hours that are over are added to the sums after shipments, a few thousand at a time. How far that has come
-//! stands in the database: what is shipped for an hour after that is added to its sums in the same transaction. So at
-//! every moment the sums, and the rollups that are not in them yet, are together what all rollups come to. Nothing but
-//! speed depends on how far it has come; a database from before there were sums gets there shipment by shipment.
+//! Rollups of hours that have ended are added to the sums after shipments, a few thousand at a time. The position
+//! reached is stored in the database: what is shipped later for an hour before it is added to the sums in the same
+//! transaction. So at any moment the sums, together with the rollups that are not in them yet, contain exactly what
+//! all rollups contain. Only speed depends on the position; a database from before sums existed catches up shipment
+//! by shipment.
 
 use super::sums::{DAY, LEVELS};
 use super::usage_rows::stored;
@@ -20,28 +22,28 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Rollups of one step, if no key has more of them in an hour: few enough that shipments hardly wait.
+/// Rollups added per transaction, unless one key has more of them in an hour: few enough that shipments hardly wait.
 const STEP: u64 = 2_048;
 
-/// For so long after an hour is over its rollups are left alone: other gateways may still ship some.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// How long the rollups of an ended hour are left alone, because other gateways may still ship some.
+const GRACE: Duration = Duration::from_secs(300);
 
-/// After a step that failed there is none for so long.
-const REST: Duration = Duration::from_secs(30);
+/// The pause after a failed step.
+const RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Up to where rollups are summed, hours first, and from where on they are kept.
+/// The position up to which rollups are summed, hours first, and the hour from which on they are kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Summed {
     hour: u64,
     tenant: TenantId,
-    /// Of the tenant's rollups of the hour those of the keys before this one are summed too.
+    /// Of the tenant's rollups of the hour, those of the keys before this one are summed too.
     project: ProjectId,
     key: KeyId,
     first: u64,
 }
 
 impl Summed {
-    /// How it stands.
+    /// Reads the current position.
     pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Self, StoreError> {
         let Some(row) = Entity::find().one(database).await? else { return Ok(Summed::default()) };
         Ok(Summed {
@@ -58,42 +60,44 @@ impl Summed {
         Summed { hour, tenant, project: ProjectId(0), key: KeyId(0), first }
     }
 
-    /// The same, with so much of the tenant's hour.
+    /// The same, with the position inside the tenant's hour.
     #[cfg(test)]
     pub(super) const fn within(self, project: ProjectId, key: KeyId) -> Self {
         Summed { project, key, ..self }
     }
 
-    /// The day of which the sums hold some of an hour of the tenant, and not all.
-    pub(super) fn torn_day(&self, tenant: TenantId) -> Option<u64> {
-        let is_torn = self.tenant == tenant && (self.project, self.key) != (ProjectId(0), KeyId(0));
-        is_torn.then_some(self.hour - self.hour % DAY)
+    /// The day whose sums contain only a part of an hour of the tenant.
+    pub(super) fn partial_day(&self, tenant: TenantId) -> Option<u64> {
+        let is_partial = self.tenant == tenant && (self.project, self.key) != (ProjectId(0), KeyId(0));
+        is_partial.then_some(self.hour - self.hour % DAY)
     }
 
-    /// The first place that is not summed.
-    fn begin(&self) -> (u64, Place) {
+    /// The first position that is not summed.
+    fn begin(&self) -> (u64, Position) {
         (self.hour, [self.tenant.0, self.project.0, self.key.0].map(Uuid::from_u128))
     }
 
     /// The rollups that are not in the sums.
     pub(super) fn rest(&self) -> Condition {
         let (hour, begin) = self.begin();
-        // The hour by itself as well: that is what an index is looked through by.
-        Condition::all().add(Expr::col(Column::Hour).gte(stored(hour))).add(place().gte(at(hour, begin)))
+        // The hour is compared separately as well, so that the index is used.
+        Condition::all()
+            .add(Expr::col(Column::Hour).gte(stored(hour)))
+            .add(position_columns().gte(position(hour, begin)))
     }
 
-    /// The first hour of a tenant that is not summed.
+    /// The first hour of a tenant that is not completely summed.
     pub(super) fn end(&self, tenant: TenantId) -> u64 {
         if tenant.0 < self.tenant.0 { self.hour.saturating_add(1) } else { self.hour }
     }
 
-    /// The first hour of which sums are kept. Some rollups before it may have been removed, and are still in the sums of
-    /// their day.
+    /// The first hour for which sums are kept. Some rollups before it may have been removed while the sums of their
+    /// day still contain them.
     pub(super) const fn first(&self) -> u64 {
         self.first
     }
 
-    /// Adds those of `rollups`, which were just added to the others, that belong to hours that are summed.
+    /// Adds those of `rollups`, which have just been stored, that belong to hours that are summed already.
     pub(super) async fn add(
         &self,
         transaction: &DatabaseTransaction,
@@ -111,10 +115,10 @@ impl Summed {
         Ok(())
     }
 
-    async fn move_to(
+    async fn advance_to(
         &self,
         transaction: &DatabaseTransaction,
-        (hour, [tenant, project, key]): (u64, Place),
+        (hour, [tenant, project, key]): (u64, Position),
     ) -> Result<(), StoreError> {
         let update = Entity::update_many()
             .col_expr(summed::Column::Hour, Expr::value(stored(hour)))
@@ -127,24 +131,24 @@ impl Summed {
 }
 
 /// Tenant, project and key.
-type Place = [Uuid; 3];
+type Position = [Uuid; 3];
 
-/// Hour, tenant, project and key of a rollup, as one place in the order in which they are stored.
-fn place() -> Expr {
+/// Hour, tenant, project and key of a rollup as one value, in the order of storage.
+fn position_columns() -> Expr {
     Expr::tuple([Column::Hour, Column::Tenant, Column::Project, Column::Key].map(Expr::col))
 }
 
-fn at(hour: u64, [tenant, project, key]: Place) -> Expr {
+fn position(hour: u64, [tenant, project, key]: Position) -> Expr {
     Expr::tuple([stored(hour).into(), tenant.into(), project.into(), key.into()])
 }
 
-fn read_place(row: &QueryResult) -> Result<(u64, Place), StoreError> {
+fn read_position(row: &QueryResult) -> Result<(u64, Position), StoreError> {
     let ids = [row.try_get_by_index(1)?, row.try_get_by_index(2)?, row.try_get_by_index(3)?];
     Ok((count("hour", row.try_get_by_index(0)?)?, ids))
 }
 
-/// The place behind all rollups of a key in an hour.
-fn behind((hour, [tenant, project, key]): (u64, Place)) -> (u64, Place) {
+/// The position after all rollups of a key in an hour.
+fn after((hour, [tenant, project, key]): (u64, Position)) -> (u64, Position) {
     let next = |id: Uuid| id.as_u128().checked_add(1).map(Uuid::from_u128);
     let nil = Uuid::nil();
     match (next(key), next(project), next(tenant)) {
@@ -156,23 +160,24 @@ fn behind((hour, [tenant, project, key]): (u64, Place)) -> (u64, Place) {
 }
 
 impl UsageStore {
-    /// Makes a step after a shipment that left it so, if there is one to make. It is no part of the shipment: that was
-    /// taken, whatever becomes of this.
+    /// Makes a step after a shipment that read this position, if one is due. It is not a part of the shipment, which
+    /// is stored whatever happens here.
     pub(super) async fn sum_after(&self, summed: &Summed, newest: Time) {
-        let over = Time::from_micros(newest.micros().saturating_sub(PATIENCE.as_micros() as u64)).hour();
+        let over = Time::from_micros(newest.micros().saturating_sub(GRACE.as_micros() as u64)).hour();
         let micros = newest.micros();
-        if summed.hour >= over || micros < self.sums_rest_until.load(Ordering::Relaxed) {
+        if summed.hour >= over || micros < self.sums_retry_at.load(Ordering::Relaxed) {
             return;
         }
         if let Err(error) = self.sum(over, STEP).await {
-            // Whatever keeps it from that is not to keep shipments waiting every time.
-            self.sums_rest_until.store(micros.saturating_add(REST.as_micros() as u64), Ordering::Relaxed);
-            tracing::warn!(%error, "rollups were not summed; views of long times take longer until they are");
+            // A persistent error must not delay every shipment.
+            self.sums_retry_at
+                .store(micros.saturating_add(RETRY_DELAY.as_micros() as u64), Ordering::Relaxed);
+            tracing::warn!(%error, "rollups could not be summed; views of long windows are slower until they are");
         }
     }
 
-    /// Adds some rollups of hours before `over` to the sums, `rows` if no key has more in an hour: whether there may be
-    /// more of them.
+    /// Adds some rollups of hours before `over` to the sums: `rows`, unless one key has more in an hour. Returns
+    /// whether more may be left.
     pub(in crate::store) async fn sum(&self, over: u64, rows: u64) -> Result<bool, StoreError> {
         self.write(async |transaction| {
             let summed = Summed::read(transaction).await?;
@@ -187,25 +192,27 @@ impl UsageStore {
                 next.order_by(name, Order::Asc);
             }
             let next = transaction.query_one(next.offset(rows).limit(1)).await?;
-            let next: Option<(u64, Place)> = next.map(|row| read_place(&row)).transpose()?;
+            let next: Option<(u64, Position)> = next.map(|row| read_position(&row)).transpose()?;
             let end = match next {
                 None => (over, [Uuid::nil(); 3]),
-                // A key is not taken apart.
-                Some(next) if next == summed.begin() => behind(next),
+                // The rollups of a key are not split.
+                Some(next) if next == summed.begin() => after(next),
                 Some(next) => next,
             };
             for level in &LEVELS {
-                level.take_in(transaction, rest.clone().add(place().lt(at(end.0, end.1)))).await?;
+                level
+                    .add_where(transaction, rest.clone().add(position_columns().lt(position(end.0, end.1))))
+                    .await?;
             }
-            summed.move_to(transaction, end).await?;
+            summed.advance_to(transaction, end).await?;
             Ok(next.is_some())
         })
         .await
     }
 
-    /// From now on sums are kept from hour `first` on.
-    pub(super) async fn keep_sums(&self, first: u64) -> Result<(), StoreError> {
-        self.retire(async |transaction| {
+    /// Keeps sums only from hour `first` on.
+    pub(super) async fn set_first_hour(&self, first: u64) -> Result<(), StoreError> {
+        self.remove_old(async |transaction| {
             let update = Entity::update_many()
                 .col_expr(summed::Column::First, Expr::value(stored(first)))
                 .filter(summed::Column::First.lt(stored(first)));

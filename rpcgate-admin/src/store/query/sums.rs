@@ -1,8 +1,8 @@
-//! Levels of sums: what is told apart in them, and how rollups become a part of them.
+//! Levels of sums: the dimensions that each distinguishes, and how rollups are added to it.
 
-use super::usage_rows::{ROWS, misshapen, stored, values};
+use super::usage_rows::{ROWS, statement_error, stored, values};
 use crate::store::StoreError;
-use crate::store::entity::rollups::{self, Column, NAMES, counts};
+use crate::store::entity::rollups::{self, Column, KEY_COLUMNS, counts};
 use crate::store::entity::sums::{self, Entity};
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::tally::Transport;
@@ -16,20 +16,20 @@ use uuid::Uuid;
 
 pub(super) const DAY: u64 = 24;
 
-/// Names that are told apart. Hour, tenant and the part of a stream always are.
+/// The dimensions that rows distinguish. Hour, tenant and the part of a stream are always distinguished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct Dimensions {
     pub(super) project: bool,
     pub(super) key: bool,
     /// Chain, method, transport, status.
     pub(super) call: bool,
 }
 
-impl Names {
-    /// Those that a question needs.
+impl Dimensions {
+    /// The dimensions that a query needs.
     pub(super) fn of(only: &Only, groups: &[Group]) -> Self {
         let by = |group| groups.contains(&group);
-        Names {
+        Dimensions {
             project: only.project.is_some() || by(Group::Project),
             key: only.key.is_some() || by(Group::Key),
             call: only.chain.is_some()
@@ -39,14 +39,14 @@ impl Names {
         }
     }
 
-    pub(super) const PROJECTS: Names = Names { project: true, key: false, call: false };
-    pub(super) const KEYS: Names = Names { project: false, key: true, call: false };
+    pub(super) const PROJECTS: Dimensions = Dimensions { project: true, key: false, call: false };
+    pub(super) const KEYS: Dimensions = Dimensions { project: false, key: true, call: false };
 
-    const fn include(self, other: Names) -> bool {
+    const fn includes(self, other: Dimensions) -> bool {
         (self.project || !other.project) && (self.key || !other.key) && (self.call || !other.call)
     }
 
-    const fn tell(self, column: Column) -> bool {
+    const fn has(self, column: Column) -> bool {
         match column {
             Column::Project => self.project,
             Column::Key => self.key,
@@ -56,38 +56,38 @@ impl Names {
     }
 }
 
-/// What some sums add up, and what they tell apart.
+/// A level of sums: the hours that a row adds up, and the dimensions that it distinguishes.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Level {
-    /// The number it is stored as. It is written down for good.
+    /// Its code in the database, which must never change.
     pub(super) code: i16,
-    /// How many hours: one, or a UTC day.
+    /// Hours per row: one, or those of a UTC day.
     hours: u64,
-    names: Names,
+    dimensions: Dimensions,
 }
 
-const CALLS: Names = Names { project: false, key: false, call: true };
-const ALL: Names = Names { project: true, key: true, call: true };
+const CALLS: Dimensions = Dimensions { project: false, key: false, call: true };
+const ALL: Dimensions = Dimensions { project: true, key: true, call: true };
 
-/// The levels: of several that answer a question the first has the fewest rows.
+/// The levels. Of several that can answer a query, the first has the fewest rows.
 pub(super) static LEVELS: [Level; 5] = [
-    Level { code: 1, hours: 1, names: Names::PROJECTS },
-    Level { code: 2, hours: DAY, names: Names::PROJECTS },
-    Level { code: 3, hours: 1, names: CALLS },
-    Level { code: 4, hours: DAY, names: CALLS },
-    Level { code: 5, hours: DAY, names: ALL },
+    Level { code: 1, hours: 1, dimensions: Dimensions::PROJECTS },
+    Level { code: 2, hours: DAY, dimensions: Dimensions::PROJECTS },
+    Level { code: 3, hours: 1, dimensions: CALLS },
+    Level { code: 4, hours: DAY, dimensions: CALLS },
+    Level { code: 5, hours: DAY, dimensions: ALL },
 ];
 
-/// What selected hours are called, which no column is.
+/// The alias of the computed hour, which must differ from all column names.
 const FIRST: &str = "first_hour";
 
 impl Level {
-    /// The one that answers questions about `names` by so many hours at a time.
-    pub(super) fn of(names: Names, hours: u64) -> Option<&'static Level> {
-        LEVELS.iter().find(|level| level.hours == hours && level.names.include(names))
+    /// The level that answers queries by `dimensions` in steps of this many hours.
+    pub(super) fn of(dimensions: Dimensions, hours: u64) -> Option<&'static Level> {
+        LEVELS.iter().find(|level| level.hours == hours && level.dimensions.includes(dimensions))
     }
 
-    /// Adds rollups to it, which are to be in the order in which they are stored.
+    /// Adds rollups to this level. They must be in the order of storage.
     pub(super) async fn add(
         &self,
         transaction: &DatabaseTransaction,
@@ -99,28 +99,28 @@ impl Level {
             let mut insert = self.insert();
             for row in chunk {
                 let row = [Expr::value(self.code)].into_iter().chain(values(row));
-                insert.values(row).map_err(misshapen)?;
+                insert.values(row).map_err(statement_error)?;
             }
             transaction.execute(&insert).await?;
         }
         Ok(())
     }
 
-    /// Adds all rollups of `part` to it, in the database.
-    pub(super) async fn take_in(
+    /// Adds all rollups that match `condition` to this level, within the database.
+    pub(super) async fn add_where(
         &self,
         transaction: &DatabaseTransaction,
-        part: Condition,
+        condition: Condition,
     ) -> Result<(), StoreError> {
         let mut insert = self.insert();
-        insert.select_from(self.rows(part)).map_err(misshapen)?;
+        insert.select_from(self.rows(condition)).map_err(statement_error)?;
         transaction.execute(&insert).await?;
         Ok(())
     }
 
-    /// The row that a rollup is a part of, as if it were all of it.
+    /// The row of this level to which a rollup is added, with the rollup's counts alone.
     fn row(&self, rollup: &Rollup) -> Rollup {
-        let Names { project, key, call } = self.names;
+        let Dimensions { project, key, call } = self.dimensions;
         let text = |name: &String| if call { name.clone() } else { String::new() };
         Rollup {
             hour: rollup.hour - rollup.hour % self.hours,
@@ -137,19 +137,20 @@ impl Level {
         }
     }
 
-    /// The same for all rollups of `part`, in the order of the columns.
-    fn rows(&self, part: Condition) -> SelectStatement {
+    /// The same for all rollups that match `condition`, in the order of the columns.
+    fn rows(&self, condition: Condition) -> SelectStatement {
         let mut rows = Query::select();
         let hour = || Expr::col(Column::Hour);
-        rows.from(rollups::Entity).cond_where(part).expr(Expr::value(self.code));
-        for name in NAMES {
+        rows.from(rollups::Entity).cond_where(condition).expr(Expr::value(self.code));
+        for name in KEY_COLUMNS {
             match name {
-                // Grouped by its name: PostgreSQL takes two parameters for two different numbers.
+                // Grouped by its alias: PostgreSQL treats two parameters as different even if they have the same
+                // value.
                 Column::Hour => {
                     rows.expr_as(hour().sub(hour().modulo(stored(self.hours))), Alias::new(FIRST));
                     rows.group_by_col(Alias::new(FIRST))
                 }
-                told if self.names.tell(told) => rows.column(told).group_by_col(told),
+                column if self.dimensions.has(column) => rows.column(column).group_by_col(column),
                 Column::Project | Column::Key => rows.expr(Expr::value(Uuid::nil())),
                 Column::Transport => rows.expr(Expr::value(0i16)),
                 Column::Status => rows.expr(Expr::value(0i32)),
@@ -157,15 +158,16 @@ impl Level {
             };
         }
         for count in counts() {
-            // PostgreSQL's sum of bigints is no bigint.
+            // PostgreSQL's sum of bigints is a numeric.
             rows.expr(Expr::col(count).sum().cast_as("bigint"));
         }
         rows
     }
 
-    /// The begin of a statement that adds rows to it.
+    /// The beginning of a statement that adds rows to this level.
     fn insert(&self) -> InsertStatement {
-        let names = || [sums::Column::Level.into_iden()].into_iter().chain(NAMES.map(IntoIden::into_iden));
+        let names =
+            || [sums::Column::Level.into_iden()].into_iter().chain(KEY_COLUMNS.map(IntoIden::into_iden));
         let mut insert = Query::insert();
         insert.into_table(Entity).columns(names().chain(counts().map(IntoIden::into_iden)));
         let sum = |sum| (sum, Expr::col((Entity, sum)).add(Expr::col((Alias::new("excluded"), sum))));

@@ -1,4 +1,4 @@
-//! Removing what has expired.
+//! Removes expired rows.
 
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
@@ -8,24 +8,23 @@ use crate::store::entity::{
     attempts as tries, audit, changes, confirmations, keys as stored_keys, limit_requests, mail_tokens,
     notification_reads, projects as stored_projects, refreshes, sessions, solved,
 };
-use crate::store::error::Leave;
+use crate::store::error::RemovalStopped;
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::time::Duration;
 
-/// Rows of one step.
+/// Rows removed per transaction.
 const STEP: u64 = 500;
 
-/// How long an entry of the audit is kept, and a note of who has read what: as long as the usage of the same time.
-const AUDIT: Duration = Duration::from_secs(400 * 86_400);
+/// How long audit entries and read marks are kept: as long as the usage of the same time.
+const AUDIT_KEPT: Duration = Duration::from_secs(400 * 86_400);
 
-/// How long a key is kept that was revoked or has ended, and a project that was deleted, so that people find what they
-/// have just lost.
-const ENDED: Duration = Duration::from_secs(90 * 86_400);
+/// How long revoked or expired keys and deleted projects are kept, so that people find what they have just lost.
+const ENDED_KEPT: Duration = Duration::from_secs(90 * 86_400);
 
-/// What was removed because its time was over.
+/// The numbers of removed rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
     /// Tokens that would have confirmed an address.
@@ -36,21 +35,21 @@ pub struct Swept {
     pub invitations: u64,
     /// Sessions.
     pub sessions: u64,
-    /// Refresh tokens of sessions that live on.
+    /// Refresh tokens of sessions that continue.
     pub refreshes: u64,
-    /// Attempts to log in.
+    /// Attempts that counted for a lock.
     pub attempts: u64,
     /// Solved challenges.
     pub solved: u64,
     /// Users that were not confirmed, with their tenants.
     pub accounts: u64,
-    /// Entries of the audit.
+    /// Audit entries.
     pub audit: u64,
-    /// Changes that every gateway has heard of.
+    /// Changes that every gateway has read.
     pub changes: u64,
-    /// Notes of who has read what.
+    /// Marks of notifications that users have read.
     pub reads: u64,
-    /// Keys that were revoked or had ended.
+    /// Keys that were revoked or had expired.
     pub keys: u64,
     /// Projects that were deleted.
     pub projects: u64,
@@ -59,64 +58,69 @@ pub struct Swept {
 }
 
 impl Store {
-    /// Removes what has expired: sessions and tokens, what was counted for a lock that is over, solutions that nobody
-    /// can use again, accounts that were not confirmed within 7 days, entries of the audit and notes of who has read
-    /// what after 400 days, changes after an hour. It goes in small steps, each a transaction of its own, so that other
-    /// writes hardly wait; what is done when it fails stays done.
+    /// Removes what has expired: sessions and tokens, attempts that no longer lock anything, used solutions, accounts
+    /// not confirmed within 7 days, audit entries and read marks after 400 days, changes after an hour. The work is
+    /// done in small transactions, so that other writes hardly wait; after an error, the finished ones stay.
     ///
-    /// Any program may do this at any time: where another is at it, this one leaves it to that.
+    /// Any program may call this at any time; while another program does the work, this one stops.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn sweep(&self, now: Time) -> Result<Swept, StoreError> {
         let mut swept = Swept::default();
-        Leave::failed(self.go_through(&mut swept, now).await)?;
+        RemovalStopped::failed(self.sweep_all(&mut swept, now).await)?;
         Ok(swept)
     }
 
-    async fn go_through(&self, swept: &mut Swept, now: Time) -> Result<(), Leave> {
+    async fn sweep_all(&self, swept: &mut Swept, now: Time) -> Result<(), RemovalStopped> {
         let over = |expires_at: &dyn Fn(i64) -> Expr| Condition::all().add(expires_at(moment(now)));
         let ended = over(&|now| sessions::Column::ExpiresAt.lte(now));
         let unused = over(&|now| confirmations::Column::ExpiresAt.lte(now));
         let unread = over(&|now| mail_tokens::Column::ExpiresAt.lte(now));
         let expired = over(&|now| refreshes::Column::ExpiresAt.lte(now));
-        let kept = i64::try_from(AUDIT.as_micros()).unwrap_or(i64::MAX);
+        let kept = i64::try_from(AUDIT_KEPT.as_micros()).unwrap_or(i64::MAX);
         let past = over(&|now| audit::Column::At.lte(now - kept));
-        let forgotten = over(&|now| notification_reads::Column::ReadAt.lt(now.saturating_sub(kept)));
-        let told = self.old_changes(now).await?;
+        let old_reads = over(&|now| notification_reads::Column::ReadAt.lt(now.saturating_sub(kept)));
+        let old_changes = self.old_changes(now).await?;
         let gone = invitations::is_over(now);
-        self.all::<confirmations::Entity>(&mut swept.confirmations, confirmations::Column::UserId, unused)
+        self.remove_all::<confirmations::Entity>(
+            &mut swept.confirmations,
+            confirmations::Column::UserId,
+            unused,
+        )
+        .await?;
+        self.remove_all::<mail_tokens::Entity>(&mut swept.mail_tokens, mail_tokens::Column::Hash, unread)
             .await?;
-        self.all::<mail_tokens::Entity>(&mut swept.mail_tokens, mail_tokens::Column::Hash, unread).await?;
-        self.all::<invited::Entity>(&mut swept.invitations, invited::Column::Id, gone).await?;
-        self.all::<sessions::Entity>(&mut swept.sessions, sessions::Column::Id, ended).await?;
-        self.all::<refreshes::Entity>(&mut swept.refreshes, refreshes::Column::Hash, expired).await?;
-        self.all::<tries::Entity>(&mut swept.attempts, tries::Column::Id, attempts::is_old(now)).await?;
+        self.remove_all::<invited::Entity>(&mut swept.invitations, invited::Column::Id, gone).await?;
+        self.remove_all::<sessions::Entity>(&mut swept.sessions, sessions::Column::Id, ended).await?;
+        self.remove_all::<refreshes::Entity>(&mut swept.refreshes, refreshes::Column::Hash, expired).await?;
+        self.remove_all::<tries::Entity>(&mut swept.attempts, tries::Column::Id, attempts::is_old(now))
+            .await?;
         let stale = registrations::is_stale(now);
-        self.all::<solved::Entity>(&mut swept.solved, solved::Column::Digest, stale).await?;
-        self.unconfirmed(&mut swept.accounts, now).await?;
-        self.all::<audit::Entity>(&mut swept.audit, audit::Column::Number, past).await?;
-        self.all::<changes::Entity>(&mut swept.changes, changes::Column::Number, told).await?;
-        self.forgotten(&mut swept.reads, forgotten).await?;
+        self.remove_all::<solved::Entity>(&mut swept.solved, solved::Column::Digest, stale).await?;
+        self.remove_unconfirmed(&mut swept.accounts, now).await?;
+        self.remove_all::<audit::Entity>(&mut swept.audit, audit::Column::Number, past).await?;
+        self.remove_all::<changes::Entity>(&mut swept.changes, changes::Column::Number, old_changes).await?;
+        self.remove_reads(&mut swept.reads, old_reads).await?;
         let decided = over(&|now| limit_requests::Column::ReviewedAt.lte(now.saturating_sub(kept)));
         let requests = &mut swept.limit_requests;
-        self.all::<limit_requests::Entity>(requests, limit_requests::Column::Id, decided).await?;
-        let then = Time::from_micros(now.micros().saturating_sub(ENDED.as_micros() as u64));
+        self.remove_all::<limit_requests::Entity>(requests, limit_requests::Column::Id, decided).await?;
+        let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
         let ended = keys::ended(then);
-        self.all::<stored_keys::Entity>(&mut swept.keys, stored_keys::Column::Id, ended).await?;
-        self.deleted_projects(&mut swept.projects, then).await
+        self.remove_all::<stored_keys::Entity>(&mut swept.keys, stored_keys::Column::Id, ended).await?;
+        self.remove_deleted_projects(&mut swept.projects, then).await
     }
 
-    /// Removes all rows that are `old`.
-    async fn all<E: EntityTrait>(
+    /// Removes all `old` rows.
+    async fn remove_all<E: EntityTrait>(
         &self,
         removed: &mut u64,
         id: E::Column,
         old: Condition,
-    ) -> Result<(), Leave> {
+    ) -> Result<(), RemovalStopped> {
         loop {
             let step = self
-                .retire(async |transaction| remove::<E>(transaction, id, old.clone(), STEP).await)
+                .remove_expired(async |transaction| remove::<E>(transaction, id, old.clone(), STEP).await)
                 .await?;
             *removed += step;
             if step < STEP {
@@ -125,14 +129,14 @@ impl Store {
         }
     }
 
-    async fn deleted_projects(&self, removed: &mut u64, then: Time) -> Result<(), Leave> {
+    async fn remove_deleted_projects(&self, removed: &mut u64, then: Time) -> Result<(), RemovalStopped> {
         use stored_projects::{Column, Entity};
         loop {
             let step = self
-                .retire(async |transaction| {
+                .remove_expired(async |transaction| {
                     let old = Column::DeletedAt.lte(moment(then));
-                    let some = Entity::find().select_only().column(Column::Id).filter(old).limit(STEP);
-                    projects::remove(transaction, some.into_tuple().all(transaction).await?).await
+                    let rows = Entity::find().select_only().column(Column::Id).filter(old).limit(STEP);
+                    projects::remove(transaction, rows.into_tuple().all(transaction).await?).await
                 })
                 .await?;
             *removed += step;
@@ -142,10 +146,12 @@ impl Store {
         }
     }
 
-    async fn unconfirmed(&self, removed: &mut u64, now: Time) -> Result<(), Leave> {
+    async fn remove_unconfirmed(&self, removed: &mut u64, now: Time) -> Result<(), RemovalStopped> {
         loop {
             let step = self
-                .retire(async |transaction| registrations::remove_unconfirmed(transaction, now, STEP).await)
+                .remove_expired(async |transaction| {
+                    registrations::remove_unconfirmed(transaction, now, STEP).await
+                })
                 .await?;
             *removed += step;
             if step < STEP {
@@ -154,11 +160,11 @@ impl Store {
         }
     }
 
-    async fn forgotten(&self, removed: &mut u64, old: Condition) -> Result<(), Leave> {
+    async fn remove_reads(&self, removed: &mut u64, old: Condition) -> Result<(), RemovalStopped> {
         use notification_reads::Column::{Notification, UserId};
         loop {
             let step = self
-                .retire(async |transaction| {
+                .remove_expired(async |transaction| {
                     let names = [UserId, Notification];
                     remove_pairs::<notification_reads::Entity>(transaction, names, old.clone(), STEP).await
                 })
@@ -182,7 +188,7 @@ mod tests {
     const ENOUGH: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn where_another_sweeps_this_one_leaves_it_to_that_and_writes_go_on() {
+    async fn a_sweep_is_left_to_another_program_that_sweeps_while_writes_go_on() {
         let site = Site::server();
         let (one, other) =
             (site.store_within(ENOUGH).await.unwrap(), site.store_within(ENOUGH).await.unwrap());
@@ -190,7 +196,7 @@ mod tests {
             one.switch_chain("toy", true, Time::from_secs(second)).await.unwrap();
         }
         let later = Time::from_secs(9 * 3_600);
-        let swept = one.database.transact_alone(AdvisoryLock::Sweep, async |_| {
+        let swept = one.database.transact_exclusive(AdvisoryLock::Sweep, async |_| {
             let swept = other.sweep(later).await?;
             other.switch_chain("toy", false, Time::from_secs(3)).await?;
             Ok::<_, StoreError>(swept)

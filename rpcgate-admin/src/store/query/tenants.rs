@@ -1,6 +1,6 @@
 //! Tenants.
 
-use super::changes::{NewChange, tell};
+use super::changes::{NewChange, record};
 use super::value::{insert_error, moment, tier, time};
 use crate::store::entity::tenants::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -11,10 +11,10 @@ use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
-/// The most tenants that are told at once.
-const MOST: u64 = 1_000;
+/// Tenants that one call returns at most.
+const MAX_RETURNED: u64 = 1_000;
 
-/// An organisation: who pays.
+/// An organisation, which pays for its usage.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tenant {
     /// Its identifier.
@@ -25,7 +25,7 @@ pub struct Tenant {
     pub tier: Tier,
     /// Whether its calls are refused.
     pub suspended: bool,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Time,
 }
 
@@ -43,7 +43,7 @@ impl TryFrom<Model> for Tenant {
     }
 }
 
-/// What changes about a tenant; what is none stays.
+/// A change to a tenant; fields that are `None` stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TenantChange {
     /// Its name.
@@ -67,7 +67,7 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -
 }
 
 impl Store {
-    /// Adds a tenant. No gateway hears of it: it has no keys yet.
+    /// Adds a tenant. Gateways are not notified, since it has no keys yet.
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Unavailable`].
@@ -87,23 +87,24 @@ impl Store {
         .await
     }
 
-    /// Tenants in the order of their identifiers, the first ones or those that follow `after`: at most `limit`, and at
-    /// most 1,000.
+    /// Lists tenants by ascending identifier, starting behind `after` if it is given: at most `limit`, and at most
+    /// 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn tenants(&self, after: Option<TenantId>, limit: u64) -> Result<Vec<Tenant>, StoreError> {
         self.read(async |database| {
-            let mut some = Entity::find().order_by_asc(Column::Id).limit(limit.min(MOST));
+            let mut select = Entity::find().order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
             if let Some(after) = after {
-                some = some.filter(Column::Id.gt(Uuid::from_u128(after.0)));
+                select = select.filter(Column::Id.gt(Uuid::from_u128(after.0)));
             }
-            some.all(database).await?.into_iter().map(Tenant::try_from).collect()
+            select.all(database).await?.into_iter().map(Tenant::try_from).collect()
         })
         .await
     }
 
-    /// Changes what `change` gives, all at once: the tenant as it is then. Gateways hear of all but the name.
+    /// Applies `change` in one transaction and returns the tenant as it is then. Gateways are notified of everything
+    /// but the name.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -127,7 +128,7 @@ impl Store {
             let found = Entity::find_by_id(uuid).one(transaction).await?;
             let tenant = found.ok_or(StoreError::NotFound("tenant"))?;
             if change.tier.is_some() || change.suspended.is_some() {
-                tell(transaction, NewChange::Tenant(id), now).await?;
+                record(transaction, NewChange::Tenant(id), now).await?;
             }
             tenant.try_into()
         })
@@ -143,7 +144,7 @@ impl Store {
         self.update_tenant(id, &change, now).await.map(drop)
     }
 
-    /// Suspends a tenant: every call of its keys is refused from now on.
+    /// Suspends a tenant: all calls with its keys are refused from now on.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].

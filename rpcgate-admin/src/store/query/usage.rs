@@ -1,8 +1,8 @@
 //! The usage view.
 
-use super::source::{Source, over};
+use super::source::{Source, union_all};
 use super::summed::Summed;
-use super::sums::{DAY, Names};
+use super::sums::{DAY, Dimensions};
 use super::usage_rows::{TRANSPORTS, stored, transport_code};
 use super::value::{moment, time, unreadable};
 use super::wide;
@@ -21,35 +21,36 @@ use uuid::Uuid;
 
 const HOUR: u64 = 3_600;
 
-/// What the number of the day is selected as, which no column is called.
+/// The alias of the day's number, which must differ from all column names.
 const DAY_NUMBER: &str = "day_number";
 
 impl UsageStore {
-    /// The answer to a question about usage, all of it as it stood at one moment.
+    /// Answers a usage query from one snapshot.
     ///
     /// # Errors
-    /// [`StoreError::TooWide`] says what to narrow; [`StoreError::Busy`] if the tenant has too many questions at a time;
+    /// [`StoreError::TooWide`] says how to narrow the query; [`StoreError::Busy`] if the tenant runs too many queries
+    /// at a time;
     /// [`StoreError::Unavailable`].
     pub async fn usage(&self, ask: &UsageAsk) -> Result<UsageView, StoreError> {
-        let part = self.shares.of(ask.tenant()).await?;
-        let Bounds { large, most } = self.bounds.grouped_by(ask.group_by().len());
+        let permit = self.permits.acquire(ask.tenant()).await?;
+        let Bounds { large, max } = self.bounds.grouped_by(ask.group_by().len());
         if let Some(view) = self.usage_within(ask, large).await? {
             return Ok(view);
         }
-        let _large = part.large().await?;
-        let view = self.usage_within(ask, most).await?;
-        view.ok_or_else(|| StoreError::TooWide(wide::narrower(ask, most)))
+        let _large = permit.acquire_large().await?;
+        let view = self.usage_within(ask, max).await?;
+        view.ok_or_else(|| StoreError::TooWide(wide::advice(ask, max)))
     }
 
-    /// The same, if no more than `most` rows are to be read for it.
-    async fn usage_within(&self, ask: &UsageAsk, most: u64) -> Result<Option<UsageView>, StoreError> {
-        self.look(async |database| {
+    /// Answers the query from one snapshot, unless it would read more than `max` rows.
+    async fn usage_within(&self, ask: &UsageAsk, max: u64) -> Result<Option<UsageView>, StoreError> {
+        self.snapshot(async |database| {
             let summed = Summed::read(database).await?;
-            // Its totals, where they are read apart, come from fewer rows.
-            if wide::reads_more(database, ask, &Plan::rows(ask, &summed).sources, most).await? {
+            // Totals that are read separately come from fewer rows.
+            if wide::reads_more(database, ask, &ViewQuery::rows(ask, &summed).sources, max).await? {
                 return Ok(None);
             }
-            let found = database.query_all(&Plan::rows(ask, &summed).first()).await?;
+            let found = database.query_all(&ViewQuery::rows(ask, &summed).first()).await?;
             let limit = ask.limit() as usize;
             let truncated = found.len() > limit;
             let mut rows: Vec<UsageRow> =
@@ -57,11 +58,11 @@ impl UsageStore {
             rows.sort_unstable_by(|one, other| one.cells.cmp(&other.cells));
             let mut totals = Metrics::default();
             if truncated {
-                if let Some(row) = database.query_one(&Plan::totals(ask, &summed).all()).await? {
+                if let Some(row) = database.query_one(&ViewQuery::totals(ask, &summed).all()).await? {
                     totals = metrics(&row, 0)?;
                 }
             } else {
-                // All rows are here, so the table need not be gone through again.
+                // All rows are here, so the tables need not be read again.
                 rows.iter().for_each(|row| totals.add(&row.counted()));
             }
             Ok(Some(UsageView {
@@ -81,81 +82,82 @@ impl UsageStore {
     }
 }
 
-/// A name by which rows are grouped.
+/// A column by which rows are grouped.
 #[derive(Clone, Copy)]
-enum Name {
+enum GroupColumn {
     Column(Column),
     Day,
 }
 
-impl Name {
-    /// Those of a question, in the order of its groups.
-    fn all(ask: &UsageAsk) -> Vec<Name> {
+impl GroupColumn {
+    /// The columns of a query, in the order of its groups.
+    fn all(ask: &UsageAsk) -> Vec<GroupColumn> {
         let mut names = Vec::new();
         for group in ask.group_by() {
             names.push(match group {
-                Group::Hour => Name::Column(Column::Hour),
-                Group::Day => Name::Day,
-                Group::Chain => Name::Column(Column::Chain),
-                Group::Method => Name::Column(Column::Method),
-                Group::Key => Name::Column(Column::Key),
-                Group::Project => Name::Column(Column::Project),
-                Group::Transport => Name::Column(Column::Transport),
-                Group::Status => Name::Column(Column::Status),
+                Group::Hour => GroupColumn::Column(Column::Hour),
+                Group::Day => GroupColumn::Day,
+                Group::Chain => GroupColumn::Column(Column::Chain),
+                Group::Method => GroupColumn::Column(Column::Method),
+                Group::Key => GroupColumn::Column(Column::Key),
+                Group::Project => GroupColumn::Column(Column::Project),
+                Group::Transport => GroupColumn::Column(Column::Transport),
+                Group::Status => GroupColumn::Column(Column::Status),
             });
             if *group == Group::Method {
-                names.push(Name::Column(Column::Stream));
+                names.push(GroupColumn::Column(Column::Stream));
             }
         }
         names
     }
 
     fn is_time(self) -> bool {
-        matches!(self, Name::Day | Name::Column(Column::Hour))
+        matches!(self, GroupColumn::Day | GroupColumn::Column(Column::Hour))
     }
 
-    /// What it is selected as.
+    /// Its alias in the statement.
     fn iden(self) -> DynIden {
         match self {
-            Name::Column(column) => column.into_iden(),
-            Name::Day => DAY_NUMBER.into_iden(),
+            GroupColumn::Column(column) => column.into_iden(),
+            GroupColumn::Day => DAY_NUMBER.into_iden(),
         }
     }
 }
 
-/// Where an answer comes from, and what stands in its rows: the metrics, and then the names.
-struct Plan<'a> {
+/// The statement of a query: its sources and the columns of its rows, the metrics first and then the group columns.
+struct ViewQuery<'a> {
     ask: &'a UsageAsk,
     sources: Vec<Source>,
-    names: Vec<Name>,
-    /// Each row will be of one method, so that the bytes of ended streams are in rows of their own and may be shown;
-    /// elsewhere they are left out, for they repeat what other rows have (specification, "Meaning of counters").
+    names: Vec<GroupColumn>,
+    /// Whether each row is of one method, so that the bytes of ended streams are in rows of their own and may be
+    /// shown. Otherwise they are left out, because they repeat what other rows contain (specification, "Meaning of
+    /// counters").
     by_method: bool,
 }
 
-impl<'a> Plan<'a> {
-    /// One row of the sums of what is asked for.
+impl<'a> ViewQuery<'a> {
+    /// A single row with the totals of the query.
     fn totals(ask: &'a UsageAsk, summed: &Summed) -> Self {
-        let names = Names::of(ask.part(), &[]);
+        let names = Dimensions::of(ask.part(), &[]);
         let sources = Source::all(summed, ask.tenant(), &ask.window().hours(), names, false);
-        Plan { ask, sources, names: Vec::new(), by_method: false }
+        ViewQuery { ask, sources, names: Vec::new(), by_method: false }
     }
 
     fn rows(ask: &'a UsageAsk, summed: &Summed) -> Self {
-        let names = Names::of(ask.part(), ask.group_by());
+        let names = Dimensions::of(ask.part(), ask.group_by());
         let by_hour = ask.group_by().contains(&Group::Hour);
         let sources = Source::all(summed, ask.tenant(), &ask.window().hours(), names, by_hour);
         let by_method = ask.group_by().contains(&Group::Method);
-        Plan { ask, sources, names: Name::all(ask), by_method }
+        ViewQuery { ask, sources, names: GroupColumn::all(ask), by_method }
     }
 
-    /// The rows in any order, and all of them. What several sources have is summed in each first, for that is where the
-    /// many rows are.
+    /// All rows, in any order. Rows of several sources are summed within each source first, since the sources have
+    /// the many rows.
     fn all(&self) -> SelectStatement {
         if let [only] = &self.sources[..] {
             return self.of(only, false);
         }
-        let mut select = over(self.sources.iter().map(|source| self.of(source, true)));
+        let mut select = union_all(self.sources.iter().map(|source| self.of(source, true)));
         for column in metric_columns() {
             select.expr(sum(Expr::col(column)));
         }
@@ -165,11 +167,12 @@ impl<'a> Plan<'a> {
         select
     }
 
-    /// One more row than may be shown, to see whether there are more: those of the newest hours or days where the rows are
-    /// told apart by them.
+    /// One more row than may be shown, to detect truncation; the newest hours or days come first if rows are grouped
+    /// by them.
     fn first(&self) -> SelectStatement {
         let mut select = self.all();
-        let (times, others): (Vec<&Name>, Vec<&Name>) = self.names.iter().partition(|name| name.is_time());
+        let (times, others): (Vec<&GroupColumn>, Vec<&GroupColumn>) =
+            self.names.iter().partition(|name| name.is_time());
         for name in times {
             select.order_by(name.iden(), Order::Desc);
         }
@@ -185,10 +188,10 @@ impl<'a> Plan<'a> {
         select
     }
 
-    /// What one source has, the metrics under their own names if they are `named`.
+    /// The rows of one source; the metrics keep their own names if `named`.
     fn of(&self, source: &Source, named: bool) -> SelectStatement {
         let mut select = source.select();
-        select.cond_where(part(self.ask));
+        select.cond_where(filter(self.ask));
         for column in metric_columns() {
             let metric = sum(self.value(column));
             if named {
@@ -199,10 +202,10 @@ impl<'a> Plan<'a> {
         }
         for name in &self.names {
             match name {
-                Name::Column(column) => select.column(*column),
-                Name::Day => select.expr_as(Expr::col(Column::Hour).div(stored(DAY)), DAY_NUMBER),
+                GroupColumn::Column(column) => select.column(*column),
+                GroupColumn::Day => select.expr_as(Expr::col(Column::Hour).div(stored(DAY)), DAY_NUMBER),
             };
-            // By what it is selected as: PostgreSQL takes two parameters for two different numbers.
+            // Grouped by its alias: PostgreSQL treats two parameters as different even if they have the same value.
             select.group_by_col(name.iden());
         }
         select
@@ -218,13 +221,13 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// PostgreSQL's sum of bigints is no bigint.
+/// PostgreSQL's sum of bigints is a numeric.
 fn sum(value: Expr) -> Expr {
     value.sum().cast_as("bigint")
 }
 
-/// Which rows of a tenant are asked about.
-fn part(ask: &UsageAsk) -> Condition {
+/// The filter of a query on the rows of its tenant.
+fn filter(ask: &UsageAsk) -> Condition {
     let only = ask.part();
     let is = |column: Column| Expr::col(column);
     Condition::all()
@@ -235,7 +238,7 @@ fn part(ask: &UsageAsk) -> Condition {
         .add_option(only.transport.map(|transport| is(Column::Transport).eq(transport_code(transport))))
 }
 
-/// The metrics that stand in a row from the column `at` on.
+/// The metrics in a row, starting at column `at`.
 fn metrics(row: &QueryResult, at: usize) -> Result<Metrics, StoreError> {
     let mut values = [0; Metrics::COUNT];
     for (index, value) in values.iter_mut().enumerate() {
@@ -285,7 +288,7 @@ fn read(ask: &UsageAsk, row: &QueryResult) -> Result<UsageRow, StoreError> {
     Ok(UsageRow { cells, metrics: metrics(row, 0)? })
 }
 
-/// When the oldest event came that is kept of a tenant, or of one of its projects.
+/// The arrival of the oldest event that is kept of a tenant, or of one of its projects.
 async fn history_from(
     database: &DatabaseTransaction,
     tenant: TenantId,
@@ -299,7 +302,7 @@ async fn history_from(
     oldest.from(block_keys::Entity).column(Column::Last).cond_where(scope.clone());
     oldest.order_by(Column::Last, Order::Asc).limit(1);
     let Some(row) = database.query_one(&oldest).await? else { return Ok(None) };
-    // No block is longer than an hour, so none that ends in a later hour holds an older event.
+    // No block spans more than an hour, so a block that ends in a later hour contains no older event.
     let hour = time(row.try_get_by_index(0)?).hour();
     let next = moment(Time::from_secs((hour + 1).saturating_mul(HOUR)));
     let mut first = Query::select();
@@ -317,7 +320,7 @@ mod tests {
     use sea_orm::{DbBackend, Statement, StatementBuilder};
     use tempfile::TempDir;
 
-    /// How SQLite finds the rows of a statement.
+    /// SQLite's query plan for a statement.
     async fn plan(store: &UsageStore, select: &SelectStatement) -> String {
         let statement = StatementBuilder::build(select, &DbBackend::Sqlite);
         let explain = Statement { sql: format!("EXPLAIN QUERY PLAN {}", statement.sql), ..statement };
@@ -337,14 +340,20 @@ mod tests {
         let project = Only { project: Some(ProjectId(1)), ..Only::default() };
         let one = all.clone().only(project);
         let nothing = Summed::default();
-        assert_eq!(plan(&store, &Plan::totals(&all, &nothing).all()).await, format!("{key})"));
-        assert_eq!(plan(&store, &Plan::rows(&all, &nothing).first()).await, format!("{key})"));
-        assert_eq!(plan(&store, &Plan::rows(&one, &nothing).first()).await, format!("{key} AND project=?)"));
+        assert_eq!(plan(&store, &ViewQuery::totals(&all, &nothing).all()).await, format!("{key})"));
+        assert_eq!(plan(&store, &ViewQuery::rows(&all, &nothing).first()).await, format!("{key})"));
+        assert_eq!(
+            plan(&store, &ViewQuery::rows(&one, &nothing).first()).await,
+            format!("{key} AND project=?)")
+        );
 
         let all_days = Summed::at(now.hour() + 1, TenantId(0), 0);
         let key = "SEARCH sums USING PRIMARY KEY (level=? AND hour=? AND tenant=?";
-        assert_eq!(plan(&store, &Plan::totals(&all, &all_days).all()).await, format!("{key})"));
-        assert_eq!(plan(&store, &Plan::rows(&all, &all_days).first()).await, format!("{key})"));
-        assert_eq!(plan(&store, &Plan::rows(&one, &all_days).first()).await, format!("{key} AND project=?)"));
+        assert_eq!(plan(&store, &ViewQuery::totals(&all, &all_days).all()).await, format!("{key})"));
+        assert_eq!(plan(&store, &ViewQuery::rows(&all, &all_days).first()).await, format!("{key})"));
+        assert_eq!(
+            plan(&store, &ViewQuery::rows(&one, &all_days).first()).await,
+            format!("{key} AND project=?)")
+        );
     }
 }

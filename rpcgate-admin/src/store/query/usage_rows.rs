@@ -1,4 +1,4 @@
-//! Rows of the usage database: how many a statement takes, and how values are stored.
+//! Rows of the usage database: the number of rows per statement, and the conversion of values.
 
 use crate::store::StoreError;
 use rpcgate_core::tally::Transport;
@@ -6,11 +6,11 @@ use rpcgate_core::usage::Rollup;
 use sea_orm::sea_query::Expr;
 use uuid::Uuid;
 
-/// Rows of one statement: few enough that no database runs out of variables (SQLite has 32,766 of them, and a rollup
-/// takes 23), and always as many where there are enough, so that statements are prepared once.
+/// Rows per statement. Few enough for every database's limit of variables (SQLite accepts 32,766, and a rollup takes
+/// 23), and constant where there are enough rows, so that statements are prepared only once.
 pub(super) const ROWS: usize = 256;
 
-/// The values of a row, in the order of its names and of what is counted.
+/// The values of a row: its key columns, then its counts.
 pub(super) fn values(rollup: &Rollup) -> impl Iterator<Item = Expr> {
     let names: [Expr; 9] = [
         stored(rollup.hour).into(),
@@ -27,12 +27,12 @@ pub(super) fn values(rollup: &Rollup) -> impl Iterator<Item = Expr> {
     names.into_iter().chain(counts.map(|value| stored(value).into()))
 }
 
-/// A sum. Those that a column has no room for (it is 2⁶³ − 1) are not reached in an hour.
+/// The column value of a sum. Sums beyond 2⁶³ − 1 are not reached within an hour.
 pub(super) fn stored(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Transports as columns hold them. They are written down for good.
+/// Transports by their code in the database. The codes must never change.
 pub(super) const TRANSPORTS: [Transport; 3] = [Transport::Http, Transport::Ws, Transport::Grpc];
 
 pub(super) const fn transport_code(transport: Transport) -> i16 {
@@ -43,6 +43,6 @@ pub(super) const fn transport_code(transport: Transport) -> i16 {
     }
 }
 
-pub(super) fn misshapen(error: sea_orm::sea_query::error::Error) -> StoreError {
+pub(super) fn statement_error(error: sea_orm::sea_query::error::Error) -> StoreError {
     StoreError::Sql(Box::new(error))
 }

@@ -17,25 +17,25 @@ use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// What a member may do: `GET /roles` tells it in detail.
+/// The role of a member; `GET /roles` lists what each may do.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "api", derive(utoipa::ToSchema), schema(as = MemberRole))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Looks, and changes nothing.
+    /// Reads, and changes nothing.
     Viewer,
-    /// Sees to the bills.
+    /// Manages billing.
     Billing,
-    /// Works with projects and keys.
+    /// Manages projects and keys.
     Developer,
     /// Manages the tenant.
     Admin,
-    /// Has the last word in the tenant.
+    /// Owns the tenant.
     Owner,
 }
 
 impl Role {
-    /// All of them, those that may do least first.
+    /// All roles, in ascending order of permissions.
     pub const ALL: [Role; 5] = [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner];
 
     /// Its name, in the API and in the database.
@@ -56,7 +56,7 @@ impl fmt::Display for Role {
     }
 }
 
-/// A text that names nothing of the kind.
+/// A text that is not the name of any value of the type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no such {0}")]
 pub struct UnknownName(pub &'static str);
@@ -74,36 +74,36 @@ impl FromStr for Role {
 pub struct User {
     /// Its identifier.
     pub id: UserId,
-    /// The tenant it belongs to; none: it is an operator.
+    /// The tenant it belongs to, or `None` for an operator.
     pub tenant: Option<TenantId>,
-    /// The address it logs in with; read back in lower case.
+    /// The address for logging in, in lower case when read back.
     pub email: String,
     /// Its name, for people.
     pub name: String,
-    /// What it may do in its tenant. Of an operator it says nothing.
+    /// Its role in its tenant. Has no meaning for an operator.
     pub role: Role,
-    /// The hash of its password in PHC's form; without one nobody logs in with a password.
+    /// The hash of its password in PHC string format; without one, the user cannot log in with a password.
     pub password: Option<String>,
-    /// When it proved that the address is its own.
+    /// When the user proved to own the address.
     pub confirmed_at: Option<Time>,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Time,
 }
 
 impl User {
-    /// Whether it is an operator, who belongs to no tenant and manages all of them.
+    /// Whether the user is an operator, who belongs to no tenant and manages all of them.
     pub fn is_operator(&self) -> bool {
         self.tenant.is_none()
     }
 
-    /// What it may do, as it is told: the name of its role, or `operator`.
+    /// The name of its role, or `operator`.
     pub fn role_name(&self) -> &'static str {
         if self.is_operator() { "operator" } else { self.role.as_str() }
     }
 }
 
 impl fmt::Debug for User {
-    /// The password's hash is left out.
+    /// Leaves out the password's hash.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("User")
             .field("id", &self.id)
@@ -134,7 +134,7 @@ impl TryFrom<Model> for User {
     }
 }
 
-/// An address as it is stored and looked up.
+/// The form in which an address is stored and looked up.
 pub(super) fn stored_email(email: &str) -> String {
     email.to_lowercase()
 }
@@ -156,8 +156,8 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, user: &User) -> Re
     done.map(drop).map_err(|error| insert_error(error, "user", "tenant", unique))
 }
 
-/// Puts one hash in the place of another: whether that was there.
-async fn swap(
+/// Replaces one password hash by another and returns whether the old one was still stored.
+async fn replace_password(
     transaction: &DatabaseTransaction,
     id: UserId,
     old: &str,
@@ -171,11 +171,11 @@ async fn swap(
 }
 
 impl Store {
-    /// Adds a user. No gateway hears of it.
+    /// Adds a user. Gateways are not notified.
     ///
     /// # Errors
-    /// [`StoreError::Taken`] if somebody has this address, however it is written; [`StoreError::NotFound`] if there
-    /// is no such tenant; [`StoreError::Unavailable`].
+    /// [`StoreError::Taken`] if a user has this address, in any spelling; [`StoreError::NotFound`] if the tenant does
+    /// not exist; [`StoreError::Unavailable`].
     pub async fn create_user(&self, user: &User) -> Result<(), StoreError> {
         self.write(async |transaction| insert(transaction, user).await).await
     }
@@ -192,7 +192,7 @@ impl Store {
         .await
     }
 
-    /// The user with this address, however it is written.
+    /// The user with this address, in any spelling.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -204,7 +204,7 @@ impl Store {
         .await
     }
 
-    /// Gives a user another name.
+    /// Changes a user's name.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -221,8 +221,7 @@ impl Store {
         .await
     }
 
-    /// Gives a user the password with this hash, whatever it had before, and ends all its sessions.
-    /// Its tokens in mails are worth nothing any more.
+    /// Sets a user's password hash, whatever it was before, ends all its sessions, and invalidates its mailed tokens.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -240,18 +239,18 @@ impl Store {
         .await
     }
 
-    /// Puts the hash `new` in the place of `verified`, both of the same password: nothing else changes. False if the
-    /// password is another by now, or there is no such user: then nothing is done.
+    /// Replaces the hash `verified` by `new`, a hash of the same password; nothing else changes. Returns false, and
+    /// does nothing, if the password has changed since or the user does not exist.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn renew_hash(&self, id: UserId, verified: &str, new: &str) -> Result<bool, StoreError> {
-        self.transact(async |transaction| swap(transaction, id, verified, new).await).await
+        self.transact(async |transaction| replace_password(transaction, id, verified, new).await).await
     }
 
-    /// Puts the hash `new` in the place of `verified`, the one that the old password was found to fit, and ends all
-    /// sessions of the user but `keep`; its tokens in mails are worth nothing any more. False if the password is another by now, or there is no such user: then nothing
-    /// is done.
+    /// Replaces the hash `verified`, against which the old password was verified, by `new`, ends all sessions of the
+    /// user except `keep`, and invalidates its mailed tokens. Returns false, and does nothing, if the password has
+    /// changed since or the user does not exist.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -264,7 +263,7 @@ impl Store {
         entry: &Audit,
     ) -> Result<bool, StoreError> {
         self.transact(async |transaction| {
-            if !swap(transaction, id, verified, new).await? {
+            if !replace_password(transaction, id, verified, new).await? {
                 return Ok(false);
             }
             session_rows::end_all(transaction, id, keep).await?;

@@ -1,4 +1,4 @@
-//! Values as columns hold them.
+//! Conversions between values and columns.
 
 use crate::store::StoreError;
 use crate::store::error::columns_of;
@@ -6,7 +6,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::{DbErr, SqlErr};
 
-/// A moment. What lies beyond the year 294247 becomes the last that a column can hold.
+/// The column value of a time. Times beyond the year 294247 become the latest that a column can hold.
 pub(in crate::store) fn moment(time: Time) -> i64 {
     i64::try_from(time.micros()).unwrap_or(i64::MAX)
 }
@@ -15,7 +15,7 @@ pub(in crate::store) fn time(stored: i64) -> Time {
     Time::from_micros(u64::try_from(stored).unwrap_or_default())
 }
 
-/// A count. Columns hold no more than 2⁶³ − 1, and a larger one is refused rather than bent.
+/// The column value of a count. Columns hold at most 2⁶³ − 1, and a larger count is refused rather than truncated.
 pub(in crate::store) fn number(what: &'static str, value: u64) -> Result<i64, StoreError> {
     i64::try_from(value).map_err(|_| StoreError::TooLarge(what))
 }
@@ -28,7 +28,7 @@ pub(in crate::store) fn tier(stored: &str) -> Result<Tier, StoreError> {
     stored.parse().map_err(|_| unreadable("tier", stored))
 }
 
-/// Names, as a JSON array.
+/// A JSON array of names.
 pub(super) fn list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
     serde_json::Value::from_iter(names).to_string()
 }
@@ -39,14 +39,14 @@ pub(super) fn names(what: &'static str, stored: &str) -> Result<Vec<String>, Sto
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "what is called when an error is made may take all it gets"
+    reason = "functions that make errors take ownership of their values"
 )]
 pub(super) fn unreadable(what: &'static str, value: impl ToString) -> StoreError {
     StoreError::Unreadable { what, value: value.to_string() }
 }
 
-/// What an insert that failed means: it points to a `parent` that does not exist, or a `what` with the same id is
-/// there, or one with the same value in `unique`, a column and its name for people.
+/// Interprets a failed insert: its `parent` does not exist, or a `what` with the same id exists, or one with the same
+/// value in `unique`, a column and its name for people.
 pub(super) fn insert_error(
     error: DbErr,
     what: &'static str,
@@ -55,8 +55,8 @@ pub(super) fn insert_error(
 ) -> StoreError {
     match error.sql_err() {
         Some(SqlErr::ForeignKeyConstraintViolation(_)) => StoreError::NotFound(parent),
-        // Every database names the column, or an index that is named after it; PostgreSQL names the columns apart from
-        // what is called the error, since it calls a primary key after its table.
+        // The error names the column, or an index that is named after it. PostgreSQL names the columns separately,
+        // since it names a primary key after its table.
         Some(SqlErr::UniqueConstraintViolation(text)) => {
             let columns = columns_of(&error).unwrap_or_default();
             let is_it = |column: &str| text.contains(column) || columns.contains(column);

@@ -1,6 +1,6 @@
-//! Weights of methods in Compute Units, as operators set them.
+//! Weights of methods in Compute Units that operators set.
 
-use super::changes::{NewChange, tell};
+use super::changes::{NewChange, record};
 use super::value::unreadable;
 use crate::store::entity::weights::{ActiveModel, Column, Entity};
 use crate::store::{Store, StoreError};
@@ -15,7 +15,7 @@ pub(super) fn weight(stored: i64) -> Result<u32, StoreError> {
 }
 
 impl Store {
-    /// What a method of a chain costs, if an operator set it.
+    /// The weight of a chain's method, if operators have set it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -27,7 +27,7 @@ impl Store {
         .await
     }
 
-    /// What operators set for methods of a chain.
+    /// The weights that operators have set for methods of a chain.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -39,7 +39,7 @@ impl Store {
         .await
     }
 
-    /// Sets what a method of a chain costs.
+    /// Sets the weight of a chain's method.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -47,15 +47,15 @@ impl Store {
         self.write(async |transaction| {
             let row =
                 ActiveModel { chain: Set(chain.into()), method: Set(method.into()), cu: Set(cu.into()) };
-            let there =
+            let upsert =
                 OnConflict::columns([Column::Chain, Column::Method]).update_column(Column::Cu).to_owned();
-            Entity::insert(row).on_conflict(there).exec_without_returning(transaction).await?;
-            tell(transaction, NewChange::Chain(chain), now).await
+            Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+            record(transaction, NewChange::Chain(chain), now).await
         })
         .await
     }
 
-    /// Takes a weight away: the method costs what the configuration says.
+    /// Removes a weight, so that the configured one holds again.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if none was set, [`StoreError::Unavailable`].
@@ -65,7 +65,7 @@ impl Store {
             if Entity::delete_by_id(set).exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("weight"));
             }
-            tell(transaction, NewChange::Chain(chain), now).await
+            record(transaction, NewChange::Chain(chain), now).await
         })
         .await
     }

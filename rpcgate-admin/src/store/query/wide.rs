@@ -1,10 +1,10 @@
-//! Questions about usage that read too many rows to be answered in time, and what their callers may narrow.
+//! Usage queries that would read too many rows to be answered in time, and how to narrow them.
 //!
-//! What a question costs is the rows that are added up for it. They are counted first, up to a bound, which is some
-//! thirty times cheaper than to group them.
+//! The cost of a query is the number of rows that it adds up. They are counted first, up to a bound, which is some
+//! thirty times cheaper than grouping them.
 
 use super::source::Source;
-use super::sums::Names;
+use super::sums::Dimensions;
 use crate::store::StoreError;
 use crate::store::entity::rollups::Column;
 use rpcgate_core::usage::{Group, UsageAsk};
@@ -12,16 +12,16 @@ use sea_orm::ConnectionTrait;
 use sea_orm::sea_query::{Alias, Asterisk, Expr, ExprTrait, Query};
 use uuid::Uuid;
 
-/// Whether more than `most` rows of `sources` are read to answer `ask`.
+/// Whether answering `ask` reads more than `max` rows of `sources`.
 pub(super) async fn reads_more(
     database: &impl ConnectionTrait,
     ask: &UsageAsk,
     sources: &[Source],
-    most: u64,
+    max: u64,
 ) -> Result<bool, StoreError> {
-    let mut left = most;
+    let mut left = max;
     for source in sources {
-        // Rows of another project are never touched; all others are, whatever else is asked for.
+        // Rows of other projects are not read; all others are, whatever the other filters.
         let project = ask.part().project.map(|project| Uuid::from_u128(project.0));
         let mut rows = source.select();
         rows.column(Column::Hour)
@@ -39,9 +39,9 @@ pub(super) async fn reads_more(
     Ok(false)
 }
 
-/// What its caller is told of a question that reads more than `most` rows.
-pub(super) fn narrower(ask: &UsageAsk, most: u64) -> String {
-    let names = Names::of(ask.part(), ask.group_by());
+/// The error text for a query that would read more than `max` rows.
+pub(super) fn advice(ask: &UsageAsk, max: u64) -> String {
+    let dimensions = Dimensions::of(ask.part(), ask.group_by());
     let hours = ask.window().hours().count();
     let mut ways = Vec::new();
     if hours > 1 {
@@ -51,7 +51,7 @@ pub(super) fn narrower(ask: &UsageAsk, most: u64) -> String {
     if hours > 24 && ask.group_by().contains(&Group::Hour) {
         ways.push("group by day in place of hour");
     }
-    if names.key && names.call {
+    if dimensions.key && dimensions.call {
         ways.push("leave out key");
     }
     if ask.part().project.is_none() {
@@ -60,7 +60,7 @@ pub(super) fn narrower(ask: &UsageAsk, most: u64) -> String {
     if ways.is_empty() {
         ways.push("group by fewer names");
     }
-    format!("this question reads more than {most} rows of usage: {}", ways.join(", or "))
+    format!("this question reads more than {max} rows of usage: {}", ways.join(", or "))
 }
 
 #[cfg(test)]

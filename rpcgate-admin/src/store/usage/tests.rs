@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-/// The hour that most of it plays in, four before a midnight.
+/// The hour of most events, four before midnight.
 const START: u64 = 500_012;
 const GATEWAY: GatewayId = GatewayId(77);
 const OURS: TenantId = TenantId(1);
@@ -60,7 +60,7 @@ impl Fixture {
         Fixture { site, store, fold: Fold::new(), blocks: Blocks::new(), position: 0 }
     }
 
-    /// What the gateway ships when it has recorded `deeds`.
+    /// The shipment of a gateway that has recorded `deeds`.
     fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
         let frames = sample::frames(deeds);
         sample::take_in(&frames, &mut self.fold, &mut self.blocks);
@@ -121,13 +121,13 @@ fn cases(cases: u32) -> TestRunner {
     TestRunner::new(Config { cases, failure_persistence: None, max_shrink_iters: 64, ..Config::default() })
 }
 
-/// Every set of at most four names, without those of both hour and day, in some order.
+/// Every set of at most four columns, without those of both hour and day, in some order.
 fn groupings() -> Vec<Vec<Group>> {
     let sets = (0u32..256).filter(|set| set.count_ones() <= 4 && set & 3 != 3);
     sets.map(|set| {
         let mut groups: Vec<_> =
             Group::ALL.into_iter().enumerate().filter(|(n, _)| set >> n & 1 == 1).map(|(_, g)| g).collect();
-        // Another order for each, so that all names stand at all places.
+        // A different order for each, so that every column occurs at every place.
         let by = set as usize % groups.len().max(1);
         groups.rotate_left(by);
         groups
@@ -139,7 +139,7 @@ fn window(hours: Range<u64>) -> UsageWindow {
     UsageWindow::between(at(hours.start), at(hours.end)).unwrap()
 }
 
-/// The sum of rows as it must equal the totals.
+/// The sum of the rows, which must equal the totals.
 fn sum<'r>(rows: impl IntoIterator<Item = (&'r Vec<Cell>, &'r Metrics)>) -> Metrics {
     let mut sum = Metrics::default();
     for (cells, metrics) in rows {
@@ -280,7 +280,7 @@ async fn a_mark_moves_only_from_where_it_stands() {
 }
 
 #[tokio::test]
-async fn of_two_who_ship_the_same_one_does() {
+async fn of_two_equal_shipments_one_is_stored() {
     let mut fixture = Fixture::new().await;
     let shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
     let other = fixture.site.usage_within(DEADLINE).await.unwrap();
@@ -308,7 +308,7 @@ async fn a_shipment_that_is_dropped_half_way_is_taken_wholly_or_not_at_all() {
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
         drop(shipping);
-        // Whoever writes next waits for what was dropped to be rolled back, or finds it done.
+        // The next write waits until the dropped one is rolled back, or finds it committed.
         let again = fixture.store.ship(&shipment).await;
         assert!(!done || matches!(again, Err(ShipError::Moved)));
         taken += usize::from(matches!(again, Err(ShipError::Moved)));
@@ -357,7 +357,7 @@ async fn a_quiet_gateway_leaves_one_block() {
 }
 
 #[test]
-fn what_is_restored_is_what_a_count_of_the_records_gives() {
+fn restored_counts_equal_a_count_of_the_records() {
     let hour = 500_000;
     let given = (sample::deeds(hour..hour + 50, 1..300), 0u64..50 * 3_600_000_000);
     cases(24)
@@ -401,7 +401,7 @@ fn what_is_restored_is_what_a_count_of_the_records_gives() {
                 let mut fixture = Fixture::new().await;
                 for (n, part) in deeds.chunks(70).enumerate() {
                     fixture.ship(part).await;
-                    // Whatever is summed, of whichever hours.
+                    // Whatever has been summed, of any hours.
                     fixture.store.sum(now.hour().saturating_sub(n as u64), 7 * n as u64).await.unwrap();
                 }
                 let restored = fixture.store.restore(now).await.unwrap();
@@ -529,7 +529,7 @@ async fn a_group_without_any_count_is_no_row_and_takes_no_place() {
 #[tokio::test]
 async fn each_period_looks_at_its_hours_at_odd_moments() {
     let mut fixture = Fixture::new().await;
-    // From mid-January to the end of March of a leap year, an hour's requests telling the hour.
+    // From mid-January to the end of March of a leap year, the requests of an hour identifying the hour.
     let start = 1_831_590_000 / HOUR;
     let hours = start..start + 76 * 24;
     let deeds: Vec<_> = hours
@@ -598,7 +598,7 @@ async fn single_requests_are_found_by_id_and_only_by_their_tenant() {
 }
 
 #[tokio::test]
-async fn of_a_stream_its_end_is_found() {
+async fn the_event_of_a_stream_is_its_end() {
     let mut fixture = Fixture::new().await;
     let begin = SampleRecord {
         phase: Phase::Begin,
@@ -665,7 +665,7 @@ async fn history_begins_with_the_oldest_event_in_scope() {
 }
 
 #[tokio::test]
-async fn what_is_too_old_is_removed_in_small_steps_and_nothing_else() {
+async fn old_usage_is_removed_in_small_steps_and_nothing_else() {
     let mut fixture = Fixture::new().await;
     let deeds: Vec<_> = (0..60).map(|n| deed(110, later(at(START + n), 5), vec![item("a")])).collect();
     for one in &deeds {
@@ -683,7 +683,7 @@ async fn what_is_too_old_is_removed_in_small_steps_and_nothing_else() {
     assert_eq!((nothing.blocks, nothing.rollups), (0, 0));
 
     let kept = later(at(START + 50), 5);
-    // A server lets go of whole days: the last of them that was over by then ended 22 hours before.
+    // A server removes whole days: the last one that had ended by then did so 22 hours before.
     let first = if fixture.site.folder().is_some() { 50 } else { 28 };
     let removed = fixture.store.retain(kept, at(START)).await.unwrap();
     assert_eq!(removed.rollups, 0);
@@ -696,7 +696,7 @@ async fn what_is_too_old_is_removed_in_small_steps_and_nothing_else() {
     assert_eq!(fixture.store.event(OURS, deeds[first as usize - 1].request).await.unwrap(), None);
     assert!(fixture.store.event(OURS, deeds[first as usize].request).await.unwrap().is_some());
 
-    // Half an hour later the hour is not over.
+    // Half an hour later the hour has not ended yet.
     let removed = fixture.store.retain(at(START), later(at(START + 2), 1_800_000_000)).await.unwrap();
     assert_eq!((removed.blocks, removed.rollups), (0, 2_302));
     let view = fixture.view(UsageAsk::new(OURS, window(START..START + 60))).await;
@@ -706,7 +706,7 @@ async fn what_is_too_old_is_removed_in_small_steps_and_nothing_else() {
 #[tokio::test]
 async fn a_segment_that_returns_after_any_time_is_billed_once() {
     let mut fixture = Fixture::new().await;
-    // Begun in one hour, ended in the next, as where nothing could be shipped for a while.
+    // Begun in one hour, ended in the next, as when nothing could be shipped for a while.
     let mut shipment = fixture.pack(&[
         SampleRecord { windowed: 1, ..deed(110, at(START), vec![item("a")]) },
         deed(110, at(START + 1), vec![item("b")]),
@@ -737,7 +737,7 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
     assert_eq!(fixture.number(summed).await, 0);
     assert_eq!(fixture.number("SELECT count(*) FROM daily_requests").await, 0);
 
-    // What is shipped of it later, and came later, is billed; and its mark is kept for as long as that is.
+    // What is shipped of it later, and arrived later, is billed; and its mark is kept for as long as that is.
     let mut rest = fixture.pack(&[deed(110, at(START + 3), vec![item("c")])]);
     rest.marks = vec![Mark { segment, from: 500, to: 600 }];
     fixture.store.ship(&rest).await.unwrap();
@@ -819,7 +819,7 @@ async fn a_tenant_with_too_many_rows_in_an_hour_has_the_rest_told_without_method
     };
     let statuses_beyond = 4;
     assert_eq!(counts(&fixture).await, (most, statuses_beyond, 12_000));
-    // So it is for one that knows nothing yet; another tenant and another hour have their own.
+    // The same holds for a store that knows nothing yet; another tenant and another hour have bounds of their own.
     fixture.store = fixture.site.usage_within(Duration::from_secs(60)).await.unwrap();
     let third = flood(&mut fixture, 12_000..12_100);
     fixture.store.ship(&third).await.unwrap();
@@ -836,7 +836,7 @@ async fn a_thousand_methods_of_a_project_and_hour_are_told_apart() {
         names.map(|n| call(key, START, format!("made{n:04}"))).collect()
     };
     fixture.ship(&[call(110, START, "toy_read".into())]).await;
-    // One name too many in one shipment, over two keys; then more, with names that are there already.
+    // One method too many in one shipment, over two keys; then more, with methods that are stored already.
     fixture.ship(&flood(111, 0..MOST)).await;
     let told = fixture.store.methods(OURS, ProjectId(11), START).await.unwrap();
     assert_eq!(told.len(), MOST);
@@ -844,7 +844,7 @@ async fn a_thousand_methods_of_a_project_and_hour_are_told_apart() {
     fixture
         .ship(&[flood(110, MOST - 10..MOST + 10), vec![call(110, START, "toy_read".into())]].concat())
         .await;
-    // So it is for one that knows nothing yet, and after a shipment that failed.
+    // The same holds for a store that knows nothing yet, and after a failed shipment.
     fixture.store = fixture.site.usage_within(DEADLINE).await.unwrap();
     let mut moved = fixture.pack(&flood(110, 5_000..5_010));
     moved.marks[0].from += 1;
@@ -862,7 +862,7 @@ async fn a_thousand_methods_of_a_project_and_hour_are_told_apart() {
     };
     assert_eq!(view.rows.len(), MOST + 1);
     assert_eq!((count("toy_read"), count("made0000"), count("made0995")), (2, 2, 2));
-    // The name that did not fit, the eleven after it, and those of the second store.
+    // The method that did not fit, the eleven after it, and those of the second store.
     assert_eq!(count(OTHER), 1 + 1 + 10 + 10);
     assert_eq!(view.totals.requests, 1 + 1_000 + 21 + 10 + 5);
 

@@ -62,7 +62,7 @@ impl UsageDestination for Way {
             }
             let fate = self.fates.lock().pop_front().unwrap_or(Fate::Stored);
             if fate != Fate::Lost {
-                self.usage.ship_noting(shipment, allowances).await?;
+                self.usage.ship_with_allowances(shipment, allowances).await?;
                 self.shipped.lock().push(shipment.clone());
             }
             match fate {

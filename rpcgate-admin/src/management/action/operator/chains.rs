@@ -1,4 +1,4 @@
-//! Chains, switched on and off.
+//! Switches of chains.
 
 use crate::management::action::actor::Actor;
 use crate::management::action::chains::{CatalogEntry, chains};
@@ -7,10 +7,11 @@ use crate::management::error::ActionError;
 
 const UNKNOWN: ActionError = ActionError::NotFound("chain");
 
-/// Switches a chain on or off: how it stands then. Gateways hear of it. One that the configuration switches off stays off.
+/// Switches a chain on or off and returns its state then. Gateways are notified. A chain that the configuration
+/// disables stays off.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for what is no path of a chain.
+/// [`ActionError::NotFound`] for a path that is not a chain's.
 pub async fn switch(
     app: &AppState,
     actor: &Actor,
@@ -19,7 +20,7 @@ pub async fn switch(
 ) -> Result<CatalogEntry, ActionError> {
     let adapter = rpcgate_chains::by_path(chain).ok_or(UNKNOWN)?;
     let (name, now) = (adapter.facts().name, app.now());
-    let told = ("chain.switched", name, if on { "on" } else { "off" });
-    actor.noting(&app.store, None, told, now).switch_chain(name.as_str(), on, now).await?;
+    let event = ("chain.switched", name, if on { "on" } else { "off" });
+    actor.audited_store(&app.store, None, event, now).switch_chain(name.as_str(), on, now).await?;
     chains(app).await?.into_iter().find(|entry| entry.facts.name == name).ok_or(UNKNOWN)
 }

@@ -7,7 +7,8 @@ use crate::management::error::ActionError;
 use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Verdict};
 use rpcgate_core::clock::Time;
 
-/// Requests that stand so, or all, the newest first, those that come behind `before` in this order: at most `limit`.
+/// Lists requests, optionally of one status, the newest first, starting behind `before` in this order: at most
+/// `limit`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -20,11 +21,11 @@ pub async fn list(
     Ok(app.store.all_limit_requests(status, before, limit).await?)
 }
 
-/// Decides a request. Approved, it moves the tenant to the plan, which gateways hear of.
+/// Decides a request. Approval moves the tenant to the plan, of which gateways are notified.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Conflict`] for one that was decided before, [`ActionError::Invalid`] for a
-/// note that is none.
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] for a request that was decided before,
+/// [`ActionError::Invalid`] for an invalid note.
 pub async fn review(
     app: &AppState,
     actor: &Actor,
@@ -41,6 +42,6 @@ pub async fn review(
         Verdict::Rejected => "limit_request.rejected",
     };
     let tenant = request.map(|request| request.tenant);
-    let noting = actor.noting(&app.store, tenant, (action, id, tier), now);
-    Ok(noting.review_limit_request(id, verdict, note.as_deref(), actor.user.id, now).await?)
+    let store = actor.audited_store(&app.store, tenant, (action, id, tier), now);
+    Ok(store.review_limit_request(id, verdict, note.as_deref(), actor.user.id, now).await?)
 }

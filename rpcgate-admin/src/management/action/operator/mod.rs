@@ -1,4 +1,4 @@
-//! What operators do, to any tenant and to the service.
+//! Actions of operators on any tenant and on the service.
 
 pub mod chains;
 pub mod limit_requests;

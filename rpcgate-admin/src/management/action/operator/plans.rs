@@ -1,4 +1,4 @@
-//! The figures of plans.
+//! The limits of plans.
 
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
@@ -6,32 +6,32 @@ use crate::management::error::ActionError;
 use rpcgate_core::config::PlanChange;
 use rpcgate_core::plan::{Counts, Plan, Price, Tier};
 
-/// The largest figure of a plan: that of the configuration.
-const MOST: u64 = 1_000_000_000_000;
+/// The largest limit of a plan, as in the configuration.
+const MAX: u64 = 1_000_000_000_000;
 
-/// What a Compute Unit is to cost, in US dollars.
+/// The price of a Compute Unit, from US dollars.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for what is no price.
+/// [`ActionError::Invalid`] for an invalid price.
 pub fn price(usd: f64) -> Result<Price, ActionError> {
     let wrong = || ActionError::Invalid("`price_per_cu` must be a number from 0 to 1000".into());
     Price::from_usd(usd).ok_or_else(wrong)
 }
 
-/// The plan called `tier`, as it is in force.
+/// The plan `tier`, as it is in force.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for a name that is none.
+/// [`ActionError::NotFound`] for an unknown name.
 pub async fn get(app: &AppState, tier: &str) -> Result<Plan, ActionError> {
     let tier: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
-    let config = app.settings.under(&app.store.overlay().await?);
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
     Ok(config.plans.of(tier))
 }
 
-/// Changes the figures that `change` gives: the plan as it is in force then. Gateways hear of it.
+/// Sets the limits that `change` gives and returns the plan as it is in force then. Gateways are notified.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for a name that is none, [`ActionError::Invalid`] for a figure that is out of bounds.
+/// [`ActionError::NotFound`] for an unknown name, [`ActionError::Invalid`] for a limit that is out of bounds.
 pub async fn update(
     app: &AppState,
     actor: &Actor,
@@ -39,7 +39,7 @@ pub async fn update(
     change: PlanChange,
 ) -> Result<Plan, ActionError> {
     let known: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
-    let figures = [
+    let limits = [
         ("per_minute", 1, change.per_minute),
         ("per_hour", 1, change.per_hour),
         ("per_day", 1, change.per_day),
@@ -56,25 +56,25 @@ pub async fn update(
     ];
     for (field, count) in counts {
         if count.is_some_and(|count| count > Counts::MOST) {
-            let most = Counts::MOST;
-            return Err(ActionError::Invalid(format!("`{field}` must be a number from 0 to {most}")));
+            let max = Counts::MOST;
+            return Err(ActionError::Invalid(format!("`{field}` must be a number from 0 to {max}")));
         }
     }
-    for (field, least, figure) in figures {
-        if figure.is_some_and(|figure| !(least..=MOST).contains(&figure)) {
-            return Err(ActionError::Invalid(format!("`{field}` must be a number from {least} to {MOST}")));
+    for (field, min, limit) in limits {
+        if limit.is_some_and(|limit| !(min..=MAX).contains(&limit)) {
+            return Err(ActionError::Invalid(format!("`{field}` must be a number from {min} to {MAX}")));
         }
     }
     if change != PlanChange::default() {
-        let mut told: Vec<_> = figures
+        let mut details: Vec<_> = limits
             .into_iter()
-            .filter_map(|(field, _, figure)| figure.map(|figure| format!("{field} {figure}")))
+            .filter_map(|(field, _, limit)| limit.map(|limit| format!("{field} {limit}")))
             .collect();
-        told.extend(change.price.map(|price| format!("price_per_cu {}", price.usd())));
-        told.extend(counts.into_iter().filter_map(|(field, count)| Some(format!("{field} {}", count?))));
+        details.extend(change.price.map(|price| format!("price_per_cu {}", price.usd())));
+        details.extend(counts.into_iter().filter_map(|(field, count)| Some(format!("{field} {}", count?))));
         let now = app.now();
-        let noting = actor.noting(&app.store, None, ("plan.changed", known, told.join(", ")), now);
-        noting.put_plan(known, &change, now).await?;
+        let store = actor.audited_store(&app.store, None, ("plan.changed", known, details.join(", ")), now);
+        store.put_plan(known, &change, now).await?;
     }
     get(app, tier).await
 }

@@ -1,4 +1,4 @@
-//! Every tenant.
+//! All tenants.
 
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
@@ -7,7 +7,7 @@ use crate::store::{Tenant, TenantChange};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
 
-/// Tenants by identifier, those that follow `after` if it is given; at most `limit`.
+/// Lists tenants by ascending identifier, starting behind `after` if it is given; at most `limit`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -15,7 +15,8 @@ pub async fn list(app: &AppState, after: Option<TenantId>, limit: u64) -> Result
     Ok(app.store.tenants(after, limit).await?)
 }
 
-/// Moves a tenant to another plan, suspends it or ends that: the tenant as it is then. Gateways hear of it.
+/// Moves a tenant to another plan, suspends it or ends its suspension, and returns the tenant as it is then. Gateways
+/// are notified.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -32,7 +33,7 @@ pub async fn update(
     }
     let now = app.now();
     let status = suspended.map(|suspended| if suspended { "suspended" } else { "active" });
-    let told: Vec<_> = status.into_iter().chain(tier.map(Tier::name)).collect();
-    let noting = actor.noting(&app.store, Some(id), ("tenant.changed", id, told.join(", ")), now);
-    Ok(noting.update_tenant(id, &change, now).await?)
+    let details: Vec<_> = status.into_iter().chain(tier.map(Tier::name)).collect();
+    let store = actor.audited_store(&app.store, Some(id), ("tenant.changed", id, details.join(", ")), now);
+    Ok(store.update_tenant(id, &change, now).await?)
 }

@@ -9,7 +9,7 @@ use crate::management::mail;
 use crate::store::{Account, AccountFilter, Digest, UserId};
 use std::sync::Arc;
 
-/// Accounts by identifier, those that follow `after` if it is given; at most `limit`.
+/// Lists accounts by ascending identifier, starting behind `after` if it is given; at most `limit`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -22,7 +22,7 @@ pub async fn list(
     Ok(app.store.accounts(filter, after, limit, app.now()).await?)
 }
 
-/// Ends the lock of an account that wrong passwords have locked.
+/// Ends the lock that wrong passwords caused.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].
@@ -31,7 +31,7 @@ pub async fn unlock(app: &AppState, actor: &Actor, id: UserId) -> Result<Account
     Ok(app.store.unlock_account(id, &entry).await?)
 }
 
-/// Makes the password of an account worthless, ends its sessions, and mails a link to it that sets another password.
+/// Removes the password of an account, ends its sessions, and mails it a link that sets another password.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Conflict`] if it is disabled, [`ActionError::Unavailable`].
@@ -47,11 +47,12 @@ pub async fn reset(app: &Arc<AppState>, actor: &Actor, id: UserId) -> Result<Acc
     Ok(account)
 }
 
-/// Disables an account, which ends its sessions and lets nobody log in to it, or enables it again. The keys of its tenant
-/// work on: they belong to the tenant.
+/// Disables an account, which ends its sessions and prevents log-ins, or enables it again. The keys of its tenant
+/// keep working, because they belong to the tenant.
 ///
 /// # Errors
-/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for the own account, so that somebody is left who can enable it;
+/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for the operator's own account, so that an operator remains
+/// who can enable it;
 /// [`ActionError::Unavailable`].
 pub async fn disable(
     app: &AppState,

@@ -1,4 +1,4 @@
-//! What a method of a chain costs.
+//! Weights of methods in Compute Units.
 
 use crate::management::action::actor::Actor;
 use crate::management::action::text;
@@ -9,16 +9,16 @@ use rpcgate_core::chain::Chain;
 use rpcgate_core::config;
 use std::sync::Arc;
 
-/// A weight.
+/// The weight of a method.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Weight {
     /// The chain.
     pub chain: &'static str,
     /// The method.
     pub method: String,
-    /// Compute Units of a call, in force now.
+    /// Compute Units of a call, as in force.
     pub cu: u32,
-    /// Whether an operator set it.
+    /// Whether an operator has set it.
     pub is_set: bool,
 }
 
@@ -26,26 +26,28 @@ fn adapter(chain: &str) -> Result<Arc<dyn Adapter>, ActionError> {
     rpcgate_chains::by_path(chain).ok_or(ActionError::NotFound("chain"))
 }
 
-/// What a method of a chain costs now: what operators set, or else what the configuration says, or the chain's own table.
+/// The weight of a chain's method in force: what operators set, or else the configuration, or else the chain's own
+/// table.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for a chain that is none, [`ActionError::Invalid`] for what no method can be called.
+/// [`ActionError::NotFound`] for an unknown chain, [`ActionError::Invalid`] for a text that cannot be a method's
+/// name.
 pub async fn get(app: &AppState, chain: &str, method: &str) -> Result<Weight, ActionError> {
     let adapter = adapter(chain)?;
     text::method("method", method)?;
     let overlay = app.store.overlay().await?;
     let name = adapter.facts().name.as_str();
     let is_set = overlay.weights.get(name).is_some_and(|weights| weights.contains_key(method));
-    let config = app.settings.under(&overlay);
+    let config = app.settings.overridden_by(&overlay);
     let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
     let chain = Chain::new(adapter, changes, true, Arc::default());
     Ok(Weight { chain: name, method: method.to_owned(), cu: chain.look_up(method).rule.cu, is_set })
 }
 
-/// Sets what a method of a chain costs. Gateways hear of it.
+/// Sets the weight of a chain's method. Gateways are notified.
 ///
 /// # Errors
-/// As [`get`].
+/// Those of [`get`].
 pub async fn put(
     app: &AppState,
     actor: &Actor,
@@ -56,19 +58,20 @@ pub async fn put(
     let name = adapter(chain)?.facts().name.as_str();
     text::method("method", method)?;
     let now = app.now();
-    let noting = actor.noting(&app.store, None, ("weight.set", format!("{name}/{method}"), cu), now);
-    noting.put_weight(name, method, cu, now).await?;
+    let store = actor.audited_store(&app.store, None, ("weight.set", format!("{name}/{method}"), cu), now);
+    store.put_weight(name, method, cu, now).await?;
     Ok(Weight { chain: name, method: method.to_owned(), cu, is_set: true })
 }
 
-/// Takes a weight away that was set.
+/// Removes a weight that was set.
 ///
 /// # Errors
-/// As [`get`], and [`ActionError::NotFound`] if none was set.
+/// Those of [`get`], and [`ActionError::NotFound`] if none was set.
 pub async fn delete(app: &AppState, actor: &Actor, chain: &str, method: &str) -> Result<(), ActionError> {
     let name = adapter(chain)?.facts().name.as_str();
     text::method("method", method)?;
     let now = app.now();
-    let noting = actor.noting(&app.store, None, ("weight.deleted", format!("{name}/{method}"), ""), now);
-    Ok(noting.delete_weight(name, method, now).await?)
+    let store =
+        actor.audited_store(&app.store, None, ("weight.deleted", format!("{name}/{method}"), ""), now);
+    Ok(store.delete_weight(name, method, now).await?)
 }

@@ -1,4 +1,4 @@
-//! Keys that the gateways' safeguard has cooled down after a storm of refusals.
+//! Keys whose limits the gateways' safeguard has scaled down after a storm of refusals.
 
 use super::Scope;
 use crate::management::action::operator::nodes::at_work;
@@ -10,27 +10,27 @@ use rpcgate_core::plan::Plan;
 use rpcgate_core::safeguard::Cooled;
 use std::collections::BTreeMap;
 
-/// What is left of the limits of a key that is cooled down.
+/// The remaining limits of a key that is scaled down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CooledKey {
     /// The key.
     pub key: KeyId,
     /// Its project.
     pub project: ProjectId,
-    /// Until when.
+    /// When the scaling ends.
     pub until: Time,
-    /// Requests in a UTC minute.
+    /// Requests per UTC minute.
     pub per_minute: u64,
-    /// Requests in a UTC hour.
+    /// Requests per UTC hour.
     pub per_hour: u64,
-    /// Requests in a UTC day.
+    /// Requests per UTC day.
     pub per_day: u64,
-    /// Requests in a second, where the project has such a bound.
+    /// Requests per second, if the project has such a limit.
     pub rps_limit: Option<u64>,
 }
 
-/// The keys in `scope` that a gateway at work has cooled down, by key. Each gateway counts for itself: where several have
-/// cooled a key down, the smallest limits are told, and until when the last of them holds to them.
+/// The keys in `scope` that a running gateway has scaled down, by key. Each gateway counts on its own: if several
+/// have scaled a key down, the smallest limits and the latest end are shown.
 pub(super) async fn cooled(
     app: &AppState,
     scope: &Scope,
@@ -38,12 +38,12 @@ pub(super) async fn cooled(
     now: Time,
 ) -> Result<Vec<CooledKey>, ActionError> {
     let mut keys: BTreeMap<KeyId, Cooled> = BTreeMap::new();
-    for told in app.store.cooled_keys(scope.tenant.id, at_work(now), now).await? {
-        let known = keys.entry(told.key).or_insert(told);
-        (known.percent, known.end) = (known.percent.min(told.percent), known.end.max(told.end));
+    for report in app.store.cooled_keys(scope.tenant.id, at_work(now), now).await? {
+        let known = keys.entry(report.key).or_insert(report);
+        (known.percent, known.end) = (known.percent.min(report.percent), known.end.max(report.end));
     }
-    // A key of a project that was deleted calls no more.
-    let left = |cooled: Cooled| {
+    // The keys of a deleted project make no calls.
+    let remaining = |cooled: Cooled| {
         let (_, quota) = scope.quotas.iter().find(|(project, _)| *project == cooled.project)?;
         Some(CooledKey {
             key: cooled.key,
@@ -55,5 +55,5 @@ pub(super) async fn cooled(
             rps_limit: quota.rps_limit.map(|limit| cooled.scale(limit)),
         })
     };
-    Ok(keys.into_values().filter_map(left).collect())
+    Ok(keys.into_values().filter_map(remaining).collect())
 }

@@ -1,4 +1,4 @@
-//! What was used of the windows that run now.
+//! Usage of the current windows.
 
 use super::Scope;
 use crate::management::app_state::AppState;
@@ -10,56 +10,56 @@ use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::{Period, UsageWindow};
 use std::collections::BTreeMap;
 
-/// The ceiling that gateways hold a project to, by its name in a quota. The other figures of a quota in Compute Units
-/// are recorded, and nobody is refused because of them.
+/// The ceiling that gateways enforce for a project, by its name in a quota. The other limits of a quota in Compute
+/// Units are recorded, but no call is refused because of them.
 pub const ENFORCED_BY: &str = "cu_per_day";
 
-/// The windows that run now. They count what the projects in scope have used, whose ceilings they are measured against: a
-/// project that was deleted has no ceiling any more, so what it used is left out. It stays in rows and totals.
+/// The current windows. They count the usage of the projects in scope, against whose ceilings it is measured. A
+/// deleted project no longer has a ceiling, so its usage is left out here; it stays in rows and totals.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Current {
-    /// The hour that runs and the 23 before.
-    pub rolling: Running,
-    /// Since the last UTC midnight. Its requests are those that were counted in the plan windows.
-    pub today: Running,
-    /// Requests that the plan lets all keys in scope make today, together.
+pub struct CurrentUsage {
+    /// The current hour and the 23 before.
+    pub rolling: CurrentWindow,
+    /// Since the last UTC midnight. Its requests are those counted in the plan windows.
+    pub today: CurrentWindow,
+    /// Requests that the plan allows all keys in scope today, together.
     pub requests_limit: u64,
     /// Since the UTC month began.
-    pub month: Running,
+    pub month: CurrentWindow,
 }
 
-/// A window that runs now.
+/// A window that contains the current moment.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Running {
-    /// Its first moment.
+pub struct CurrentWindow {
+    /// Its beginning.
     pub from: Time,
-    /// The end of the hour that runs.
+    /// The end of the current hour.
     pub to: Time,
     /// Compute Units charged.
     pub billable_units: u64,
     /// Requests.
     pub requests: u64,
-    /// What the units leave of the ceilings of all projects in scope, added up.
+    /// The remainder of the ceilings of all projects in scope, added up.
     pub budget: Budget,
-    /// Whether gateways refuse calls because of those ceilings, each project's by its own.
+    /// Whether gateways refuse calls because of those ceilings, each project by its own.
     pub enforced: bool,
 }
 
-/// What use leaves of a ceiling.
+/// The remainder of a ceiling.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Budget {
-    /// The ceiling, where there is one.
+    /// The ceiling, if there is one.
     pub limit: Option<u64>,
-    /// What is left below it.
+    /// What remains below it.
     pub remaining: Option<u64>,
-    /// Use in hundredths of it.
+    /// The used part in percent.
     pub percent: Option<f64>,
     /// Whether it is reached.
     pub over: bool,
 }
 
 impl Budget {
-    /// What `used` leaves of `limit`. A ceiling of 0 is reached from the start.
+    /// The remainder of `limit` after `used`. A ceiling of 0 counts as reached from the start.
     pub fn of(used: u64, limit: Option<u64>) -> Self {
         let percent = |limit: u64| if limit == 0 { 100.0 } else { used as f64 / limit as f64 * 100.0 };
         Budget {
@@ -70,17 +70,17 @@ impl Budget {
         }
     }
 
-    /// Without a project there is nothing to use and nothing to be over.
+    /// Without a project nothing can be used and no ceiling reached.
     const NONE: Budget = Budget { limit: Some(0), remaining: Some(0), percent: Some(0.0), over: false };
 }
 
-/// A window that runs now, and what each project has used in it.
-pub(super) struct Used {
+/// A current window, with the usage of each project in it.
+pub(super) struct WindowUsage {
     window: UsageWindow,
     by_project: BTreeMap<ProjectId, Spent>,
 }
 
-impl Used {
+impl WindowUsage {
     pub(super) async fn of(
         app: &AppState,
         scope: &Scope,
@@ -88,25 +88,25 @@ impl Used {
         now: Time,
     ) -> Result<Self, ActionError> {
         let window = UsageWindow::of(period, now);
-        let by_project = app.usage.spent(scope.tenant.id, scope.asked, &window).await?;
-        Ok(Used { window, by_project })
+        let by_project = app.usage.spent(scope.tenant.id, scope.requested, &window).await?;
+        Ok(WindowUsage { window, by_project })
     }
 
-    /// What one project has used.
+    /// The usage of one project.
     pub(super) fn by(&self, project: ProjectId) -> Spent {
         self.by_project.get(&project).copied().unwrap_or_default()
     }
 
-    /// What all projects of `scope` have used.
+    /// The usage of all projects of `scope`.
     fn within(&self, scope: &Scope) -> Spent {
         scope.quotas.iter().fold(Spent::default(), |sum, (project, _)| sum.plus(self.by(*project)))
     }
 
-    fn running(&self, scope: &Scope, limit: Option<u64>, enforced: bool) -> Running {
+    fn current_window(&self, scope: &Scope, limit: Option<u64>, enforced: bool) -> CurrentWindow {
         let Spent { requests, billable_units, .. } = self.within(scope);
         let budget = if scope.quotas.is_empty() { Budget::NONE } else { Budget::of(billable_units, limit) };
         let (from, to) = (self.window.from(), self.window.to());
-        Running { from, to, billable_units, requests, budget, enforced }
+        CurrentWindow { from, to, billable_units, requests, budget, enforced }
     }
 }
 
@@ -114,19 +114,19 @@ pub(super) async fn current(
     app: &AppState,
     scope: &Scope,
     plan: &Plan,
-    rolling: &Used,
+    rolling: &WindowUsage,
     now: Time,
-) -> Result<Current, ActionError> {
-    let today = Used::of(app, scope, Period::Today, now).await?;
-    let month = Used::of(app, scope, Period::Month, now).await?;
-    let keys = app.store.active_keys(scope.tenant.id, scope.asked, now).await?;
+) -> Result<CurrentUsage, ActionError> {
+    let today = WindowUsage::of(app, scope, Period::Today, now).await?;
+    let month = WindowUsage::of(app, scope, Period::Month, now).await?;
+    let keys = app.store.active_keys(scope.tenant.id, scope.requested, now).await?;
     let per_day = Some(scope.cu_per_day());
     let requests = today.within(scope).admitted;
-    Ok(Current {
-        rolling: rolling.running(scope, per_day, true),
-        today: Running { requests, ..today.running(scope, per_day, false) },
+    Ok(CurrentUsage {
+        rolling: rolling.current_window(scope, per_day, true),
+        today: CurrentWindow { requests, ..today.current_window(scope, per_day, false) },
         requests_limit: plan.per_day.saturating_mul(keys),
-        month: month.running(scope, scope.cu_per_month(), false),
+        month: month.current_window(scope, scope.cu_per_month(), false),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Usage, and what it is measured against.
+//! Usage, and the limits that it is measured against.
 
 pub mod cooled;
 pub mod current;
@@ -10,7 +10,7 @@ use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
 use crate::store::{Project, Tenant, User};
 use cooled::CooledKey;
-use current::{Budget, Current, Used};
+use current::{Budget, CurrentUsage, WindowUsage};
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, UsageWindow};
@@ -18,49 +18,49 @@ use rpcgate_core::usage::{AskError, Only, Params, Period, UsageAsk, UsageView, U
 /// What `GET /usage` shows (specification, "Usage view").
 #[derive(Clone, PartialEq, Debug)]
 pub struct Usage {
-    /// What was asked for.
+    /// The requested view.
     pub view: UsageView,
     /// How many projects are in scope.
     pub projects: u64,
-    /// The project, where it is only one.
+    /// The project, if there is only one.
     pub project: Option<ProjectId>,
-    /// What was used of the windows that run now, whatever the question was.
-    pub current: Current,
-    /// Each project's quota, and what was used of it.
+    /// The usage of the current windows, whatever the requested window.
+    pub current: CurrentUsage,
+    /// Each project's quota and its usage.
     pub quotas: Vec<UsedQuota>,
-    /// What bounds the projects.
+    /// The limits of the projects.
     pub limits: ProjectLimits,
 }
 
-/// A project's quota in the last 24 hours.
+/// A project's quota and its usage in the last 24 hours.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct UsedQuota {
     /// The project.
     pub project: ProjectId,
     /// Its quota.
     pub quota: ProjectQuota,
-    /// Compute Units charged in the hour that runs and the 23 before.
+    /// Compute Units charged in the current hour and the 23 before.
     pub used: u64,
-    /// What that leaves of [`ProjectQuota::cu_per_day`].
+    /// The remainder of [`ProjectQuota::cu_per_day`].
     pub budget: Budget,
 }
 
-/// What bounds the projects in scope.
+/// The limits of the projects in scope.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProjectLimits {
-    /// The plan with the figures in force.
+    /// The plan with the limits in force.
     pub plan: Plan,
-    /// Requests in a second, where it is only one project and it has such a bound.
+    /// Requests per second, if there is only one project and it has such a limit.
     pub rps_limit: Option<u64>,
     /// Compute Units in 24 hours, of all projects together.
     pub cu_per_day: u64,
-    /// Compute Units in a month, of all projects together; none if one of them has no such figure.
+    /// Compute Units in a month, of all projects together; `None` if one of them has no such limit.
     pub cu_per_month: Option<u64>,
-    /// How many projects have a quota that an operator set.
+    /// The number of projects with a quota that an operator set.
     pub projects_with_quota: u64,
-    /// The methods that never pass, where it is only one project.
+    /// The methods that are never allowed, if there is only one project.
     pub blocked_methods: Option<Vec<String>>,
-    /// The keys of which less is left for a while.
+    /// The keys whose limits are scaled down for a while.
     pub cooled: Vec<CooledKey>,
 }
 
@@ -70,14 +70,14 @@ impl From<AskError> for ActionError {
     }
 }
 
-/// The projects that a question is about.
+/// The projects that a query covers.
 struct Scope {
     tenant: Tenant,
-    /// The project that was asked for, if one was.
-    asked: Option<ProjectId>,
-    /// The project, where it is only one.
+    /// The requested project, if one was named.
+    requested: Option<ProjectId>,
+    /// The project, if there is only one.
     only: Option<Project>,
-    /// Every project that was not deleted, with its quota.
+    /// Every undeleted project with its quota.
     quotas: Vec<(ProjectId, ProjectQuota)>,
 }
 
@@ -95,7 +95,7 @@ impl Scope {
             [(id, _)] => app.store.project(tenant, id).await?,
             _ => None,
         };
-        Ok(Scope { tenant: found, asked: project, only, quotas })
+        Ok(Scope { tenant: found, requested: project, only, quotas })
     }
 
     fn limits(&self, plan: Plan, cooled: Vec<CooledKey>) -> ProjectLimits {
@@ -125,20 +125,20 @@ impl Scope {
     }
 }
 
-/// The usage of `tenant` that `params` ask for.
+/// The usage of `tenant` that `params` request.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] names the parameter; [`ActionError::NotFound`] for a tenant that there is not, and for a
-/// project or key that is not this tenant's; [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] names the parameter; [`ActionError::NotFound`] for an unknown tenant, and for a project
+/// or key that is not this tenant's; [`ActionError::Unavailable`].
 pub async fn usage(app: &AppState, tenant: TenantId, params: &Params<'_>) -> Result<Usage, ActionError> {
     let now = app.now();
     let ask = UsageAsk::parse(tenant, params, now)?;
     let project = ask.part().project;
     let scope = Scope::of(app, tenant, project).await?;
-    expect_key(app, &ask).await?;
+    check_key(app, &ask).await?;
     let plan = plan(app, &scope.tenant).await?;
     let view = app.usage.usage(&ask).await?;
-    let rolling = Used::of(app, &scope, Period::Day, now).await?;
+    let rolling = WindowUsage::of(app, &scope, Period::Day, now).await?;
     let cooled = cooled::cooled(app, &scope, &plan, now).await?;
     let quotas = scope.quotas.iter().map(|(id, quota)| {
         let used = rolling.by(*id).billable_units;
@@ -154,10 +154,10 @@ pub async fn usage(app: &AppState, tenant: TenantId, params: &Params<'_>) -> Res
     })
 }
 
-/// The usage of the tenant `of` that `params` ask for, for `user`: a member of it, or an operator.
+/// The usage of the tenant `of` that `params` request, for `user`: a member of it, or an operator.
 ///
 /// # Errors
-/// As [`usage`]; a tenant that `user` is no member of is not found.
+/// Those of [`usage`]; a tenant of which `user` is not a member is not found.
 pub async fn usage_of(
     app: &AppState,
     user: &User,
@@ -173,17 +173,17 @@ pub async fn usage_of(
     usage(app, of, params).await
 }
 
-async fn expect_key(app: &AppState, ask: &UsageAsk) -> Result<(), ActionError> {
+async fn check_key(app: &AppState, ask: &UsageAsk) -> Result<(), ActionError> {
     let Some(key) = ask.part().key else { return Ok(()) };
     app.store.key(ask.tenant(), key).await?.map(drop).ok_or(ActionError::NotFound("key"))
 }
 
 async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> {
-    let config = app.settings.under(&app.store.overlay().await?);
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
     Ok(config.plans.of(tenant.tier))
 }
 
-/// All usage of a tenant, or of one project of it, in `window`.
+/// A query for all usage of a tenant, or of one of its projects, in `window`.
 fn all(tenant: TenantId, project: Option<ProjectId>, window: UsageWindow) -> UsageAsk {
     UsageAsk::new(tenant, window).only(Only { project, ..Only::default() })
 }

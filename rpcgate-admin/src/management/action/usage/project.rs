@@ -11,36 +11,37 @@ use std::collections::BTreeMap;
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;
 
-/// Hours of a window up to which a chart has a point for each, if it is not told otherwise.
-const MOST_HOURS: usize = 7 * 24;
+/// The longest window, in hours, for which a chart has a point per hour by default.
+const MAX_HOURLY: usize = 7 * 24;
 
-/// The sums of a project, by chain.
+/// The usage of a project, by chain.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Summary {
     /// The window.
     pub period: Period,
-    /// All of it.
+    /// The totals.
     pub totals: Metrics,
-    /// The same by the chain's path name.
+    /// The usage of each chain, by its path name.
     pub by_chain: BTreeMap<String, Metrics>,
 }
 
 /// A project's usage over time.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Chart {
-    /// The first moment of the window.
+    /// The beginning of the window.
     pub from: Time,
-    /// The first moment after it.
+    /// The end of the window, exclusive.
     pub to: Time,
-    /// The name it was told by, if it was.
+    /// The name of the window, if it was requested by name.
     pub period: Option<Period>,
     /// [`Group::Hour`] or [`Group::Day`].
     pub interval: Group,
-    /// A point for every hour or UTC day that the window touches, also where nothing was used. It is at the begin.
+    /// One point for each hour or UTC day that the window touches, identified by its beginning, including those
+    /// without usage.
     pub points: Vec<(Time, Metrics)>,
 }
 
-/// How a project's calls went.
+/// The outcomes of a project's calls.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Health {
     /// By chain; its totals are those of the project.
@@ -49,7 +50,7 @@ pub struct Health {
     pub methods: UsageView,
 }
 
-/// What a project used in the last `day` (the default) or `month`, which are 24 hours and 30 days.
+/// The usage of a project in the last `day` (24 hours, the default) or `month` (30 days).
 ///
 /// # Errors
 /// [`ActionError::Invalid`], [`ActionError::NotFound`] if the project is not this tenant's, [`ActionError::Unavailable`].
@@ -59,7 +60,7 @@ pub async fn summary(
     project: ProjectId,
     period: Option<&str>,
 ) -> Result<Summary, ActionError> {
-    expect_project(app, tenant, project).await?;
+    check_project(app, tenant, project).await?;
     let period = match period.unwrap_or_default() {
         "" | "day" => Period::Day,
         "month" => Period::ThirtyDays,
@@ -77,10 +78,10 @@ pub async fn summary(
     Ok(Summary { period, totals: view.totals, by_chain })
 }
 
-/// A project's usage over time, by `interval`: `hour` or `day`.
+/// The usage of a project over time, by `interval`: `hour` or `day`.
 ///
 /// # Errors
-/// As [`summary`], and as [`usage`](super::usage()).
+/// Those of [`summary`] and of [`usage`](super::usage()).
 pub async fn chart(
     app: &AppState,
     tenant: TenantId,
@@ -88,11 +89,11 @@ pub async fn chart(
     params: &Params<'_>,
     interval: Option<&str>,
 ) -> Result<Chart, ActionError> {
-    expect_project(app, tenant, project).await?;
-    let ask = about(app, tenant, project, params).await?;
+    check_project(app, tenant, project).await?;
+    let ask = project_query(app, tenant, project, params).await?;
     let window = ask.window().clone();
     let interval = match interval.unwrap_or_default() {
-        "" if window.hours().count() > MOST_HOURS => Group::Day,
+        "" if window.hours().count() > MAX_HOURLY => Group::Day,
         "" | "hour" => Group::Hour,
         "day" => Group::Day,
         _ => return Err(ActionError::Invalid("interval must be hour or day".into())),
@@ -115,37 +116,37 @@ pub async fn chart(
     Ok(Chart { from: view.from, to: view.to, period: view.period, interval, points })
 }
 
-/// How a project's calls went, by chain and method.
+/// The outcomes of a project's calls, by chain and method.
 ///
 /// # Errors
-/// As [`summary`], and as [`usage`](super::usage()).
+/// Those of [`summary`] and of [`usage`](super::usage()).
 pub async fn health(
     app: &AppState,
     tenant: TenantId,
     project: ProjectId,
     params: &Params<'_>,
 ) -> Result<Health, ActionError> {
-    expect_project(app, tenant, project).await?;
-    let ask = about(app, tenant, project, params).await?;
+    check_project(app, tenant, project).await?;
+    let ask = project_query(app, tenant, project, params).await?;
     let by_chain = ask.clone().grouped(&[Group::Chain])?.limited(ask::MOST_ROWS)?;
     let chains = app.usage.usage(&by_chain).await?;
     let methods = app.usage.usage(&ask.grouped(&[Group::Chain, Group::Method])?).await?;
     Ok(Health { chains, methods })
 }
 
-async fn expect_project(app: &AppState, tenant: TenantId, project: ProjectId) -> Result<(), ActionError> {
+async fn check_project(app: &AppState, tenant: TenantId, project: ProjectId) -> Result<(), ActionError> {
     app.store.project(tenant, project).await?.map(drop).ok_or(ActionError::NotFound("project"))
 }
 
-/// What `params` ask, about this project.
-async fn about(
+/// The query that `params` describe, for this project.
+async fn project_query(
     app: &AppState,
     tenant: TenantId,
     project: ProjectId,
     params: &Params<'_>,
 ) -> Result<UsageAsk, ActionError> {
     let ask = UsageAsk::parse(tenant, params, app.now())?;
-    super::expect_key(app, &ask).await?;
+    super::check_key(app, &ask).await?;
     let part = ask.part().clone();
     Ok(ask.only(rpcgate_core::usage::Only { project: Some(project), ..part }))
 }

@@ -1,4 +1,4 @@
-//! Accounts as a client meets them, and what tests of whatever needs an account begin with.
+//! Tests of accounts through the API, and the helpers with which other tests get an account.
 
 use crate::management::action::accounts::CONFIRMATION_LIFE;
 use crate::management::app_state::tests::{Answer, NOON, Site};
@@ -21,7 +21,7 @@ pub(crate) async fn site() -> Site {
     Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await
 }
 
-/// Asks with this access token, or without any.
+/// Sends a request with this access token, or without one.
 pub(crate) async fn ask(
     site: &Site,
     token: Option<&str>,
@@ -57,7 +57,7 @@ pub(crate) async fn login(site: &Site, email: &str, password: &str) -> Answer {
     post(site, "/auth/login", json!({"email": email, "password": password})).await
 }
 
-/// The access token and the refresh token of an account, which must be there.
+/// The access token and the refresh token of an existing account.
 pub(crate) async fn tokens(site: &Site, email: &str) -> (String, String) {
     let answer = login(site, email, PASSWORD).await;
     assert_eq!(answer.status, StatusCode::OK, "{:?}", answer.body);
@@ -69,7 +69,7 @@ pub(crate) fn pair(answer: &Answer) -> (String, String) {
     (text("token"), text("refresh_token"))
 }
 
-/// Registers an address and confirms it by the mail that was sent last.
+/// Registers an address and confirms it with the mail that was sent last.
 pub(crate) async fn register_confirmed(site: &Site, email: &str) {
     assert_eq!(register(site, email).await.status, StatusCode::CREATED);
     let form = json!({"token": token(mails(site).last().unwrap())});
@@ -80,14 +80,14 @@ pub(crate) async fn register_confirmed(site: &Site, email: &str) {
 pub(crate) fn mails(site: &Site) -> Vec<String> {
     let folder = &site.app.settings.config.admin.mail.outbox;
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
-    // One without that ending is still being written.
+    // A file without that ending is still being written.
     files.retain(|file| file.extension().is_some_and(|ending| ending == "eml"));
     files.sort();
     files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
 }
 
-/// The tokens of the links to this page in the mails that were sent, the oldest first, once there are so many mails in
-/// all: some are sent while nobody waits for them.
+/// The tokens of the links to this page in the mails that were sent, the oldest first, once at least that many mails
+/// exist: some are sent in the background.
 pub(crate) async fn mailed(site: &Site, least: usize, page: &str) -> Vec<String> {
     let enough = async {
         while mails(site).len() < least {
@@ -175,7 +175,7 @@ async fn squat(site: &Site) {
 }
 
 #[tokio::test]
-async fn whoever_reads_the_mails_has_the_account_and_no_squatter() {
+async fn the_reader_of_the_mails_owns_the_account_and_a_squatter_does_not() {
     let site = site().await;
     squat(&site).await;
     let (squatter, refresh) = pair(&login(&site, EMAIL, "the password of a squatter").await);
@@ -247,7 +247,7 @@ async fn a_solution_opens_one_account() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_application_is_told_and_nothing_is_made() {
+async fn an_invalid_registration_is_refused_with_the_reason_and_creates_nothing() {
     let site = site().await;
     let good =
         json!({"email": EMAIL, "password": PASSWORD, "name": "Ada", "challenge": solution(&site).await});

@@ -11,7 +11,7 @@ async fn read(site: &Site, visitor: &Visitor, query: &str) -> (StatusCode, Value
     (answer.status, answer.body)
 }
 
-/// Who did each of the entries.
+/// The user of each entry.
 async fn whose(site: &Site, visitor: &Visitor) -> Vec<String> {
     let (status, body) = read(site, visitor, "").await;
     assert_eq!(status, StatusCode::OK);
@@ -19,7 +19,7 @@ async fn whose(site: &Site, visitor: &Visitor) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn who_manages_a_tenant_reads_of_everybody_in_it_and_others_of_themselves() {
+async fn owners_and_admins_read_all_entries_of_the_tenant_and_others_their_own() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let mut ids = vec![owner.user.id.to_string()];
@@ -30,11 +30,11 @@ async fn who_manages_a_tenant_reads_of_everybody_in_it_and_others_of_themselves(
         ids.insert(0, visitor.user.id.to_string());
         all.push(visitor);
     }
-    let (stranger, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let (outsider, operator) = (site.member(Role::Owner).await, site.operator().await);
     for manager in &all[..2] {
         assert_eq!(whose(&site, manager).await, ids, "the newest first");
     }
-    for visitor in all[2..].iter().chain([&stranger, &operator]) {
+    for visitor in all[2..].iter().chain([&outsider, &operator]) {
         assert_eq!(whose(&site, visitor).await, [visitor.user.id.to_string()]);
     }
 }

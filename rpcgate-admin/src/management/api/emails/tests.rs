@@ -17,14 +17,14 @@ async fn change(site: &Site, access: &str, email: &str, password: &str) -> Answe
     answer
 }
 
-/// The access token of somebody who is confirmed.
+/// The access token of a confirmed user.
 async fn owner(site: &Site) -> String {
     register_confirmed(site, EMAIL).await;
     site.clock.advance(Duration::from_secs(1));
     pair(&login(site, EMAIL, PASSWORD).await).0
 }
 
-/// The token of the mail that was sent last to confirm an address.
+/// The token of the last mail that confirms an address.
 async fn newest(site: &Site) -> String {
     mailed(site, 0, "/confirm?token=").await.pop().unwrap()
 }
@@ -134,7 +134,7 @@ async fn an_account_that_was_never_confirmed_makes_room_and_a_confirmed_one_does
 }
 
 #[tokio::test]
-async fn what_a_thief_has_asked_for_is_worth_nothing_after_the_password_was_changed() {
+async fn a_change_of_password_invalidates_a_requested_change_of_address() {
     let site = site().await;
     let access = owner(&site).await;
     change(&site, &access, NEW, PASSWORD).await;
@@ -166,7 +166,7 @@ async fn a_link_that_was_sent_to_the_address_before_sets_no_password_of_the_acco
 }
 
 #[tokio::test]
-async fn nobody_sends_mails_to_others_at_will() {
+async fn mails_to_other_addresses_are_limited() {
     let site = site().await;
     let access = owner(&site).await;
     let before = mails(&site).len();

@@ -1,4 +1,4 @@
-//! Invitations as those who make them and those who get them meet them.
+//! Tests of invitations through the API, for the inviting and the invited user.
 
 use crate::management::action::invitations::LIFE;
 use crate::management::api::accounts::tests::{
@@ -11,7 +11,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const GUEST: &str = "guest@example.com";
+const INVITED: &str = "guest@example.com";
 
 fn told(answer: &Answer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
@@ -21,7 +21,7 @@ fn path(host: &Visitor) -> String {
     format!("/tenants/{}/invitations", host.user.tenant.unwrap())
 }
 
-/// Invites as `host`. A moment passes, so that mails and entries have an order.
+/// Invites as `host`. The clock advances, so that mails and entries have an order.
 async fn invite(site: &Site, host: &Visitor, email: &str, role: &str) -> Answer {
     let body = json!({"email": email, "role": role});
     let answer = ask(site, Some(&host.token), Method::POST, &path(host), Some(body)).await;
@@ -58,13 +58,13 @@ async fn user(site: &Site, email: &str) -> Option<User> {
 }
 
 #[tokio::test]
-async fn whoever_is_invited_joins_with_the_link_in_the_mail() {
+async fn an_invited_user_joins_with_the_link_in_the_mail() {
     let site = site().await;
     let host = site.member(Role::Admin).await;
     let tenant = host.user.tenant.unwrap();
     let answer = invite(&site, &host, "Guest@Example.com", "developer").await;
     let id = answer.body["id"].as_str().unwrap().to_owned();
-    let expected = json!({"id": id, "email": GUEST, "role": "developer", "created_at": "2026-12-31T12:00:00Z",
+    let expected = json!({"id": id, "email": INVITED, "role": "developer", "created_at": "2026-12-31T12:00:00Z",
         "expires_at": "2027-01-07T12:00:00Z"});
     assert_eq!((answer.status, &answer.body), (StatusCode::CREATED, &expected));
     assert_eq!(open(&site, &host).await, json!([expected]));
@@ -74,12 +74,12 @@ async fn whoever_is_invited_joins_with_the_link_in_the_mail() {
 
     site.clock.set(NOON.plus(LIFE - Duration::from_secs(1)));
     let answer = accept(&site, &token(&site)).await;
-    let joined = json!({"email": GUEST, "name": "Ada", "confirmed": true});
+    let joined = json!({"email": INVITED, "name": "Ada", "confirmed": true});
     assert_eq!((answer.status, answer.body), (StatusCode::CREATED, joined));
-    let made = user(&site, GUEST).await.unwrap();
+    let made = user(&site, INVITED).await.unwrap();
     assert_eq!((made.tenant, made.role, made.name.as_str()), (Some(tenant), Role::Developer, "Ada"));
     site.clock.advance(Duration::from_secs(1));
-    let (access, _) = tokens(&site, GUEST).await;
+    let (access, _) = tokens(&site, INVITED).await;
     let me = ask(&site, Some(&access), Method::GET, "/auth/me", None).await.body;
     assert_eq!((&me["role"], &me["confirmed"]), (&json!("developer"), &json!(true)));
     assert_eq!(me["tenant_id"], tenant.to_string());
@@ -101,10 +101,10 @@ async fn whoever_is_invited_joins_with_the_link_in_the_mail() {
 #[tokio::test]
 async fn an_address_with_an_account_is_answered_like_one_without() {
     let site = site().await;
-    register_confirmed(&site, GUEST).await;
+    register_confirmed(&site, INVITED).await;
     site.clock.advance(Duration::from_millis(1));
     let host = site.member(Role::Owner).await;
-    let known = invite(&site, &host, GUEST, "viewer").await;
+    let known = invite(&site, &host, INVITED, "viewer").await;
     let sent = mails(&site).pop().unwrap();
     assert!(sent.contains("To: guest@example.com\r\n") && sent.contains("belongs to an account"), "{sent}");
     assert!(!sent.contains("token="), "{sent}");
@@ -122,7 +122,7 @@ async fn an_address_with_an_account_is_answered_like_one_without() {
         let gone = ask(&site, Some(&host.token), Method::DELETE, &it, None).await;
         assert_eq!(gone.status, StatusCode::NO_CONTENT);
     }
-    assert_ne!(user(&site, GUEST).await.unwrap().tenant, host.user.tenant);
+    assert_ne!(user(&site, INVITED).await.unwrap().tenant, host.user.tenant);
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn a_member_is_not_invited() {
 async fn only_the_newest_link_of_an_address_is_good_and_none_that_was_withdrawn() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
-    let first = invite(&site, &host, GUEST, "owner").await;
+    let first = invite(&site, &host, INVITED, "owner").await;
     let old = token(&site);
     let second = invite(&site, &host, "GUEST@example.com", "viewer").await;
     let new = token(&site);
@@ -151,26 +151,26 @@ async fn only_the_newest_link_of_an_address_is_good_and_none_that_was_withdrawn(
         site.clock.advance(Duration::from_millis(1));
         answer
     };
-    let stranger = site.member(Role::Owner).await;
-    for (by, id) in [(&host, &first.body["id"]), (&stranger, &second.body["id"])] {
+    let outsider = site.member(Role::Owner).await;
+    for (by, id) in [(&host, &first.body["id"]), (&outsider, &second.body["id"])] {
         assert_eq!(told(&withdraw(by, id).await), (StatusCode::NOT_FOUND, "invitation not found"));
     }
     assert_eq!(withdraw(&host, &second.body["id"]).await.status, StatusCode::NO_CONTENT);
     assert_eq!(withdraw(&host, &second.body["id"]).await.status, StatusCode::NOT_FOUND);
     assert_eq!(accept(&site, &new).await.status, StatusCode::BAD_REQUEST);
-    assert_eq!(user(&site, GUEST).await, None);
+    assert_eq!(user(&site, INVITED).await, None);
     let tenant = host.user.tenant.unwrap();
     let [newest, ..] = &site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap()[..] else {
         panic!()
     };
-    assert_eq!((newest.action.as_str(), newest.detail.as_str()), ("invitation.withdrawn", GUEST));
+    assert_eq!((newest.action.as_str(), newest.detail.as_str()), ("invitation.withdrawn", INVITED));
 }
 
 #[tokio::test]
 async fn a_link_is_good_for_a_week_and_of_no_other_kind() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
-    invite(&site, &host, GUEST, "viewer").await;
+    invite(&site, &host, INVITED, "viewer").await;
     let good = token(&site);
     for strange in ["", "rpcgi_", &good[..48], &good.replace("rpcgi_", "rpcgc_")] {
         assert_eq!(accept(&site, strange).await.status, StatusCode::BAD_REQUEST, "{strange}");
@@ -180,14 +180,14 @@ async fn a_link_is_good_for_a_week_and_of_no_other_kind() {
     site.clock.set(NOON.plus(LIFE));
     assert_eq!(accept(&site, &good).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(site.app.passwords.computed(), computed, "no password is hashed for who was not invited");
-    assert_eq!(user(&site, GUEST).await, None);
+    assert_eq!(user(&site, INVITED).await, None);
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_acceptance_is_told_and_does_not_use_it_up() {
+async fn an_invalid_acceptance_is_refused_with_the_reason_and_does_not_use_up_the_invitation() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
-    invite(&site, &host, GUEST, "viewer").await;
+    invite(&site, &host, INVITED, "viewer").await;
     let good = json!({"token": token(&site), "password": PASSWORD});
     for (field, value, text) in [
         ("password", json!("short"), "the password must have at least 10 characters"),
@@ -204,10 +204,10 @@ async fn what_is_wrong_with_an_acceptance_is_told_and_does_not_use_it_up() {
         assert_eq!(told(&post(&site, "/auth/invitation", form).await), (StatusCode::BAD_REQUEST, text));
     }
     site.clock.advance(Duration::from_millis(1));
-    register_confirmed(&site, GUEST).await;
+    register_confirmed(&site, INVITED).await;
     let taken = post(&site, "/auth/invitation", good.clone()).await;
     assert_eq!(told(&taken), (StatusCode::CONFLICT, "there is already a user with this e-mail address"));
-    assert_ne!(user(&site, GUEST).await.unwrap().tenant, host.user.tenant);
+    assert_ne!(user(&site, INVITED).await.unwrap().tenant, host.user.tenant);
     invite(&site, &host, "b@example.com", "viewer").await;
     let answer = post(&site, "/auth/invitation", json!({"token": token(&site), "password": PASSWORD})).await;
     assert_eq!((answer.status, &answer.body["name"]), (StatusCode::CREATED, &json!("")));
@@ -215,19 +215,19 @@ async fn what_is_wrong_with_an_acceptance_is_told_and_does_not_use_it_up() {
 }
 
 #[tokio::test]
-async fn who_may_not_invite_sends_no_mail() {
+async fn a_user_without_the_permission_to_invite_sends_no_mail() {
     let site = site().await;
     let admin = site.member(Role::Admin).await;
     let refused = (StatusCode::FORBIDDEN, "your role does not permit this");
-    assert_eq!(told(&invite(&site, &admin, GUEST, "owner").await), refused);
+    assert_eq!(told(&invite(&site, &admin, INVITED, "owner").await), refused);
     let developer = site.visitor(admin.user.tenant, Role::Developer).await;
-    assert_eq!(told(&invite(&site, &developer, GUEST, "viewer").await), refused);
+    assert_eq!(told(&invite(&site, &developer, INVITED, "viewer").await), refused);
     for email in ["guest", "a@b.example\r\nBcc: c@d.example", ""] {
         assert_eq!(invite(&site, &admin, email, "viewer").await.status, StatusCode::BAD_REQUEST);
     }
-    assert_eq!(invite(&site, &admin, GUEST, "king").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(invite(&site, &admin, INVITED, "king").await.status, StatusCode::BAD_REQUEST);
     assert_eq!((open(&site, &admin).await, mails(&site).len()), (json!([]), 0));
-    assert_eq!(invite(&site, &admin, GUEST, "admin").await.status, StatusCode::CREATED);
+    assert_eq!(invite(&site, &admin, INVITED, "admin").await.status, StatusCode::CREATED);
 
     register(&site, "new@example.com").await;
     let (access, _) = tokens(&site, "new@example.com").await;
@@ -249,44 +249,44 @@ async fn a_hundred_may_be_open_and_one_more_when_one_is_withdrawn() {
         assert_eq!(answer.status, StatusCode::CREATED);
         first = answer.body["id"].clone();
     }
-    let answer = invite(&site, &host, GUEST, "viewer").await;
+    let answer = invite(&site, &host, INVITED, "viewer").await;
     let text = "a tenant may have 100 open invitations: withdraw one, or wait until one expires";
     assert_eq!(told(&answer), (StatusCode::CONFLICT, text));
     assert_eq!(mails(&site).len(), 100);
     let it = format!("{}/{}", path(&host), first.as_str().unwrap());
     let gone = ask(&site, Some(&host.token), Method::DELETE, &it, None).await;
     assert_eq!(gone.status, StatusCode::NO_CONTENT);
-    assert_eq!(invite(&site, &host, GUEST, "viewer").await.status, StatusCode::CREATED);
+    assert_eq!(invite(&site, &host, INVITED, "viewer").await.status, StatusCode::CREATED);
     assert_eq!(open(&site, &host).await.as_array().unwrap().len(), 100);
 }
 
 #[tokio::test]
-async fn nobody_is_pestered_with_invitations() {
+async fn invitations_to_one_address_are_limited() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     for _ in 0..5 {
-        assert_eq!(invite(&site, &host, GUEST, "viewer").await.status, StatusCode::CREATED);
+        assert_eq!(invite(&site, &host, INVITED, "viewer").await.status, StatusCode::CREATED);
     }
-    let answer = invite(&site, &host, GUEST, "viewer").await;
+    let answer = invite(&site, &host, INVITED, "viewer").await;
     assert_eq!(told(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
     let wait: u64 = answer.headers[RETRY_AFTER].to_str().unwrap().parse().unwrap();
     assert!(wait.abs_diff(LOCK.as_secs()) <= 1, "{wait}");
     assert_eq!(mails(&site).len(), 5);
     assert_eq!(invite(&site, &host, "b@example.com", "viewer").await.status, StatusCode::CREATED);
     assert_eq!(accept(&site, &token(&site)).await.status, StatusCode::CREATED);
-    // Another organisation is not held up by this one.
+    // Another organisation is not limited by this one.
     let other = site.member(Role::Owner).await;
-    assert_eq!(invite(&site, &other, GUEST, "viewer").await.status, StatusCode::CREATED);
+    assert_eq!(invite(&site, &other, INVITED, "viewer").await.status, StatusCode::CREATED);
 }
 
 #[tokio::test]
 async fn inviting_and_accepting_count_with_the_attempts_of_a_client() {
     let site = Site::of("[admin]\nauth_per_minute = 3\n").await;
     let host = site.member(Role::Owner).await;
-    assert_eq!(invite(&site, &host, GUEST, "viewer").await.status, StatusCode::CREATED);
+    assert_eq!(invite(&site, &host, INVITED, "viewer").await.status, StatusCode::CREATED);
     let good = token(&site);
     assert_eq!(accept(&site, "rpcgi_").await.status, StatusCode::BAD_REQUEST);
-    assert_eq!(login(&site, GUEST, PASSWORD).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(login(&site, INVITED, PASSWORD).await.status, StatusCode::UNAUTHORIZED);
     for answer in [invite(&site, &host, "b@example.com", "viewer").await, accept(&site, &good).await] {
         assert_eq!(told(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
         assert!(answer.headers.contains_key(RETRY_AFTER));
@@ -302,7 +302,7 @@ async fn a_mailer_that_is_away_fails_nobody_and_is_asked_again() {
     let host = site.member(Role::Owner).await;
     let other = site.member(Role::Owner).await;
     std::fs::remove_dir_all(&site.app.settings.config.admin.mail.outbox).unwrap();
-    for email in [GUEST, &other.user.email] {
+    for email in [INVITED, &other.user.email] {
         let answer = invite(&site, &host, email, "viewer").await;
         assert_eq!(answer.status, StatusCode::CREATED);
     }

@@ -1,4 +1,4 @@
-//! API keys as a client meets them.
+//! Tests of API keys through the API.
 
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::identity::token::Claims;
@@ -17,7 +17,7 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: V
     (answer.status.as_u16(), answer.body)
 }
 
-/// A project of the visitor's: the path of its keys.
+/// Creates a project of the visitor's and returns the path of its keys.
 async fn project(site: &Site, visitor: &Visitor) -> (ProjectId, String) {
     let now = site.app.now();
     let id = ProjectId(fresh_id(now));
@@ -79,7 +79,7 @@ async fn a_scope_is_stored_by_canonical_names_and_an_end_in_utc() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_makes_no_key() {
+async fn an_invalid_request_creates_no_key() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let (_, path) = project(&site, &owner).await;

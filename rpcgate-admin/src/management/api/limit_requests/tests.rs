@@ -1,4 +1,4 @@
-//! Requests for another plan, as a client and an operator meet them.
+//! Tests of requests for another plan, for clients and operators.
 
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::store::{AuditSubject, Role};
@@ -62,7 +62,7 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
 }
 
 #[tokio::test]
-async fn of_requests_made_at_once_one_is_taken() {
+async fn of_parallel_limit_requests_one_is_accepted() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let made =
@@ -77,7 +77,7 @@ async fn of_requests_made_at_once_one_is_taken() {
 #[tokio::test]
 async fn requests_have_a_plan_and_a_reason_and_stay_in_their_tenant() {
     let site = Site::new().await;
-    let (owner, stranger) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
     for (body, text) in [
         (json!({"reason": "x"}), "`requested_tier` is missing"),
         (
@@ -95,14 +95,14 @@ async fn requests_have_a_plan_and_a_reason_and_stay_in_their_tenant() {
         assert_eq!((status, answer), (400, json!({ "error": text })), "{body}");
     }
     let (_, mine) = ask(&site, &owner, Method::POST, "/limit-requests", wish()).await;
-    assert_eq!(ask(&site, &stranger, Method::GET, "/limit-requests", Value::Null).await, (200, json!([])));
+    assert_eq!(ask(&site, &outsider, Method::GET, "/limit-requests", Value::Null).await, (200, json!([])));
     let viewer = site.visitor(owner.user.tenant, Role::Viewer).await;
     assert_eq!(ask(&site, &viewer, Method::POST, "/limit-requests", wish()).await.0, 403);
     let operator = site.operator().await;
     assert_eq!(ask(&site, &operator, Method::POST, "/limit-requests", wish()).await.0, 403);
 
     let all = |query: &str| format!("/operator/limit-requests{query}");
-    let (_, theirs) = ask(&site, &stranger, Method::POST, "/limit-requests", wish()).await;
+    let (_, theirs) = ask(&site, &outsider, Method::POST, "/limit-requests", wish()).await;
     let list = async |query| ask(&site, &operator, Method::GET, &all(query), Value::Null).await;
     let (_, found) = list("").await;
     assert_eq!(found, json!([theirs, mine]));

@@ -21,7 +21,7 @@ async fn me(site: &Site, token: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn everybody_is_told_who_they_are() {
+async fn every_user_can_read_its_own_account() {
     let site = Site::new().await;
     let get =
         async |visitor| site.ask(Some(visitor), Method::GET, "/api/v1/auth/me", Body::empty()).await.body;
@@ -73,7 +73,7 @@ async fn a_new_password_ends_all_other_sessions() {
 }
 
 #[tokio::test]
-async fn whose_log_in_others_have_locked_can_change_the_password_where_it_is_logged_in() {
+async fn a_locked_log_in_does_not_prevent_a_change_of_password_in_an_open_session() {
     let site = site().await;
     register(&site, EMAIL).await;
     let (token, _) = tokens(&site, EMAIL).await;

@@ -1,4 +1,4 @@
-//! Members as a client meets them.
+//! Tests of members through the API.
 
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::store::{AuditSubject, Role};
@@ -27,7 +27,7 @@ async fn delete(site: &Site, visitor: &Visitor, member: &Visitor) -> (u16, Value
     ask(site, visitor, Method::DELETE, &path(visitor.user.tenant.unwrap(), member), Value::Null).await
 }
 
-/// The role that a member has now, or none.
+/// The current role of a member, if it is one.
 async fn role(site: &Site, member: &Visitor) -> Option<Role> {
     site.app.store.user(member.user.id).await.unwrap().map(|user| user.role)
 }
@@ -48,7 +48,7 @@ async fn members_are_told_to_members_oldest_first() {
     let tenant = viewer.user.tenant.unwrap();
     site.clock.advance(Duration::from_secs(1));
     let owner = site.visitor(Some(tenant), Role::Owner).await;
-    let stranger = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     let members = format!("/tenants/{tenant}/members");
     let shown = |visitor: &Visitor, role: &str, at: &str| {
         json!({"id": visitor.user.id.to_string(), "email": visitor.user.email, "name": "Somebody", "role": role,
@@ -59,7 +59,7 @@ async fn members_are_told_to_members_oldest_first() {
         shown(&owner, "owner", "2026-12-31T12:00:01Z")
     ]);
     assert_eq!(ask(&site, &viewer, Method::GET, &members, Value::Null).await, (200, expected));
-    let answer = ask(&site, &stranger, Method::GET, &members, Value::Null).await;
+    let answer = ask(&site, &outsider, Method::GET, &members, Value::Null).await;
     assert_eq!(answer, (404, json!({"error": "tenant not found"})));
 }
 
@@ -131,19 +131,19 @@ async fn the_last_owner_stays_one() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_or_is_removed_is_logged_out_and_gone() {
+async fn a_member_that_leaves_or_is_removed_is_logged_out_and_deleted() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
     let developer = site.visitor(Some(tenant), Role::Developer).await;
-    let stranger = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     assert_eq!(delete(&site, &viewer, &developer).await, (403, json!({"error": NO_ROLE})));
     let foreign = (404, json!({"error": "user not found"}));
-    assert_eq!(delete(&site, &owner, &stranger).await, foreign);
-    assert_eq!(delete(&site, &viewer, &stranger).await, foreign, "it is not told whether there is one");
-    assert_eq!(put(&site, &owner, &stranger, "viewer").await, foreign);
-    let other = ask(&site, &stranger, Method::DELETE, &path(tenant, &viewer), Value::Null).await;
+    assert_eq!(delete(&site, &owner, &outsider).await, foreign);
+    assert_eq!(delete(&site, &viewer, &outsider).await, foreign, "it is not told whether there is one");
+    assert_eq!(put(&site, &owner, &outsider, "viewer").await, foreign);
+    let other = ask(&site, &outsider, Method::DELETE, &path(tenant, &viewer), Value::Null).await;
     assert_eq!(other, (404, json!({"error": "tenant not found"})));
     for (by, gone) in [(&viewer, &viewer), (&owner, &developer)] {
         assert_eq!(delete(&site, by, gone).await, (204, Value::Null));
@@ -151,13 +151,13 @@ async fn whoever_leaves_or_is_removed_is_logged_out_and_gone() {
         assert_eq!(role(&site, gone).await, None);
         assert_eq!(delete(&site, &owner, gone).await, foreign);
     }
-    assert_eq!(role(&site, &stranger).await, Some(Role::Owner));
+    assert_eq!(role(&site, &outsider).await, Some(Role::Owner));
     let told = [&viewer, &developer].map(|gone| ("member.removed".to_owned(), gone.user.email.clone()));
     assert_eq!(actions(&site, tenant).await, told);
 }
 
 #[tokio::test]
-async fn what_somebody_may_not_do_any_more_is_not_done_with_an_invitation_of_before() {
+async fn a_lowered_role_withdraws_invitations_that_exceed_it() {
     let site = Site::of("[plans.free]\nmembers = 4\n").await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();

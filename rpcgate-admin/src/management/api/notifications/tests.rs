@@ -1,4 +1,4 @@
-//! Notifications, as a client meets them.
+//! Tests of notifications through the API.
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::store::Role;
@@ -16,7 +16,7 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str) -> (u16
     (answer.status.as_u16(), answer.body)
 }
 
-/// A tenant makes 90 of the 100 requests of its day, and then 60 calls more are refused.
+/// A tenant makes 90 of the 100 requests of its day, and then 60 more calls are refused.
 pub(crate) async fn use_up(site: &Site, tenant: TenantId) {
     let later = Time::from_secs(NOON.secs() + 5);
     let refused = SampleLine { cu: 0, status: 429, outcome: Outcome::Refused, calls: 60, ..item("eth_call") };
@@ -25,7 +25,7 @@ pub(crate) async fn use_up(site: &Site, tenant: TenantId) {
         SampleRecord { tenant, windowed: 90, ..deed(1, NOON, vec![item("eth_call")]) },
         SampleRecord { tenant, windowed: 0, ..deed(1, later, vec![refused]) },
     ] {
-        site.app.usage.ship_noting(&sender.pack(&[deed]), &[(tenant, 100)].into()).await.unwrap();
+        site.app.usage.ship_with_allowances(&sender.pack(&[deed]), &[(tenant, 100)].into()).await.unwrap();
     }
 }
 
@@ -63,13 +63,13 @@ async fn notifications_are_told_newest_first_and_read_by_each_user() {
 #[tokio::test]
 async fn notifications_are_their_tenants_alone() {
     let site = Site::new().await;
-    let (owner, stranger) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
     use_up(&site, owner.user.tenant.unwrap()).await;
     let (_, told) = ask(&site, &owner, Method::GET, "/notifications").await;
     let path = format!("/notifications/{}/read", told[0]["id"].as_str().unwrap());
-    assert_eq!(ask(&site, &stranger, Method::GET, "/notifications").await, (200, json!([])));
+    assert_eq!(ask(&site, &outsider, Method::GET, "/notifications").await, (200, json!([])));
     let none = (404, json!({"error": "notification not found"}));
-    assert_eq!(ask(&site, &stranger, Method::POST, &path).await, none);
+    assert_eq!(ask(&site, &outsider, Method::POST, &path).await, none);
     let unknown = "/notifications/00000000-0000-7000-8000-000000000000/read";
     assert_eq!(ask(&site, &owner, Method::POST, unknown).await, none);
     let operator = site.operator().await;

@@ -1,4 +1,4 @@
-//! Chains, switched on and off.
+//! Switches of chains.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Whether a chain is to be served.
+/// The switch of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChainSwitch {
@@ -22,11 +22,11 @@ pub struct ChainSwitch {
 
 /// Switch a chain on or off
 ///
-/// One that the configuration switches off stays off. Gateways go by it within a second.
+/// A chain that the configuration disables stays off. Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/chains/{chain}", operation_id = "operator_switch_chain", tag = "operator",
     params(("chain" = String, Path, description = "The chain's path.")),
     request_body = ChainSwitch,
-    responses((status = 200, description = "The chain as it stands now.", body = ChainJson)))]
+    responses((status = 200, description = "The chain as it is now.", body = ChainJson)))]
 pub async fn switch(
     State(app): State<Arc<AppState>>,
     actor: Actor,

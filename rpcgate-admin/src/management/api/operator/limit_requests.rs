@@ -3,7 +3,7 @@
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::api::limit_requests::{LimitRequestJson, RequestStatusJson};
-use crate::management::api::list::{ListPage, Page, Part};
+use crate::management::api::list::{ListPage, Page, PageRequest};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Query};
@@ -15,31 +15,31 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Which requests are wanted.
+/// The filter of requests.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct LimitRequestQuery {
-    /// Those that stand so.
+    /// Only requests with this status.
     pub status: Option<RequestStatusJson>,
 }
 
-/// How a request may be decided.
+/// The decision about a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Verdict)]
 pub enum VerdictJson {
     /// The tenant gets the plan.
     Approved,
-    /// It does not.
+    /// The tenant does not get the plan.
     Rejected,
 }
 
-/// What an operator decides.
+/// An operator's decision.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Review {
     /// Approved or rejected.
     pub status: VerdictJson,
-    /// What the tenant is told, at most 2,000 characters.
+    /// A note for the tenant, at most 2,000 characters.
     #[schema(min_length = 1, max_length = 2000)]
     pub note: Option<String>,
 }
@@ -49,22 +49,22 @@ pub struct Review {
 /// The newest first.
 #[utoipa::path(get, path = "/operator/limit-requests", operation_id = "operator_list_limit_requests",
     tag = "operator",
-    params(("status" = Option<RequestStatusJson>, Query, description = "Tell those that stand so."), Page),
+   params(("status" = Option<RequestStatusJson>, Query, description = "Only requests with this status."), Page),
     responses((status = 200, description = "The requests.", body = [LimitRequestJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
-    Query(wanted): Query<LimitRequestQuery>,
+    page: PageRequest,
+    Query(query): Query<LimitRequestQuery>,
 ) -> Result<ListPage<LimitRequestJson>, ActionError> {
-    let before = part.read(|cursor| {
+    let before = page.read(|cursor| {
         let (at, id) = cursor.split_once('-')?;
         Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?))
     })?;
-    let status = wanted.status.map(Into::into);
-    let requests = action::operator::limit_requests::list(&app, status, before, part.limit).await?;
-    let last = requests.last().filter(|_| requests.len() as u64 == part.limit);
+    let status = query.status.map(Into::into);
+    let requests = action::operator::limit_requests::list(&app, status, before, page.limit).await?;
+    let last = requests.last().filter(|_| requests.len() as u64 == page.limit);
     let next = last.map(|last| format!("{}-{}", last.created_at.micros(), last.id));
-    Ok(part.told(requests, next).map(LimitRequestJson::from))
+    Ok(page.page(requests, next).map(LimitRequestJson::from))
 }
 
 /// Decide a request for another plan

@@ -1,4 +1,4 @@
-//! What operators do.
+//! The API of operators.
 
 pub mod chains;
 pub mod limit_requests;

@@ -1,4 +1,4 @@
-//! Nodes, as each gateway sees them.
+//! Nodes as each gateway sees them.
 
 use crate::management::action;
 use crate::management::api::moment::Moment;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// How a gateway sees a node.
+/// The state of a node as one gateway sees it.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = Node)]
 pub struct NodeJson {
@@ -25,23 +25,23 @@ pub struct NodeJson {
     /// The node's URL, secrets masked.
     #[schema(example = "https://node.example:8545/")]
     pub node: String,
-    /// Its tier: nodes of a lower number are asked first, others as a fallback.
+    /// Its priority: nodes with a lower number are asked first, others as a fallback.
     pub priority: u32,
-    /// How it stands: `well`, or else it is asked only when no other is left.
+    /// Its health: `well`, or else it is asked only if no other node is left.
     #[schema(example = "behind", pattern = "^(well|syncing|behind|silent|ejected|unreachable)$")]
     pub health: String,
-    /// Why, for people.
+    /// The reason, for people.
     #[schema(example = "7 blocks behind; 3 are allowed")]
     pub reason: String,
-    /// The newest height it has shown.
+    /// The newest height it has reported.
     pub height: Option<u64>,
-    /// Blocks that it is behind the height that the gateway goes by.
+    /// How many blocks it is behind the height that the gateway trusts.
     pub lag: Option<u64>,
-    /// How long it takes to answer, newer answers counting more, in milliseconds.
+    /// Its mean latency in milliseconds, in which newer answers weigh more.
     pub latency_ms: Option<f64>,
-    /// Calls under way to it.
+    /// Calls in flight to it.
     pub in_flight: u64,
-    /// When the gateway told it.
+    /// When the gateway reported it.
     #[schema(value_type = String, format = DateTime)]
     pub at: Moment,
 }
@@ -71,7 +71,7 @@ fn nodes(report: GatewayReport) -> impl Iterator<Item = NodeJson> {
 
 /// List nodes
 ///
-/// As the gateways that are at work see them. They tell it every 5 seconds.
+/// As the running gateways see them. They report every 5 seconds.
 #[utoipa::path(get, path = "/operator/nodes", operation_id = "operator_list_nodes", tag = "operator",
     responses((status = 200, description = "The nodes, by gateway.", body = [NodeJson])))]
 pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<NodeJson>>, ActionError> {

@@ -1,4 +1,4 @@
-//! The figures of plans.
+//! The limits of plans.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// All figures of a plan.
+/// All limits of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct PlanFigures {
     /// Its name: free, standard, premium or enterprise.
@@ -31,7 +31,7 @@ pub struct PlanFigures {
     pub price_per_cu: f64,
     /// Projects of a tenant, at most.
     pub projects: u32,
-    /// Keys of a project that can be used, at most.
+    /// Usable keys of a project, at most.
     pub keys_per_project: u32,
     /// Members of a tenant, at most.
     pub members: u32,
@@ -62,7 +62,7 @@ impl From<plan::Plan> for PlanFigures {
     }
 }
 
-/// What changes about a plan. What is left out stays.
+/// A change to a plan. Fields that are left out stay as they are.
 #[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = PlanChange)]
@@ -82,27 +82,27 @@ pub struct PlanChangeJson {
     /// Price of a Compute Unit in US dollars.
     #[schema(minimum = 0, maximum = 1000)]
     pub price_per_cu: Option<f64>,
-    /// Projects of a tenant, at most. What there is beyond stays.
+    /// Projects of a tenant, at most. Existing ones beyond that stay.
     #[schema(maximum = 1_000_000)]
     pub projects: Option<u32>,
-    /// Keys of a project that can be used, at most. What there is beyond stays.
+    /// Usable keys of a project, at most. Existing ones beyond that stay.
     #[schema(maximum = 1_000_000)]
     pub keys_per_project: Option<u32>,
-    /// Members of a tenant, at most. What there is beyond stays.
+    /// Members of a tenant, at most. Existing ones beyond that stay.
     #[schema(maximum = 1_000_000)]
     pub members: Option<u32>,
-    /// Webhooks of a project, at most. What there is beyond stays.
+    /// Webhooks of a project, at most. Existing ones beyond that stay.
     #[schema(maximum = 1_000_000)]
     pub webhooks_per_project: Option<u32>,
-    /// Subscriptions of a webhook, at most. What there is beyond stays.
+    /// Subscriptions of a webhook, at most. Existing ones beyond that stay.
     #[schema(maximum = 1_000_000)]
     pub subscriptions_per_webhook: Option<u32>,
-    /// WebSocket streams of a project, at most. What there is beyond stays.
+    /// WebSocket streams of a project, at most. Existing ones beyond that stay.
     #[schema(maximum = 1_000_000)]
     pub streams_per_project: Option<u32>,
 }
 
-/// Read the figures of a plan
+/// Read the limits of a plan
 #[utoipa::path(get, path = "/operator/plans/{tier}", operation_id = "operator_get_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name.")),
     responses((status = 200, description = "The plan as it is in force.", body = PlanFigures)))]
@@ -113,9 +113,9 @@ pub async fn get(
     Ok(Json(action::operator::plans::get(&app, &tier).await?.into()))
 }
 
-/// Change figures of a plan
+/// Change limits of a plan
 ///
-/// Those that are sent. Gateways go by them within a second.
+/// Only the given limits change. Gateways apply them within a second.
 #[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name.")),
     request_body = PlanChangeJson,

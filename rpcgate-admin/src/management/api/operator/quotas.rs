@@ -20,18 +20,18 @@ pub struct QuotaJson {
     /// The project.
     #[schema(format = "uuid")]
     pub project_id: String,
-    /// Compute Units in any rolling 24 hours; 0 refuses every call that costs something.
+    /// Compute Units in any rolling 24 hours; 0 refuses every call that costs units.
     pub cu_per_day: u64,
     /// Recorded, not enforced; or null.
     pub cu_per_month: Option<u64>,
-    /// Requests in a second over all keys of the project, or null.
+    /// Requests per second over all keys of the project, or null.
     pub rps_limit: Option<u64>,
-    /// Whether an operator set it.
+    /// Whether an operator has set it.
     pub has_quota_row: bool,
 }
 
 impl QuotaJson {
-    /// That of `project`.
+    /// The quota of `project`.
     pub fn of(project: ProjectId, quota: &caller::ProjectQuota) -> Self {
         let caller::ProjectQuota { cu_per_day, cu_per_month, rps_limit, has_row } = *quota;
         let project_id = project.to_string();
@@ -39,21 +39,21 @@ impl QuotaJson {
     }
 }
 
-/// A project's new quota. What is left out has its default.
+/// A project's new quota. Fields that are left out get their defaults.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewQuota {
-    /// Compute Units in any rolling 24 hours: 100,000 if left out.
+    /// Compute Units in any rolling 24 hours, 100,000 by default.
     pub cu_per_day: Option<u64>,
     /// Recorded, not enforced.
     pub cu_per_month: Option<u64>,
-    /// Requests in a second over all keys of the project: as many as the plan permits if left out.
+    /// Requests per second over all keys of the project; by default as many as the plan allows.
     pub rps_limit: Option<u64>,
 }
 
 /// Set the quota of a project
 ///
-/// All of it: what is left out has its default. Gateways go by it within a second.
+/// Replaces the whole quota: fields that are left out get their defaults. Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/projects/{id}/quota", operation_id = "operator_put_quota", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     request_body = NewQuota,
@@ -71,7 +71,7 @@ pub async fn put(
     Ok(Json(QuotaJson::of(id, &action::operator::quotas::put(&app, &actor, id, quota).await?)))
 }
 
-/// Take the quota of a project away
+/// Delete the quota of a project
 ///
 /// The default holds again.
 #[utoipa::path(delete, path = "/operator/projects/{id}/quota", operation_id = "operator_delete_quota",

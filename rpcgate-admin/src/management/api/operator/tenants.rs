@@ -1,8 +1,8 @@
-//! Every tenant.
+//! All tenants.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
-use crate::management::api::list::{ListPage, Page, Part};
+use crate::management::api::list::{ListPage, Page, PageRequest};
 use crate::management::api::tenants::{TenantJson, TenantStatus, TierJson};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -14,14 +14,14 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Which tenants are wanted.
+/// The filter of tenants.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct TenantQuery {
-    /// Those that follow this one.
+    /// Only tenants that follow this one.
     pub after: Option<String>,
 }
 
-/// What changes about a tenant. What is left out stays.
+/// A change to a tenant. Fields that are left out stay as they are.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = TenantChange)]
@@ -34,29 +34,29 @@ pub struct TenantChangeJson {
 
 /// List all tenants
 ///
-/// In the order of their identifiers, which is about the order they were made in. `after` is an identifier to
-/// begin behind, as a `cursor` is.
+/// In the order of their identifiers, which is approximately the order of their creation. `after` is an identifier
+/// after which to begin, like a `cursor`.
 #[utoipa::path(get, path = "/operator/tenants", operation_id = "operator_list_tenants", tag = "operator",
-    params(("after" = Option<String>, Query, format = "uuid", description = "Tell those that follow this one."),
+   params(("after" = Option<String>, Query, format = "uuid", description = "Only tenants that follow this one."),
         Page),
     responses((status = 200, description = "The tenants.", body = [TenantJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
-    Query(wanted): Query<TenantQuery>,
+    page: PageRequest,
+    Query(query): Query<TenantQuery>,
 ) -> Result<ListPage<TenantJson>, ActionError> {
-    let after = wanted.after.map(|after| after.parse());
+    let after = query.after.map(|after| after.parse());
     let after = after.transpose().map_err(|_| ActionError::Invalid("`after` must be a UUID".into()))?;
-    let after = part.read(|cursor| cursor.parse().ok())?.or(after);
-    let tenants = action::operator::tenants::list(&app, after, part.limit).await?;
-    let last = tenants.last().filter(|_| tenants.len() as u64 == part.limit);
+    let after = page.read(|cursor| cursor.parse().ok())?.or(after);
+    let tenants = action::operator::tenants::list(&app, after, page.limit).await?;
+    let last = tenants.last().filter(|_| tenants.len() as u64 == page.limit);
     let next = last.map(|last| last.id.to_string());
-    Ok(part.told(tenants, next).map(TenantJson::from))
+    Ok(page.page(tenants, next).map(TenantJson::from))
 }
 
 /// Suspend a tenant or move it to another plan
 ///
-/// Gateways go by it within a second.
+/// Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/tenants/{id}", operation_id = "operator_update_tenant", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The tenant.")),
     request_body = TenantChangeJson,

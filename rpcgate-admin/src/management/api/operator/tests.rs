@@ -1,4 +1,4 @@
-//! What operators do, as they meet it.
+//! Tests of the API of operators.
 
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_id};
@@ -223,7 +223,7 @@ async fn a_chain_is_switched_but_not_against_the_file() {
 }
 
 #[tokio::test]
-async fn of_a_plan_only_what_is_sent_changes() {
+async fn only_the_given_limits_of_a_plan_change() {
     let site = Site::of("[plans.free]\nper_hour = 600\n").await;
     let operator = site.operator().await;
     let get = async || ask(&site, &operator, Method::GET, "/plans/free", Value::Null).await;

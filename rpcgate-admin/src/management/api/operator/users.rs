@@ -2,7 +2,7 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
-use crate::management::api::list::{ListPage, Page, Part};
+use crate::management::api::list::{ListPage, Page, PageRequest};
 use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Which users are wanted.
+/// The filter of users.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct UserQuery {
-    /// The one with this address.
+    /// Only the user with this address.
     pub email: Option<String>,
-    /// Members of this tenant.
+    /// Only members of this tenant.
     pub tenant_id: Option<String>,
 }
 
-/// A user, as operators see it.
+/// A user as operators see it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Account)]
 pub struct AccountJson {
@@ -38,18 +38,18 @@ pub struct AccountJson {
     pub email: String,
     /// A name, for people.
     pub name: String,
-    /// What the user may do in the tenant, or `operator`.
+    /// The user's role in the tenant, or `operator`.
     #[schema(example = "owner")]
     pub role: &'static str,
     /// Whether the address is confirmed.
     pub confirmed: bool,
-    /// Until when wrong passwords have locked the account, if they have.
+    /// When the lock that wrong passwords caused ends, if there is one.
     #[schema(value_type = Option<String>, format = "date-time")]
     pub locked_until: Option<Moment>,
-    /// When operators disabled the account, if they did.
+    /// When operators disabled the account, if they have.
     #[schema(value_type = Option<String>, format = "date-time")]
     pub disabled_at: Option<Moment>,
-    /// When the account was made.
+    /// When the account was created.
     #[schema(value_type = String, format = "date-time")]
     pub created_at: Moment,
 }
@@ -73,30 +73,30 @@ impl From<store::Account> for AccountJson {
 
 /// List the users of all tenants, and operators
 ///
-/// In the order of their identifiers, which is about the order they were made in.
+/// In the order of their identifiers, which is approximately the order of their creation.
 #[utoipa::path(get, path = "/operator/users", operation_id = "operator_list_users", tag = "operator",
-    params(("email" = Option<String>, Query, description = "Tell the one with this address."),
-        ("tenant_id" = Option<String>, Query, format = "uuid", description = "Tell the members of this tenant."),
+   params(("email" = Option<String>, Query, description = "Only the user with this address."),
+       ("tenant_id" = Option<String>, Query, format = "uuid", description = "Only members of this tenant."),
         Page),
     responses((status = 200, description = "The users.", body = [AccountJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
-    part: Part,
-    Query(wanted): Query<UserQuery>,
+    page: PageRequest,
+    Query(query): Query<UserQuery>,
 ) -> Result<ListPage<AccountJson>, ActionError> {
-    let tenant = wanted.tenant_id.map(|id| id.parse()).transpose();
+    let tenant = query.tenant_id.map(|id| id.parse()).transpose();
     let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
-    let filter = AccountFilter { email: wanted.email, tenant };
-    let after = part.read(|cursor| cursor.parse().ok())?;
-    let accounts = action::operator::users::list(&app, &filter, after, part.limit).await?;
-    let last = accounts.last().filter(|_| accounts.len() as u64 == part.limit);
+    let filter = AccountFilter { email: query.email, tenant };
+    let after = page.read(|cursor| cursor.parse().ok())?;
+    let accounts = action::operator::users::list(&app, &filter, after, page.limit).await?;
+    let last = accounts.last().filter(|_| accounts.len() as u64 == page.limit);
     let next = last.map(|last| last.user.id.to_string());
-    Ok(part.told(accounts, next).map(AccountJson::from))
+    Ok(page.page(accounts, next).map(AccountJson::from))
 }
 
 /// Unlock a user
 ///
-/// Ends the lock that follows five wrong passwords.
+/// Ends the lock after five wrong passwords.
 #[utoipa::path(post, path = "/operator/users/{id}/unlock", operation_id = "operator_unlock_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson)))]
@@ -110,8 +110,8 @@ pub async fn unlock(
 
 /// Reset the password of a user
 ///
-/// The password is worthless at once, all sessions end, and a mail with a link goes to the user, which sets another one
-/// within an hour. After that the user asks for another link, as who has forgotten a password does.
+/// Removes the password at once, ends all sessions, and mails the user a link that sets another password within an
+/// hour. After that the user has to request another link, as with a forgotten password.
 #[utoipa::path(post, path = "/operator/users/{id}/reset", operation_id = "operator_reset_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
@@ -126,12 +126,12 @@ pub async fn reset(
 
 /// Disable a user
 ///
-/// Ends all sessions; nobody can log in to the account, or set its password. The keys of the tenant work on: to stop
-/// those, suspend the tenant.
+/// Ends all sessions and prevents log-ins and password resets. The keys of the tenant keep working: suspend the
+/// tenant to stop them.
 #[utoipa::path(post, path = "/operator/users/{id}/disable", operation_id = "operator_disable_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
-        (status = 409, description = "It is the own account.")))]
+        (status = 409, description = "It is the operator's own account.")))]
 pub async fn disable(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -140,11 +140,11 @@ pub async fn disable(
     Ok(Json(action::operator::users::disable(&app, &actor, id, true).await?.into()))
 }
 
-/// Enable a user that was disabled
+/// Enable a disabled user
 #[utoipa::path(post, path = "/operator/users/{id}/enable", operation_id = "operator_enable_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson),
-        (status = 409, description = "It is the own account.")))]
+        (status = 409, description = "It is the operator's own account.")))]
 pub async fn enable(
     State(app): State<Arc<AppState>>,
     actor: Actor,

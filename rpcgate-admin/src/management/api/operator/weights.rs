@@ -1,4 +1,4 @@
-//! What methods cost.
+//! Weights of methods in Compute Units.
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// What a method of a chain costs.
+/// The weight of a method.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = Weight)]
 pub struct WeightJson {
@@ -21,9 +21,9 @@ pub struct WeightJson {
     pub chain: String,
     /// The method.
     pub method: String,
-    /// Compute Units of a call, in force now.
+    /// Compute Units of a call, as in force.
     pub cu: u32,
-    /// Whether an operator set it.
+    /// Whether an operator has set it.
     pub is_set: bool,
 }
 
@@ -42,9 +42,9 @@ pub struct NewWeight {
     pub cu: u32,
 }
 
-/// Read what a method costs
+/// Read the weight of a method
 ///
-/// What operators set, or else what is deployed.
+/// The weight that operators set, or else the deployed one.
 #[utoipa::path(get, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_get_weight",
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
@@ -58,9 +58,9 @@ pub async fn get(
     Ok(Json(action::operator::weights::get(&app, &chain, &method).await?.into()))
 }
 
-/// Set what a method costs
+/// Set the weight of a method
 ///
-/// Gateways go by it within a second.
+/// Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_put_weight",
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
@@ -76,14 +76,14 @@ pub async fn put(
     Ok(Json(action::operator::weights::put(&app, &actor, &chain, &method, cu).await?.into()))
 }
 
-/// Take away what was set for a method
+/// Delete the weight that was set for a method
 ///
-/// It costs what is deployed again.
+/// The deployed weight holds again.
 #[utoipa::path(delete, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_delete_weight",
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
         ("method" = String, Path, description = "The method, percent-encoded.")),
-    responses((status = 204, description = "It costs what is deployed."),
+    responses((status = 204, description = "The deployed weight holds again."),
         (status = 400, description = "No method can have this name.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,

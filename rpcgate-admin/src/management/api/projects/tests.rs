@@ -1,4 +1,4 @@
-//! Projects as a client meets them.
+//! Tests of projects through the API.
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::store::{AuditSubject, Role};
@@ -90,7 +90,7 @@ async fn a_project_is_made_read_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_and_changes_nothing() {
+async fn an_invalid_request_is_refused_and_changes_nothing() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let id = made(&site, &owner, "Kept").await;

@@ -16,7 +16,7 @@ async fn forgot(site: &Site, email: &str) -> StatusCode {
     status
 }
 
-/// The tokens of the mails that set a password, the oldest first, once there are so many mails in all.
+/// The tokens of the mails that set a password, the oldest first, once that many mails exist.
 async fn tokens(site: &Site, mails: usize) -> Vec<String> {
     mailed(site, mails, "/reset?token=").await
 }
@@ -29,7 +29,7 @@ async fn reset(site: &Site, token: &str, password: &str) -> (StatusCode, String)
 const BAD: &str = "the token is not valid, was used, or has expired";
 
 #[tokio::test]
-async fn whoever_reads_the_mails_sets_the_password_and_nobody_stays_logged_in() {
+async fn the_reader_of_the_mails_sets_the_password_and_all_sessions_end() {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
     let (access, refresh) = pair(&login(&site, EMAIL, PASSWORD).await);
@@ -57,7 +57,7 @@ async fn whoever_reads_the_mails_sets_the_password_and_nobody_stays_logged_in() 
 }
 
 #[tokio::test]
-async fn of_an_address_without_an_account_nothing_is_told_and_none_is_mailed_often() {
+async fn an_address_without_an_account_is_not_revealed_and_none_is_mailed_often() {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
     for email in ["nobody@example.com", "no address", ""] {

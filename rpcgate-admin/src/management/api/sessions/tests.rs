@@ -2,7 +2,7 @@ use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, pair, post, register, site, tokens,
 };
 use crate::management::app_state::tests::{Answer, NOON, Site};
-use crate::store::{ATTEMPTS, Attempt, AuditSubject, Counted, LOCK, UserId};
+use crate::store::{ATTEMPTS, Attempt, AttemptKind, AuditSubject, LOCK, UserId};
 use http::header::RETRY_AFTER;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ async fn actions(site: &Site) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn who_logs_in_is_given_what_opens_the_api() {
+async fn a_log_in_returns_tokens_for_the_api() {
     let site = account().await;
     let answer = login(&site, "ADA@example.com", PASSWORD).await;
     assert_eq!((answer.status, &answer.body["expires_in"]), (StatusCode::OK, &json!(900)));
@@ -56,7 +56,7 @@ async fn who_logs_in_is_given_what_opens_the_api() {
 #[tokio::test]
 async fn a_wrong_password_and_an_unknown_address_look_the_same() {
     let site = account().await;
-    // Nobody logs in to an account without a password either.
+    // An account without a password cannot be logged in to either.
     let locked = site.member(crate::store::Role::Owner).await;
     let mut answers = Vec::new();
     for (email, password) in [
@@ -151,10 +151,10 @@ async fn an_attempt_that_there_was_no_room_for_does_not_count() {
     let (email, answer) = refused.unwrap();
     assert_eq!(answer.headers[RETRY_AFTER], "2");
     for _ in 0..ATTEMPTS {
-        let attempt = site.app.store.begin_attempt(Counted::LogIns(&email), NOON).await.unwrap();
-        assert!(matches!(attempt, Attempt::May(_)));
+        let attempt = site.app.store.begin_attempt(AttemptKind::LogIns(&email), NOON).await.unwrap();
+        assert!(matches!(attempt, Attempt::Allowed(_)));
     }
-    let attempt = site.app.store.begin_attempt(Counted::LogIns(&email), NOON).await.unwrap();
+    let attempt = site.app.store.begin_attempt(AttemptKind::LogIns(&email), NOON).await.unwrap();
     assert!(matches!(attempt, Attempt::Locked(_)));
 }
 
@@ -164,7 +164,7 @@ async fn a_log_in_that_failed_is_noted_for_whose_account_it_is() {
     site.clock.advance(Duration::from_secs(1));
     login(&site, EMAIL, "a wrong password").await;
     login(&site, "nobody@example.com", "a wrong password").await;
-    // It is written while the client has its answer already.
+    // It is written after the client has got its answer.
     for _ in 0..1_000 {
         if actions(&site).await.len() > 1 {
             break;
@@ -199,7 +199,7 @@ async fn a_session_is_renewed_with_a_token_that_is_good_once() {
 }
 
 #[tokio::test]
-async fn of_two_who_renew_at_once_one_at_most_goes_on() {
+async fn of_two_parallel_refreshes_at_most_one_succeeds() {
     let site = account().await;
     let (_, token) = tokens(&site, EMAIL).await;
     let (a, b) = tokio::join!(refresh(&site, &token), refresh(&site, &token));
@@ -219,7 +219,7 @@ async fn a_refresh_token_that_is_not_used_ends_with_its_time() {
 }
 
 #[tokio::test]
-async fn who_logs_out_is_out_at_once_here_or_everywhere() {
+async fn a_log_out_takes_effect_at_once_here_or_everywhere() {
     let site = account().await;
     let (a, a_refresh) = tokens(&site, EMAIL).await;
     let (b, b_refresh) = tokens(&site, EMAIL).await;
@@ -242,7 +242,7 @@ async fn who_logs_out_is_out_at_once_here_or_everywhere() {
 }
 
 #[tokio::test]
-async fn who_has_a_refresh_token_alone_can_log_out_too() {
+async fn a_refresh_token_alone_suffices_to_log_out() {
     let site = account().await;
     let (a, a_refresh) = tokens(&site, EMAIL).await;
     let (b, _) = tokens(&site, EMAIL).await;

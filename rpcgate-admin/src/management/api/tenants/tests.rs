@@ -1,4 +1,4 @@
-//! Tenants as a client meets them, and who may do what with what belongs to one.
+//! Tests of tenants through the API, and of the permissions on everything that belongs to one.
 
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::store::{AuditSubject, Role};
@@ -49,7 +49,7 @@ async fn a_member_sees_one_tenant_and_admins_rename_it() {
     assert_eq!((&get.1["name"], &get.1["tier"]), (&json!("New"), &json!("free")));
 }
 
-/// What a tenant has: a project and a key, by their identifiers.
+/// Creates a project and a key in a tenant, and returns their identifiers.
 async fn furnished(site: &Site, owner: &Visitor) -> (String, String) {
     let projects = format!("/tenants/{}/projects", owner.user.tenant.unwrap());
     let (_, project) = ask(site, Some(owner), &Method::POST, &projects, &json!({"name": "P"})).await;
@@ -82,7 +82,7 @@ async fn every_route_that_names_something_of_a_tenant_is_for_its_members_whose_r
         ]
     };
     let mine = routes(&tenant.to_string(), &project, &key);
-    let stranger = site.member(Role::Owner).await;
+    let outsider = site.member(Role::Owner).await;
     let operator = site.operator().await;
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
     let billing = site.visitor(Some(tenant), Role::Billing).await;
@@ -90,7 +90,7 @@ async fn every_route_that_names_something_of_a_tenant_is_for_its_members_whose_r
         let place = format!("{method} {path}");
         let status = async |visitor| ask(&site, visitor, method, path, body).await.0;
         assert_eq!(status(None).await, 401, "{place}");
-        assert_eq!(status(Some(&stranger)).await, 404, "{place}");
+        assert_eq!(status(Some(&outsider)).await, 404, "{place}");
         assert_eq!(status(Some(&operator)).await, 403, "{place}");
         for reader in [&viewer, &billing] {
             let expected = if method == Method::GET { 200 } else { 403 };
@@ -109,6 +109,6 @@ async fn every_route_that_names_something_of_a_tenant_is_for_its_members_whose_r
         let (status, answer) = ask(&site, Some(&developer), method, path, body).await;
         assert_eq!(status, if is_tenants { 403 } else { *expected }, "{method} {path}: {answer}");
     }
-    let kept = site.app.store.tenant(stranger.user.tenant.unwrap()).await.unwrap().unwrap();
+    let kept = site.app.store.tenant(outsider.user.tenant.unwrap()).await.unwrap().unwrap();
     assert_eq!(kept.name, "Site");
 }

@@ -1,11 +1,11 @@
-//! Rows of usage as CSV (RFC 4180), and whether a client wants that.
+//! Rows of usage as CSV (RFC 4180), and content negotiation.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 use rpcgate_core::usage::{Cell, Metrics, UsageView};
 
-/// Whether CSV is what a client would rather have than JSON (RFC 9110, section 12.5.1). It must be called by its name:
-/// who takes anything gets JSON.
+/// Whether a client prefers CSV to JSON (RFC 9110, section 12.5.1). CSV must be named explicitly: a client that
+/// accepts anything gets JSON.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
     let (mut csv, mut json, mut any) = (None, None, 0);
     let ranges = headers.get_all(ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
@@ -22,7 +22,7 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
         }
     }
     let csv = csv.unwrap_or_default();
-    // What is named beats what is but admitted.
+    // A named type takes precedence over a wildcard.
     csv > 0 && json.map_or(csv >= any, |json| csv > json)
 }
 
@@ -31,7 +31,7 @@ fn thousandths(quality: &str) -> Option<u32> {
     (0.0..=1.0).contains(&quality).then(|| (quality * 1_000.0).round() as u32)
 }
 
-/// The rows, below a line with the names of their columns.
+/// The rows, after a header line.
 pub(super) fn rows(view: &UsageView) -> String {
     let mut text = String::new();
     let counters = Metrics::NAMES.into_iter().take(Metrics::SHOWN);
@@ -57,7 +57,7 @@ fn shown(cell: &Cell) -> String {
     }
 }
 
-/// `text` so that no spreadsheet takes it for a formula: clients choose the names of methods.
+/// `text` in a form that no spreadsheet takes for a formula, because clients choose the names of methods.
 fn harmless(text: String) -> String {
     let is_sign = |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
     let begins_blank = text.starts_with(['\t', '\r', '\n']);

@@ -30,27 +30,27 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::IntoParams;
 
-/// Tells of an answer in CSV what `truncated` tells in JSON.
+/// Says for CSV what `truncated` says in JSON.
 const TRUNCATED: HeaderName = HeaderName::from_static("x-truncated");
 
-/// What is asked about usage.
+/// The parameters of a usage view.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct UsageQuery {
-    /// One project; all of them if it is left out.
+    /// Only this project; all by default.
     #[param(format = "uuid")]
     pub project_id: Option<String>,
     /// 24h (the default), 7d, 30d, today or month.
     #[param(example = "24h")]
     pub period: Option<String>,
-    /// Begin of a window that replaces the period.
+    /// The beginning of a window that replaces the period.
     #[param(format = "date-time")]
     pub from: Option<String>,
-    /// Its end, at most 92 days later; now if it is left out.
+    /// The end of the window, at most 92 days later; now by default.
     #[param(format = "date-time")]
     pub to: Option<String>,
-    /// At most four of hour, day, chain, method, key, project, transport, status, with commas between; not both hour and
-    /// day.
+    /// At most four of hour, day, chain, method, key, project, transport, status, separated by commas; hour and day
+    /// exclude each other.
     #[param(example = "day,chain")]
     pub group_by: Option<String>,
     /// Only this chain.
@@ -62,7 +62,7 @@ pub struct UsageQuery {
     pub key: Option<String>,
     /// Only this transport: http, ws or grpc.
     pub transport: Option<String>,
-    /// The most rows: 500 if it is left out, at most 5000.
+    /// The largest number of rows: 500 by default, at most 5000.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 5000)]
     pub limit: Option<String>,
 }
@@ -84,7 +84,7 @@ impl UsageQuery {
     }
 }
 
-/// What is asked about the sums of a project.
+/// The parameters of a project's summary.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SummaryQuery {
@@ -93,19 +93,19 @@ pub struct SummaryQuery {
     pub period: Option<String>,
 }
 
-/// What is asked about a project's usage over time.
+/// The parameters of a project's chart.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ChartQuery {
     /// 24h (the default), 7d, 30d, today or month.
     pub period: Option<String>,
-    /// Begin of a window that replaces the period.
+    /// The beginning of a window that replaces the period.
     #[param(format = "date-time")]
     pub from: Option<String>,
-    /// Its end, at most 92 days later; now if it is left out.
+    /// The end of the window, at most 92 days later; now by default.
     #[param(format = "date-time")]
     pub to: Option<String>,
-    /// hour or day; if it is left out, hour for windows of up to seven days.
+    /// hour or day; by default hour for windows of up to seven days.
     pub interval: Option<String>,
     /// Only this chain.
     pub chain: Option<String>,
@@ -133,16 +133,16 @@ impl ChartQuery {
     }
 }
 
-/// What is asked about how a project's calls went.
+/// The parameters of a project's metrics.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct MetricsQuery {
     /// 24h (the default), 7d, 30d, today or month.
     pub period: Option<String>,
-    /// Begin of a window that replaces the period.
+    /// The beginning of a window that replaces the period.
     #[param(format = "date-time")]
     pub from: Option<String>,
-    /// Its end, at most 92 days later; now if it is left out.
+    /// The end of the window, at most 92 days later; now by default.
     #[param(format = "date-time")]
     pub to: Option<String>,
     /// Only this chain.
@@ -154,7 +154,7 @@ pub struct MetricsQuery {
     pub key: Option<String>,
     /// Only this transport: http, ws or grpc.
     pub transport: Option<String>,
-    /// The most methods: 500 if it is left out, at most 5000.
+    /// The largest number of methods: 500 by default, at most 5000.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 5000)]
     pub limit: Option<String>,
 }
@@ -177,9 +177,9 @@ impl MetricsQuery {
 
 /// Show usage
 ///
-/// Of all projects of the caller's tenant, or of one. `Accept: text/csv` gets the rows alone as CSV.
+/// Of all projects of the caller's tenant, or of one. With `Accept: text/csv` only the rows are returned, as CSV.
 #[utoipa::path(get, path = "/usage", operation_id = "show_usage", tag = "usage", params(UsageQuery),
-    responses((status = 200, description = "What was used.", content((View = "application/json"), (String = "text/csv"))),
+    responses((status = 200, description = "The usage.", content((View = "application/json"), (String = "text/csv"))),
         (status = 404, description = "The project or the key is not the caller's.")))]
 pub async fn view(
     State(app): State<Arc<AppState>>,
@@ -196,7 +196,7 @@ pub async fn view(
 /// The same view by the tenant's id, for its members and for operators.
 #[utoipa::path(get, path = "/tenants/{id}/usage", operation_id = "show_tenant_usage", tag = "usage",
     params(("id" = String, Path, description = "The tenant.", format = "uuid"), UsageQuery),
-    responses((status = 200, description = "What was used.", content((View = "application/json"), (String = "text/csv")))))]
+    responses((status = 200, description = "The usage.", content((View = "application/json"), (String = "text/csv")))))]
 pub async fn of_tenant(
     State(app): State<Arc<AppState>>,
     session: AuthSession,
@@ -208,12 +208,12 @@ pub async fn of_tenant(
     Ok(shown(usage, &headers))
 }
 
-/// Show what a project used
+/// Show a project's usage
 ///
-/// In the last 24 hours or 30 days, in all and by chain.
+/// In the last 24 hours or 30 days, in total and by chain.
 #[utoipa::path(get, path = "/projects/{id}/usage", operation_id = "show_project_usage", tag = "usage",
     params(("id" = String, Path, description = "The project.", format = "uuid"), SummaryQuery),
-    responses((status = 200, description = "What was used.", body = ProjectUsage)))]
+    responses((status = 200, description = "The usage.", body = ProjectUsage)))]
 pub async fn of_project(
     State(app): State<Arc<AppState>>,
     member: Member,
@@ -227,7 +227,7 @@ pub async fn of_project(
 
 /// Show a project's usage over time
 ///
-/// A point for every hour or UTC day.
+/// One point per hour or UTC day.
 #[utoipa::path(get, path = "/projects/{id}/usage-chart", operation_id = "show_project_usage_chart", tag = "usage",
     params(("id" = String, Path, description = "The project.", format = "uuid"), ChartQuery),
     responses((status = 200, description = "The points.", body = UsageChart)))]
@@ -243,12 +243,12 @@ pub async fn chart(
     Ok(Json(UsageChart::of(project, chart)))
 }
 
-/// Show how a project's calls went
+/// Show the outcomes of a project's calls
 ///
 /// Errors, refusals, cache hits and latency by chain and method.
 #[utoipa::path(get, path = "/projects/{id}/metrics", operation_id = "show_project_metrics", tag = "usage",
     params(("id" = String, Path, description = "The project.", format = "uuid"), MetricsQuery),
-    responses((status = 200, description = "How they went.", body = ProjectMetrics)))]
+    responses((status = 200, description = "The outcomes.", body = ProjectMetrics)))]
 pub async fn metrics(
     State(app): State<Arc<AppState>>,
     member: Member,
@@ -279,7 +279,7 @@ fn table(usage: &Usage) -> Response {
     (headers, csv::rows(view)).into_response()
 }
 
-/// A moment as it is shown.
+/// A time in the response.
 fn moment(time: Time) -> String {
     Moment(time).to_string()
 }

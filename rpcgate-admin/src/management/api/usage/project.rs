@@ -1,4 +1,4 @@
-//! A project's usage as JSON: in short, as a chart, and by chain and method.
+//! A project's usage as JSON: as a summary, as a chart, and by chain and method.
 
 use super::moment;
 use super::shape::{Row, Sums};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// What a project used.
+/// The usage of a project.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct ProjectUsage {
     /// The project.
@@ -22,11 +22,11 @@ pub struct ProjectUsage {
     /// The window: 24h for a day, 30d for a month.
     #[schema(example = "24h")]
     pub period: &'static str,
-    /// The same by chain.
+    /// The usage of each chain.
     pub by_chain: BTreeMap<String, ChainUsage>,
 }
 
-/// What was used of a chain.
+/// The usage of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct ChainUsage {
     /// Compute Units charged.
@@ -41,24 +41,24 @@ pub struct UsageChart {
     /// The project.
     #[schema(format = "uuid")]
     pub project_id: String,
-    /// The first moment of the window.
+    /// The beginning of the window.
     #[schema(format = "date-time")]
     pub from: String,
-    /// The first moment after it.
+    /// The end of the window, exclusive.
     #[schema(format = "date-time")]
     pub to: String,
     /// The period, or null if the window was given by its ends.
     pub period: Option<&'static str>,
     /// What a point stands for: hour or day.
     pub interval: &'static str,
-    /// The points in their order, those without usage too.
+    /// The points in their order, including those without usage.
     pub points: Vec<ChartPoint>,
 }
 
 /// A point of a chart.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct ChartPoint {
-    /// When its hour or UTC day begins.
+    /// The beginning of its hour or UTC day.
     #[schema(format = "date-time")]
     pub at: String,
     /// The sums.
@@ -66,16 +66,16 @@ pub struct ChartPoint {
     pub sums: Sums,
 }
 
-/// How a project's calls went.
+/// The outcomes of a project's calls.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct ProjectMetrics {
     /// The project.
     #[schema(format = "uuid")]
     pub project_id: String,
-    /// The first moment of the window.
+    /// The beginning of the window.
     #[schema(format = "date-time")]
     pub from: String,
-    /// The first moment after it.
+    /// The end of the window, exclusive.
     #[schema(format = "date-time")]
     pub to: String,
     /// The period, or null if the window was given by its ends.
@@ -90,7 +90,7 @@ pub struct ProjectMetrics {
     pub truncated: bool,
 }
 
-/// How calls went.
+/// The outcomes of calls.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, ToSchema)]
 pub struct CallMetrics {
     /// Calls.
@@ -105,20 +105,20 @@ pub struct CallMetrics {
     pub avg_latency_ms: f64,
 }
 
-/// How the calls of a method went.
+/// The outcomes of a method's calls.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct MethodMetrics {
     /// The chain.
     pub chain: String,
     /// The method.
     pub method: String,
-    /// How they went.
+    /// The outcomes.
     #[serde(flatten)]
     pub calls: CallMetrics,
 }
 
 impl ProjectUsage {
-    /// What `project` used.
+    /// The usage of `project`.
     pub fn of(project: ProjectId, summary: Summary) -> Self {
         let chain = |(name, metrics): (String, Metrics)| {
             (name, ChainUsage { cu: metrics.billable_units, request_count: metrics.requests })
@@ -149,7 +149,7 @@ impl UsageChart {
 }
 
 impl ProjectMetrics {
-    /// How the calls of `project` went.
+    /// The outcomes of the calls of `project`.
     pub fn of(project: ProjectId, health: Health) -> Self {
         let Health { chains, methods } = health;
         let mut by_chain = BTreeMap::new();

@@ -2,13 +2,13 @@
 
 use super::moment;
 use crate::management::action::usage::cooled::CooledKey;
-use crate::management::action::usage::current::{Budget, Current, ENFORCED_BY, Running};
+use crate::management::action::usage::current::{Budget, CurrentUsage, CurrentWindow, ENFORCED_BY};
 use crate::management::action::usage::{ProjectLimits, Usage, UsedQuota};
 use rpcgate_core::usage::{Cell, Metrics, Period};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Where rows and running windows come from: the sums that are made of the recorded calls hour by hour.
+/// The source of rows and current windows: hourly sums of the recorded calls.
 const ROLLUPS: &str = "hourly_rollups";
 
 /// Usage of a tenant, or of one of its projects.
@@ -18,39 +18,39 @@ pub struct View {
     /// The tenant.
     #[schema(format = "uuid")]
     pub tenant_id: String,
-    /// The project, where it is only one.
+    /// The project, if there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid", nullable = false)]
     pub project_id: Option<String>,
     /// How many projects are in scope.
     pub projects: u64,
-    /// The first moment of the window: the begin of an hour.
+    /// The beginning of the window, which is the beginning of an hour.
     #[schema(format = "date-time")]
     pub from: String,
-    /// The first moment after the window: the end of an hour.
+    /// The end of the window, exclusive, which is the end of an hour.
     #[schema(format = "date-time")]
     pub to: String,
     /// The period, or null if the window was given by its ends.
     #[schema(example = "24h")]
     pub period: Option<&'static str>,
-    /// What rows are grouped by.
+    /// The columns by which rows are grouped.
     pub group_by: Vec<&'static str>,
-    /// The sums of all that was asked for; they are never cut.
+    /// The totals of the query, which are never truncated.
     pub totals: Sums,
     /// The sums by group.
     pub rows: Vec<Row>,
-    /// Whether there are more rows than the limit: of rows by hour or day, the newest are told.
+    /// Whether there are more rows than the limit. Of rows by hour or day, the newest are shown.
     pub truncated: bool,
-    /// When the oldest single event came that is kept.
+    /// The arrival of the oldest single event that is kept.
     #[schema(format = "date-time")]
     pub history_from: Option<String>,
-    /// What was used of the windows that run now, whatever was asked for.
+    /// The usage of the current windows, whatever was requested.
     pub current_period: CurrentPeriod,
-    /// The quota of each project, and what was used of it.
+    /// The quota of each project, and its usage.
     pub quota_projects: Vec<QuotaProject>,
-    /// What bounds the projects.
+    /// The limits of the projects.
     pub limits: UsageLimits,
-    /// Where the figures come from.
+    /// The source of the numbers.
     pub source: UsageSource,
 }
 
@@ -78,15 +78,15 @@ macro_rules! sums {
 
 rpcgate_core::usage_metrics!(sums);
 
-/// The sums of one group: beside them stands what the rows were grouped by.
+/// The sums of one group, beside the values by which rows are grouped.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, ToSchema)]
 #[schema(as = UsageRow)]
 pub struct Row {
-    /// The UTC hour that begins then.
+    /// The beginning of the UTC hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time", nullable = false)]
     pub hour: Option<String>,
-    /// The UTC day that begins then.
+    /// The beginning of the UTC day.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time", nullable = false)]
     pub day: Option<String>,
@@ -94,7 +94,7 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub chain: Option<String>,
-    /// The method; bookkeeping of streams is called WS:connect, WS:message, WS:disconnect.
+    /// The method; the bookkeeping of streams is named WS:connect, WS:message, WS:disconnect.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub method: Option<String>,
@@ -119,10 +119,10 @@ pub struct Row {
     pub sums: Sums,
 }
 
-/// The windows that run now.
+/// The current windows.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct CurrentPeriod {
-    /// The hour that runs and the 23 before.
+    /// The current hour and the 23 before.
     pub rolling_24h: RunningWindow,
     /// Since the last UTC midnight.
     pub today: RunningWindow,
@@ -130,42 +130,42 @@ pub struct CurrentPeriod {
     pub month: RunningWindow,
 }
 
-/// A window that runs now. The ceilings of several projects are added up, and each is held to its own. A deleted project
-/// has no ceiling, and what it used is in rows and totals but not in here.
+/// A window that contains the current moment. The ceilings of several projects are added up, and each project is held
+/// to its own. A deleted project has no ceiling, so its usage is in rows and totals but not in here.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct RunningWindow {
-    /// Its first moment.
+    /// Its beginning.
     #[schema(format = "date-time")]
     pub from: String,
-    /// The end of the hour that runs.
+    /// The end of the current hour.
     #[schema(format = "date-time")]
     pub to: String,
     /// Compute Units charged, without those of deleted projects.
     pub billable_units: u64,
-    /// Calls, without those of deleted projects; today those that were counted in the plan's windows, where a batch is
-    /// one.
+    /// Calls, without those of deleted projects; for today those counted in the plan's windows, where a batch counts
+    /// as one.
     pub requests: u64,
-    /// The ceiling in Compute Units, where there is one.
+    /// The ceiling in Compute Units, if there is one.
     pub cu_limit: Option<u64>,
-    /// What is left below it.
+    /// What remains below it.
     pub cu_remaining: Option<u64>,
-    /// What was used, in hundredths of it.
+    /// The used part in percent.
     pub cu_percent: Option<f64>,
     /// Whether it is reached.
     pub over: bool,
     /// Whether calls are refused because of it.
     pub enforced: bool,
-    /// The figure of the quota because of which calls are refused; rolling_24h only.
+    /// The limit of the quota because of which calls are refused; rolling_24h only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub enforced_by: Option<&'static str>,
-    /// Requests that the plan lets all active keys in scope make in a day, together; today only.
+    /// Requests that the plan allows all active keys in scope in a day, together; today only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub requests_limit: Option<u64>,
 }
 
-/// A project's quota, and what was used of it in the last 24 hours.
+/// A project's quota, and its usage in the last 24 hours.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct QuotaProject {
     /// The project.
@@ -173,28 +173,28 @@ pub struct QuotaProject {
     pub project_id: String,
     /// The ceiling in any 24 hours, in Compute Units.
     pub cu_per_day: u64,
-    /// The figure for a month, in Compute Units; it is recorded and not enforced.
+    /// The limit for a month in Compute Units, which is recorded and not enforced.
     pub cu_per_month: Option<u64>,
-    /// Requests in a second.
+    /// Requests per second.
     pub rps_limit: Option<u64>,
-    /// Whether an operator set it. A project without has the default ceiling.
+    /// Whether an operator set it. A project without one has the default ceiling.
     pub has_quota_row: bool,
-    /// Compute Units charged in the hour that runs and the 23 before.
+    /// Compute Units charged in the current hour and the 23 before.
     pub cu_used_24h: u64,
-    /// What is left below the ceiling.
+    /// What remains below the ceiling.
     pub cu_remaining: u64,
-    /// What was used, in hundredths of the ceiling.
+    /// The used part of the ceiling in percent.
     pub cu_percent: f64,
-    /// Whether it is reached: calls that cost something are refused.
+    /// Whether it is reached, so that calls that cost units are refused.
     pub over: bool,
 }
 
-/// What bounds the projects in scope.
+/// The limits of the projects in scope.
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct UsageLimits {
     /// The plan.
     pub tier: &'static str,
-    /// Always null: no plan bounds the requests of a second. A project's own bound is rps_limit.
+    /// Always null: no plan limits the requests per second. A project's own limit is rps_limit.
     pub requests_per_second: Option<u64>,
     /// Requests a key may make in a UTC minute.
     pub requests_per_minute: u64,
@@ -204,27 +204,28 @@ pub struct UsageLimits {
     pub requests_per_day: u64,
     /// Heavy calls a project may make in a UTC minute.
     pub heavy_per_minute: u64,
-    /// Requests in a second, where it is only one project and it has such a bound.
+    /// Requests per second, if there is only one project and it has such a limit.
     pub rps_limit: Option<u64>,
     /// Compute Units in any 24 hours, of all projects together.
     pub cu_per_day: u64,
-    /// Compute Units in a month, of all projects together; null if one of them has no such figure.
+    /// Compute Units in a month, of all projects together; null if one of them has no such limit.
     pub cu_per_month: Option<u64>,
-    /// How many projects have a quota that an operator set.
+    /// The number of projects with a quota that an operator set.
     pub projects_with_quota: u64,
-    /// The methods that never pass, where it is only one project.
+    /// The methods that are never allowed, if there is only one project.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub blocked_methods: Option<Vec<String>>,
-    /// The keys whose limits gateways have scaled down for a while after a storm of refusals with 429; left out where
-    /// there are none. Gateways tell it every 5 seconds, and one that has ended is left out after a minute.
+    /// The keys whose limits gateways have scaled down for a while after a storm of refusals with 429; left out if
+    /// there are none. Gateways report them every 5 seconds; those of a gateway that has ended are left out after a
+    /// minute.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub cooled_keys: Vec<CooledLimits>,
 }
 
-/// What is left of the limits of a key that was refused too often. Each gateway counts for itself: where several have
-/// scaled the key's limits down, these are the smallest, and others may let it make as many requests as before.
+/// The remaining limits of a key that was refused too often. Each gateway counts on its own: if several have scaled
+/// the key's limits down, these are the smallest, and other gateways may still apply the full limits.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = UsageCooledKey)]
 pub struct CooledLimits {
@@ -234,25 +235,25 @@ pub struct CooledLimits {
     /// Its project.
     #[schema(format = "uuid")]
     pub project_id: String,
-    /// When all limits are back.
+    /// When all limits are restored.
     #[schema(format = "date-time")]
     pub until: String,
-    /// Requests it may make in a UTC minute.
+    /// Requests per UTC minute.
     pub requests_per_minute: u64,
-    /// Requests it may make in a UTC hour.
+    /// Requests per UTC hour.
     pub requests_per_hour: u64,
-    /// Requests it may make in a UTC day.
+    /// Requests per UTC day.
     pub requests_per_day: u64,
-    /// Requests it may make in a second, where its project has such a bound.
+    /// Requests per second, if its project has such a limit.
     pub rps_limit: Option<u64>,
 }
 
-/// Where figures come from.
+/// The sources of the numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
 pub struct UsageSource {
-    /// Where the rows come from.
+    /// The source of the rows.
     pub rows: &'static str,
-    /// Where the running windows come from.
+    /// The source of the current windows.
     pub current_period: &'static str,
 }
 
@@ -304,9 +305,9 @@ impl Row {
     }
 }
 
-impl From<Current> for CurrentPeriod {
-    fn from(current: Current) -> Self {
-        let Current { rolling, today, requests_limit, month } = current;
+impl From<CurrentUsage> for CurrentPeriod {
+    fn from(current: CurrentUsage) -> Self {
+        let CurrentUsage { rolling, today, requests_limit, month } = current;
         CurrentPeriod {
             rolling_24h: RunningWindow { enforced_by: Some(ENFORCED_BY), ..rolling.into() },
             today: RunningWindow { requests_limit: Some(requests_limit), ..today.into() },
@@ -315,9 +316,9 @@ impl From<Current> for CurrentPeriod {
     }
 }
 
-impl From<Running> for RunningWindow {
-    fn from(running: Running) -> Self {
-        let Running { from, to, billable_units, requests, budget, enforced } = running;
+impl From<CurrentWindow> for RunningWindow {
+    fn from(running: CurrentWindow) -> Self {
+        let CurrentWindow { from, to, billable_units, requests, budget, enforced } = running;
         let Budget { limit, remaining, percent, over } = budget;
         RunningWindow {
             from: moment(from),

@@ -1,4 +1,4 @@
-//! Usage as clients see it.
+//! Tests of usage through the API.
 
 use super::*;
 use crate::management::app_state::tests::{Answer, NOON, Site, Visitor};
@@ -102,7 +102,7 @@ impl Office {
         answer.body
     }
 
-    /// Status and text of what is refused.
+    /// Status and text of a refused request.
     async fn refused(&self, path: &str) -> (u16, String) {
         let answer = self.ask(path).await;
         (answer.status.as_u16(), answer.body["error"].as_str().unwrap_or_default().to_owned())
@@ -265,7 +265,7 @@ async fn limits_tell_which_keys_are_cooled_down_at_a_gateway_to_what_and_until_w
     store.delete_project(office.tenant(), deleted, NOON).await.unwrap();
     let quota = ProjectQuota { cu_per_day: 50, cu_per_month: None, rps_limit: Some(3), has_row: true };
     store.put_quota(second, &quota, NOON).await.unwrap();
-    let stranger = office.site.member(Role::Viewer).await;
+    let outsider = office.site.member(Role::Viewer).await;
     let tell = async |id, cooled: &[(TenantId, ProjectId, KeyId, u64, u64)]| {
         let cooled = cooled.iter().map(|&(tenant, project, key, percent, secs)| {
             let end = NOON.plus(Duration::from_secs(secs));
@@ -284,7 +284,7 @@ async fn limits_tell_which_keys_are_cooled_down_at_a_gateway_to_what_and_until_w
     assert_eq!(cooled("").await, None, "without a storm the view is the specification's");
     tell(1, &[(ours, first, key, 25, 600), (ours, second, other, 25, 300), (ours, deleted, lost, 25, 900)])
         .await;
-    tell(2, &[(ours, first, key, 50, 900), (stranger.user.tenant.unwrap(), first, lost, 25, 900)]).await;
+    tell(2, &[(ours, first, key, 50, 900), (outsider.user.tenant.unwrap(), first, lost, 25, 900)]).await;
     let left = json!({"key": key.to_string(), "project_id": first.to_string(),
         "until": "2026-12-31T12:15:00Z", "requests_per_minute": 2, "requests_per_hour": 125,
         "requests_per_day": 2_500, "rps_limit": null});
@@ -295,7 +295,7 @@ async fn limits_tell_which_keys_are_cooled_down_at_a_gateway_to_what_and_until_w
     both.sort_by_key(|one| one["key"].to_string());
     assert_eq!(cooled("").await, Some(json!(both)));
     assert_eq!(cooled(&format!("?project_id={second}")).await, Some(json!([others])));
-    let theirs = office.ask_as(&stranger, "/usage").await.body;
+    let theirs = office.ask_as(&outsider, "/usage").await.body;
     assert_eq!((theirs["projects"].as_u64(), theirs["limits"].get("cooled_keys")), (Some(0), None));
 
     office.site.clock.advance(Duration::from_secs(59));
@@ -335,7 +335,7 @@ async fn the_requests_of_today_are_those_that_took_a_place_in_the_windows() {
 }
 
 #[tokio::test]
-async fn what_a_deleted_project_used_is_in_rows_and_totals_and_counts_against_no_ceiling() {
+async fn usage_of_a_deleted_project_is_in_rows_and_totals_and_counts_against_no_ceiling() {
     let mut office = Office::new().await;
     let (kept, key) = office.one().await;
     let (deleted, its_key) = office.one().await;
@@ -403,7 +403,7 @@ async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_p
     let theirs = office.site.tenant().await;
     let their_project = office.project(theirs).await;
     let their_key = office.key(their_project).await;
-    // At NOON midnight is 12 hours back; the call 11 hours later is in the last hour of the day.
+    // At NOON, midnight is 12 hours back; the call 11 hours later is in the last hour of the day.
     let late = Time::from_secs(NOON.secs() + 12 * HOUR - 1);
     let calls = [
         office.call(first, key, 12, vec![item("a")]),
@@ -438,7 +438,7 @@ async fn the_day_of_the_current_windows_begins_at_midnight_for_each_tenant_and_p
 }
 
 #[tokio::test]
-async fn of_hours_and_days_that_are_cut_the_newest_are_told() {
+async fn the_newest_of_truncated_hours_and_days_are_shown() {
     let mut office = Office::new().await;
     let (project, key) = office.one().await;
     let deeds: Vec<_> =
@@ -456,7 +456,7 @@ async fn of_hours_and_days_that_are_cut_the_newest_are_told() {
     assert_eq!(told("group_by=hour,method&limit=2", "hour").await, newest);
     assert_eq!(told("group_by=hour&limit=1", "hour").await, ["2026-12-31T11:00:00Z null"]);
     assert_eq!(told("group_by=day&limit=1", "day").await, ["2026-12-31T00:00:00Z null"]);
-    // In the order of the groups all the same.
+    // In the order of the groups nevertheless.
     let newest = ["2026-12-31T06:00:00Z \"a\"", "2026-12-31T11:00:00Z \"a\"", "2026-12-31T11:00:00Z \"b\""];
     assert_eq!(told("group_by=method,hour&limit=3", "hour").await, newest);
 }
@@ -521,7 +521,7 @@ async fn a_parameter_that_makes_no_sense_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn what_is_another_tenants_is_not_found() {
+async fn resources_of_another_tenant_are_not_found() {
     let office = Office::new().await;
     let (project, _) = office.one().await;
     let theirs = office.site.tenant().await;

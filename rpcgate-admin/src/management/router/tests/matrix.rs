@@ -1,5 +1,5 @@
-//! What holds for every operation, checked of each: who may call it, what it does with a request that is not right, and
-//! that it answers nothing that its description does not list. An operation without a row fails here.
+//! Tests that run over every operation: who may call it, how it answers invalid requests, and that it answers nothing
+//! that its description does not list. An operation without a row fails here.
 
 use super::super::*;
 use crate::management::app_state::tests::{Answer, Site, Visitor};
@@ -8,7 +8,7 @@ use crate::management::identity::password::Password;
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
 use crate::management::identity::token::Claims;
 use crate::store::{
-    Audit, AuditSubject, Digest, Invitation, InvitationId, Invited, Key, LimitRequest, LimitRequestId,
+    Audit, AuditSubject, Digest, Invitation, InvitationId, InviteOutcome, Key, LimitRequest, LimitRequestId,
     NotificationId, Project, RequestStatus, Role, Session, SessionId, Tenant, User, UserId, fresh_id,
 };
 use axum::body::Body;
@@ -29,7 +29,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tower::ServiceExt;
 
-/// Whom an operation is for, as `x-roles` must tell it.
+/// The roles of an operation, as `x-roles` must list them.
 type Roles = &'static [&'static str];
 
 const ANYONE: Roles = &["none"];
@@ -49,7 +49,7 @@ enum Word {
     Key,
     Session,
     LimitRequest,
-    /// The user who calls.
+    /// The calling user.
     Oneself,
     /// Another member of the tenant, a developer.
     Colleague,
@@ -60,7 +60,7 @@ enum Word {
     Tier,
 }
 
-/// An operation and a request that it does what it is for.
+/// An operation and a request that it serves.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     id: &'static str,
@@ -202,7 +202,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Fields of what the API tells that nobody may set, wherever they are not among an operation's own.
+/// Fields of responses that no request may set, unless they are among an operation's own fields.
 const READ_ONLY: [&str; 12] = [
     "id",
     "tenant_id",
@@ -224,7 +224,7 @@ struct Operation {
     method: Method,
     path: String,
     statuses: BTreeSet<u16>,
-    /// The schemas of the body's fields, and the names of those that must be there.
+    /// The schemas of the body's fields, and the names of the required ones.
     fields: BTreeMap<String, Value>,
     required: BTreeSet<String>,
 }
@@ -238,7 +238,7 @@ impl Operation {
         }
     }
 
-    /// The role whose requests are looked at when it is not the role that matters.
+    /// The role of requests in tests that are not about roles.
     fn most(&self) -> &'static str {
         self.admitted().last().copied().filter(|role| *role != "none").unwrap_or("owner")
     }
@@ -276,7 +276,7 @@ fn operations(document: &Value) -> Vec<Operation> {
     found
 }
 
-/// Somebody who is logged in, and what was handed out then.
+/// A logged-in user with its tokens.
 struct Caller {
     visitor: Visitor,
     refresh: Opaque,
@@ -284,7 +284,7 @@ struct Caller {
     reset: Opaque,
 }
 
-/// A tenant with one of everything, and somebody who calls.
+/// A tenant with one of everything, and a caller.
 struct Premises {
     tenant: TenantId,
     project: ProjectId,
@@ -293,7 +293,7 @@ struct Premises {
     colleague: UserId,
     invitation: InvitationId,
     notification: NotificationId,
-    /// What the mail of the invitation would hold.
+    /// The token that the mail of the invitation would contain.
     invited: Opaque,
     caller: Caller,
 }
@@ -321,14 +321,14 @@ impl Premises {
     }
 }
 
-/// What one request is made in.
+/// The circumstances of one request.
 struct Scene {
     own: Premises,
-    /// Of a challenge, where one is needed.
+    /// The solution of a challenge, if one is needed.
     solution: String,
 }
 
-/// A request that is on its way to an operation.
+/// A request to an operation.
 #[derive(Clone)]
 struct Ask {
     token: Option<String>,
@@ -341,7 +341,7 @@ struct Matrix {
     site: Site,
     router: Router,
     document: Value,
-    /// What is stored for [`PASSWORD`].
+    /// The stored hash of [`PASSWORD`].
     hash: String,
     /// Another tenant.
     foreign: Premises,
@@ -362,8 +362,8 @@ impl Matrix {
         operations(&self.document)
     }
 
-    /// A new tenant, where somebody of `role` is about to call `operation`. The clock moves, so that whatever is renewed
-    /// shows.
+    /// A new tenant in which a user of `role` is about to call `operation`. The clock advances, so that renewals are
+    /// visible.
     async fn scene(&self, operation: &Operation, role: &str) -> Scene {
         let Row { path, confirmed, id, .. } = operation.row;
         let asks = path.contains(&Word::LimitRequest);
@@ -383,7 +383,7 @@ impl Matrix {
         let mut solution = String::new();
         if id == "register" {
             let app = &self.site.app;
-            solution = solve(&app.challenges.pose(app.now()).unwrap()).unwrap();
+            solution = solve(&app.challenges.issue(app.now()).unwrap()).unwrap();
         }
         self.site.clock.advance(Duration::from_secs(1));
         Scene { own, solution }
@@ -401,7 +401,7 @@ impl Matrix {
         }
     }
 
-    /// The answer, which is one that the description lists.
+    /// The answer, which must be one that the description lists.
     async fn ask(&self, operation: &Operation, ask: Ask) -> Answer {
         let mut uri = String::new();
         let mut words = ask.path.iter();
@@ -435,7 +435,7 @@ impl Matrix {
         answer
     }
 
-    /// All that the request of a scene could change.
+    /// Everything that the request of a scene could change.
     async fn stored(&self, scene: &Scene) -> String {
         let store = &self.site.app.store;
         let mut all = format!("{:?}\n", store.overlay().await.unwrap());
@@ -462,7 +462,8 @@ impl Matrix {
         all
     }
 
-    /// The answer to a request that is refused with `status`, in the one form that refusals have, and changes nothing.
+    /// The answer to a request that is refused with `status`, in the one form that refusals have, and that changes
+    /// nothing.
     async fn refused(
         &self,
         operation: &Operation,
@@ -483,8 +484,8 @@ impl Matrix {
     }
 }
 
-/// A tenant with one of everything. Somebody of `role` calls, of that tenant or an operator; `asks` says whether a
-/// limit request is pending.
+/// A tenant with one of everything, and a caller of `role`, who belongs to it or is an operator; `asks` says whether
+/// a limit request is pending.
 async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bool) -> Premises {
     let (app, now) = (&site.app, site.app.now());
     let store = &app.store;
@@ -537,7 +538,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bo
         store.create_limit_request(&made).await.unwrap();
     }
     let colleague = member(site, tenant, Role::Developer).await;
-    // With another owner beside, whoever calls may leave.
+    // With another owner present, the caller may leave.
     let owner = member(site, tenant, Role::Owner).await;
     let (invitation, invited) = invite(site, tenant, owner).await;
     let notification = notify(site, tenant).await;
@@ -605,11 +606,11 @@ async fn invite(site: &Site, tenant: TenantId, by: UserId) -> (InvitationId, Opa
     };
     let token = Opaque::make(OpaqueKind::Invitation).unwrap();
     let made = site.app.store.invite(&invitation, &Digest(token.hash().0), |_| true, &entry).await;
-    assert_eq!(made.unwrap(), Invited::Done);
+    assert_eq!(made.unwrap(), InviteOutcome::Created);
     (id, token)
 }
 
-/// Somebody who has the password and is logged in.
+/// A logged-in user with the password.
 async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, confirmed: bool) -> Caller {
     let (app, now) = (&site.app, site.app.now());
     let id = UserId(fresh_id(now));
@@ -680,7 +681,7 @@ fn claims(user: &User, session: SessionId) -> Claims {
     }
 }
 
-/// A token with other claims, signed with the house's own key.
+/// A token with other claims, signed with the key of the application.
 fn signed(site: &Site, header: &str, claims: &Value) -> String {
     let secret = site.app.settings.config.admin.jwt.secret.as_ref().unwrap().expose();
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
@@ -690,7 +691,7 @@ fn signed(site: &Site, header: &str, claims: &Value) -> String {
     format!("{message}.{}", BASE64.encode(tag))
 }
 
-/// Tokens that look like the caller's and are not good.
+/// Invalid tokens that resemble the caller's.
 async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String)> {
     let (site, Visitor { user, session, token }) = (&matrix.site, &scene.own.caller.visitor);
     let now = site.app.now();
@@ -747,7 +748,7 @@ async fn without_a_good_token_nothing_is_told_and_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn who_has_the_role_is_served_and_who_has_not_is_refused() {
+async fn users_with_the_role_are_served_and_others_are_refused() {
     let matrix = Matrix::new().await;
     for operation in matrix.operations().iter().filter(|operation| operation.row.roles != ANYONE) {
         let Row { id, writes, .. } = operation.row;
@@ -768,13 +769,13 @@ async fn who_has_the_role_is_served_and_who_has_not_is_refused() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_tenant_is_not_there() {
+async fn resources_of_another_tenant_are_answered_as_missing() {
     let matrix = Matrix::new().await;
     let mut looked_at = BTreeSet::new();
     for operation in matrix.operations().iter().filter(|operation| operation.row.roles != OPERATORS) {
         let row = operation.row;
         for role in operation.admitted().iter().filter(|role| EVERY_ROLE.contains(role)) {
-            // Operators may see the usage of every tenant.
+            // Operators may read the usage of every tenant.
             if *role == "operator" && row.id == "show_tenant_usage" {
                 continue;
             }
@@ -822,7 +823,7 @@ async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
         assert_eq!(given, operation.fields.keys().collect::<Vec<_>>(), "{id}: the row gives every field");
         for text in ["", "{", "nonsense", "[]", "\"text\"", "7", "null", "{}x"] {
             let ask = Ask { body: Some(text.into()), ..valid.clone() };
-            // Without a body the bearer token says who logs out, and there is none.
+            // Without a body the bearer token identifies the session, and there is none.
             let is_nobody = id == "logout" && text.is_empty();
             let status = if is_nobody { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST };
             matrix.refused(operation, &scene, (ask, status, text)).await;

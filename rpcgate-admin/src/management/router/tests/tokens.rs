@@ -1,4 +1,4 @@
-//! Every kind of token at every place that takes one.
+//! Tests of every kind of token at every place that accepts one.
 
 use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, mailed, post, register, register_confirmed, site, tokens,
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const NEW_PASSWORD: &str = "another horse, another staple";
 
-/// What a token is made for, and where it is taken.
+/// The purpose of a token, and where it is accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Api,
@@ -88,7 +88,7 @@ async fn a_token_works_for_what_it_was_made_for_and_nowhere_else() {
     let (site, tokens) = all().await;
     for (kind, token) in PLACES.iter().zip(&tokens) {
         for place in PLACES.iter().filter(|place| *place != kind) {
-            // A new address is confirmed where a new account is, only that this may come without a password too.
+            // A new address is confirmed by the same operation as a new account, but without a password as well.
             if (*kind, *place) == (Place::Confirmation, Place::EmailChange) {
                 continue;
             }
@@ -98,7 +98,7 @@ async fn a_token_works_for_what_it_was_made_for_and_nowhere_else() {
         }
     }
     for (own, kind) in PLACES.iter().enumerate() {
-        // Some make others worthless.
+        // Some invalidate others.
         let (site, tokens) = all().await;
         let status = kind.take(&site, &tokens[own]).await.status;
         assert!(status.is_success(), "{kind:?}: {status}");

@@ -33,7 +33,7 @@ impl Fixture {
     async fn ship(&mut self, deeds: &[SampleRecord]) {
         let shipment = self.sender.pack(deeds);
         self.store.ship(&shipment).await.unwrap();
-        // A second time it is known to be there, and nothing is charged again.
+        // The second time it is recognised, and nothing is charged again.
         assert!(
             matches!(self.store.ship(&shipment).await, Err(ShipError::Moved))
                 || shipment.marks[0].from == shipment.marks[0].to

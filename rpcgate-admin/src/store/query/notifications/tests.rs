@@ -23,26 +23,26 @@ struct Fixture {
     store: UsageStore,
 }
 
-async fn desks<const MANY: usize>() -> (Site, [Fixture; MANY]) {
+async fn fixtures<const MANY: usize>() -> (Site, [Fixture; MANY]) {
     let site = Site::of(module_path!());
-    let mut desks = Vec::new();
+    let mut fixtures = Vec::new();
     for gateway in 0..MANY as u128 {
         let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-        desks.push(Fixture { sender: SampleShipper::new(gateway), store });
+        fixtures.push(Fixture { sender: SampleShipper::new(gateway), store });
     }
-    let Ok(desks) = desks.try_into() else { panic!("as many as were made") };
-    (site, desks)
+    let Ok(fixtures) = fixtures.try_into() else { panic!("as many as were made") };
+    (site, fixtures)
 }
 
 impl Fixture {
-    /// Ships, when each of our tenants may make so many requests in a day.
+    /// Ships while each of our tenants may make so many requests in a day.
     async fn ship(&mut self, deeds: &[SampleRecord], allowed: u64) {
         let shipment = self.sender.pack(deeds);
-        self.store.ship_noting(&shipment, &each(allowed)).await.unwrap();
+        self.store.ship_with_allowances(&shipment, &each(allowed)).await.unwrap();
     }
 
-    /// Ships what nobody's allowance is known of.
-    async fn ship_blindly(&mut self, deeds: &[SampleRecord]) {
+    /// Ships without any known allowance.
+    async fn ship_without_allowances(&mut self, deeds: &[SampleRecord]) {
         let shipment = self.sender.pack(deeds);
         self.store.ship(&shipment).await.unwrap();
     }
@@ -70,7 +70,7 @@ fn refused(time: Time, many: u32) -> SampleRecord {
 
 #[tokio::test]
 async fn parts_of_the_days_requests_are_told_once_each() {
-    let (_site, [mut fixture]) = desks().await;
+    let (_site, [mut fixture]) = fixtures().await;
     fixture.ship(&[requests(at(0), 79)], 100).await;
     assert_eq!(fixture.told(OURS).await, []);
     fixture.ship(&[requests(at(1), 1)], 100).await;
@@ -90,7 +90,7 @@ async fn parts_of_the_days_requests_are_told_once_each() {
     assert_eq!(fixture.store.notification(OURS, first.id).await.unwrap().as_ref(), Some(first));
     assert_eq!(fixture.store.notification(THEIRS, first.id).await.unwrap(), None);
 
-    // The next day begins anew, and a plan that grows takes nothing back.
+    // The next day starts at zero, and a larger plan takes no notification back.
     fixture.ship(&[requests(at(DAY), 80)], 100).await;
     fixture.ship(&[requests(at(DAY), 20)], 1_000).await;
     let mut all = vec![(DailyRequests80, 80)];
@@ -99,15 +99,15 @@ async fn parts_of_the_days_requests_are_told_once_each() {
 }
 
 #[tokio::test]
-async fn what_is_used_up_at_once_is_told_at_once_of_the_day_that_it_was_in() {
-    let (_site, [mut fixture]) = desks().await;
+async fn requests_used_up_in_one_shipment_raise_all_notifications_of_their_day() {
+    let (_site, [mut fixture]) = fixtures().await;
     let last = Time::from_micros(Time::from_secs(20_001 * DAY).micros() - 1);
     let shipment = fixture.sender.pack(&[requests(last, 200), requests(at(DAY), 1)]);
-    fixture.store.ship_noting(&shipment, &each(100)).await.unwrap();
+    fixture.store.ship_with_allowances(&shipment, &each(100)).await.unwrap();
     let all = fixture.store.notifications(OURS).await.unwrap();
     let told: Vec<_> = all.iter().map(|one| (one.notice, one.at)).collect();
     assert_eq!(told, [(DailyRequests100, last), (DailyRequests95, last), (DailyRequests80, last)]);
-    let again = fixture.store.ship_noting(&shipment, &each(100)).await;
+    let again = fixture.store.ship_with_allowances(&shipment, &each(100)).await;
     assert!(matches!(again, Err(ShipError::Moved)), "{again:?}");
     assert_eq!(fixture.store.notifications(OURS).await.unwrap(), all);
     assert_eq!(fixture.store.daily_requests(20_000).await.unwrap(), [(OURS, 200)].into());
@@ -115,9 +115,9 @@ async fn what_is_used_up_at_once_is_told_at_once_of_the_day_that_it_was_in() {
 }
 
 #[tokio::test]
-async fn what_was_due_while_nobody_knew_is_told_afterwards_and_once() {
-    let (_site, [mut fixture]) = desks().await;
-    fixture.ship_blindly(&[requests(at(0), 96)]).await;
+async fn notifications_due_without_a_known_allowance_are_raised_later_and_once() {
+    let (_site, [mut fixture]) = fixtures().await;
+    fixture.ship_without_allowances(&[requests(at(0), 96)]).await;
     assert_eq!(fixture.told(OURS).await, []);
     let requests = fixture.store.daily_requests(20_000).await.unwrap();
     let remind = async |allowed: BTreeMap<TenantId, u64>| {
@@ -134,8 +134,8 @@ async fn what_was_due_while_nobody_knew_is_told_afterwards_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_gateways_one_tells_and_none_forgets() {
-    let (_site, [a, b, c]) = desks().await;
+async fn of_many_gateways_exactly_one_raises_a_notification() {
+    let (_site, [a, b, c]) = fixtures().await;
     let reader = a.store.clone();
     let work = [a, b, c].map(|mut fixture| {
         tokio::spawn(async move {
@@ -143,9 +143,9 @@ async fn of_many_gateways_one_tells_and_none_forgets() {
                 let deeds = [requests(at(number), 4), refused(at(number), 2)];
                 loop {
                     let shipment = fixture.sender.pack(&deeds);
-                    match fixture.store.ship_noting(&shipment, &each(120)).await {
+                    match fixture.store.ship_with_allowances(&shipment, &each(120)).await {
                         Ok(()) => break,
-                        // The others were in the way for too long: nothing of it was taken.
+                        // Another write held the lock for too long: nothing of this shipment was stored.
                         Err(ShipError::Store(StoreError::Unavailable(_))) => {
                             fixture.sender.take_back(&shipment);
                         }
@@ -170,38 +170,40 @@ async fn of_many_gateways_one_tells_and_none_forgets() {
 
 #[tokio::test]
 async fn a_spike_is_fifty_refusals_in_a_minute_and_told_once_an_hour() {
-    let (_site, [mut fixture, mut other]) = desks().await;
+    let (_site, [mut fixture, mut other]) = fixtures().await;
     let minute = NOON / MINUTE;
-    fixture.ship_blindly(&[refused(at(59), 49), refused(at(60), 30)]).await;
+    fixture.ship_without_allowances(&[refused(at(59), 49), refused(at(60), 30)]).await;
     assert_eq!(fixture.told(OURS).await, []);
-    other.ship_blindly(&[refused(at(119), 20)]).await;
+    other.ship_without_allowances(&[refused(at(119), 20)]).await;
     assert_eq!(fixture.told(OURS).await, [(RateLimitedSpike, 50)]);
     let spike = &fixture.store.notifications(OURS).await.unwrap()[0];
     assert_eq!((spike.since, spike.at, spike.allowed), (at(60), at(119), None));
     assert_eq!(spike.text(), "50 calls were refused with 429 within a minute");
     assert_eq!(spike.since.minute(), minute + 1);
-    // More in the same minute, in the next, before, and 59 minutes later.
-    fixture.ship_blindly(&[refused(at(119), 500), refused(at(120), 500), refused(at(0), 500)]).await;
-    fixture.ship_blindly(&[refused(at(60 * 60), 500)]).await;
+    // More in the same minute, in the next one, in an earlier one, and 59 minutes later.
+    fixture
+        .ship_without_allowances(&[refused(at(119), 500), refused(at(120), 500), refused(at(0), 500)])
+        .await;
+    fixture.ship_without_allowances(&[refused(at(60 * 60), 500)]).await;
     assert_eq!(fixture.told(OURS).await, [(RateLimitedSpike, 50)]);
-    other.ship_blindly(&[refused(at(61 * 60), 70)]).await;
+    other.ship_without_allowances(&[refused(at(61 * 60), 70)]).await;
     assert_eq!(fixture.told(OURS).await, [(RateLimitedSpike, 70), (RateLimitedSpike, 50)]);
     assert_eq!(fixture.told(THEIRS).await, []);
 }
 
 #[tokio::test]
 async fn the_newest_thousand_are_told_and_old_ones_removed() {
-    let (_site, [mut fixture]) = desks().await;
+    let (_site, [mut fixture]) = fixtures().await;
     let storms: Vec<_> = (0..1_100).map(|hour| refused(at(hour * 3_600), 50 + hour as u32)).collect();
-    fixture.ship_blindly(&storms).await;
-    fixture.ship_blindly(&[requests(at(0), 5), requests(at(90 * DAY), 5)]).await;
+    fixture.ship_without_allowances(&storms).await;
+    fixture.ship_without_allowances(&[requests(at(0), 5), requests(at(90 * DAY), 5)]).await;
     let told = fixture.told(OURS).await;
     assert_eq!((told.len(), told[0].1, told[999].1), (1_000, 1_149, 150));
     let removed = fixture.store.retain(at(1_090 * 3_600), Time::from_secs(0)).await.unwrap();
     assert_eq!((removed.notifications, fixture.told(OURS).await.len()), (1_090, 10));
     assert_eq!(fixture.store.daily_requests(20_000).await.unwrap(), [].into());
     assert_eq!(fixture.store.daily_requests(20_090).await.unwrap(), [(OURS, 5)].into());
-    // What is left of the refusals is the last day's.
+    // What is left of the refusals is those of the last day.
     let minutes = fixture.store.read(async |database| {
         Ok(minute_refusals::Entity::find().all(database).await?.into_iter().map(|row| row.minute).min())
     });

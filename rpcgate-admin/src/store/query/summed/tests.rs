@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Four hours before a midnight, so that two whole days are in the hours after it.
+/// Four hours before midnight, so that the following hours contain two whole days.
 const START: u64 = 500_012;
 const HOURS: Range<u64> = START..START + 60;
 const OURS: TenantId = TenantId(1);
@@ -24,9 +24,9 @@ struct Fixture {
     site: Site,
     store: UsageStore,
     position: u64,
-    /// What was shipped and not removed.
+    /// What was shipped and has not been removed.
     deeds: Vec<SampleRecord>,
-    /// The first hour that was not removed.
+    /// The first hour that has not been removed.
     kept: u64,
 }
 
@@ -62,7 +62,7 @@ impl Fixture {
     async fn retain(&mut self, hour: u64) {
         self.store.retain(Time::from_secs(0), Time::from_secs(hour * HOUR)).await.unwrap();
         self.kept = hour;
-        // As a gateway does: where its mark was removed, it ships from the beginning of the segment.
+        // As a gateway does: if its mark was removed, it ships from the beginning of the segment.
         if self.store.marks(GatewayId(7), SegmentId(0)).await.unwrap().is_empty() {
             self.position = 0;
         }
@@ -204,7 +204,7 @@ fn views_are_what_a_count_gives_however_far_sums_have_come_and_whatever_comes_la
                     fixture.retain(START + kept).await;
                     fixture.check_all(&some).await;
                 }
-                // A gateway that was away for long: some of it is older than what was removed.
+                // A gateway that was unreachable for long: some of its records are older than what was removed.
                 fixture.ship(rest).await;
                 fixture.check_all(&some).await;
                 fixture.finish(9).await;
@@ -235,7 +235,7 @@ async fn whole_days_and_summed_hours_need_no_rollups() {
     fixture.check(OURS, &HOURS, &Only::default(), &groups).await;
     fixture.check(OURS, &HOURS, &Only::default(), &[Group::Hour, Group::Project]).await;
     fixture.check_spent(THEIRS, &HOURS).await;
-    // Keys are told apart only in whole days.
+    // Keys are distinguished only in whole days.
     let midnight = START.next_multiple_of(24);
     fixture.check(OURS, &(midnight..midnight + 48), &Only::default(), &[Group::Key]).await;
 }
@@ -262,7 +262,7 @@ async fn a_database_from_before_there_were_sums_is_right_at_once_and_summed_by_s
 #[tokio::test]
 async fn a_step_takes_so_many_rollups_of_whatever_tenant_and_no_key_apart() {
     let mut fixture = Fixture::new().await;
-    // The last minutes of an hour are left alone, for others who still ship them.
+    // The last minutes of an hour are left alone for gateways that still ship them.
     let early = Time::from_secs(START * HOUR + 200);
     let calls = [110, 111, 120, 210].map(|key| deed(key, early, vec![item("a"), item("b")]));
     fixture.ship(&calls).await;
@@ -272,13 +272,13 @@ async fn a_step_takes_so_many_rollups_of_whatever_tenant_and_no_key_apart() {
         (hour, fixture.number("SELECT count(*) FROM sums WHERE level = 5").await)
     };
     assert_eq!(reached(&fixture).await, (START, 0));
-    // Two rows of each key. Where a step ends within those of a key, the next one begins with them.
+    // Two rows for each key. Where a step ends within those of a key, the next one begins with them.
     for (rows, summed) in [(3, 2), (1, 4), (3, 6)] {
         assert!(fixture.store.sum(START + 1, rows).await.unwrap());
         assert_eq!(reached(&fixture).await, (START, summed));
         fixture.check_all(&(START..START + 2)).await;
     }
-    // What comes late for a key that is summed is added, and what comes for another one waits for its step.
+    // Late usage of a key that is summed is added at once; that of another key waits for its step.
     fixture.ship(&[110, 210].map(|key| deed(key, early, vec![item("c")]))).await;
     assert_eq!(reached(&fixture).await, (START, 7));
     fixture.check_all(&(START..START + 2)).await;

@@ -81,7 +81,7 @@ async fn a_registration_that_fails_half_way_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_registrations_with_one_solution_one_is_done() {
+async fn of_parallel_registrations_with_one_solution_one_succeeds() {
     let (_dir, store) = empty().await;
     let done = at_once(20, |number| {
         let store = store.clone();
@@ -97,7 +97,7 @@ async fn of_many_registrations_with_one_solution_one_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_registrations_of_one_address_one_is_left() {
+async fn of_parallel_registrations_of_one_address_one_remains() {
     let (_dir, store) = empty().await;
     let done = at_once(20, |number| {
         let store = store.clone();
@@ -145,7 +145,7 @@ async fn a_solution_is_remembered_for_longer_than_it_is_good() {
     let (_dir, store) = empty().await;
     let solved = Digest::of("the solution");
     assert_eq!(register_with(&store, 1, "a@b.example", solved, now()).await, Registered::Done);
-    // Whoever found it good in its last moment comes with it afterwards.
+    // A request that verified it in its last moment presents it afterwards.
     assert_eq!(register_with(&store, 2, "c@b.example", solved, later(601)).await, Registered::SolutionUsed);
     assert_eq!(register(&store, 3, "d@b.example", later(1_201)).await, Registered::Done);
     assert_eq!(rows(&store, "solved").await, 1, "the old one was cleared away");
@@ -193,7 +193,7 @@ async fn another_token_takes_the_place_of_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_who_use_one_token_one_confirms() {
+async fn of_parallel_confirmations_with_one_token_one_succeeds() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     register(&store, 1, "a@b.example", now()).await;
@@ -219,7 +219,7 @@ async fn accounts_that_nobody_confirms_are_removed_with_all_that_is_theirs() {
         store.create_project(&made).await.unwrap();
         store.put_quota(made.id, &ProjectQuota::default(), now()).await.unwrap();
     }
-    // The third has a key, however it came by it: a gateway may know it, so its tenant stays.
+    // The third has a key, however it was made: a gateway may know it, so its tenant stays.
     let strange = Key { project: ProjectId(53), ..key(KEY, hash()) };
     store.create_key(&strange, now()).await.unwrap();
     let week = later(7 * DAY);
@@ -321,7 +321,7 @@ async fn tenants_are_told_in_pages() {
 }
 
 #[tokio::test]
-async fn what_is_given_of_a_tenant_changes_at_once() {
+async fn the_given_fields_of_a_tenant_change_together() {
     let (_dir, store) = empty().await;
     let name = TenantChange { name: Some("Bank".into()), ..TenantChange::default() };
     let renamed = Tenant { name: "Bank".into(), ..tenant(TENANT) };

@@ -6,20 +6,20 @@ async fn actions(store: &Store, whose: AuditSubject, limit: u64) -> Vec<String> 
 }
 
 #[tokio::test]
-async fn what_a_write_leaves_is_there_with_it_and_not_without() {
+async fn an_audit_entry_exists_exactly_if_its_write_does() {
     let (_dir, store) = empty().await;
     let noted = Audit { subject: KEY.to_string(), detail: "ü\n\"".into(), ..entry("key.created") };
-    let noting = store.noting(noted.clone());
-    noting.create_key(&key(KEY, hash()), now()).await.unwrap();
+    let with_audit_entry = store.with_audit_entry(noted.clone());
+    with_audit_entry.create_key(&key(KEY, hash()), now()).await.unwrap();
     assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap(), std::slice::from_ref(&noted));
-    noting.create_key(&key(KEY, hash()), now()).await.unwrap_err();
-    noting.suspend(TenantId(99), now()).await.unwrap_err();
+    with_audit_entry.create_key(&key(KEY, hash()), now()).await.unwrap_err();
+    with_audit_entry.suspend(TenantId(99), now()).await.unwrap_err();
     store.suspend(TENANT, now()).await.unwrap();
     assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap(), [noted]);
 }
 
 #[tokio::test]
-async fn entries_are_told_of_a_tenant_or_of_a_user_the_newest_first() {
+async fn entries_of_a_tenant_or_of_a_user_are_listed_newest_first() {
     let (_dir, store) = empty().await;
     for (number, (tenant, user)) in
         [(Some(TENANT), Some(1)), (Some(OTHER), Some(1)), (Some(TENANT), None), (None, Some(1))]
@@ -72,16 +72,16 @@ async fn entries_of_one_moment_keep_their_order() {
 }
 
 #[tokio::test]
-async fn what_is_feigned_leaves_nothing() {
+async fn a_simulated_note_leaves_no_entry() {
     let (_dir, store) = empty().await;
     store.note(&entry("first")).await.unwrap();
-    store.feign(&entry("feigned")).await.unwrap();
+    store.simulate_note(&entry("simulated")).await.unwrap();
     store.note(&entry("second")).await.unwrap();
     assert_eq!(actions(&store, AuditSubject::Tenant(TENANT), 9).await, ["second", "first"]);
 }
 
 #[tokio::test]
-async fn of_a_tenant_the_newest_entries_are_kept_whoever_makes_many() {
+async fn the_newest_audit_entries_of_a_tenant_are_kept_whichever_user_makes_many() {
     let (_dir, store) = empty().await;
     for tenant in [TENANT, OTHER] {
         store.note(&Audit { tenant: Some(tenant), ..entry("first") }).await.unwrap();

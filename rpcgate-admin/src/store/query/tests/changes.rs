@@ -2,7 +2,7 @@ use super::*;
 
 const HOUR: u64 = 3_600;
 
-/// A change at each of these seconds.
+/// Records a change at each of these seconds.
 async fn changed(seconds: &[u64]) -> (Site, Store) {
     let (dir, store) = empty().await;
     for second in seconds {
@@ -11,7 +11,7 @@ async fn changed(seconds: &[u64]) -> (Site, Store) {
     (dir, store)
 }
 
-/// How many changes a sweep at this second removes, and the numbers of those that stay.
+/// The number of changes that a sweep at this second removes, and the numbers of those that stay.
 async fn swept(store: &Store, second: u64) -> (u64, Vec<u64>) {
     let removed = store.sweep(later(second)).await.unwrap().changes;
     (removed, store.since(0).await.unwrap().into_iter().map(|change| change.number).collect())
@@ -31,7 +31,7 @@ async fn a_change_is_kept_for_an_hour_and_the_newest_for_ever() {
 }
 
 #[tokio::test]
-async fn of_many_changes_a_thousand_are_told_at_once_and_the_rest_when_asked_again() {
+async fn many_changes_are_read_a_thousand_at_a_time() {
     let (_dir, store) = changed(&[0]).await;
     let sql = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) \
                INSERT INTO changes SELECT i, 'chain', 'toy', 0 FROM n";
@@ -49,7 +49,7 @@ async fn of_many_changes_a_thousand_are_told_at_once_and_the_rest_when_asked_aga
 }
 
 #[tokio::test]
-async fn where_the_clock_stepped_back_no_gap_is_left() {
+async fn a_clock_that_steps_back_leaves_no_gap() {
     // The second was written by a clock that was ahead.
     let (_dir, store) = changed(&[0, 5 * HOUR, 1, 6 * HOUR]).await;
     assert_eq!(swept(&store, 3 * HOUR).await, (1, vec![2, 3, 4]));

@@ -1,7 +1,8 @@
 use super::*;
-use crate::store::query::invitations::MOST;
+use crate::store::query::invitations::MAX_OPEN;
 use crate::store::{
-    AuditSubject, Invitation, InvitationId, Invited, Joining, Registered, Registration, Swept,
+    AuditSubject, Invitation, InvitationAcceptance, InvitationId, InviteOutcome, Registered, Registration,
+    Swept,
 };
 
 const WEEK: u64 = 7 * 86_400;
@@ -23,14 +24,18 @@ fn token(number: u128) -> Digest {
     Digest::of(&format!("invitation {number}"))
 }
 
-/// Makes an invitation with the token that has this number, by somebody who is permitted to.
-pub(super) async fn invite(store: &Store, invitation: &Invitation, number: u128) -> Invited {
+/// Creates an invitation with the token that has this number, by a user who is permitted to.
+pub(super) async fn invite(store: &Store, invitation: &Invitation, number: u128) -> InviteOutcome {
     store.invite(invitation, &token(number), |_| true, &entry("member.invited")).await.unwrap()
 }
 
 async fn join(store: &Store, number: u128, user: u128, now: Time) -> Result<Option<User>, StoreError> {
-    let joining =
-        Joining { token: token(number), user: UserId(user), name: "Ada", password: "$argon2id$secret" };
+    let joining = InvitationAcceptance {
+        token: token(number),
+        user: UserId(user),
+        name: "Ada",
+        password: "$argon2id$secret",
+    };
     let entry = Audit { tenant: None, user: None, subject: String::new(), ..entry("member.joined") };
     store.join(&joining, &entry, now).await
 }
@@ -46,7 +51,7 @@ async fn owned() -> (Site, Store) {
 async fn an_invitation_is_kept_and_told_to_its_tenant() {
     let (_dir, store) = owned().await;
     let made = Invitation { email: "Guest@B.example".into(), role: Role::Billing, ..invitation(1, 1) };
-    assert_eq!(invite(&store, &made, 1).await, Invited::Done);
+    assert_eq!(invite(&store, &made, 1).await, InviteOutcome::Created);
     let kept = Invitation { email: "guest@b.example".into(), ..made };
     assert_eq!(store.invitations(TENANT, now()).await.unwrap(), std::slice::from_ref(&kept));
     assert_eq!(store.invitation(TENANT, kept.id, now()).await.unwrap(), Some(kept.clone()));
@@ -66,40 +71,40 @@ async fn a_second_invitation_of_an_address_takes_the_place_of_the_first() {
     let (_dir, store) = owned().await;
     invite(&store, &invitation(1, 1), 1).await;
     let again = Invitation { id: InvitationId(7), email: "GUEST-1@b.example".into(), ..invitation(1, 1) };
-    assert_eq!(invite(&store, &again, 2).await, Invited::Done);
+    assert_eq!(invite(&store, &again, 2).await, InviteOutcome::Created);
     let open = store.invitations(TENANT, now()).await.unwrap();
     assert_eq!(open.iter().map(|open| open.id).collect::<Vec<_>>(), [again.id]);
     assert_eq!(join(&store, 1, 5, now()).await.unwrap(), None, "the first token is good for nothing");
     let other = Invitation { id: InvitationId(8), tenant: OTHER, by: UserId(2), ..invitation(1, 2) };
     let known = User { tenant: Some(OTHER), confirmed_at: Some(now()), ..user(2, "other@b.example") };
     store.create_user(&known).await.unwrap();
-    assert_eq!(invite(&store, &other, 3).await, Invited::Done, "another tenant's stands beside");
+    assert_eq!(invite(&store, &other, 3).await, InviteOutcome::Created, "another tenant's stands beside");
     assert_eq!(rows(&store, "invitations").await, 2);
 }
 
 #[tokio::test]
-async fn who_may_not_invite_and_who_need_not_be_invited_makes_no_invitation() {
+async fn without_permission_or_for_a_member_no_invitation_is_created() {
     let (_dir, store) = owned().await;
     let known = User { tenant: Some(OTHER), confirmed_at: Some(now()), ..user(2, "other@b.example") };
     store.create_user(&known).await.unwrap();
     let permitted = async |invitation: &Invitation, permits: fn(Role) -> bool| {
         store.invite(invitation, &token(9), permits, &entry("x")).await.unwrap()
     };
-    assert_eq!(permitted(&invitation(1, 1), |by| by != Role::Owner).await, Invited::Refused);
-    assert_eq!(permitted(&invitation(1, 2), |_| true).await, Invited::Refused, "no member");
+    assert_eq!(permitted(&invitation(1, 1), |by| by != Role::Owner).await, InviteOutcome::Refused);
+    assert_eq!(permitted(&invitation(1, 2), |_| true).await, InviteOutcome::Refused, "no member");
     let member = Invitation { email: "OWNER@b.example".into(), ..invitation(1, 1) };
-    assert_eq!(permitted(&member, |_| true).await, Invited::Member);
+    assert_eq!(permitted(&member, |_| true).await, InviteOutcome::Member);
     assert_eq!((rows(&store, "invitations").await, rows(&store, "audit").await), (0, 0));
     let known = Invitation { email: "Other@b.example".into(), ..invitation(1, 1) };
-    assert_eq!(permitted(&known, |by| by == Role::Owner).await, Invited::HasAccount);
+    assert_eq!(permitted(&known, |by| by == Role::Owner).await, InviteOutcome::HasAccount);
     assert_eq!((rows(&store, "invitations").await, rows(&store, "audit").await), (1, 1));
 }
 
 #[tokio::test]
 async fn open_invitations_and_members_have_a_bound() {
     let (_dir, store) = owned().await;
-    for number in 0..u128::from(MOST) {
-        assert_eq!(invite(&store, &invitation(number, 1), number).await, Invited::Done);
+    for number in 0..u128::from(MAX_OPEN) {
+        assert_eq!(invite(&store, &invitation(number, 1), number).await, InviteOutcome::Created);
     }
     let more = invitation(500, 1);
     let refused = async |invitation: &Invitation| {
@@ -109,12 +114,12 @@ async fn open_invitations_and_members_have_a_bound() {
     let full = refused(&more).await;
     assert_eq!(full, "a tenant may have 100 open invitations: withdraw one, or wait until one expires");
     let again = Invitation { id: InvitationId(7), ..invitation(3, 1) };
-    assert_eq!(invite(&store, &again, 501).await, Invited::Done, "in the place of another");
+    assert_eq!(invite(&store, &again, 501).await, InviteOutcome::Created, "in the place of another");
     store.withdraw_invitation(TENANT, InvitationId(1_005), now()).await.unwrap();
-    assert_eq!(invite(&store, &more, 500).await, Invited::Done);
+    assert_eq!(invite(&store, &more, 500).await, InviteOutcome::Created);
     let week = later(WEEK);
     let late = Invitation { created_at: week, expires_at: later(2 * WEEK), ..invitation(600, 1) };
-    assert_eq!(invite(&store, &late, 600).await, Invited::Done, "what has expired does not count");
+    assert_eq!(invite(&store, &late, 600).await, InviteOutcome::Created, "what has expired does not count");
     let counts = CountsChange { members: Some(1), ..CountsChange::default() };
     let change = PlanChange { counts, ..PlanChange::default() };
     store.put_plan(tenant(TENANT).tier, &change, now()).await.unwrap();
@@ -124,7 +129,7 @@ async fn open_invitations_and_members_have_a_bound() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_those_who_join_at_once_as_many_do_as_the_plan_allows() {
+async fn of_parallel_acceptances_as_many_succeed_as_the_plan_allows() {
     let (_dir, store) = owned().await;
     store.set_tier(TENANT, Tier::Free, now()).await.unwrap();
     for number in 0..6 {
@@ -158,7 +163,7 @@ async fn an_invitation_is_withdrawn_once_and_by_its_tenant() {
 }
 
 #[tokio::test]
-async fn who_joins_is_a_confirmed_member_with_the_role_of_the_invitation() {
+async fn a_new_member_is_confirmed_and_has_the_role_of_the_invitation() {
     let (_dir, store) = owned().await;
     invite(&store, &Invitation { role: Role::Billing, ..invitation(1, 1) }, 1).await;
     assert_eq!(join(&store, 1, 5, later(WEEK)).await.unwrap(), None, "too late");
@@ -182,10 +187,10 @@ async fn who_joins_is_a_confirmed_member_with_the_role_of_the_invitation() {
 }
 
 #[tokio::test]
-async fn whoever_is_invited_takes_the_place_of_an_account_that_was_never_confirmed() {
+async fn an_invited_user_replaces_an_account_that_was_never_confirmed() {
     let (_dir, store) = owned().await;
     store.create_user(&User { tenant: Some(OTHER), ..user(2, "guest-1@b.example") }).await.unwrap();
-    assert_eq!(invite(&store, &invitation(1, 1), 1).await, Invited::Done);
+    assert_eq!(invite(&store, &invitation(1, 1), 1).await, InviteOutcome::Created);
     assert!(join(&store, 1, 5, now()).await.unwrap().is_some());
     assert_eq!(store.user(UserId(2)).await.unwrap(), None);
     assert_eq!(store.user_by_email("guest-1@b.example").await.unwrap().unwrap().tenant, Some(TENANT));
@@ -204,7 +209,7 @@ async fn an_address_that_has_an_account_by_now_cannot_join_and_uses_nothing_up()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_who_use_one_token_one_joins() {
+async fn of_parallel_acceptances_with_one_token_one_succeeds() {
     let (dir, store) = owned().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     invite(&store, &invitation(1, 1), 1).await;
@@ -225,8 +230,8 @@ async fn expired_invitations_are_swept_and_those_of_a_tenant_go_with_it() {
     assert_eq!(swept.invitations, 1);
     assert_eq!(rows(&store, "invitations").await, 0);
 
-    // A tenant whose owner never confirmed the address has none that anybody made through the API; if it has one
-    // nevertheless, that does not keep it.
+    // A tenant whose owner never confirmed the address has no invitations made through the API; if it has one
+    // nevertheless, that does not keep the tenant.
     let id = TenantId(77);
     let owner = User { tenant: Some(id), created_at: now(), ..user(7, "late@b.example") };
     let registration = Registration {
@@ -239,7 +244,7 @@ async fn expired_invitations_are_swept_and_those_of_a_tenant_go_with_it() {
     let made = store.register(&registration, &entry("x"), now()).await.unwrap();
     assert_eq!(made, Registered::Done);
     let theirs = Invitation { tenant: id, expires_at: later(9 * WEEK), ..invitation(2, 7) };
-    assert_eq!(invite(&store, &theirs, 2).await, Invited::Done);
+    assert_eq!(invite(&store, &theirs, 2).await, InviteOutcome::Created);
     let Swept { accounts, .. } = store.sweep(later(WEEK)).await.unwrap();
     assert!(accounts >= 1 && store.tenant(id).await.unwrap().is_none());
     assert_eq!(rows(&store, "invitations").await, 0);
@@ -247,7 +252,8 @@ async fn expired_invitations_are_swept_and_those_of_a_tenant_go_with_it() {
 
 #[test]
 fn no_password_is_shown_by_debug() {
-    let joining = Joining { token: token(1), user: UserId(1), name: "Ada", password: "$argon2id$secret" };
+    let joining =
+        InvitationAcceptance { token: token(1), user: UserId(1), name: "Ada", password: "$argon2id$secret" };
     let shown = format!("{joining:?}");
     assert!(shown.contains("Ada") && !shown.contains("argon2"), "{shown}");
 }

@@ -48,7 +48,7 @@ async fn a_tenant_asks_for_one_plan_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_requests_at_once_one_is_made() {
+async fn of_parallel_requests_one_is_created() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let made = at_once(20, |number| {
@@ -74,9 +74,9 @@ async fn an_approved_request_moves_the_tenant_to_its_plan() {
         reviewer: Some(UserId(7)),
         ..request(1)
     };
-    let noting = store.noting(entry("limit_request.approved"));
+    let with_audit_entry = store.with_audit_entry(entry("limit_request.approved"));
     tells(&store, Change::Tenant(TENANT), async {
-        assert_eq!(review(&noting, 1, Verdict::Approved).await?, expected);
+        assert_eq!(review(&with_audit_entry, 1, Verdict::Approved).await?, expected);
         Ok(())
     })
     .await;
@@ -84,9 +84,9 @@ async fn an_approved_request_moves_the_tenant_to_its_plan() {
     assert_eq!(found(&store).await.caller.plan, Plan::of(Tier::Enterprise));
     assert_eq!(store.tenant(OTHER).await.unwrap().unwrap().tier, Tier::Standard);
     assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap().len(), 1);
-    let again = async { review(&noting, 1, Verdict::Rejected).await.map(drop) };
+    let again = async { review(&with_audit_entry, 1, Verdict::Rejected).await.map(drop) };
     assert_eq!(refused(&store, again).await, "this limit request has been decided already");
-    let nothing = async { review(&noting, 2, Verdict::Approved).await.map(drop) };
+    let nothing = async { review(&with_audit_entry, 2, Verdict::Approved).await.map(drop) };
     assert_eq!(refused(&store, nothing).await, "there is no such limit request");
     assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap().len(), 1);
 }
@@ -116,7 +116,7 @@ async fn a_rejected_request_changes_no_plan() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_who_decide_at_once_one_does() {
+async fn of_parallel_decisions_one_succeeds() {
     let (_dir, store) = empty().await;
     store.create_limit_request(&request(1)).await.unwrap();
     let decided = at_once(10, |number| {

@@ -1,15 +1,15 @@
 use super::*;
-use crate::store::{ATTEMPTS, Attempt, AttemptTicket, Counted, LOCK};
+use crate::store::{ATTEMPTS, Attempt, AttemptKind, AttemptTicket, LOCK};
 
 const EMAIL: &str = "a@b.example";
 
 async fn begin(store: &Store, email: &str, now: Time) -> Attempt {
-    store.begin_attempt(Counted::LogIns(email), now).await.unwrap()
+    store.begin_attempt(AttemptKind::LogIns(email), now).await.unwrap()
 }
 
 async fn may(store: &Store, email: &str, now: Time) -> AttemptTicket {
     match begin(store, email, now).await {
-        Attempt::May(ticket) => ticket,
+        Attempt::Allowed(ticket) => ticket,
         Attempt::Locked(until) => panic!("locked until {until:?}"),
     }
 }
@@ -38,7 +38,7 @@ async fn wrong_passwords_that_lie_further_apart_lock_nothing() {
     for number in 0..40 {
         may(&store, EMAIL, later(number * 225)).await;
     }
-    // Four in the last moment of a quarter of an hour and the next four right after it are still eight in one.
+    // Four in the last moment of a quarter of an hour and four right after it are still eight within one.
     let from = 40 * 225 + 3_600;
     for number in 0..4 {
         may(&store, EMAIL, later(from + 899 - number)).await;
@@ -48,13 +48,13 @@ async fn wrong_passwords_that_lie_further_apart_lock_nothing() {
 }
 
 #[tokio::test]
-async fn whatever_is_typed_locks_nothing_but_the_log_in() {
+async fn failed_log_ins_lock_nothing_but_the_log_in() {
     let (_dir, store) = empty().await;
     let others = [
-        Counted::Checks(EMAIL),
-        Counted::Registrations(EMAIL),
-        Counted::Confirmations(EMAIL),
-        Counted::Invitations(EMAIL, TENANT),
+        AttemptKind::Checks(EMAIL),
+        AttemptKind::Registrations(EMAIL),
+        AttemptKind::Confirmations(EMAIL),
+        AttemptKind::Invitations(EMAIL, TENANT),
     ];
     for typed in [
         EMAIL.to_owned(),
@@ -72,7 +72,7 @@ async fn whatever_is_typed_locks_nothing_but_the_log_in() {
     for counted in others {
         for _ in 0..ATTEMPTS {
             assert!(
-                matches!(store.begin_attempt(counted, now()).await.unwrap(), Attempt::May(_)),
+                matches!(store.begin_attempt(counted, now()).await.unwrap(), Attempt::Allowed(_)),
                 "{counted:?}"
             );
         }
@@ -95,14 +95,14 @@ async fn an_address_is_locked_however_it_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_two_hundred_wrong_guesses_at_once_five_are_looked_at() {
+async fn of_two_hundred_parallel_guesses_five_are_verified() {
     let (dir, store) = empty().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     let guesses = at_once(200, |number| {
         let store = if number % 2 == 0 { store.clone() } else { second.clone() };
         async move { begin(&store, EMAIL, later(number as u64 % 3)).await }
     });
-    let looked_at = guesses.await.into_iter().filter(|guess| matches!(guess, Attempt::May(_))).count();
+    let looked_at = guesses.await.into_iter().filter(|guess| matches!(guess, Attempt::Allowed(_))).count();
     assert_eq!(looked_at, 5);
     assert_eq!(rows(&store, "attempts").await, 5);
 }
@@ -119,7 +119,7 @@ async fn a_right_password_leaves_a_clean_record() {
         matches!(begin(&store, EMAIL, now()).await, Attempt::Locked(_)),
         "as long as nobody knows better"
     );
-    store.pass(&ticket).await.unwrap();
+    store.forgive_attempts(&ticket).await.unwrap();
     assert_eq!(rows(&store, "attempts").await, 1, "the other's");
     for _ in 0..5 {
         may(&store, EMAIL, now()).await;
@@ -135,7 +135,7 @@ async fn a_try_that_is_given_back_does_not_count() {
     }
     for _ in 0..3 {
         let ticket = may(&store, EMAIL, now()).await;
-        store.give_back(&ticket).await.unwrap();
+        store.withdraw_attempt(&ticket).await.unwrap();
     }
     may(&store, EMAIL, now()).await;
     assert!(matches!(begin(&store, EMAIL, now()).await, Attempt::Locked(_)));
@@ -152,7 +152,7 @@ async fn a_clock_that_steps_back_locks_nobody_for_long() {
 }
 
 #[tokio::test]
-async fn strangers_cannot_fill_the_table() {
+async fn unknown_addresses_cannot_fill_the_table() {
     let (_dir, store) = empty().await;
     for number in 0..100 {
         may(&store, &format!("{number}@b.example"), now()).await;
@@ -170,7 +170,7 @@ async fn strangers_cannot_fill_the_table() {
 async fn no_address_is_kept_in_the_clear() {
     let (dir, store) = empty().await;
     may(&store, "somebody@b.example", now()).await;
-    // A server's files are its own, and hold the same.
+    // A server's files are its own, and contain the same.
     let Some(folder) = dir.folder() else { return };
     for name in ["rpcgate.db", "rpcgate.db-wal"] {
         let bytes = std::fs::read(folder.join(name)).unwrap();
@@ -182,7 +182,7 @@ async fn no_address_is_kept_in_the_clear() {
 async fn in_any_minute_as_many_tries_are_admitted_as_may_be() {
     let (_dir, store) = empty().await;
     let admit = async |network: &str, second| {
-        store.admit_within_minute(Counted::Clients(network), 3, later(second)).await.unwrap()
+        store.admit_within_minute(AttemptKind::Clients(network), 3, later(second)).await.unwrap()
     };
     for second in [0, 10, 10] {
         assert_eq!(admit("192.0.2.1/32", second).await, None);

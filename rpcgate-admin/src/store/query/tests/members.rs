@@ -1,6 +1,8 @@
 use super::invitations::{invitation, invite};
 use super::*;
-use crate::store::{AuditSubject, Invitation, Invited, MemberChange, MemberChanged, Session, SessionId};
+use crate::store::{
+    AuditSubject, Invitation, InviteOutcome, MemberChange, MemberChangeOutcome, Session, SessionId,
+};
 
 async fn member(store: &Store, number: u128, role: Role) -> User {
     let made = User { role, ..user(number, &format!("{number}@b.example")) };
@@ -8,8 +10,8 @@ async fn member(store: &Store, number: u128, role: Role) -> User {
     made
 }
 
-/// Lets `by`, who is permitted to, make `role` of `member`.
-async fn change(store: &Store, by: u128, member: u128, role: Option<Role>) -> MemberChanged {
+/// Changes `member` to `role` in the name of `by`, who is permitted to.
+async fn change(store: &Store, by: u128, member: u128, role: Option<Role>) -> MemberChangeOutcome {
     let change = MemberChange { tenant: TENANT, member: UserId(member), by: UserId(by), role };
     store.change_member(&change, |_, _| true, &[], &entry("member.changed")).await.unwrap()
 }
@@ -28,10 +30,10 @@ async fn a_tenants_members_are_its_users_oldest_first() {
     store.create_user(&User { tenant: None, ..user(4, "4@b.example") }).await.unwrap();
     assert_eq!(store.members(TENANT).await.unwrap(), [older.clone(), younger]);
     assert_eq!(store.member(TENANT, UserId(2)).await.unwrap(), Some(older));
-    for stranger in [3, 4, 9] {
-        assert_eq!(store.member(TENANT, UserId(stranger)).await.unwrap(), None);
+    for outsider in [3, 4, 9] {
+        assert_eq!(store.member(TENANT, UserId(outsider)).await.unwrap(), None);
         for role in [Some(Role::Viewer), None] {
-            let change = MemberChange { tenant: TENANT, member: UserId(stranger), by: UserId(1), role };
+            let change = MemberChange { tenant: TENANT, member: UserId(outsider), by: UserId(1), role };
             let refused = store.change_member(&change, |_, _| true, &[], &entry("x")).await.unwrap_err();
             assert_eq!(refused.to_string(), "there is no such user");
         }
@@ -49,22 +51,22 @@ async fn the_last_owner_neither_goes_nor_loses_the_role() {
     for role in [Some(Role::Admin), None] {
         assert_eq!(
             change(&store, 1, 1, role).await,
-            MemberChanged::LastOwner,
+            MemberChangeOutcome::LastOwner,
             "another tenant's do not count"
         );
     }
     assert_eq!(rows(&store, "audit").await, 0);
-    let MemberChanged::Done(second) = change(&store, 1, 2, Some(Role::Owner)).await else { panic!() };
+    let MemberChangeOutcome::Done(second) = change(&store, 1, 2, Some(Role::Owner)).await else { panic!() };
     assert_eq!((second.id, second.role), (UserId(2), Role::Owner));
-    let MemberChanged::Done(_) = change(&store, 1, 1, Some(Role::Viewer)).await else { panic!() };
-    assert_eq!(change(&store, 2, 2, None).await, MemberChanged::LastOwner);
+    let MemberChangeOutcome::Done(_) = change(&store, 1, 1, Some(Role::Viewer)).await else { panic!() };
+    assert_eq!(change(&store, 2, 2, None).await, MemberChangeOutcome::LastOwner);
     assert_eq!(roles(&store).await, [(1, Role::Viewer), (2, Role::Owner)]);
     assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_owners_who_go_at_once_one_stays() {
-    // Each leaves by itself, or each is unmade by the next one.
+async fn of_many_owners_that_leave_at_once_one_stays() {
+    // Each leaves by itself, or each is demoted by the next one.
     for (role, by) in [(None, 0), (Some(Role::Developer), 1)] {
         let (dir, store) = empty().await;
         let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
@@ -76,15 +78,19 @@ async fn of_many_owners_who_go_at_once_one_stays() {
             async move { change(&store, (number + by) % 12, number, role).await }
         });
         let done = done.await;
-        assert_eq!(done.iter().filter(|done| matches!(done, MemberChanged::Done(_))).count(), 11, "{done:?}");
-        assert_eq!(done.iter().filter(|done| **done == MemberChanged::LastOwner).count(), 1);
+        assert_eq!(
+            done.iter().filter(|done| matches!(done, MemberChangeOutcome::Done(_))).count(),
+            11,
+            "{done:?}"
+        );
+        assert_eq!(done.iter().filter(|done| **done == MemberChangeOutcome::LastOwner).count(), 1);
         let owners = roles(&store).await.into_iter().filter(|(_, role)| *role == Role::Owner).count();
         assert_eq!(owners, 1);
     }
 }
 
 #[tokio::test]
-async fn who_wants_it_is_asked_about_as_it_is_now() {
+async fn the_permission_of_the_requesting_user_is_checked_with_its_current_role() {
     let (_dir, store) = empty().await;
     member(&store, 1, Role::Owner).await;
     member(&store, 2, Role::Admin).await;
@@ -95,11 +101,11 @@ async fn who_wants_it_is_asked_about_as_it_is_now() {
         let permits = |by, before| by == Role::Admin && before == Role::Owner;
         store.change_member(&change, permits, &[], &entry("x")).await.unwrap()
     };
-    assert_eq!(asked(2).await, MemberChanged::Refused, "the member is no owner");
+    assert_eq!(asked(2).await, MemberChangeOutcome::Refused, "the member is no owner");
     change(&store, 1, 3, Some(Role::Owner)).await;
-    assert_eq!(asked(1).await, MemberChanged::Refused, "it is no admin");
-    assert_eq!(asked(9).await, MemberChanged::Refused, "it is no member");
-    assert!(matches!(asked(2).await, MemberChanged::Done(_)));
+    assert_eq!(asked(1).await, MemberChangeOutcome::Refused, "it is no admin");
+    assert_eq!(asked(9).await, MemberChangeOutcome::Refused, "it is no member");
+    assert!(matches!(asked(2).await, MemberChangeOutcome::Done(_)));
     assert_eq!(roles(&store).await[2], (3, Role::Viewer));
 }
 
@@ -107,12 +113,12 @@ async fn who_wants_it_is_asked_about_as_it_is_now() {
 async fn a_role_that_somebody_has_already_leaves_no_entry() {
     let (_dir, store) = empty().await;
     let owner = member(&store, 1, Role::Owner).await;
-    assert_eq!(change(&store, 1, 1, Some(Role::Owner)).await, MemberChanged::Done(owner));
+    assert_eq!(change(&store, 1, 1, Some(Role::Owner)).await, MemberChangeOutcome::Done(owner));
     assert_eq!(rows(&store, "audit").await, 0);
 }
 
 #[tokio::test]
-async fn who_is_removed_is_gone_with_all_sessions_and_invitations() {
+async fn a_removed_member_loses_all_sessions_and_invitations() {
     let (_dir, store) = empty().await;
     for (number, role) in [(1, Role::Owner), (2, Role::Admin)] {
         member(&store, number, role).await;
@@ -127,9 +133,9 @@ async fn who_is_removed_is_gone_with_all_sessions_and_invitations() {
         };
         let token = Digest::of(&number.to_string());
         assert!(store.open_session(&session, &token, "$argon2id$secret", &entry("x")).await.unwrap());
-        assert_eq!(invite(&store, &invitation(number, number), number).await, Invited::Done);
+        assert_eq!(invite(&store, &invitation(number, number), number).await, InviteOutcome::Created);
     }
-    let MemberChanged::Done(gone) = change(&store, 1, 2, None).await else { panic!() };
+    let MemberChangeOutcome::Done(gone) = change(&store, 1, 2, None).await else { panic!() };
     assert_eq!(gone.email, "2@b.example");
     assert_eq!(store.user(UserId(2)).await.unwrap(), None);
     assert!(store.session(SessionId(2), now()).await.unwrap().is_none());
@@ -153,7 +159,7 @@ async fn invitations_that_the_new_role_could_not_make_are_withdrawn() {
     {
         let number = number as u128;
         let made = Invitation { role, ..invitation(number, by) };
-        assert_eq!(invite(&store, &made, number).await, Invited::Done);
+        assert_eq!(invite(&store, &made, number).await, InviteOutcome::Created);
     }
     let change = MemberChange { tenant: TENANT, member: UserId(2), by: UserId(1), role: Some(Role::Admin) };
     let gives = [Role::Viewer, Role::Admin];

@@ -1,4 +1,4 @@
-//! Of what gateways ask for. The other themes have files of their own.
+//! Tests of what gateways read. The other subjects have files of their own.
 
 mod accounts;
 mod audit;
@@ -79,7 +79,7 @@ fn caller() -> Caller {
     Caller { prefix: "rpcg_0123456".into(), ..Caller::new(KEY, PROJECT, TENANT, plan) }
 }
 
-/// Somebody who manages [`TENANT`].
+/// A user who manages [`TENANT`].
 fn user(id: u128, email: &str) -> User {
     User {
         id: UserId(id),
@@ -109,7 +109,7 @@ fn later(secs: u64) -> Time {
     now().plus(Duration::from_secs(secs))
 }
 
-/// What became of `work` when many did it at once.
+/// The outcomes of `work` when many tasks run it at once.
 async fn at_once<T: Send + 'static, W: Future<Output = T> + Send + 'static>(
     many: u128,
     work: impl Fn(u128) -> W,
@@ -122,7 +122,7 @@ async fn at_once<T: Send + 'static, W: Future<Output = T> + Send + 'static>(
     done
 }
 
-/// How many rows there are.
+/// The number of rows of a table.
 async fn rows(store: &Store, table: &str) -> i64 {
     let sql = format!("SELECT COUNT(*) FROM {table}");
     let counted = store.read(async |database| {
@@ -133,7 +133,7 @@ async fn rows(store: &Store, table: &str) -> i64 {
     counted.await.unwrap()
 }
 
-/// Does what `sql` says, as whoever has the database could. It is written as SQLite has it.
+/// Executes `sql`, as anybody with access to the database could. It is written in SQLite's dialect.
 async fn fill(store: &Store, sql: &str) {
     let sql = match store.database.server() {
         None => sql.to_owned(),
@@ -147,7 +147,7 @@ async fn fill(store: &Store, sql: &str) {
 /// A store with two tenants, and a project of the first.
 async fn empty() -> (Site, Store) {
     let dir = Site::of(module_path!());
-    // A loaded machine may be slow; no test here is about the deadline.
+    // A loaded machine may be slow, and no test here is about the deadline.
     let store = dir.store_within(Duration::from_secs(60)).await.unwrap();
     store.create_tenant(&tenant(TENANT)).await.unwrap();
     store.create_tenant(&tenant(OTHER)).await.unwrap();
@@ -170,7 +170,7 @@ async fn feed(store: &Store, after: u64) -> Vec<Change> {
     store.since(after).await.unwrap().into_iter().map(|numbered| numbered.change).collect()
 }
 
-/// Does `write`, and checks that the feed then says `change` and nothing else.
+/// Runs `write` and checks that the feed then contains `change` and nothing else.
 async fn tells(store: &Store, change: Change, write: impl Future<Output = Result<(), StoreError>>) {
     let before = store.newest_change().await.unwrap();
     write.await.unwrap();
@@ -178,7 +178,7 @@ async fn tells(store: &Store, change: Change, write: impl Future<Output = Result
     assert!(store.newest_change().await.unwrap() > before);
 }
 
-/// Does `write`, which is refused, and checks that the feed says nothing of it.
+/// Runs `write`, which is refused, and checks that the feed contains nothing of it.
 async fn refused(store: &Store, write: impl Future<Output = Result<(), StoreError>>) -> String {
     let before = store.newest_change().await.unwrap();
     let error = write.await.unwrap_err();
@@ -215,7 +215,7 @@ async fn the_store_keeps_the_changes_suite() {
 }
 
 #[tokio::test]
-async fn what_no_gateway_needs_to_hear_of_is_not_in_the_feed() {
+async fn changes_that_do_not_concern_gateways_are_not_in_the_feed() {
     let (_dir, store) = empty().await;
     store.create_user(&user(9, "a@b.example")).await.unwrap();
     assert_eq!(store.newest_change().await.unwrap(), 0);
@@ -428,7 +428,7 @@ async fn everything_is_there_again_after_reopening() {
     let before = (found(&store).await, store.overlay().await.unwrap(), store.since(0).await.unwrap());
     assert_eq!(before.0.caller.quota, quota);
     let mut urls = vec![dir.url().to_owned(); 2];
-    // What lies on the disk at this moment, as if the process had been killed: the log is not folded in.
+    // The files on the disk at this moment, as if the process had been killed: the log is not checkpointed.
     let killed = tempfile::tempdir().unwrap();
     if let Some(folder) = dir.folder() {
         for name in ["rpcgate.db", "rpcgate.db-wal"] {
@@ -479,7 +479,7 @@ async fn writers_in_two_programs_each_get_their_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_who_want_the_same_address_one_gets_it() {
+async fn of_parallel_users_with_the_same_address_one_is_created() {
     let (_dir, store) = empty().await;
     let users = at_once(8, |number| {
         let store = store.clone();
@@ -498,7 +498,7 @@ async fn of_many_who_want_the_same_address_one_gets_it() {
 }
 
 #[tokio::test]
-async fn what_this_program_cannot_have_written_is_told_as_such() {
+async fn rows_that_this_program_cannot_have_written_are_reported_as_unreadable() {
     let (_dir, store) = seeded().await;
     let write = async |sql: &str| {
         let transaction = store.database.begin().await.unwrap();

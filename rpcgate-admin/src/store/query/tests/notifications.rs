@@ -1,4 +1,4 @@
-//! Of what notifications need of the management database.
+//! Tests of what notifications need from the management database.
 
 use super::*;
 use crate::store::NotificationId;
@@ -21,7 +21,7 @@ async fn an_allowance_is_that_of_the_plan_for_each_key_that_can_be_used() {
     let mut own = plans.clone();
     own.standard.per_day = 7;
     assert_eq!(allowances(&own, now()).await, [(TENANT, 14), (OTHER, 0)].into());
-    // What operators set beats the file.
+    // What operators set overrides the file.
     let change = PlanChange { per_day: Some(30), ..PlanChange::default() };
     store.put_plan(Tier::Standard, &change, now()).await.unwrap();
     store

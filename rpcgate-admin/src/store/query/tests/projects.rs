@@ -12,7 +12,7 @@ async fn a_project_is_its_tenants_alone() {
 }
 
 #[tokio::test]
-async fn what_is_given_of_a_project_changes_at_once() {
+async fn the_given_fields_of_a_project_change_together() {
     let (_dir, store) = seeded().await;
     let before = store.newest_change().await.unwrap();
     let name = ProjectChange { name: Some("Größe".into()), ..ProjectChange::default() };
@@ -121,7 +121,7 @@ async fn quotas_are_read_with_the_default_where_none_is_set() {
 }
 
 #[tokio::test]
-async fn what_operators_set_can_be_read_piece_by_piece() {
+async fn settings_of_operators_can_be_read_one_by_one() {
     let (_dir, store) = empty().await;
     for (chain, method, cu) in [("toy", "a/b", 3), ("toy", "read", u32::MAX), ("toy2", "read", 4)] {
         store.put_weight(chain, method, cu, now()).await.unwrap();
@@ -136,7 +136,7 @@ async fn what_operators_set_can_be_read_piece_by_piece() {
     assert_eq!(store.plan_changes().await.unwrap(), BTreeMap::from([(Tier::Free, change)]));
 }
 
-/// Sets counts of the plan that tenants here have.
+/// Sets counts of the plan that tenants have here.
 async fn set_counts(store: &Store, counts: CountsChange) {
     let change = PlanChange { counts, ..PlanChange::default() };
     store.put_plan(tenant(TENANT).tier, &change, now()).await.unwrap();
@@ -215,7 +215,7 @@ async fn a_project_has_as_many_usable_keys_as_the_plan_allows_also_when_they_are
 const COUNT: &str = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1010)";
 
 #[tokio::test]
-async fn of_keys_that_were_revoked_and_projects_that_were_deleted_the_newest_thousand_are_kept() {
+async fn the_newest_thousand_revoked_keys_and_deleted_projects_are_kept() {
     let (_dir, store) = seeded().await;
     let keys = "INSERT INTO keys (id, project_id, description, prefix, hash, expires_at, revoked_at, created_at) \
                 SELECT randomblob(16), project_id, 'n', 'p', randomblob(32), NULL, 5, n FROM n, keys WHERE prefix <> 'p'";
@@ -237,7 +237,7 @@ async fn of_keys_that_were_revoked_and_projects_that_were_deleted_the_newest_tho
 }
 
 #[tokio::test]
-async fn what_was_revoked_deleted_or_decided_is_removed_after_its_time() {
+async fn revoked_deleted_and_decided_rows_are_removed_after_their_time() {
     const DAY: u64 = 86_400;
     let (_dir, store) = seeded().await;
     let gone = ProjectId(8);

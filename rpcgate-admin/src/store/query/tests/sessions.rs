@@ -1,9 +1,10 @@
 use super::*;
-use crate::store::{AuditSubject, Lives, Rotation, Session, SessionId};
+use crate::store::{AuditSubject, Rotation, Session, SessionId, SessionLifetimes};
 
 const HASH: &str = "$argon2id$secret";
 const TTL: u64 = 30 * 86_400;
-const LIVES: Lives = Lives { unused: Duration::from_secs(TTL), whole: Duration::from_secs(3 * TTL) };
+const LIVES: SessionLifetimes =
+    SessionLifetimes { idle: Duration::from_secs(TTL), absolute: Duration::from_secs(3 * TTL) };
 
 fn token(text: &str) -> Digest {
     Digest::of(text)
@@ -26,7 +27,7 @@ fn confirmed(id: u128) -> User {
 }
 
 /// A store with two users, who have no session.
-async fn manned() -> (Site, Store) {
+async fn with_users() -> (Site, Store) {
     let (dir, store) = empty().await;
     store.create_user(&confirmed(1)).await.unwrap();
     store.create_user(&confirmed(2)).await.unwrap();
@@ -48,7 +49,7 @@ async fn is_open(store: &Store, id: u128) -> bool {
 
 #[tokio::test]
 async fn a_session_lives_as_long_as_it_is_refreshed() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "a").await;
     let expected = (session(1, now()), confirmed(1));
     assert_eq!(store.session(SessionId(1), later(TTL - 1)).await.unwrap(), Some(expected.clone()));
@@ -69,7 +70,7 @@ async fn a_session_lives_as_long_as_it_is_refreshed() {
 
 #[tokio::test]
 async fn a_session_ends_in_time_however_often_it_is_renewed() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "0").await;
     let renew = async |number: u64, second| {
         rotate(&store, &(number - 1).to_string(), &number.to_string(), later(second)).await
@@ -82,8 +83,8 @@ async fn a_session_ends_in_time_however_often_it_is_renewed() {
     assert!(store.session(SessionId(1), later(3 * TTL - 1)).await.unwrap().is_some());
     assert_eq!(store.session(SessionId(1), later(3 * TTL)).await.unwrap(), None);
     assert_eq!(renew(4, 3 * TTL).await, Rotation::Unknown);
-    // Made shorter in the configuration, it ends those that are older already.
-    let shorter = Lives { whole: Duration::from_secs(9), ..LIVES };
+    // A shorter lifetime in the configuration ends sessions that are already older.
+    let shorter = SessionLifetimes { absolute: Duration::from_secs(9), ..LIVES };
     let late = later(3 * TTL - 1);
     let ended = store.rotate(&token("3"), &token("x"), shorter, &entry("session.reused"), late).await;
     assert_eq!(ended.unwrap(), Rotation::Unknown);
@@ -92,7 +93,7 @@ async fn a_session_ends_in_time_however_often_it_is_renewed() {
 
 #[tokio::test]
 async fn a_token_that_is_used_again_ends_the_session_and_no_other() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "a").await;
     open(&store, &session(2, now()), "other").await;
     rotate(&store, "a", "b", now()).await;
@@ -111,8 +112,8 @@ async fn a_token_that_is_used_again_ends_the_session_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_who_use_one_refresh_token_one_succeeds_and_the_session_ends() {
-    let (dir, store) = manned().await;
+async fn of_parallel_uses_of_one_refresh_token_one_succeeds_and_the_session_ends() {
+    let (dir, store) = with_users().await;
     let second = dir.store_within(Duration::from_secs(60)).await.unwrap();
     open(&store, &session(1, now()), "a").await;
     let done = at_once(20, |number| {
@@ -132,7 +133,7 @@ async fn of_many_who_use_one_refresh_token_one_succeeds_and_the_session_ends() {
 
 #[tokio::test]
 async fn a_new_token_must_be_new() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "a").await;
     let error =
         store.rotate(&token("a"), &token("a"), LIVES, &entry("session.reused"), now()).await.unwrap_err();
@@ -142,7 +143,7 @@ async fn a_new_token_must_be_new() {
 
 #[tokio::test]
 async fn a_session_with_too_many_refresh_tokens_ends() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "a").await;
     let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9998) \
                 INSERT INTO refreshes SELECT randomblob(32), (SELECT id FROM sessions), \
@@ -157,7 +158,7 @@ async fn a_session_with_too_many_refresh_tokens_ends() {
 
 #[tokio::test]
 async fn used_tokens_are_forgotten_when_they_would_have_expired() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "a").await;
     rotate(&store, "a", "b", later(TTL - 1)).await;
     assert_eq!(rows(&store, "refreshes").await, 2);
@@ -169,7 +170,7 @@ async fn used_tokens_are_forgotten_when_they_would_have_expired() {
 
 #[tokio::test]
 async fn sessions_are_ended_one_by_one_or_all_but_one() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     for number in 1..=4 {
         open(&store, &session(number, later(number as u64)), &number.to_string()).await;
     }
@@ -195,7 +196,7 @@ async fn sessions_are_ended_one_by_one_or_all_but_one() {
 
 #[tokio::test]
 async fn the_oldest_session_makes_room() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     for number in 0..101 {
         open(&store, &session(number, later(number as u64)), &number.to_string()).await;
     }
@@ -206,7 +207,7 @@ async fn the_oldest_session_makes_room() {
 
 #[tokio::test]
 async fn a_changed_password_ends_all_other_sessions() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     for number in 1..=3 {
         open(&store, &session(number, now()), &number.to_string()).await;
     }
@@ -230,7 +231,7 @@ async fn a_changed_password_ends_all_other_sessions() {
 
 #[tokio::test]
 async fn a_password_can_be_set_by_who_does_not_know_the_old_one() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     store.create_user(&User { password: None, ..confirmed(3) }).await.unwrap();
     open(&store, &session(1, now()), "a").await;
     for id in [1, 3] {
@@ -245,7 +246,7 @@ async fn a_password_can_be_set_by_who_does_not_know_the_old_one() {
 
 #[tokio::test]
 async fn a_log_in_with_a_password_that_was_changed_meanwhile_opens_nothing() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     let entry = entry("session.opened");
     store.change_password(UserId(1), HASH, "$new", None, &entry).await.unwrap();
     let noted = rows(&store, "audit").await;
@@ -256,8 +257,8 @@ async fn a_log_in_with_a_password_that_was_changed_meanwhile_opens_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_changes_of_one_password_one_is_made() {
-    let (_dir, store) = manned().await;
+async fn of_parallel_changes_of_one_password_one_succeeds() {
+    let (_dir, store) = with_users().await;
     let done = at_once(10, |number| {
         let store = store.clone();
         let entry = entry("password.changed");
@@ -270,8 +271,8 @@ async fn of_many_changes_of_one_password_one_is_made() {
 }
 
 #[tokio::test]
-async fn what_has_ended_is_swept() {
-    let (_dir, store) = manned().await;
+async fn ended_sessions_are_swept() {
+    let (_dir, store) = with_users().await;
     open(&store, &session(1, now()), "a").await;
     open(&store, &session(2, now()), "b").await;
     rotate(&store, "a", "c", later(9)).await;
@@ -284,7 +285,7 @@ async fn what_has_ended_is_swept() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn tokens_that_were_never_issued_wait_for_no_write_and_make_none() {
-    let (_dir, store) = manned().await;
+    let (_dir, store) = with_users().await;
     let (begun, has_begun) = tokio::sync::oneshot::channel();
     let (release, released) = tokio::sync::oneshot::channel::<()>();
     let writer = store.clone();

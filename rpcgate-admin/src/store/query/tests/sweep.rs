@@ -1,7 +1,7 @@
 use super::*;
 use crate::store::Swept;
 
-/// Entries of the audit that are old: several steps.
+/// Old audit entries: enough for several steps.
 const OLD: u64 = 3_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

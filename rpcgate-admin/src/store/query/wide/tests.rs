@@ -24,11 +24,11 @@ fn ask(hours: Range<u64>, groups: &[Group]) -> UsageAsk {
     UsageAsk::new(OURS, window).grouped(groups).unwrap()
 }
 
-/// A database in which a tenant has four rollups in each of three hours. A question by three names is large with
-/// more than three rows, and reads eight at most.
+/// A database in which a tenant has four rollups in each of three hours. A query by three columns is large above
+/// three rows, and reads at most eight.
 async fn open(site: &Site) -> UsageStore {
     let mut store = site.usage_within(Duration::from_secs(60)).await.unwrap();
-    store.bounds = Bounds { large: 12, most: 32 };
+    store.bounds = Bounds { large: 12, max: 32 };
     let hours = [START, START + 1, START + 2];
     let deeds: Vec<SampleRecord> = hours
         .into_iter()
@@ -46,7 +46,7 @@ async fn refused(store: &UsageStore, ask: &UsageAsk) -> String {
 }
 
 #[tokio::test]
-async fn what_reads_too_much_is_refused_with_what_to_narrow_and_then_it_is_answered() {
+async fn a_query_that_reads_too_much_is_refused_with_advice_that_helps() {
     let site = Site::of(module_path!());
     let store = open(&site).await;
     let wide = [Group::Hour, Group::Key, Group::Method];
@@ -66,7 +66,7 @@ async fn what_reads_too_much_is_refused_with_what_to_narrow_and_then_it_is_answe
     let text = refused(&store, &ask(START..START + 72, &wide)).await;
     assert!(text.contains("group by day in place of hour"), "{text}");
 
-    // What is summed takes fewer rows.
+    // Summed hours take fewer rows.
     refused(&store, &ask(START..START + 24, &[Group::Day, Group::Key, Group::Method])).await;
     while store.sum(START + 24, 100).await.unwrap() {}
     for groups in [&[Group::Day, Group::Key, Group::Method][..], &[Group::Hour], &[]] {
@@ -76,10 +76,10 @@ async fn what_reads_too_much_is_refused_with_what_to_narrow_and_then_it_is_answe
 }
 
 #[tokio::test]
-async fn who_has_its_share_of_questions_under_way_waits_and_others_are_answered() {
+async fn a_tenant_with_all_its_permits_waits_and_others_are_answered() {
     let site = Site::of(module_path!());
     let store = open(&site).await;
-    let held = (store.shares.of(OURS).await.unwrap(), store.shares.of(OURS).await.unwrap());
+    let held = (store.permits.acquire(OURS).await.unwrap(), store.permits.acquire(OURS).await.unwrap());
     let question = ask(START..START + 1, &[]);
     let window = question.window().clone();
     let mut ours = Box::pin(store.usage(&question));

@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// What an operator is answered.
+/// The answer to an operator's request.
 async fn operate(site: &Site, operator: &Visitor, method: Method, path: &str) -> Answer {
     let answer = ask(site, Some(&operator.token), method, &format!("/operator/users{path}"), None).await;
     // Entries and mails of one moment have no order.
