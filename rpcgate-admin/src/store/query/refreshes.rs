@@ -109,7 +109,7 @@ impl Store {
             let of_session = Column::SessionId.eq(refresh.session_id);
             let expired = Column::ExpiresAt.lte(moment(now));
             Entity::delete_many().filter(of_session.clone()).filter(expired).exec(transaction).await?;
-            if Entity::find().filter(of_session).count(transaction).await? >= MOST {
+            if Entity::find().filter(of_session).count(transaction).await? >= MAX_TOKENS {
                 session_rows::end(transaction, refresh.session_id).await?;
                 return Ok(Rotation::Unknown);
             }
