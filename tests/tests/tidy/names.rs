@@ -58,7 +58,6 @@ const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("examples/custom_chain.rs", "harbour", "the name of the invented chain"),
     ("examples/", "stranger", "to be renamed"),
-    ("rpcgate-admin/", "stranger", "to be renamed"),
     ("rpcgate-chains/", "stranger", "to be renamed"),
     ("rpcgate-layers/", "flight", "to be renamed"),
     ("rpcgate-server/", "bell", "to be renamed"),
