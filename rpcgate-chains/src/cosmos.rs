@@ -55,7 +55,7 @@ fn waits_for_a_block(call: &CallView<'_>) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Cosmos;
 
-/// A JSON array is what a batch would be, and no node answers one here (specification, "Errors").
+/// A JSON array would be a batch, which no node answers at these paths.
 fn not_implemented(body: &[u8]) -> Refusal {
     match body.trim_ascii_start().first() {
         Some(b'[') => Refusal::UnexpectedFormat,

@@ -1,4 +1,4 @@
-//! Ethereum, `/eth`: `debug_*` is forbidden and log queries are paced per key (specification, "Heavy-method budget").
+//! Ethereum, `/eth`: `debug_*` is forbidden and log queries are paced per key.
 
 use crate::family::evm::{self, Evm};
 use rpcgate_core::adapter::Adapter;

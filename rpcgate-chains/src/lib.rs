@@ -30,7 +30,8 @@ pub mod xrp;
 /// Makes a chain's adapter.
 pub type Make = fn() -> Arc<dyn Adapter>;
 
-/// Every chain known here, in the order of the specification's chain table.
+/// All chains, in the order of the table in
+/// [`docs/chains.md`](https://github.com/rpcgate/rpcgate/blob/main/docs/chains.md).
 pub const CATALOG: &[Make] = &[
     eth::adapter,
     bsc::adapter,
@@ -64,8 +65,7 @@ pub fn by_path(path: &str) -> Option<Arc<dyn Adapter>> {
     catalog().find(|adapter| adapter.facts().name.as_str() == path)
 }
 
-/// The canonical name of a chain that a key's scope names by its path or by an alias (specification, "Gateway
-/// addressing"). Names are compared exactly.
+/// The canonical name of a chain that a key's scope names by its path or by an alias. Names are compared exactly.
 ///
 /// ```
 /// use rpcgate_chains::scoped;

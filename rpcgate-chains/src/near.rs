@@ -38,8 +38,8 @@ const METHODS: &[Method] = &[
     Method::new("send_tx", 1).marked(Flags::BROADCAST),
 ];
 
-/// What waits (`broadcast_tx_commit`, `send_tx`, `tx`) stays open: the specification names it, a node ends it by itself
-/// after 10 s, and who waits is charged.
+/// Methods that wait (`broadcast_tx_commit`, `send_tx`, `tx`) stay open: clients need them, a node ends them after 10 s, and
+/// the call is charged.
 const CLOSED: &[Closing] =
     &[Closing::new(&["adv_*", "sandbox_*"], "It changes the state or the peers of a node built for tests")];
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A method's cache class (specification, "Caching").
+/// A method's cache class: how long its answers may be cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheRule {
     /// Every submit and broadcast, and every method in no class.

@@ -67,8 +67,7 @@ impl Dialect {
         }
     }
 
-    /// Whether the HTTP status of a node's answer is part of it, and passes to the client (contract, "nodes and
-    /// cache").
+    /// Whether the HTTP status of a node's answer is part of it and is forwarded to the client.
     pub const fn has_status(self) -> bool {
         matches!(self, Dialect::Utxo | Dialect::Ton | Dialect::Rest)
     }

@@ -1,5 +1,4 @@
-//! A project's Compute Units over a rolling 24 hours, counted by the hour: the current hour and the 23 before
-//! (specification, "Compute Units").
+//! A project's Compute Units over a rolling 24 hours, counted by the hour: the current hour and the 23 before.
 
 use crate::clock::Time;
 

@@ -1,4 +1,4 @@
-//! Every refusal of the gateway, and the one table that turns each into its wire forms (specification, "Errors").
+//! Every refusal of the gateway, and the one table that writes each in its wire forms.
 
 use crate::chain::Dialect;
 use crate::json::{Cursor, DEEPEST};

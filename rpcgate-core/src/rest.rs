@@ -9,8 +9,8 @@ use std::ops::Range;
 /// A path with the chain's own segment taken off, in its canonical form: empty, or `/` and segments that are neither
 /// empty nor dots, each byte escaped that must be and no other.
 ///
-/// A path that could be read in more than one way has no such form. Whoever looks at the escapes once and whoever looks
-/// twice, whoever folds dots and whoever does not, must see the same path (contract, "routes and bodies").
+/// A path that could be read in more than one way has no such form. Readers that resolve escapes once or twice, and readers
+/// that fold dots or do not, must see the same path.
 ///
 /// ```
 /// use rpcgate_core::rest::Path;
@@ -229,7 +229,7 @@ impl RestCall {
         &self.headers
     }
 
-    /// The last segment of its path, which is what it is metered under (specification, "Compute Units").
+    /// The last segment of its path, under which the call is metered.
     pub fn name(&self) -> &[u8] {
         self.line.get(self.name.clone()).unwrap_or_default()
     }

@@ -240,9 +240,8 @@ impl Drop for Tally {
     }
 }
 
-/// Charged is what a node or the cache answered, a node's own errors included, and what a node may be working on when
-/// the client leaves or the time for the call is up (contract, "limits, budget, quota", "hostile and odd traffic"):
-/// nobody keeps a node busy for nothing.
+/// The charge of a call: its weight if a node or the cache answered, errors of nodes included, or if a node may still be
+/// working when the client disconnects or the deadline passes, so that no client keeps a node busy for free. Otherwise 0.
 fn charge(entry: &Entry) -> u32 {
     match &entry.state {
         CallState::Answered(reply) if reply.from == (Source::Own { reserved: false }) => 0,

@@ -1,5 +1,5 @@
-//! Plan windows: fixed windows on the UTC clock, one each for the minute, the hour and the day
-//! (specification, "Plans"; a request belongs to the windows of its arrival).
+//! Plan windows: fixed windows on the UTC clock, one each for the minute, the hour and the day. A request belongs to the
+//! windows of its arrival.
 
 use crate::clock::Time;
 use crate::plan::Plan;

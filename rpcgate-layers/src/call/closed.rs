@@ -1,7 +1,7 @@
 //! Closed methods: methods that no caller may use, because they control a node or its wallet or are not offered.
 //!
-//! The layer comes after the budgets, as the specification wants for `trace_*`: the budget is consulted, then the method is
-//! refused and nothing is charged. The layer refuses with [`Refusal::Closed`].
+//! The layer comes after the budgets: a closed heavy method (`trace_*`) first uses the heavy budget, then it is refused, and
+//! nothing is charged. The layer refuses with [`Refusal::Closed`].
 //!
 //! ```
 //! use rpcgate_core::backend::suite;

@@ -1,8 +1,7 @@
-//! The heavy budget: calls that cost a node much, counted per project over all chains in the fixed UTC minute
-//! (specification, "Heavy-method budget").
+//! The heavy budget: calls that cost a node much, counted per project over all chains in the fixed UTC minute.
 //!
 //! The layer comes after the pace, so that a call that the pace refuses uses no budget, and before the closed methods, because
-//! the specification has `trace_*` consult the budget even where it is closed. Each gateway process counts for itself.
+//! a closed heavy method (`trace_*`) uses the budget too. Each gateway process counts for itself.
 //! The layer refuses with [`Refusal::Heavy`]. It promises nothing over several processes: there the effective ceiling is the
 //! stated one times their number.
 //!

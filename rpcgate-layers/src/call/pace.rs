@@ -1,5 +1,5 @@
-//! The pace: methods of which a key may make one call in a UTC minute, whatever its plan (specification: `eth_getLogs`
-//! and `eth_getFilterLogs` on /eth, which share that one call).
+//! The pace: methods of which a key may make one call in a UTC minute, on every plan (`eth_getLogs` and
+//! `eth_getFilterLogs` on /eth, which share that one call).
 //!
 //! The layer comes after the windows and before the heavy budget. A method is paced if the chain's adapter marks it so; all
 //! paced methods of a chain share the call. The layer refuses with [`Refusal::Paced`].

@@ -33,8 +33,7 @@ pub const EXPOSED: HeaderValue = HeaderValue::from_static(
      ratelimit-limit, ratelimit-remaining, ratelimit-reset",
 );
 
-/// The numbers of the nine rate headers, in their order (specification, "Plans"; the three short ones are of the tightest
-/// window).
+/// The numbers of the nine rate headers, in order. The three short headers describe the tightest window.
 fn rates(windows: &Windows) -> [u64; 9] {
     let tightest = windows.tightest();
     [

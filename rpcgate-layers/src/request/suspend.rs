@@ -1,4 +1,4 @@
-//! Suspended tenants: their keys are kept, their requests are not served (specification, "States and transitions").
+//! Suspended tenants: their keys stay, but their requests are refused.
 //!
 //! The layer comes right after authentication. It refuses with [`Refusal::Suspended`].
 //!

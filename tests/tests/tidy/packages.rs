@@ -10,6 +10,9 @@ const LIBRARIES: &[&str] = &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"]
 const EXCEPTIONS: &[(&str, &str)] =
     &[("rpcgate-layers/src/stack.rs", "its test compares the order of the layers with docs/layers.md")];
 
+/// Beginnings of such citations.
+const PAPERS: &[&str] = &["(specification", "(contract", "the specification's", "the contract's section"];
+
 /// The path of `target` from the repository's root, seen from the folder of the file at `from`. `None` above the root.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<_> = from.split('/').collect();
@@ -51,10 +54,28 @@ fn outside(source: &Source) -> Vec<String> {
     findings
 }
 
+/// Lines of documentation that cite a paper which a reader of the package cannot open.
+fn cites(source: &Source) -> Vec<String> {
+    let package = source.path.split('/').next().unwrap_or_default();
+    if !LIBRARIES.contains(&package) {
+        return Vec::new();
+    }
+    let docs = source.tokens.iter().filter(|token| token.kind == Kind::Doc);
+    docs.filter(|token| PAPERS.iter().any(|paper| token.text.contains(paper)))
+        .map(|token| source.at(token.line, token.text.trim()))
+        .collect()
+}
+
 #[test]
 fn packaged_libraries_read_only_their_own_files() {
     let findings: Vec<_> = tree::sources().iter().flat_map(outside).collect();
     none(&findings, "Move the file into the package, or the test into the tests crate.");
+}
+
+#[test]
+fn documentation_of_packaged_libraries_states_its_rules_itself() {
+    let findings: Vec<_> = tree::sources().iter().flat_map(cites).collect();
+    none(&findings, "State the rule itself, or link to a page of docs/ in the public repository.");
 }
 
 #[test]
@@ -78,5 +99,14 @@ mod tests {
         assert_eq!(found(file, "#[path = \"../../../tests/src/a.rs\"] mod a;"), 1);
         assert_eq!(found(file, "include_str!(\"../../README.md\"); let path = \"a\"; f(\"../../../b\");"), 0);
         assert_eq!(found("rpcgate-server/src/reload.rs", "include_str!(\"../../docs/a.md\")"), 0);
+    }
+
+    #[test]
+    fn a_citation_is_found_in_documentation_alone() {
+        let found = |path: &str, text: &str| cites(&Source::new(path, text)).len();
+        let cited = "/// One a minute (specification, \"Plans\").\nfn f() {}";
+        assert_eq!(found("rpcgate-core/src/a.rs", cited), 1);
+        assert_eq!(found("rpcgate-server/src/a.rs", cited), 0);
+        assert_eq!(found("rpcgate-core/src/a.rs", "/// RFC 9112.\nconst A: &str = \"(contract\";"), 0);
     }
 }

@@ -56,7 +56,7 @@ pub const NAMESPACES: &[(&str, &str)] = &[
 ];
 
 /// Single methods, or beginnings of methods, that are closed, and why. `eth_sendTransaction` signs with the node's keys
-/// too; it has a weight in the specification and stays open.
+/// too; it has a weight and stays open.
 pub const NAMES: &[(&str, &str)] = &[
     ("eth_getWork", CONSENSUS),
     ("eth_resend", KEYS),

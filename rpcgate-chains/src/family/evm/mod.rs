@@ -1,8 +1,7 @@
 //! Chains whose nodes speak Ethereum's JSON-RPC.
 //!
-//! What is cached, beside the specification's examples: a transaction by hash and a block by an explicit number,
-//! because once final they are as fixed as the receipt and the block by hash that the specification names. Tags
-//! (`latest`, `safe`, `finalized`, …) name another block every time and are never kept.
+//! A transaction by hash and a block by an explicit number are cached like a receipt and a block by hash, because once final
+//! they are just as fixed. Tags (`latest`, `safe`, `finalized`, …) name another block every time and are never cached.
 //!
 //! Filters (`eth_newFilter` and its kin) live in the one node that made them, and asking for their changes
 //! consumes these. Behind several nodes they need a pool that keeps a caller on one node; they are not cached.
@@ -21,8 +20,7 @@ use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, Metho
 /// How long an answer is kept that a reorganisation could still change: as long as a block number is.
 const UNSETTLED: CacheRule = CacheRule::immutable(2);
 
-/// The family's methods: weights, heavy methods and cache classes of the specification. 1 Compute Unit where it says
-/// nothing.
+/// The family's methods: weights, heavy methods and cache classes. Methods that are not listed cost 1 Compute Unit.
 const METHODS: &[Method] = &[
     Method::new("eth_chainId", 0).cached(CacheRule::Static),
     Method::new("net_version", 0).cached(CacheRule::Static),

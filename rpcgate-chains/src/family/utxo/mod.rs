@@ -1,6 +1,6 @@
 //! Chains whose nodes descend from Bitcoin's: JSON-RPC 1.0 over POST.
 //!
-//! What is cached, beside the specification's examples:
+//! Cached methods that need an explanation:
 //! - `getblockheader` like `getblock`: it is the same question about a smaller part.
 //! - `getblockhash`: which block stands at a height does not change once it is final, and callers that index a chain
 //!   ask for every height.

@@ -1,5 +1,5 @@
-//! The safeguard: a key that goes on calling although it is answered 429 has its limits scaled down for a while, and
-//! has them back by itself (specification, "States and transitions": cooled down).
+//! The safeguard: a key that keeps calling although it is answered 429 is cooled down: its limits are scaled down for a
+//! while, and restored automatically.
 //!
 //! The layer comes right after authentication, so that every response to the key shows the limits that are in force. It
 //! refuses nothing: the layers behind it meet a caller with smaller plan windows and fewer requests per second. It decides by
