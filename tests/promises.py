@@ -28,14 +28,14 @@ from fullsize.servers import Postgresql, Sqlite
 
 
 class Run:
-    """What is to be measured, and how it goes."""
+    """The settings and the progress of a measurement."""
 
     def __init__(self, given):
         self.program, self.scale, self.seed, self.broken = os.path.abspath(given.program), given.scale, given.seed, 0
         self.server = Postgresql() if given.database == "postgresql" else None
 
     def new_database(self, folder):
-        """Where a gateway with this folder keeps what it has, unless it is told otherwise."""
+        """The databases of a gateway with this folder, unless others are given."""
         return self.server.database() if self.server else Sqlite(folder)
 
     def say(self, promise, what, value, limit, unit):
@@ -51,7 +51,7 @@ class Run:
 
 
 def promises(database):
-    """The tests of each promise that can be made with this database, by its number."""
+    """The tests that are possible with this database, by the number of the promise."""
     tests = {}
     for module in [crash, calls, accounts, hostile] + ([many, outage, clocks] if database == "postgresql" else [away]):
         for name, test in vars(module).items():

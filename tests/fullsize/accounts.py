@@ -30,7 +30,7 @@ async def promise_33(run):
             run.say(33, f"guesses of 200 at once that were looked at, {address} ({dict(statuses)})", statuses[401], 5, "")
             seen[address] = {(status, tuple(sorted(headers.items())), text) for status, headers, text in answers}
         run.must(33, seen[email] == seen[stranger], f"an address that nobody has looks the same: {seen}")
-        # The store notes of each guess that was looked at, whatever its caller was told.
+        # The store counts each checked guess, independently of its answer.
         noted = 0
         for _ in range(40):
             ((noted,),) = admin.database.rows("select count(*) from audit where action = 'login.failed'", of_usage=False)
@@ -38,7 +38,7 @@ async def promise_33(run):
         run.say(33, "guesses that the audit tells of", noted, 5, "")
         refused = [await visitors[0].login(email, PASSWORD) for _ in range(5)]
         run.must(33, {status for status, _, _ in refused} == {403}, f"the right password while it is locked: {refused}")
-        # Sixteen minutes later, as far as the store can tell.
+        # Sixteen minutes later, for the store.
         admin.database.change("update attempts set at = at - 16 * 60 * 1000000")
         status, _, answer = await visitors[0].login(email, PASSWORD)
         run.must(33, status == 200, f"the right password after the lock: {status} {answer}")
@@ -72,12 +72,12 @@ async def promise_34(run):
                 for kind, email in kinds:
                     (status, headers, text), took = await ask(email)
                     times[kind].append(took)
-                    # The address itself is said again, and is of another length.
+                    # The answer repeats the address, which has another length.
                     shown = text.replace(email.encode(), b"it")
                     answers[kind].add((status, tuple(sorted(set(headers.items()) - {("content-length", str(len(text)))})), shown))
             run.must(34, answers[0] == answers[1] and len(answers[0]) == 1, f"{what}: answers differ: {answers}")
             there, not_there = (statistics.median(kind) for kind in times)
-            # What else the machine does meets both of a pair, so it is they that are compared.
+            # Other load of the machine affects both of a pair, so pairs are compared.
             gap = statistics.median(a - b for a, b in zip(*times)) / statistics.median(times[0] + times[1])
             shown = f"{there * 1000:.2f} ms for an address that is taken, {not_there * 1000:.2f} ms for another"
             run.say(34, f"{what}, {pairs} pairs ({shown}): median gap", abs(gap) * 100, 5, "%")

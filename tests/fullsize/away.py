@@ -1,4 +1,4 @@
-"""Databases that are away."""
+"""Unreachable databases."""
 
 import asyncio
 import fcntl
@@ -14,7 +14,7 @@ from .oracle import Oracle, mixed
 
 
 async def promise_5(run):
-    """The databases away: SQLite, held by somebody else."""
+    """The databases away: SQLite, locked by another process."""
     oracle = Oracle(run.seed)
     nodes, lines = mixed()
     for node in nodes:
@@ -34,7 +34,7 @@ async def promise_5(run):
         run.must(5, told == (200, 401), f"a stored key is known, another is not: {told}")
         usage = sqlite3.connect(gateway.database.usage, isolation_level=None, timeout=20)
         usage.execute("BEGIN EXCLUSIVE")
-        # Nobody can begin to read: these five locks are those of readers (SQLite, "WAL-mode file format").
+        # No reader can begin: these five locks are those of readers (SQLite, "WAL-mode file format").
         locks = open(f"{gateway.database.file}-shm", "r+b", buffering=0)
         while True:
             try:

@@ -51,7 +51,7 @@ async def promise_9(run):
         await load(gateway, 1)
         before, failed = await load(gateway, seconds)
         rss = gateway.rss()
-        # They only wait: what else they did would be measured with the rest, for both share this process.
+        # They only wait: other work of theirs would be measured too, because both share this process.
         clients = [Client(gateway, chain="btc") for _ in range(300)]
         hung = [asyncio.create_task(client.call("getdifficulty", [])) for client in clients]
         await asyncio.sleep(0.5)
@@ -210,7 +210,7 @@ async def promise_24(run):
                 used += int(headers["x-compute-units"])
             run.must(24, used == 99_900, f"99.9 % of the ceiling are used: {used}")
             if name.startswith("64"):
-                # All of them are under way before the first is answered.
+                # All of them are in flight before the first is answered.
                 node.gate.clear()
                 clients = [Client(gateway, chain="bsc") for _ in range(64)]
                 calls = [asyncio.create_task(client.call(*heavy)) for client in clients]

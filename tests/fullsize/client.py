@@ -1,4 +1,4 @@
-"""Callers of a gateway and of the management API."""
+"""Clients of a gateway and of the management API."""
 
 import asyncio
 import base64
@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 class Connection:
-    """A connection that is kept."""
+    """A kept-alive connection."""
 
     def __init__(self, port, tls=None):
         self.port, self.tls = port, tls
@@ -51,7 +51,7 @@ class Connection:
 
 
 class Client(Connection):
-    """A caller of the gateway, with a key of this name or text."""
+    """A client of the gateway, with a key of this name or text."""
 
     def __init__(self, gateway, key="one", chain="eth"):
         super().__init__(gateway.port, gateway.tls)
@@ -75,19 +75,19 @@ class Client(Connection):
 
 
 class Visitor(Connection):
-    """Somebody at the management API."""
+    """A user of the management API."""
 
     async def post(self, path, body):
         head = f"POST /api/v1/auth/{path} HTTP/1.1\r\ncontent-type: application/json"
         status, headers, answer = await self.exchange(head, json.dumps(body).encode())
-        # These are other ones in every answer.
+        # These differ in every answer.
         return status, {name: text for name, text in headers.items() if name not in ("date", "x-request-id")}, answer
 
     async def login(self, email, password):
         return await self.post("login", {"email": email, "password": password})
 
     async def application(self, email):
-        """What registers an address, with the solution of a new challenge."""
+        """The body of a registration, with the solution of a new challenge."""
         _, _, answer = await self.exchange("GET /api/v1/auth/challenge HTTP/1.1", b"")
         posed = json.loads(answer)
         for number in range(posed["maxnumber"] + 1):
@@ -101,7 +101,7 @@ class Visitor(Connection):
 
 
 class Owner(Visitor):
-    """Somebody who has registered at a management side and owns a tenant."""
+    """A registered user who owns a tenant."""
 
     def __init__(self, admin):
         super().__init__(admin.port)
@@ -116,7 +116,7 @@ class Owner(Visitor):
         return status, json.loads(answer) if answer else None
 
     async def settle(self, email):
-        """Registers, confirms the address by what was mailed, and logs in. Gives back the id of a project."""
+        """Registers, confirms the address by the mailed link, and logs in. Returns the id of a project."""
         await self.register(email)
         mail = max((self.admin.folder / "outbox").iterdir()).read_text()
         token = mail.split("?token=", 1)[1].split()[0]
@@ -128,7 +128,7 @@ class Owner(Visitor):
         return project["id"]
 
     async def log_in_as_operator(self, email):
-        """Makes an operator's account with this address and logs in."""
+        """Creates an operator with this address and logs in."""
         program = pathlib.Path(self.admin.program).with_name("rpcgate-admin")
         words = [program, "operator", "create", "--email", email, "--password-stdin", "--config", self.admin.folder / "rpcgate.toml"]
         await asyncio.to_thread(subprocess.run, words, input=PASSWORD.encode(), check=True, capture_output=True)

@@ -17,7 +17,7 @@ from .oracle import Oracle, mixed, weight
 
 
 class FakeTime:
-    """What time gateways take it to be: so many seconds beside the real one. What only measures time is left alone."""
+    """The wall clock of gateways, as an offset in seconds from the real one. The monotonic clock is not changed."""
 
     def __init__(self, folder):
         found = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
@@ -39,7 +39,7 @@ class FakeTime:
 
 
 def arrival(headers):
-    """When a request came, which its id tells, in seconds."""
+    """The arrival of a request in seconds, from its id."""
     return (uuid.UUID(headers["x-request-id"]).int >> 80) / 1000
 
 
@@ -99,7 +99,7 @@ async def promise_22(run):
     dice, node = random.Random(run.seed), await Node().start()
     steps, ceiling = max(200, int(10_000 * run.scale)), 2_000
     methods = ["unheard_of", "eth_getBalance", "eth_getBlockByNumber", "eth_call", "eth_sendRawTransaction"]
-    # Nothing goes away here: however slow the machine is, all is to be counted together.
+    # All servers stay reachable: everything must be counted together, even on a slow machine.
     async with Cluster(run, chains(eth=([node], "")), patience="10s") as cluster:
         clock = FakeTime(cluster.gateways[0].folder)
         for gateway in cluster.gateways:
@@ -114,7 +114,7 @@ async def promise_22(run):
             return sum(units for at, units in hours.items() if hour - 24 < at <= hour)
 
         async def step(number, client, method):
-            """Whether it was served; counts what is not as the model has it."""
+            """Whether the call was served. Counts differences from the model."""
             nonlocal wrong, refused
             _, headers, answer = await ask(client, method, [number])
             hour, cost = int(arrival(headers) // 3600), weight("eth", method)

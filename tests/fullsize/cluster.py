@@ -14,7 +14,7 @@ CONNECTIONS = 64
 
 
 class Cluster:
-    """Gateways, each a process with a folder of its own, and what they share."""
+    """Gateways, each a process with a folder of its own, and their shared servers."""
 
     def __init__(self, run, lines, gateways=2, admin=False, secret="", patience="250ms"):
         self.postgresql, self.redis = Postgresql(), Redis()
@@ -48,7 +48,7 @@ class Cluster:
         return asyncio.create_task(oracle.load(gateway, rate or RATE // share, CONNECTIONS // share, over))
 
     async def complete(self, oracle, patience=60):
-        """Seconds until what was answered is in the ledger, as far as its sum tells."""
+        """Seconds until the sum of the ledger equals the answered calls."""
         start = time.perf_counter()
         while time.perf_counter() < start + patience:
             _, units = await asyncio.to_thread(Ledger(self).total)
@@ -58,7 +58,7 @@ class Cluster:
         return time.perf_counter() - start
 
     async def ends(self, run, number, oracle):
-        """Drains all gateways and compares what they recorded with what they answered."""
+        """Drains all gateways and compares their records with their answers."""
         await asyncio.gather(*(gateway.stop() for gateway in self.gateways))
         ledger = Ledger(self)
         recorded = list(ledger.events())
@@ -81,7 +81,7 @@ async def ask(client, method="eth_chainId", params=(), chain="eth"):
 
 
 async def admitted(gateways, key, each, workers=4):
-    """Of so many calls at each gateway, made at once, those that were served; and the statuses of the others."""
+    """Makes calls at each gateway at once. Returns the served ones, and the statuses of the others."""
     others = collections.Counter()
 
     async def work(gateway):

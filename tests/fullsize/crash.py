@@ -159,7 +159,7 @@ async def promise_4(run):
                 slices.append(end - at)
                 at = end
             run.must(4, text[at:] == "]", f"the answer of a batch ends with its items: {text[at:][:40]!r}")
-        # What belongs to no call is the first one's.
+        # Bytes that belong to no call count for the first one.
         spare_in, spare_out = len(body) - sum(map(len, items)), len(answer) - sum(slices)
         units = 0
         for place, (method, item, out) in enumerate(zip(methods, items, slices)):
@@ -183,7 +183,7 @@ async def promise_4(run):
         sums, calls = Ledger(gateway).sums(), sum(row[0] for row in model.values())
         for (chain, method), row in model.items():
             asked = sum(n for (name, _), n in nodes[chain].counts.items() if name == method)
-            # What was answered and not asked of a node came from the cache.
+            # Answered calls without a request to a node came from the cache.
             row[5] = 0 if is_refused(method) else row[0] - asked
         missing = set(pools_rows(pools)) - set(sums)
         run.must(4, not missing or run.scale < 1, f"called of every method: {sorted(missing)}")

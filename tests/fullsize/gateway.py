@@ -43,7 +43,7 @@ class Gateway:
         return await self.start()
 
     async def start(self):
-        """A process in the folder, once it wants calls."""
+        """A ready process in the folder."""
         self.port = free_port()
         return await self.launch(self.program, self.text())
 
@@ -72,7 +72,7 @@ class Gateway:
         self.process = subprocess.Popen(
             [program, "run", "--config", str(path)], stdout=self.log, stderr=self.log, cwd=self.folder, env=os.environ | self.env
         )
-        # It does not outlive this program, however that ends.
+        # It does not outlive this program.
         atexit.register(self.process.kill)
         for _ in range(3_000):
             if self.process.poll() is not None:
@@ -94,7 +94,7 @@ class Gateway:
             return False
 
     async def reload(self, text):
-        """Has it read this configuration, and waits until it says what came of it: whether that is in force."""
+        """Makes it read this configuration, and waits for the log. Returns whether the configuration is in force."""
         done, refused = "configuration reloaded", "configuration not reloaded"
         before = [self.heard().count(words) for words in (done, refused)]
         self.write(text)
@@ -107,7 +107,7 @@ class Gateway:
         raise TimeoutError(f"it says nothing of its reload:\n{self.heard()}")
 
     def is_together(self):
-        """Whether it counts together with others, as far as it has said."""
+        """Whether it counts together with others, according to its log."""
         heard = self.heard()
         return heard.rfind(TOGETHER) > heard.rfind(ALONE)
 
@@ -119,7 +119,7 @@ class Gateway:
         raise TimeoutError(f"it never says how it counts:\n{self.heard()}")
 
     def freeze(self):
-        """It keeps its connections and does nothing."""
+        """Suspends it: its connections stay open."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self):
@@ -166,7 +166,7 @@ SECRET = "k" * 32
 
 
 class Admin(Gateway):
-    """The management side alone, whose binary stands beside the gateway's."""
+    """The management side alone, whose binary is beside the gateway's."""
 
     async def start(self):
         self.port = free_port()

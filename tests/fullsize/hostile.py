@@ -1,4 +1,4 @@
-"""Clients and nodes that take more than their part."""
+"""Clients and nodes that use more than their share."""
 
 import asyncio
 import json
@@ -15,13 +15,13 @@ from .ledger import Ledger
 from .node import LargeAnswers, Node
 from .oracle import load
 
-# A key of a project of its own: what one project holds is no matter of another's.
+# A key of another project, which must not be affected.
 OTHER = f"rpcg_{'other':x<45}"
 OTHER_PROJECT = f'[projects.other]\n[keys.other]\nkey = "{OTHER}"\nproject = "other"\n'
 
 
 async def peak_growth(gateway, before, until):
-    """The most that the gateway grew, in MiB, until this event is set."""
+    """The largest growth of the gateway in MiB, until this event is set."""
     peak = 0.0
     while not until.is_set():
         peak = max(peak, gateway.rss() - before)
@@ -84,7 +84,7 @@ def h2_request(port, key, body):
 async def promise_58(run):
     """Readers that stop."""
     node = LargeAnswers()
-    # More than the kernel takes off the gateway's hands: what it has taken, the gateway is done with.
+    # More than the kernel buffers: buffered bytes no longer concern the gateway.
     node.results["eth_getCode"] = "0x" + "a" * (3 * MIB)
     node.start_apart()
     count = max(60, int(1_100 * run.scale))
@@ -135,7 +135,7 @@ async def promise_58(run):
 
 
 def held(gateway, sockets):
-    """Of these connections, those that the gateway has still open, as the kernel sees them."""
+    """Those of these connections that the gateway still has open, according to the kernel."""
     ours = {sock.getsockname()[1] for sock in sockets}
     open_here = 0
     with open("/proc/net/tcp") as table:
@@ -209,7 +209,7 @@ async def promise_62(run):
         async def batch(number):
             nonlocal slowest, wrong
             client = Client(gateway, "one" if number % 2 else "two")
-            # Some calls are the same in all batches and are waited for, the rest is each batch's own.
+            # Some calls are equal in all batches and have followers; the others differ.
             calls = [("eth_call", [n if n % 2 else (number, n)]) for n in range(100)]
             (status, _, answers), took = await timed(client.batch(calls))
             slowest = max(slowest, took)
@@ -252,7 +252,7 @@ async def promise_63(run):
 
             await asyncio.gather(*(caller(client, worker) for worker, client in enumerate(clients)))
             asked = sum(node.requests for node in nodes)
-            # A tenth of those made, and what a pool has in reserve: three a second, for ten seconds.
+            # A tenth of the calls, and the minimum of a pool: three a second, for ten seconds.
             run.say(63, f"requests to the nodes beyond {count} made, {mode}", asked - count, 0.10 * count + 30, "")
             for client in clients:
                 client.close()
@@ -261,7 +261,7 @@ async def promise_63(run):
 async def promise_64(run):
     """Nothing is charged of which no byte was written to a node."""
     with socket.socket() as deaf:
-        # Its queue of connections is full: whoever connects waits.
+        # Its queue of connections is full: new connections wait.
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)
         address = deaf.getsockname()
@@ -303,7 +303,7 @@ async def promise_65(run):
             kept += headers["x-cache"] == "hit" and answer["result"] == f"before {number}"
             clock.set(step)
             node.results["eth_call"] = f"after {number}"
-            # 2 s is how long such an answer is good for, as real time goes.
+            # Such an answer is valid for 2 s of real time.
             await asyncio.sleep(2.2)
             _, _, answer = await client.call("eth_call", ["a"])
             stale += answer["result"] != f"after {number}"

@@ -1,4 +1,4 @@
-"""What a gateway recorded, by what its format's documentation says (rpcgate_core::journal)."""
+"""Reads a gateway's journal by the documentation of its format (rpcgate_core::journal)."""
 
 import collections
 import struct
@@ -7,7 +7,7 @@ import zlib
 
 
 class Numbers:
-    """Names that stand for numbers in a row of frames."""
+    """Names and their numbers in a sequence of frames."""
 
     def __init__(self):
         self.known = []
@@ -23,7 +23,7 @@ class Numbers:
 
 
 class Cursor:
-    """What is left of a payload."""
+    """The rest of a payload."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -49,7 +49,7 @@ Event = collections.namedtuple("Event", "request party chain windowed lines end"
 
 
 def events(data):
-    """The events in a row of frames, up to the first that is not whole. `end` is where one ends."""
+    """The events in a sequence of frames, up to the first incomplete one. `end` is the end of the last one."""
     parties, chains, methods = Numbers(), Numbers(), Numbers()
     at, name = 0, lambda cursor: cursor.bytes(cursor.number())
     while len(data) - at >= 8:
@@ -76,7 +76,7 @@ def events(data):
 
 
 def frames(block):
-    """The frames of a block: each payload stands there without what it has in common with the one before."""
+    """The frames of a block: each payload is stored without the bytes that it shares with the one before."""
     form, checksum = struct.unpack_from("<BI", block)
     rest = block[5:]
     if form != 2 or zlib.crc32(rest) != checksum:

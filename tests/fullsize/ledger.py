@@ -1,10 +1,10 @@
-"""What a gateway's usage database holds."""
+"""The content of a gateway's usage database."""
 
 from .journal import events, frames
 
 
 class Ledger:
-    """What a gateway's usage database holds."""
+    """The content of a gateway's usage database."""
 
     def __init__(self, gateway):
         self.database = gateway.database

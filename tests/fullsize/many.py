@@ -1,4 +1,4 @@
-"""Gateways side by side, any of which dies, freezes or is told to read its configuration again."""
+"""Several gateways, each of which may be killed, frozen or reloaded."""
 
 import asyncio
 import collections
@@ -47,7 +47,7 @@ async def promise_1(run):
                     run.must(1, (await ask(client))[0] == 200, "a key that was made is served")
             status, _ = await owner.ask("DELETE", f"keys/{key}")
             run.must(1, status == 204, f"revoking got {status}")
-            # It dies right after it has said so.
+            # It is killed right after the answer.
             cluster.admin.kill()
             since = time.perf_counter()
             for _, client in clients:
@@ -159,7 +159,7 @@ async def promise_55(run):
             client.close()
             run.must(55, len(oracle.took) > before + 20, "the other one goes on")
             frozen.thaw()
-            # What the others have used up meanwhile is used up here, at once.
+            # Units that the others have used meanwhile count here at once.
             (served, _), took = await timed(admitted([frozen], window, 20))
             overrun, longest = overrun + served, max(longest, took)
             client = Client(frozen, units)

@@ -1,4 +1,4 @@
-"""Nodes that break as they are told."""
+"""Scripted faulty nodes."""
 
 import asyncio
 import json
@@ -108,7 +108,7 @@ class Node:
 
 
 class LargeAnswers(Node):
-    """A node in a process of its own, whose large answers keep nobody else waiting: they are sent in pieces, as they are taken."""
+    """A node in a process of its own that sends large answers in pieces, as they are read, so that they block no other client."""
 
     PIECE = 128 << 10
 

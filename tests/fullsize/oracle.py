@@ -1,4 +1,4 @@
-"""Load, and what it must come to."""
+"""Load, and its expected records."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from .gateway import chains
 from .node import Node
 
 
-# Compute Units (specification, "Compute Units").
+# Compute Units by method.
 ON_EVM = {
     0: "eth_chainId net_version net_listening web3_clientVersion",
     1: "eth_blockNumber eth_gasPrice eth_maxPriorityFeePerGas",
@@ -88,7 +88,7 @@ def is_refused(method):
 
 
 class Oracle:
-    """What callers asked for and were told."""
+    """Requests of clients and their answers."""
 
     def __init__(self, seed):
         self.dice = random.Random(seed)
@@ -96,7 +96,7 @@ class Oracle:
         self.took, self.wrong = [], []
 
     def request(self):
-        """Chain, body and what it must come to: method, Compute Units and outcome of each call."""
+        """Chain, body and expected record: method, Compute Units and outcome of each call."""
         chain = self.dice.choice(["eth", "eth", "eth", "bsc", "btc"])
         evm = "eth_getBalance eth_getBalance eth_call eth_call eth_chainId eth_sendRawTransaction broken_call unheard_of admin_peers"
         utxo = "getblock getrawtransaction getblockcount broken_call unheard_of stop"
@@ -129,7 +129,7 @@ class Oracle:
         return True
 
     async def load(self, gateway, rate=300, connections=64, over=None):
-        """Sends `rate` requests a second, when they are due, until one is not answered or it is over."""
+        """Sends `rate` requests a second on schedule, until one is not answered or the time is over."""
         clients, alive, tasks = asyncio.Queue(), True, set()
         for _ in range(connections):
             clients.put_nowait(Client(gateway))
@@ -151,11 +151,11 @@ class Oracle:
             clients.get_nowait().close()
 
     def told(self):
-        """Compute Units of all that was answered."""
+        """Compute Units of all answered calls."""
         return sum(cu for _, wanted in self.answered.values() for _, cu, _ in wanted)
 
     def compare(self, run, promise, recorded):
-        """Of what is recorded: answers that are missing, requests that are there twice, and those without an answer."""
+        """Compares with the records: missing answers, requests recorded twice, and requests without an answer."""
         run.must(promise, not self.wrong, f"{len(self.wrong)} of {len(self.took):,} answers are not what they had to be: {self.wrong[:2]}")
         by_id, twice, wrong = {}, 0, 0
         for event in recorded:

@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis away from several gateways."""
+"""Outages of PostgreSQL and Redis with several gateways."""
 
 import asyncio
 import collections
@@ -97,7 +97,7 @@ async def without_redis(run, what, leave, come_back):
             return cluster.database.admit(f"rpcg_{name:x<45}", tier, ceiling)
 
         async def spend(name, units):
-            """Compute Units that were granted of these, asked for at all gateways in turn."""
+            """The granted Compute Units of these, requested at all gateways in turn."""
             clients, granted = [Client(gateway, name) for gateway in cluster.gateways], 0
             for number in range(units // 20):
                 _, headers, answer = await ask(clients[number % gateways], "eth_sendRawTransaction", [number])

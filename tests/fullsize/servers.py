@@ -1,4 +1,4 @@
-"""Where gateways keep things: files, or servers that are thrown away."""
+"""The stores of gateways: files, or temporary servers."""
 
 import csv
 import glob
@@ -25,10 +25,10 @@ def free_port():
 
 
 class Database:
-    """The databases of a service: rows are asked of that of usage, unless it is said otherwise."""
+    """The databases of a service; queries go to the usage database by default."""
 
     def admit(self, text, tier="enterprise", ceiling=None):
-        """A new tenant on this plan, and this text as the key of its project."""
+        """Creates a tenant on this plan, with this text as the key of its project."""
         tenant, project, key = (uuid.uuid4().bytes for _ in range(3))
         digest = hashlib.sha256(text.encode()).digest()
         self.change(f"INSERT INTO tenants VALUES ({self.id(tenant)}, 't', '{tier}', false, 0)")
@@ -93,17 +93,17 @@ class OnServer(Database):
 
 
 def value(text):
-    """What psql writes."""
+    """The output of psql."""
     if text.startswith("\\x"):
         return bytes.fromhex(text[2:])
     return int(text) if text.removeprefix("-").isdigit() else text
 
 
 class Leashed:
-    """A server as another process, which ends with this one, however that ends: a shell waits for its end."""
+    """A server as another process, which a shell ends when this process ends in any way."""
 
     def run(self, start, end, *words):
-        """Runs `start` in a shell with these words, and `end` when it is let go."""
+        """Runs `start` in a shell with these words, and `end` when it is released."""
         script = f"trap '' INT TERM HUP\n{start} &\nserver=$!\necho $server\nread word\n{end}"
         rights = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
         self.shell = subprocess.Popen(
@@ -117,7 +117,7 @@ class Leashed:
             self.shell = None
 
     def signal(self, number):
-        # The first of them makes the others, so that it is stopped before they are looked for.
+        # The first process creates the others, so it is suspended before they are listed.
         processes = [self.server]
         if number == signal.SIGSTOP:
             os.kill(self.server, number)
@@ -135,7 +135,7 @@ class Leashed:
                 pass
 
     def freeze(self):
-        """It keeps its connections and answers nothing."""
+        """Suspends it: connections stay open without answers."""
         self.signal(signal.SIGSTOP)
 
     def thaw(self):
@@ -149,7 +149,7 @@ class Leashed:
 
 
 class Postgresql(Leashed):
-    """A server from the binaries that are on the machine."""
+    """A server from the installed binaries."""
 
     def __init__(self):
         found = sorted(glob.glob("/usr/lib/postgresql/*/bin/postgres"))
@@ -190,7 +190,7 @@ class Postgresql(Leashed):
                 time.sleep(0.05)
 
     def stop(self):
-        """Stops it at once, as if it had crashed; what was committed stays."""
+        """Stops it at once, as if it had crashed; committed data stays."""
         self.let_go("keep\n")
 
     def close(self):
@@ -213,7 +213,7 @@ class Postgresql(Leashed):
 
 
 class Redis(Leashed):
-    """A server that keeps nothing on a disk."""
+    """A server that writes nothing to a disk."""
 
     def __init__(self):
         self.binary = shutil.which("redis-server")
@@ -240,7 +240,7 @@ class Redis(Leashed):
             time.sleep(0.01)
 
     def stop(self):
-        """Kills it, with all that it held."""
+        """Kills it, which loses its data."""
         self.let_go("end\n")
 
     close = stop
