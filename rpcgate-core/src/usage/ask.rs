@@ -1,4 +1,4 @@
-//! A question to the usage view, read from the strings of a request (specification, "`GET /usage` query parameters").
+//! A usage query, read from the query parameters of `GET /usage`.
 
 use super::window::{Period, UsageWindow, WindowError};
 use crate::backend::usage_sink::shown_method;

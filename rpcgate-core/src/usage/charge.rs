@@ -39,8 +39,7 @@ impl Charge {
     }
 }
 
-/// What a tier pays for a Compute Unit. The free plan bills nothing (specification, "Compute Units"), whatever price is
-/// written beside it.
+/// The price that a tier pays for a Compute Unit. The free plan is never billed, even if it has a price.
 pub(crate) const fn due(tier: Tier, price: Price) -> Price {
     match tier {
         Tier::Free => Price(0),

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 
-/// How many different methods of a project are told apart in an hour (contract, "Usage"). Clients make up names; each
-/// is a row.
+/// The number of methods of a project that are counted separately in an hour. Clients can make up names, and each is a
+/// row.
 pub const MOST: usize = 1_000;
 
 /// The method under which the rest is counted.

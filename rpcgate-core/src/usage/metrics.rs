@@ -2,8 +2,7 @@
 
 use crate::backend::usage_sink::Outcome;
 
-/// The list of the counters of usage (specification, "Meaning of counters"): hands it to a macro that makes something
-/// of it. [`Metrics`](crate::usage::Metrics), the rows of the database, the JSON of the management API and the columns of its CSV all come from
+/// The list of the usage counters, which it passes to another macro. [`Metrics`](crate::usage::Metrics), the rows of the database, the JSON of the management API and the columns of its CSV all come from
 /// here, so that a new counter is a line here and a migration.
 ///
 /// `shown` are the counters as answers have them, in their order, each with the text that the API's document has of it.

@@ -1,4 +1,4 @@
-//! Notifications of a tenant (specification, "Webhook event types", rule 7; contract, "Management").
+//! Notifications of a tenant: parts of its daily requests that are used up, and spikes of refusals.
 
 use std::fmt;
 use std::str::FromStr;

@@ -59,8 +59,7 @@ impl Stream {
         }
     }
 
-    /// The method under which the bookkeeping of streams is shown (specification, "Meaning of counters"); calls have
-    /// one of their own.
+    /// The method under which the records of streams are shown; `None` for calls, which have methods of their own.
     pub const fn method(self) -> Option<&'static str> {
         match self {
             Stream::Call => None,

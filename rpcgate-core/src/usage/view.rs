@@ -8,7 +8,7 @@ use crate::caller::{KeyId, ProjectId, TenantId};
 use crate::clock::Time;
 use crate::tally::Transport;
 
-/// Usage of one tenant (specification, "Usage view").
+/// The usage of one tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageView {
     /// Whose usage.

@@ -26,7 +26,7 @@ pub enum WindowError {
     TooLong,
 }
 
-/// A window that is given by name (specification, "`GET /usage` query parameters").
+/// A window that `GET /usage` accepts by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Period {
     /// The current hour and the 23 before: what the quota of Compute Units looks at.
