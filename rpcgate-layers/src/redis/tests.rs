@@ -294,7 +294,7 @@ async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
 
 #[test]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-fn a_gateway_that_was_suspended_does_not_blame_redis() {
+fn a_suspended_gateway_does_not_take_its_own_delay_for_silence_of_redis() {
     let redis = RedisServer::start();
     let caller = caller(100);
     let prefix = prefix();
