@@ -21,15 +21,14 @@
 use super::json_rpc;
 use super::limits::ReplyLimits;
 use super::rest;
+use crate::future::ResponseFuture;
 use crate::nodes::{Pool, Pools};
 use arc_swap::ArcSwap;
-use futures_util::future::Either;
-use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::call::{Before, CallState, Calls, Payload, Settled};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::Ready;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
@@ -58,10 +57,7 @@ impl Upstream {
 impl<A: Before<Settled>> Service<Calls<A>> for Upstream {
     type Response = Calls<Settled>;
     type Error = Infallible;
-    type Future = Either<
-        Ready<Result<Calls<Settled>, Infallible>>,
-        BoxFuture<'static, Result<Calls<Settled>, Infallible>>,
-    >;
+    type Future = ResponseFuture<Ready<Result<Calls<Settled>, Infallible>>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -71,19 +67,19 @@ impl<A: Before<Settled>> Service<Calls<A>> for Upstream {
         let mut calls: Calls<Settled> = calls.at();
         let tally = calls.tally_mut();
         if !tally.has_open() {
-            return Either::Left(ready(Ok(calls)));
+            return ResponseFuture::own(Ok(calls));
         }
         let Some(pool) = self.pools.load().get(tally.chain.name()).cloned() else {
             for entry in tally.entries.iter_mut().filter(|entry| entry.is_open()) {
                 entry.state = CallState::Failed(Fault::unsent(Cause::NoNode));
             }
-            return Either::Left(ready(Ok(calls)));
+            return ResponseFuture::own(Ok(calls));
         };
         let limits = self.limits;
-        Either::Right(Box::pin(async move {
+        ResponseFuture::waiting(async move {
             forward(&pool, calls.tally_mut(), limits).await;
             Ok(calls)
-        }))
+        })
     }
 }
 

@@ -137,9 +137,39 @@ fn every_layer_has_a_doctest_that_runs_it_and_asserts() {
     );
 }
 
+/// A service's future that is named by another crate's combinator: the name is part of this crate's interface.
+fn foreign_futures(source: &Source) -> Vec<String> {
+    let code: Vec<_> = source.code().collect();
+    let mut findings = Vec::new();
+    for (at, token) in code.iter().enumerate() {
+        let names = |at: usize, text: &str| code.get(at).is_some_and(|token| token.text == text);
+        if token.text == "type" && names(at + 1, "Future") {
+            let definition = code[at..].iter().take_while(|token| token.text != ";");
+            if definition.clone().any(|token| token.text == "Either") {
+                findings.push(source.at(token.line, "type Future = Either"));
+            }
+        }
+    }
+    findings
+}
+
+#[test]
+fn no_future_of_a_service_is_an_either_of_another_crate() {
+    let shipped = tree::sources().iter().filter(|source| source.path.starts_with(HOME));
+    let findings: Vec<_> = shipped.flat_map(foreign_futures).collect();
+    none(&findings, "Give the future a name of its own, or use `future::ResponseFuture`.");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_future_that_is_an_either_is_found() {
+        let found = |text: &str| foreign_futures(&Source::new("rpcgate-layers/src/call/a.rs", text)).len();
+        assert_eq!(found("impl X { type Future = Either<A, futures_util::future::Either<B, C>>; }"), 1);
+        assert_eq!(found("impl X { type Future = ResponseFuture<A>; fn f() -> Either<A, B> {} }"), 0);
+    }
 
     fn siblings(path: &str, text: &str) -> Vec<String> {
         let layers = [("call", "quota"), ("call", "cache"), ("request", "scope")].into();
