@@ -282,7 +282,7 @@ fn refused_as_failure<E>() -> Result<Response<ReplyBody>, E> {
     let mut body = Vec::new();
     BackendFailure.write(Dialect::JsonRpc2, None, &mut body);
     let mut response = Response::new(ReplyBody::whole(body.into()));
-    *response.status_mut() = http::StatusCode::BAD_GATEWAY;
+    *response.status_mut() = BackendFailure.status(Dialect::Rest);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }

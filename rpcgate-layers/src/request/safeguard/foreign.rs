@@ -1,16 +1,20 @@
 //! The safeguard over `http::Request`s in a foreign stack.
 
 use super::{Safeguard, SafeguardLayer, Safeguarded};
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use pin_project_lite::pin_project;
 use rpcgate_core::caller::Caller;
 use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::refusal::Refusal;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower_service::Service;
+
+/// The refusal whose status counts.
+const LIMITED: Refusal = Refusal::Window { retry_after: 0 };
 
 impl SafeguardLayer {
     /// The same layer over `http::Request`, in a stack whose authentication puts an `Arc<Caller>` into the request's
@@ -68,7 +72,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let response = ready!(this.inner.poll(cx))?;
-        if response.status() == StatusCode::TOO_MANY_REQUESTS
+        if response.status() == LIMITED.status()
             && let Some((safeguard, caller, now)) = this.watched.take()
         {
             safeguard.note_refused(caller.key, caller.project, caller.tenant, now);
