@@ -117,6 +117,38 @@ fn runs_layer(source: &Source) -> bool {
     false
 }
 
+/// The layers that the function `name` mounts, in order, with those of the stacks that it calls in their places.
+fn mounted<'s>(source: &'s str, name: &str) -> Vec<&'s str> {
+    let body = source.split(&format!("pub fn {name}")).nth(1).unwrap_or_default();
+    let body = body.split("\n}\n").next().unwrap_or_default();
+    let body = body.split_once("let layers = (").map_or("", |(_, layers)| layers);
+    let mut layers = Vec::new();
+    for line in body.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+        layers.extend(line.split_once("Layer::").map(|(layer, _)| layer));
+        for part in ["admission_stack", "call_stack"].into_iter().filter(|part| *part != name) {
+            if line.contains(&format!("{part}(")) {
+                layers.extend(mounted(source, part));
+            }
+        }
+    }
+    layers
+}
+
+/// The layers in the first column of a page's table.
+fn documented(page: &str) -> Vec<&str> {
+    page.lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("Layer`").map(|(layer, _)| layer))
+        .collect()
+}
+
+#[test]
+fn the_document_names_the_layers_in_the_order_of_the_stack() {
+    let (source, page) = (tree::read("rpcgate-layers/src/stack.rs"), tree::read("docs/layers.md"));
+    let whole = if source.contains("pub fn http_stack") { "http_stack" } else { "stack" };
+    assert_eq!(documented(&page), mounted(&source, whole));
+    assert_eq!(documented(&page).len(), 15);
+}
+
 #[test]
 fn no_layer_imports_a_sibling() {
     let sources = tree::sources();
@@ -234,6 +266,15 @@ mod tests {
         ] {
             assert_eq!(doctest(text), 0, "{text}");
         }
+    }
+
+    #[test]
+    fn a_stack_mounts_the_layers_of_the_stacks_that_it_calls() {
+        let source = "pub fn http_stack() {\n let layers = (\n  // ALayer::new()\n  BLayer::new(),\n  \
+            f(|inner| admission_stack(inner)),\n  DLayer::new()\n    .with(1),\n );\n}\n\
+            pub fn admission_stack() {\n let layers = (\n  CLayer::new(),\n );\n}\n";
+        assert_eq!(mounted(source, "http_stack"), ["B", "C", "D"]);
+        assert_eq!(documented("| `BLayer` | x |\n| text |\n| `CLayer` | y |"), ["B", "C"]);
     }
 
     #[test]
