@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stay_aside_doubles_up_to_half_a_minute_and_ends_when_the_node_is_reached() {
+    fn a_backoff_doubles_up_to_half_a_minute_and_ends_when_the_node_is_reached() {
         let backoff = Backoff::default();
         let mut now = Duration::ZERO;
         let mut pauses = Vec::new();

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_put_aside_is_left_alone_until_its_time_is_up() {
+    fn a_backed_off_node_is_not_asked_until_its_time_is_over() {
         let nodes = nodes(3);
         nodes[1].health.record_unreachable(Duration::ZERO);
         let rotation = Rotation::default();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_are_aside_the_soonest_to_return_is_asked() {
+    fn when_all_are_backed_off_the_soonest_to_return_is_asked() {
         let nodes = nodes(3);
         for (node, at) in nodes.iter().zip([30, 10, 20]) {
             node.health.record_unreachable(Duration::from_millis(at));

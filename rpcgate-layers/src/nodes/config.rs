@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_node_holds_no_header_value() {
+    fn the_debug_form_of_a_node_holds_no_header_value() {
         let mut config = NodeConfig::new("http://u:hunter2@h/".parse().unwrap());
         config.headers.push((HeaderName::from_static("x-key"), HeaderValue::from_static("sesame")));
         let shown = format!("{config:?}");
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_that_are_none_are_refused() {
+    fn a_pem_text_without_a_certificate_is_refused() {
         let config = NodeConfig::new("https://h/".parse().unwrap());
         assert_eq!(config.clone().trusting(b"").err(), Some(BadRoots));
         let junk = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn few_places_are_for_whoever_comes_first() {
+    fn few_places_go_to_the_first_calls() {
         let limit = InFlightLimit::new(2);
         assert_eq!(acquire(&limit, 1, 3).len(), 2);
         assert_eq!(InFlightLimit::new(0).acquire(None).err(), Some(Full));

@@ -106,7 +106,7 @@ impl TryFailure {
     }
 }
 
-/// What follows a failed try.
+/// The step after a failed try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NextTry {
     /// Nothing: the failure is the call's.
@@ -131,7 +131,7 @@ impl Tries {
         Tries { made: 1, reconnected: false }
     }
 
-    /// What follows `failure`, but for the budget.
+    /// Decides the step after `failure`; the budget is the caller's matter.
     pub(super) fn after(
         &mut self,
         failure: TryFailure,

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_given_up_takes_its_timer_along_and_no_more_than_so_many_are_kept() {
+    async fn a_dropped_future_drops_its_timer_and_no_more_than_so_many_are_kept() {
         let timers = TimerPool::default();
         let given_up = async { timers.within(Duration::from_secs(9), pin!(pending::<()>())).await };
         assert!(tokio::time::timeout(Duration::from_secs(1), given_up).await.is_err());

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_node_is_refused_by_its_fault() {
+    fn a_text_that_is_not_the_url_of_a_node_is_refused_by_its_fault() {
         for (text, why) in [
             ("ws://h", BadUrl::Scheme),
             ("h:80", BadUrl::Scheme),

@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_head_of_an_answer_alone_is_an_answer_to_who_asks_for_no_more() {
+    async fn a_head_without_a_body_answers_a_head_request() {
         let node = ScriptedNode::always(
             "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n",
         )

@@ -60,7 +60,7 @@ async fn reads_and_broadcasts_go_to_another_node_when_one_refuses_connections() 
 }
 
 #[tokio::test]
-async fn a_node_put_aside_returns_when_its_time_is_up_and_it_can_be_reached() {
+async fn a_backed_off_node_returns_when_its_time_is_over_and_it_can_be_reached() {
     let refusing = Refusing::new();
     let fixture = PoolFixture::with(&[refusing.url()], PoolLimits::default());
     let aside =
@@ -160,7 +160,7 @@ async fn an_answer_that_drips_ends_with_the_time_of_the_call() {
 }
 
 #[tokio::test]
-async fn no_more_calls_are_under_way_than_may_be() {
+async fn no_more_calls_are_in_flight_than_may_be() {
     let node = failing(0, async |_wire| std::future::pending().await).await;
     let fixture = PoolFixture::with(&[node.url()], PoolLimits { in_flight: 2, ..PoolLimits::default() });
     let calls = async { tokio::join!(fixture.read(), fixture.read()) };
@@ -176,7 +176,7 @@ async fn no_more_calls_are_under_way_than_may_be() {
 }
 
 #[tokio::test]
-async fn an_answer_that_finds_no_room_is_given_up() {
+async fn an_answer_without_memory_for_it_is_given_up() {
     let node = ScriptedNode::always(answer(&"x".repeat(100))).await;
     let fixture = PoolFixture::new(&[&node]);
     let memory = MemoryBudget::new(100);
@@ -222,7 +222,7 @@ async fn a_node_to_avoid_is_not_asked() {
 }
 
 #[test]
-fn what_is_shown_of_a_pool_holds_no_password() {
+fn the_debug_form_of_a_pool_holds_no_password() {
     let fixture = PoolFixture::with(&["http://u:hunter2@h:1/?key=sesame".into()], PoolLimits::default());
     let shown = format!("{:?}", fixture.pool);
     assert!(shown.contains("h:1") && !shown.contains("hunter2") && !shown.contains("sesame"), "{shown}");

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_rest_counts_as_under_way_until_it_is_read_or_left() {
+    async fn the_rest_of_an_answer_counts_as_in_flight_until_it_is_read_or_dropped() {
         let node = ScriptedNode::serve(|_, mut wire| async move {
             while wire.request().await.is_some() {
                 wire.write(answer(&text(10_000_000))).await;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_prefix_takes_room() {
+    async fn only_the_prefix_takes_memory() {
         let node = ScriptedNode::always(answer(&text(1_000_000))).await;
         let fixture = PoolFixture::new(&[&node]);
         let memory = MemoryBudget::new(usize::MAX);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_decoded_takes_room() {
+    async fn decoded_bytes_take_memory() {
         for (coding, body) in codings(&text()) {
             let mut held = MemoryPermit::of(MemoryBudget::new(100_000));
             assert_eq!(decode(coding, body.into(), usize::MAX, &mut held).await, Err(NodeRequestError::Busy));

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_than_so_many_connections_wait() {
+    async fn no_more_than_so_many_connections_are_idle() {
         let node = ScriptedNode::always(answer("{}")).await;
         let fixture =
             PoolFixture::with(&[node.url()], PoolLimits { idle_per_node: 2, ..PoolLimits::default() });

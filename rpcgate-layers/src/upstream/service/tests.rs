@@ -468,7 +468,7 @@ async fn an_answer_that_must_be_held_and_is_too_large_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_larger_answer_that_nobody_shares_is_streamed() {
+async fn a_larger_answer_that_no_other_call_waits_for_is_streamed() {
     let long = format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{}"}}"#, "x".repeat(100_000));
     let node = ScriptedNode::always(answer(&long)).await;
     let mut site = Site::new(&[&node]);
@@ -593,7 +593,7 @@ async fn a_chain_without_batches_is_asked_one_by_one() {
 }
 
 #[tokio::test]
-async fn too_many_calls_under_way_or_no_room_is_overload() {
+async fn too_many_calls_in_flight_or_no_memory_is_overload() {
     let node = ScriptedNode::always(answer(GOOD)).await;
     let limits = PoolLimits { in_flight: 0, ..PoolLimits::default() };
     let site = Site::of(Fixture::new(), PoolFixture::with(&[node.url()], limits));
@@ -700,7 +700,7 @@ async fn calls_are_charged_when_a_node_answered_them() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_charged_for_what_was_sent_and_holds_no_room() {
+async fn a_client_that_leaves_is_charged_for_what_was_sent_and_holds_no_memory() {
     let node = ScriptedNode::serve(|_, mut wire: Wire| async move {
         wire.request().await;
         wire.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"id\":1,").await;

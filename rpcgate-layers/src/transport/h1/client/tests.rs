@@ -110,7 +110,7 @@ async fn an_early_answer_counts_but_its_connection_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn what_follows_an_answer_is_no_answer_to_the_next_call() {
+async fn bytes_that_follow_an_answer_are_no_answer_to_the_next_call() {
     let poison = answer("poison");
     let node = ScriptedNode::serve(move |number, mut wire| {
         let poison = poison.clone();
@@ -130,7 +130,7 @@ async fn what_follows_an_answer_is_no_answer_to_the_next_call() {
 }
 
 #[tokio::test]
-async fn what_comes_while_a_connection_waits_closes_it() {
+async fn bytes_that_come_while_a_connection_is_idle_close_it() {
     let node = ScriptedNode::serve(|_, mut wire| async move {
         wire.request().await;
         wire.write(answer("good")).await;
@@ -196,7 +196,7 @@ async fn informational_answers_are_passed_over() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_answer_is_undecodable() {
+async fn bytes_that_are_not_an_http_answer_are_undecodable() {
     for garbage in [
         "\x16\x03\x01 not http\r\n\r\n",
         "{\"result\":1}\r\n\r\n",

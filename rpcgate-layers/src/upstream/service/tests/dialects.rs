@@ -25,7 +25,7 @@ async fn an_xrp_call_that_may_be_kept_has_neither_version_nor_id_and_its_answer_
 }
 
 #[tokio::test]
-async fn what_is_closed_to_an_xrp_client_is_told_as_its_server_tells_it() {
+async fn a_closed_method_is_refused_in_the_form_of_an_xrp_server() {
     let mut out = Vec::new();
     Refusal::Closed.write_alone(Dialect::Xrp, Some(b"7"), &mut out);
     let text = String::from_utf8(out).unwrap();
