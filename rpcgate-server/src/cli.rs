@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::command::demo::DemoOptions;
+use crate::demo_options::DemoOptions;
 use clap::{Args, Parser, Subcommand};
 use rpcgate_admin::process::ConfigFile;
 use rpcgate_core::plan::Tier;

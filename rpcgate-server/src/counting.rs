@@ -1,6 +1,6 @@
 //! Where a gateway counts: in its process, or together with others in Redis.
 
-use crate::gateway::StartError;
+use crate::start_error::StartError;
 use rpcgate_core::backend::counters::{Counters, MemoryCounters, Restored};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{Config, Url};

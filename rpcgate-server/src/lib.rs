@@ -12,6 +12,7 @@ pub mod command;
 mod counting;
 #[cfg(feature = "demo")]
 pub mod demo;
+pub mod demo_options;
 pub mod gateway;
 pub mod journal;
 pub mod listen;
@@ -19,6 +20,8 @@ mod lock;
 mod metrics;
 mod nodes;
 mod reload;
+pub mod start_error;
 pub mod state;
 
-pub use gateway::{Drained, Gateway, StartError, StartOptions};
+pub use gateway::{Drained, Gateway, StartOptions};
+pub use start_error::StartError;

@@ -1,10 +1,10 @@
 //! What may change while the gateway runs: chains, their nodes and weights, plans, keys, the certificate.
 
 use crate::assemble::{self, PoolMap};
-use crate::gateway::StartError;
 use crate::listen::tls::{self, Certificate};
 use crate::nodes;
-use crate::state::{Keys, Standing, State};
+use crate::start_error::StartError;
+use crate::state::{GatewayStatus, Keys, State};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_admin::store::NodeState;
@@ -193,8 +193,8 @@ impl Reloadable {
     }
 
     /// What the management side is told.
-    pub(crate) fn standing(&self) -> Standing {
-        Standing { nodes: self.nodes(), cooled: self.safeguard.cooled_keys(self.clock.now()) }
+    pub(crate) fn status(&self) -> GatewayStatus {
+        GatewayStatus { nodes: self.nodes(), cooled: self.safeguard.cooled_keys(self.clock.now()) }
     }
 
     /// Ends what runs beside the calls.

@@ -1,28 +1,7 @@
 //! `rpcgate-server demo`.
 
+use crate::demo_options::DemoOptions;
 use rpcgate_admin::process::Failure;
-use rpcgate_core::plan::Tier;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-
-/// What the demo is told.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DemoOptions {
-    /// Folder that keeps what it must remember.
-    pub dir: PathBuf,
-    /// Where the gateway listens; port 0 picks a free one.
-    pub gateway: SocketAddr,
-    /// Where the management API listens; port 0 picks a free one.
-    pub admin: SocketAddr,
-    /// Where gRPC is served.
-    pub grpc: SocketAddr,
-    /// Real nodes: chain, part (`url`, `ws` or `grpc`), URL. Several for one chain make its pool.
-    pub nodes: Vec<(String, String, String)>,
-    /// Plan of its account from now on. If absent, it stays as it is: `enterprise` after the first start.
-    pub plan: Option<Tier>,
-    /// A configuration file beside its own settings.
-    pub config: Option<PathBuf>,
-}
 
 /// How often a demo that is still starting shows that it lives.
 #[cfg(feature = "demo")]

@@ -5,7 +5,7 @@ pub mod demo;
 pub mod run;
 
 use crate::cli::{ServerCli, ServerCommand};
-use crate::gateway::StartError;
+use crate::start_error::StartError;
 use rpcgate_admin::process::{self, Failure};
 use std::io;
 use std::process::ExitCode;

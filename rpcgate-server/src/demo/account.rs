@@ -5,7 +5,7 @@
 //! there since is theirs. Nothing that was withdrawn comes back; in the place of a key that is good for nothing any
 //! more there is a new one.
 
-use super::dir::Dir;
+use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::login::SignedIn;
 use super::state::State;
 use super::{DemoError, NAME};
@@ -13,8 +13,7 @@ use rpcgate_admin::store::{
     Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id,
 };
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, Scope, TenantId};
-use rpcgate_core::clock::Time;
-use rpcgate_core::config::{Config, Plans};
+use rpcgate_core::config::Plans;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use std::fmt;
@@ -22,8 +21,6 @@ use std::time::Duration;
 
 /// The plan at the first start, if nobody says anything else.
 const PLAN: Tier = Tier::Enterprise;
-/// Who manages the account. Nothing is ever sent there: the domain is reserved (RFC 2606).
-pub(super) const EMAIL: &str = "demo@example.com";
 /// How often a database that cannot be reached is tried before the start fails, and the time between two attempts.
 const ATTEMPTS: u32 = 8;
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
@@ -48,17 +45,6 @@ impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Account").field("key", &self.key).field("tier", &self.tier).finish_non_exhaustive()
     }
-}
-
-/// What has to be known to find an account, or to make it.
-#[derive(Debug)]
-pub(super) struct Enrolment<'a> {
-    pub(super) config: &'a Config,
-    pub(super) dir: &'a Dir,
-    pub(super) state: &'a mut State,
-    /// The plan from now on; `None`: as it is.
-    pub(super) plan: Option<Tier>,
-    pub(super) now: Time,
 }
 
 impl Enrolment<'_> {
@@ -181,11 +167,6 @@ impl Enrolment<'_> {
         };
         there(store.create_user(&user).await)
     }
-}
-
-/// The address in the place of one that another demo has.
-pub(super) fn own_address(email: &str, tenant: TenantId) -> String {
-    email.replace('@', &format!("+{tenant}@"))
 }
 
 /// How many attempts are left.

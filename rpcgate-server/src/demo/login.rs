@@ -5,7 +5,7 @@
 //! somebody who has no password yet, and where the hash in the database is not the one that the password was last seen
 //! to fit.
 
-use super::account::{EMAIL, Enrolment, own_address};
+use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::state::{Login, State};
 use super::{DemoError, NAME};
 use ring::digest::{SHA256, digest};

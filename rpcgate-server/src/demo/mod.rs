@@ -10,6 +10,7 @@
 mod account;
 mod chosen;
 mod dir;
+mod enrolment;
 mod login;
 mod management;
 mod node;
@@ -29,10 +30,11 @@ pub use sheet::FILE;
 pub use state::StateError;
 pub use watch::NodeWatch;
 
-use crate::command::demo::DemoOptions;
-use crate::gateway::{Drained, Gateway, StartError, StartOptions};
-use account::Enrolment;
+use crate::demo_options::DemoOptions;
+use crate::gateway::{Drained, Gateway, StartOptions};
+use crate::start_error::StartError;
 use chosen::ChosenNode;
+use enrolment::Enrolment;
 use management::Management;
 use rpcgate_admin::management::app_state::AppStateError;
 use rpcgate_admin::management::identity::password::PasswordError;

@@ -5,7 +5,7 @@ use super::DemoError;
 use super::chosen::{self, ChosenNode};
 use super::dir::{Dir, DirError};
 use super::state::State;
-use crate::command::demo::DemoOptions;
+use crate::demo_options::DemoOptions;
 use rpcgate_admin::process::load;
 use rpcgate_admin::store::url_of;
 use rpcgate_core::config::{Config, Setting};

@@ -14,7 +14,7 @@ const SUFFIX: &str = ".cut";
 pub(super) const MOST: usize = 16;
 
 /// Bytes that are kept of one segment: as many as a segment has.
-const LONGEST: u64 = super::shard::SEGMENT;
+const LONGEST: u64 = super::SEGMENT;
 
 /// How much is copied at a time.
 const CHUNK: u64 = 256 * 1024;

@@ -21,6 +21,7 @@ mod records;
 mod recover;
 mod refusals;
 mod running;
+mod segment_name;
 mod segments;
 mod shard;
 mod shared;
@@ -28,6 +29,7 @@ mod shared;
 mod tests;
 mod threads;
 mod waiting;
+mod worker_signal;
 
 pub use folder::JournalError;
 pub use medium::{Disk, Medium, MediumFile};
@@ -48,12 +50,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 use std::time::Duration;
-use threads::{Order, Threads};
+use threads::Threads;
+use worker_signal::Order;
 
 /// A write that the disk holds for longer finds it stalled.
 pub const STALL: Duration = Duration::from_millis(50);
 
-/// So long [`Journal::close`] waits for each thread that the disk holds.
+/// A segment that has grown to this many bytes is sealed.
+const SEGMENT: u64 = 16 << 20;
+
+/// How long [`Journal::close`] waits for each thread whose write the disk holds.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a [`Journal`] is made with.

@@ -3,7 +3,7 @@
 
 use super::cut;
 use super::medium::{Medium, MediumFile};
-use super::segments::{file_name, segment_of};
+use super::segment_name::{file_name, segment_of};
 use rpcgate_core::journal::{BadHead, GatewayId, HEAD, Reader, SegmentHeader, SegmentId};
 use std::io;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! All segments of a journal, and what stands of each.
 
 use super::medium::{Medium, MediumFile};
+use super::segment_name::file_name;
 use super::{Segment, recover};
 use parking_lot::Mutex;
 use rpcgate_core::clock::Clock;
@@ -10,18 +11,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-const SUFFIX: &str = ".segment";
-
-/// The name of a segment's file.
-pub(super) fn file_name(id: SegmentId) -> String {
-    format!("{id}{SUFFIX}")
-}
-
-/// The segment that a file name stands for.
-pub(super) fn segment_of(name: &str) -> Option<SegmentId> {
-    name.strip_suffix(SUFFIX)?.parse().ok()
-}
 
 /// A segment's file, as far as it counts. One thread at a time appends to it.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! A thread's place to write: one open segment, and the refusals that wait for it.
 
+use super::SEGMENT;
 use super::medium::MediumFile;
 use super::records::Records;
 use super::refusals::Refusals;
@@ -13,8 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A segment that has grown to this many bytes is sealed.
-pub(super) const SEGMENT: u64 = 16 << 20;
 /// More scratch space than this is given back after its use.
 const SCRATCH: usize = 256 * 1024;
 

@@ -8,8 +8,8 @@ use super::records::{Records, Weight};
 use super::refusals::{Refusals, Taken};
 use super::segments::Segments;
 use super::shard::{SegmentWriter, Shard, number};
-use super::threads::Bell;
 use super::waiting::Waiting;
+use super::worker_signal::WorkerSignal;
 use crate::metrics::meter::Meter;
 use parking_lot::MutexGuard;
 use rpcgate_core::backend::usage_sink::{Record, Ticket};
@@ -35,8 +35,8 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) losses: Losses,
     pub(super) clock: Arc<dyn Clock>,
-    /// Of the thread that writes what waits.
-    pub(super) bell: Arc<Bell>,
+    /// Wakes the thread that writes what waits in memory.
+    pub(super) writer_signal: Arc<WorkerSignal>,
     writing: AtomicUsize,
     throttle: LogThrottle,
     /// Whether the log was told that records go to memory.
@@ -62,7 +62,7 @@ impl Shared {
             queue: Queue::new(memory),
             losses: Losses::default(),
             clock,
-            bell: Arc::new(Bell::default()),
+            writer_signal: Arc::new(WorkerSignal::default()),
             writing: AtomicUsize::new(0),
             throttle: LogThrottle::default(),
             is_told: AtomicBool::new(false),
@@ -142,7 +142,7 @@ impl Shared {
             return;
         }
         if self.queue.divert() {
-            self.bell.ring();
+            self.writer_signal.wake();
         }
         records.each(|record, weight| {
             if !self.queue.push(record, weight) {
@@ -220,7 +220,7 @@ impl Shared {
         if !self.queue.divert() {
             return;
         }
-        self.bell.ring();
+        self.writer_signal.wake();
         if self.throttle.is_due(self.clock.elapsed()) {
             tracing::warn!("the journal's disk {trouble}: records go to memory");
             self.is_told.store(true, Ordering::Relaxed);

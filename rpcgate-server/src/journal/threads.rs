@@ -1,11 +1,11 @@
 //! The journal's own threads: one writes what waits, one flushes to the medium, and one, which never touches the disk,
 //! watches the others.
 
+use super::STALL;
 use super::folder::JournalError;
 use super::log_throttle::LogThrottle;
 use super::shared::{Drained, Shared, Trouble};
-use super::{CLOSE_WITHIN, STALL};
-use parking_lot::{Condvar, Mutex};
+use super::worker_signal::{Order, Woken, WorkerSignal};
 use rpcgate_layers::coalesce::resume_everywhere;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -19,104 +19,38 @@ const LONGEST_PAUSE: u64 = 20;
 const LOOK: Duration = Duration::from_millis(25);
 const CLOSER_LOOK: Duration = Duration::from_millis(5);
 
-/// How a thread is called, and how it says that it has ended.
-#[derive(Debug, Default)]
-pub(super) struct Bell {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    rung: bool,
-    order: Option<Order>,
-    has_ended: bool,
-}
-
-/// How a thread is to end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Order {
-    /// With all that it has to do done.
-    Finish,
-    /// At once.
-    Leave,
-}
-
-/// Why a thread woke.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Woken {
-    Rung,
-    InTime,
-    Ordered(Order),
-}
-
-impl Bell {
-    /// Wakes the thread.
-    pub(super) fn ring(&self) {
-        self.state.lock().rung = true;
-        self.changed.notify_all();
-    }
-
-    fn order(&self, order: Order) {
-        self.state.lock().order = Some(order);
-        self.changed.notify_all();
-    }
-
-    fn wait(&self, time: Duration) -> Woken {
-        let mut state = self.state.lock();
-        if state.order.is_none() && !state.rung {
-            // Woken for nothing, the thread looks a little early.
-            let _ = self.changed.wait_for(&mut state, time);
-        }
-        let rung = std::mem::take(&mut state.rung);
-        match state.order {
-            Some(order) => Woken::Ordered(order),
-            None if rung => Woken::Rung,
-            None => Woken::InTime,
-        }
-    }
-
-    /// Waits for the thread's end, but not for ever: it may hang in a call to the system. Whether it ended.
-    fn wait_for_end(&self) -> bool {
-        let mut state = self.state.lock();
-        let _ = self.changed.wait_while_for(&mut state, |state| !state.has_ended, CLOSE_WITHIN);
-        state.has_ended
-    }
-}
-
-/// Says that a thread has ended, however it did.
-struct End(Arc<Bell>);
+/// Notes that a thread has ended, even if it panicked.
+struct End(Arc<WorkerSignal>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.state.lock().has_ended = true;
-        self.0.changed.notify_all();
+        self.0.ended();
     }
 }
 
 #[derive(Debug)]
 struct Worker {
-    bell: Arc<Bell>,
+    signal: Arc<WorkerSignal>,
     handle: JoinHandle<()>,
 }
 
 impl Worker {
     fn start(
         name: &str,
-        bell: Arc<Bell>,
-        work: impl FnOnce(&Bell) + Send + 'static,
+        signal: Arc<WorkerSignal>,
+        work: impl FnOnce(&WorkerSignal) + Send + 'static,
     ) -> Result<Self, JournalError> {
-        let end = End(bell.clone());
+        let end = End(signal.clone());
         let handle = thread::Builder::new()
             .name(name.into())
             .spawn(move || work(&end.0))
             .map_err(JournalError::Thread)?;
-        Ok(Worker { bell, handle })
+        Ok(Worker { signal, handle })
     }
 
     /// Whether it ended in time.
     fn end(self) -> bool {
-        let has_ended = self.bell.wait_for_end();
+        let has_ended = self.signal.wait_for_end();
         if has_ended && self.handle.join().is_err() {
             tracing::error!("a thread of the journal panicked");
         }
@@ -134,13 +68,15 @@ pub(super) struct Threads {
 
 impl Threads {
     pub(super) fn start(shared: &Arc<Shared>, sync_interval: Duration) -> Result<Self, JournalError> {
-        let bell = |shared: &Arc<Shared>| (shared.clone(), Arc::new(Bell::default()));
-        let (mine, watch_bell) = bell(shared);
-        let watcher = Worker::start("journal-watch", watch_bell, move |bell| watch(&mine, bell))?;
-        let (mine, sync_bell) = bell(shared);
-        let syncer = Worker::start("journal-sync", sync_bell, move |bell| sync(&mine, bell, sync_interval));
+        let signal = |shared: &Arc<Shared>| (shared.clone(), Arc::new(WorkerSignal::default()));
+        let (mine, watch_signal) = signal(shared);
+        let watcher = Worker::start("journal-watch", watch_signal, move |signal| watch(&mine, signal))?;
+        let (mine, sync_signal) = signal(shared);
+        let syncer =
+            Worker::start("journal-sync", sync_signal, move |signal| sync(&mine, signal, sync_interval));
         let mine = shared.clone();
-        let writer = Worker::start("journal-write", shared.bell.clone(), move |bell| write(&mine, bell));
+        let writer =
+            Worker::start("journal-write", shared.writer_signal.clone(), move |signal| write(&mine, signal));
         match (syncer, writer) {
             (Ok(syncer), Ok(writer)) => Ok(Threads { writer, syncer, watcher }),
             (syncer, writer) => {
@@ -148,7 +84,7 @@ impl Threads {
                 let mut error = None;
                 for worker in started {
                     match worker {
-                        Ok(worker) => worker.bell.order(Order::Leave),
+                        Ok(worker) => worker.signal.order(Order::Leave),
                         Err(failed) => error = Some(failed),
                     }
                 }
@@ -160,23 +96,23 @@ impl Threads {
     /// Ends them. Whether they did what was to do, in time.
     pub(super) fn end(self, order: Order) -> bool {
         // What is written last is flushed too.
-        self.writer.bell.order(order);
+        self.writer.signal.order(order);
         let is_written = self.writer.end();
-        self.syncer.bell.order(order);
+        self.syncer.signal.order(order);
         let is_flushed = self.syncer.end();
-        self.watcher.bell.order(order);
+        self.watcher.signal.order(order);
         self.watcher.end() && is_written && is_flushed
     }
 }
 
-fn write(shared: &Shared, bell: &Bell) {
+fn write(shared: &Shared, signal: &WorkerSignal) {
     let (mut ticks, mut due, mut pause) = (0, 0, 1);
     loop {
-        match bell.wait(TICK) {
+        match signal.wait(TICK) {
             Woken::Ordered(Order::Finish) => return shared.finish(),
             Woken::Ordered(Order::Leave) => return,
             // Records have just begun to go to memory: perhaps one file was to blame, not the disk.
-            Woken::Rung => due = ticks,
+            Woken::Early => due = ticks,
             Woken::InTime => {
                 ticks += 1;
                 if ticks % 2 == 0 {
@@ -195,10 +131,10 @@ fn write(shared: &Shared, bell: &Bell) {
     }
 }
 
-fn sync(shared: &Shared, bell: &Bell, interval: Duration) {
+fn sync(shared: &Shared, signal: &WorkerSignal, interval: Duration) {
     let throttle = LogThrottle::default();
     loop {
-        let woken = bell.wait(interval);
+        let woken = signal.wait(interval);
         if woken == Woken::Ordered(Order::Leave) {
             return;
         }
@@ -215,11 +151,11 @@ fn sync(shared: &Shared, bell: &Bell, interval: Duration) {
     }
 }
 
-fn watch(shared: &Shared, bell: &Bell) {
+fn watch(shared: &Shared, signal: &WorkerSignal) {
     let (throttle, mut before) = (LogThrottle::default(), shared.losses.sum());
     let mut look = LOOK;
     loop {
-        let woken = bell.wait(look);
+        let woken = signal.wait(look);
         look = LOOK;
         if !shared.queue.is_diverted() && shared.is_held(CLOSER_LOOK) {
             look = CLOSER_LOOK;

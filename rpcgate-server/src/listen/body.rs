@@ -1,8 +1,8 @@
 //! Bodies: of a request as it arrives, and of an answer as it leaves, which is the stack's, compressed or not, or one
 //! of our own.
 
-use super::guard::{Busy, ConnectionState};
-use super::stream::{PIECE, Progress};
+use super::connection_state::{Busy, ConnectionState};
+use super::progress::Progress;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
@@ -13,6 +13,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower_http::compression::CompressionBody;
+
+/// Bytes of an answer that are handed to an HTTP/2 stream at a time. No more than that waits in the connection beyond the
+/// client's window, because how long it waits there cannot be measured.
+const PIECE: usize = 16 << 10;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 

@@ -1,7 +1,7 @@
 //! A connection from its first byte to its last: hyper's own future, held against the clock.
 
+use super::connection_state::Phase;
 use super::connections::ConnectionHandle;
-use super::guard::Phase;
 use super::reader::{ReadPace, Stall};
 use hyper::body::{Body, Incoming};
 use hyper::rt::bounds::Http2ServerConnExec;

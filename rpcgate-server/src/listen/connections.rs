@@ -1,6 +1,6 @@
 //! Everybody who is connected, and the word that it is time to go.
 
-use super::guard::ConnectionState;
+use super::connection_state::ConnectionState;
 use crate::state::State;
 use parking_lot::Mutex;
 use rpcgate_core::backend::usage_sink::UsageSink;

@@ -2,7 +2,7 @@
 //!
 //! It stands below TLS, which takes some bytes into buffers of its own while its client takes none.
 
-use super::guard::ConnectionState;
+use super::connection_state::ConnectionState;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;

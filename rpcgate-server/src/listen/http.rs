@@ -3,9 +3,10 @@
 use super::body::{Arriving, BoxError};
 use super::builtin;
 use super::connection::{Connection, End, Serve, Timeouts};
+use super::connection_state::ConnectionState;
 use super::connections::{ConnectionHandle, Connections};
 use super::counted::Counted;
-use super::guard::{ConnectionState, Guarded};
+use super::guard::Guarded;
 use super::reader::ReadPace;
 use super::service::ConnectionService;
 use super::stream::Streams;

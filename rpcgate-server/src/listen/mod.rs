@@ -3,11 +3,14 @@
 mod body;
 mod builtin;
 mod connection;
+mod connection_state;
 mod connections;
 mod counted;
-mod framing;
 mod guard;
+mod head_text;
 pub(crate) mod http;
+mod hyper_answers;
+mod progress;
 mod reader;
 mod service;
 mod stream;

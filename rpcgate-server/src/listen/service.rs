@@ -2,9 +2,9 @@
 
 use super::body::{Arriving, BoxError, Given, Outgoing};
 use super::builtin;
+use super::connection_state::{Busy, ConnectionState};
 use super::connections::Connections;
-use super::guard::{Busy, ConnectionState};
-use super::stream::Progress;
+use super::progress::Progress;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
 use http::{Request, Response};

@@ -1,42 +1,14 @@
 //! The streams of an HTTP/2 connection: each is a task of its own, which ends when its client does not take its answer.
 
-use super::guard::ConnectionState;
+use super::connection_state::ConnectionState;
+use super::progress::Progress;
 use super::reader::{ReadPace, Stall};
 use pin_project_lite::pin_project;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use tokio::time::{Sleep, sleep_until};
-
-/// Bytes of an answer that are handed to a stream at a time. Beyond the client's window no more than that waits in the
-/// connection, where no one could tell how long it does.
-pub(super) const PIECE: usize = 16 << 10;
-
-/// How far the answer on a stream has come.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    taken: AtomicU64,
-    blocked: AtomicBool,
-}
-
-impl Progress {
-    /// The client may take the next piece, and it is its turn.
-    pub(super) fn offer(&self) {
-        self.blocked.store(true, Relaxed);
-    }
-
-    /// So many bytes were taken.
-    pub(super) fn take(&self, bytes: usize) {
-        self.taken.fetch_add(bytes as u64, Relaxed);
-    }
-
-    /// The client is not waited for: a node is, or the answer has been handed over.
-    pub(super) fn wait(&self) {
-        self.blocked.store(false, Relaxed);
-    }
-}
 
 /// Runs the streams of one connection.
 #[derive(Clone, Debug)]
@@ -90,7 +62,8 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
             Some(Poll::Pending) => {}
             Some(Poll::Ready(())) | None => return Poll::Ready(()),
         }
-        this.stall.note(this.progress.blocked.load(Relaxed), this.progress.taken.load(Relaxed));
+        let (is_blocked, taken) = this.progress.taken();
+        this.stall.note(is_blocked, taken);
         let Some(deadline) = this.stall.deadline(this.pace) else { return Poll::Pending };
         let alarm = this.alarm.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if alarm.deadline() != deadline {

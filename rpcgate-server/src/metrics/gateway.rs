@@ -36,7 +36,7 @@ impl Reloads {
 
 /// What is looked at when somebody asks.
 pub(crate) struct Watched {
-    pub(crate) live: Arc<Reloadable>,
+    pub(crate) reloadable: Arc<Reloadable>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) state: Option<Arc<State>>,
     pub(crate) replies: Arc<BoundedReplies>,
@@ -72,7 +72,7 @@ impl Watched {
         let ready = u64::from(self.connections.unready().is_none());
         page.gauge("ready", "Whether it wants calls, as /readyz says.", None, ready)?;
         page.gauge("connections", "Client connections that are open.", None, self.connections.open() as u64)?;
-        let safeguard = &self.live.safeguard;
+        let safeguard = &self.reloadable.safeguard;
         page.gauge(
             "cooled_keys",
             "Keys whose limits are scaled down after a storm.",
@@ -103,7 +103,7 @@ impl Watched {
     }
 
     fn chains(&self, page: &mut Page<'_>) -> fmt::Result {
-        let chains = self.live.chains.load();
+        let chains = self.reloadable.chains.load();
         let mut all: Vec<_> = chains.iter().map(|chain| (chain.name().as_str(), chain)).collect();
         all.sort_by_key(|(name, _)| *name);
         page.gauges(
@@ -118,7 +118,7 @@ impl Watched {
     }
 
     fn nodes(&self, page: &mut Page<'_>) -> fmt::Result {
-        let nodes = named(self.live.nodes());
+        let nodes = named(self.reloadable.nodes());
         let rows = |number: fn(&NodeState) -> Option<f64>| {
             nodes.iter().filter_map(move |(name, node)| {
                 Some(([("chain", node.chain.as_str()), ("node", name.as_str())], number(node)?))

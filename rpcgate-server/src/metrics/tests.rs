@@ -1,7 +1,8 @@
 //! The page as Prometheus gets it: real sockets, a real journal, a real database.
 
 use crate::gateway::tests::{KEY, Node, is_served, post, read, send};
-use crate::gateway::{Gateway, StartError, StartOptions};
+use crate::gateway::{Gateway, StartOptions};
+use crate::start_error::StartError;
 use crate::state::State;
 use rpcgate_admin::store::url_of;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;

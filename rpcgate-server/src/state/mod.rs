@@ -22,11 +22,11 @@ mod shipping;
 mod tests;
 
 pub(crate) use keys::Keys;
-pub(crate) use report::Standing;
+pub(crate) use report::GatewayStatus;
 
 use crate::counting::Counting;
-use crate::gateway::StartError;
 use crate::journal::{Journal, JournalOptions};
+use crate::start_error::StartError;
 use directory::StoreDirectory;
 use overlay_watch::OverlayWatch;
 use parking_lot::Mutex;
@@ -198,7 +198,7 @@ impl State {
     }
 
     /// Tells the management side how the gateway stands, which `source` knows.
-    pub(crate) fn tell_standing(&self, source: impl Fn() -> Standing + Send + Sync + 'static) {
+    pub(crate) fn report_status(&self, source: impl Fn() -> GatewayStatus + Send + Sync + 'static) {
         self.status_source.ask(source);
     }
 

@@ -16,14 +16,14 @@ const EVERY: Duration = Duration::from_secs(5);
 
 /// How a gateway stands.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
+pub(crate) struct GatewayStatus {
     /// Its nodes.
     pub(crate) nodes: Vec<NodeState>,
     /// The keys whose limits are scaled down.
     pub(crate) cooled: Vec<Cooled>,
 }
 
-type Source = Box<dyn Fn() -> Standing + Send + Sync>;
+type Source = Box<dyn Fn() -> GatewayStatus + Send + Sync>;
 
 /// Who knows how the gateway stands; nobody does before it has started.
 #[derive(Default)]
@@ -36,11 +36,11 @@ impl fmt::Debug for StatusSource {
 }
 
 impl StatusSource {
-    pub(super) fn ask(&self, source: impl Fn() -> Standing + Send + Sync + 'static) {
+    pub(super) fn ask(&self, source: impl Fn() -> GatewayStatus + Send + Sync + 'static) {
         *self.0.lock() = Some(Box::new(source));
     }
 
-    fn now(&self) -> Option<Standing> {
+    fn now(&self) -> Option<GatewayStatus> {
         self.0.lock().as_ref().map(|source| source())
     }
 }
@@ -55,7 +55,7 @@ pub(super) async fn run(
 ) {
     let mut told = true;
     loop {
-        if let Some(Standing { nodes, cooled }) = status_source.now() {
+        if let Some(GatewayStatus { nodes, cooled }) = status_source.now() {
             let report = GatewayReport { id: gateway.0, at: clock.now(), nodes };
             let done = tokio::select! {
                 done = store.put_report(&report, &cooled) => done,

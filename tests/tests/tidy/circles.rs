@@ -17,7 +17,6 @@ const ACCEPTED: &[(&str, &str)] = &[
     ),
     ("rpcgate-chains/", "to be dissolved"),
     ("rpcgate-layers/", "to be dissolved"),
-    ("rpcgate-server/", "to be dissolved"),
 ];
 
 /// A module's name, from the crate's root: nothing for the root itself.

@@ -64,7 +64,6 @@ const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
         "flight",
         "a call of `singleflight`, whose name is a term of the field",
     ),
-    ("rpcgate-server/", "bell", "to be renamed"),
     ("rpcgate-server/", "door", "to be renamed"),
     ("rpcgate-server/", "flight", "to be renamed"),
     ("rpcgate-server/", "guest", "to be renamed"),

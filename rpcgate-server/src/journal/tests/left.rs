@@ -12,7 +12,7 @@ fn left(dir: &Path, count: u128) -> (std::path::PathBuf, Vec<u8>) {
     }
     let segments = journal.segments();
     assert_eq!(segments.len(), 1);
-    let path = dir.join(segments::file_name(segments[0].id));
+    let path = dir.join(segment_name::file_name(segments[0].id));
     drop(journal);
     let bytes = fs::read(&path).unwrap();
     (path, bytes)
@@ -183,7 +183,7 @@ fn whatever_byte_is_broken_all_whole_records_before_it_are_kept() {
         assert_eq!(numbers(&journal).last(), Some(&99));
         let fresh = journal.segments().pop().unwrap().id;
         drop(journal);
-        fs::remove_file(home.path().join(segments::file_name(fresh))).unwrap();
+        fs::remove_file(home.path().join(segment_name::file_name(fresh))).unwrap();
     }
 }
 
@@ -209,11 +209,11 @@ fn what_belongs_to_another_gateway_or_a_later_version_is_left_alone() {
     let foreign = home.path().join(foreign.file_name().unwrap());
     fs::write(&foreign, &bytes).unwrap();
     // A copy under another name would be shipped twice.
-    let copy = home.path().join(segments::file_name(SegmentId(77)));
+    let copy = home.path().join(segment_name::file_name(SegmentId(77)));
     fs::write(&copy, &mine).unwrap();
     let unnamed = home.path().join("notes.segment");
     fs::write(&unnamed, "x").unwrap();
-    let later = home.path().join(segments::file_name(SegmentId(u128::MAX >> 1)));
+    let later = home.path().join(segment_name::file_name(SegmentId(u128::MAX >> 1)));
     fs::write(&later, later_version()).unwrap();
     let journal = open(home.path());
     assert_eq!(numbers(&journal), [0, 1, 2]);
@@ -246,7 +246,7 @@ fn a_lost_name_is_taken_from_what_is_left() {
 fn a_file_that_cannot_be_read_does_not_keep_the_gateway_from_starting() {
     let home = tempfile::tempdir().unwrap();
     let (path, _) = left(home.path(), 3);
-    let odd = home.path().join(segments::file_name(SegmentId(5)));
+    let odd = home.path().join(segment_name::file_name(SegmentId(5)));
     fs::create_dir(&odd).unwrap();
     let journal = open(home.path());
     assert_eq!(numbers(&journal), [0, 1, 2]);

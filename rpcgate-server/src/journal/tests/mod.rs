@@ -249,7 +249,7 @@ fn a_segment_is_sealed_when_it_is_large_or_when_it_is_time() {
         fixture.journal.append(&large);
     }
     let second = fixture.journal.segments()[1];
-    assert!((shard::SEGMENT..shard::SEGMENT + (2 << 20)).contains(&second.len), "{}", second.len);
+    assert!((SEGMENT..SEGMENT + (2 << 20)).contains(&second.len), "{}", second.len);
     fixture.journal.append(&one);
     let all = fixture.journal.segments();
     assert_eq!((all.len(), all[0], all[1], all[2].sealed), (3, first[0], second, false));
@@ -299,7 +299,7 @@ fn what_cannot_be_read_is_an_error_and_leaves_nothing() {
     assert_eq!(kind(beyond), io::ErrorKind::InvalidInput);
     assert_eq!(kind(fixture.journal.read(segment.id, 9, 8, &mut into)), io::ErrorKind::InvalidInput);
     assert_eq!(kind(fixture.journal.read(SegmentId(1), 0, 0, &mut into)), io::ErrorKind::NotFound);
-    let path = fixture.dir().join(segments::file_name(segment.id));
+    let path = fixture.dir().join(segment_name::file_name(segment.id));
     fs::OpenOptions::new().write(true).open(path).unwrap().set_len(segment.len - 1).unwrap();
     let short = fixture.journal.read(segment.id, 0, segment.len, &mut into);
     assert_eq!(kind(short), io::ErrorKind::UnexpectedEof);

@@ -91,7 +91,7 @@ fn what_a_full_disk_keeps_from_being_cut_is_cut_later() {
     fixture.medium.cut_nothing(false);
     until("the disk takes it all", || !fixture.journal.status().stalled);
     let first = fixture.journal.segments()[0];
-    let path = fixture.dir().join(segments::file_name(first.id));
+    let path = fixture.dir().join(segment_name::file_name(first.id));
     until("what does not count is gone", || fs::metadata(&path).unwrap().len() == first.len);
     drop(fixture.journal);
     let again = Journal::open(options(&fixture.home.path().join("j"))).unwrap();

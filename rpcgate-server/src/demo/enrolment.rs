@@ -1,0 +1,27 @@
+//! What the demo's account is found or made with.
+
+use super::dir::Dir;
+use super::state::State;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::Config;
+use rpcgate_core::plan::Tier;
+
+/// The address of the user who manages the account. Nothing is ever sent there: the domain is reserved (RFC 2606).
+pub(super) const EMAIL: &str = "demo@example.com";
+
+/// What is needed to find the account, or to make it.
+#[derive(Debug)]
+pub(super) struct Enrolment<'a> {
+    pub(super) config: &'a Config,
+    pub(super) dir: &'a Dir,
+    pub(super) state: &'a mut State,
+    /// The plan from now on; `None` leaves it as it is.
+    pub(super) plan: Option<Tier>,
+    pub(super) now: Time,
+}
+
+/// The address that is used if another demo has `email`.
+pub(super) fn own_address(email: &str, tenant: TenantId) -> String {
+    email.replace('@', &format!("+{tenant}@"))
+}

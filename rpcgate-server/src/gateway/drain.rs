@@ -1,0 +1,48 @@
+//! The end of a gateway: drained, or dropped.
+
+use super::Gateway;
+
+/// How a drain ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Drained {
+    /// Connections that were cut at the end of the grace.
+    pub cut: usize,
+}
+
+impl Gateway {
+    /// Ends the gateway gracefully: it is no longer ready and accepts no connections, closes those without a call, and
+    /// finishes the calls in flight; what is not done after `shutdown.grace` is cut. Then it ships what was recorded, and
+    /// closes its state.
+    pub async fn drain(&self) -> Drained {
+        self.connections.close();
+        let accepting = self.accepting.lock().take();
+        if let Some(accepting) = accepting {
+            // The socket closes with the task, which is never aborted: from here on no client can connect.
+            let _ = accepting.await;
+        }
+        let cut = self.connections.wait(self.reloadable.grace()).await;
+        self.stop();
+        self.counting.close().await;
+        if let Some(state) = &self.state {
+            state.close().await;
+        }
+        Drained { cut }
+    }
+
+    /// Ends the tasks that run beside the calls.
+    fn stop(&self) {
+        self.sweeping.abort();
+        if let Some((_, metrics)) = &self.metrics {
+            metrics.abort();
+        }
+        self.reloadable.stop();
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.stop();
+        self.connections.close();
+        self.connections.cut();
+    }
+}

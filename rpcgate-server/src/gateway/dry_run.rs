@@ -1,0 +1,31 @@
+//! Checking what a configuration refers to.
+
+use crate::counting::Counting;
+use crate::listen::tls;
+use crate::nodes;
+use crate::start_error::StartError;
+use crate::state::State;
+use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_core::config::Config;
+use std::sync::Arc;
+
+/// Checks the files, URLs and nodes that a configuration refers to, as a start would, without starting anything.
+///
+/// # Errors
+/// [`StartError`] with the first fault that would stop a start.
+pub fn dry_run(config: &Config) -> Result<(), StartError> {
+    if let Some(pair) = config.gateway.tls.pair() {
+        tls::config(pair)?;
+    }
+    State::check(config)?;
+    Counting::check(config)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    for adapter in rpcgate_chains::catalog() {
+        let name = adapter.facts().name;
+        if let Some(chain) = config.chains.get(name.as_str()) {
+            nodes::pool(adapter.facts(), chain, &clock)
+                .map_err(|why| StartError::Node { chain: name.as_str(), why })?;
+        }
+    }
+    Ok(())
+}

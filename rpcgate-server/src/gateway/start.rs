@@ -1,0 +1,111 @@
+//! The start of a gateway.
+
+use super::options::Resolved;
+use super::unused::warn_of_unused;
+use super::{Gateway, StartOptions};
+use crate::access::AccessLog;
+use crate::assemble::{self, Backends};
+use crate::listen::Connections;
+use crate::listen::http::{Bounds, Listener};
+use crate::metrics::{self, MetricsListener, Reloads, Watched};
+use crate::reload::Reloadable;
+use crate::start_error::StartError;
+use crate::state::State;
+use parking_lot::Mutex;
+use rpcgate_core::backend::usage_observer::ObservedSink;
+use rpcgate_core::backend::usage_sink::UsageSink;
+use rpcgate_core::config::Config;
+use rpcgate_layers::call::cache::BoundedReplies;
+use rpcgate_layers::stack::{Parts, http_stack};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+impl Gateway {
+    /// Starts a gateway: when this returns, it accepts connections.
+    ///
+    /// # Errors
+    /// [`StartError`]; then nothing runs.
+    pub async fn start(config: Config, options: StartOptions) -> Result<Gateway, StartError> {
+        let (clock, state) = (options.clock.clone(), options.state.clone());
+        let bounds = Bounds::new(&config.gateway.limits, options.connections);
+        let Resolved { keys, directory, sink, journal, counting } = options.resolve(&config)?;
+        warn_of_unused(&config, state.is_some());
+
+        let metrics_listener = bind_metrics(&config)?;
+        let listener = bind(&config)?;
+        let reloadable = Arc::new(Reloadable::new(config.clone(), clock.clone(), keys, state.clone())?);
+        if let Some(state) = &state {
+            connect(state, &reloadable);
+        }
+
+        // Calls are counted only if there is a listener that shows the counts.
+        let (sink, metrics_listener) = match metrics_listener {
+            None => (sink, None),
+            Some(listener) => {
+                let (sink, calls) = metrics::counted(sink, journal.as_ref());
+                (sink, Some((listener, calls)))
+            }
+        };
+        let sink: Arc<dyn UsageSink> = Arc::new(ObservedSink::new(sink, Arc::new(AccessLog)));
+        let replies = Arc::new(BoundedReplies::new(config.cache.bytes));
+        let backends = Backends {
+            clock: clock.clone(),
+            sink: sink.clone(),
+            directory,
+            counters: counting.clone(),
+            replies: replies.clone(),
+        };
+        let (chains, pools) = (reloadable.chains.clone(), reloadable.pools.clone());
+        let (parts, swept) = assemble::parts(&config, backends, chains, pools, reloadable.safeguard.clone());
+        let connections = Connections::behind(sink, state.clone());
+        let stack = http_stack(Parts { spawn: connections.clone(), ..parts });
+
+        let addr = listener.addr();
+        let certificate = reloadable.certificate.clone();
+        let accepting = tokio::spawn(listener.serve(stack, bounds, certificate, connections.clone()));
+        let sweeping = tokio::spawn(swept.run()).abort_handle();
+        let reloads = Arc::<Reloads>::default();
+        let metrics = metrics_listener.map(|(listener, calls)| {
+            let addr = listener.addr();
+            let watched = Watched {
+                reloadable: reloadable.clone(),
+                connections: connections.clone(),
+                state: state.clone(),
+                replies,
+                counting: counting.clone(),
+                reloads: reloads.clone(),
+                clock,
+            };
+            tracing::info!(%addr, "metrics at /metrics");
+            (addr, tokio::spawn(listener.serve(metrics::page(calls, watched))).abort_handle())
+        });
+        log_serving(addr, &reloadable);
+        let accepting = Mutex::new(Some(accepting));
+        Ok(Gateway { addr, reloadable, state, connections, counting, accepting, sweeping, metrics, reloads })
+    }
+}
+
+fn bind(config: &Config) -> Result<Listener, StartError> {
+    let addr = config.gateway.listen;
+    Listener::bind(addr).map_err(|source| StartError::Listen { addr, source })
+}
+
+fn bind_metrics(config: &Config) -> Result<Option<MetricsListener>, StartError> {
+    let bind = |addr| MetricsListener::bind(addr).map_err(|source| StartError::Telemetry { addr, source });
+    config.telemetry.listen.map(bind).transpose()
+}
+
+/// Lets what operators set reach the gateway, and the gateway's status reach the management side.
+fn connect(state: &State, reloadable: &Arc<Reloadable>) {
+    let reloadable = Arc::downgrade(reloadable);
+    let reported = reloadable.clone();
+    state.attach(move |overlay| reloadable.upgrade().map_or(Ok(()), |live| live.overlay(overlay)));
+    state.report_status(move || reported.upgrade().map(|live| live.status()).unwrap_or_default());
+}
+
+fn log_serving(addr: SocketAddr, reloadable: &Reloadable) {
+    let chains = reloadable.chains.load();
+    let served: Vec<&str> =
+        chains.iter().filter(|chain| chain.is_served()).map(|chain| chain.name().as_str()).collect();
+    tracing::info!(%addr, tls = reloadable.certificate.is_some(), chains = %served.join(","), "serving");
+}

@@ -1,0 +1,26 @@
+//! Settings that are given and that nothing reads.
+
+use rpcgate_core::config::Config;
+
+/// Logs the settings of `config` that have no effect in a gateway with or without a state.
+pub(super) fn warn_of_unused(config: &Config, has_state: bool) {
+    for setting in unused(config, has_state) {
+        tracing::warn!(setting, "this setting has no effect in this version");
+    }
+}
+
+fn unused(config: &Config, has_state: bool) -> impl Iterator<Item = &'static str> {
+    let nodes = || config.chains.values().flat_map(|chain| &chain.nodes);
+    let settings = [
+        ("gateway.ws", config.gateway.ws != Default::default()),
+        ("database", !has_state && config.database != Default::default()),
+        ("journal", !has_state && config.journal != Default::default()),
+        ("retention", !has_state && config.retention != Default::default()),
+        ("webhooks", config.webhooks != Default::default()),
+        ("gateway.grpc_listen", config.gateway.grpc_listen.is_some()),
+        ("telemetry.otlp_url", config.telemetry.otlp_url.is_some()),
+        ("chains.*.nodes.ws", nodes().any(|node| node.ws.is_some())),
+        ("chains.*.nodes.grpc", nodes().any(|node| node.grpc.is_some())),
+    ];
+    settings.into_iter().filter(|(_, is_given)| *is_given).map(|(setting, _)| setting)
+}

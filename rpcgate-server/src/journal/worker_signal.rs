@@ -1,0 +1,81 @@
+//! Waking and ending one of the journal's threads.
+
+use super::CLOSE_WITHIN;
+use parking_lot::{Condvar, Mutex};
+use std::time::Duration;
+
+/// Wakes a thread, orders it to end, and tells when it has ended.
+#[derive(Debug, Default)]
+pub(super) struct WorkerSignal {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_woken: bool,
+    order: Option<Order>,
+    has_ended: bool,
+}
+
+/// How a thread is to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// After all its work is done.
+    Finish,
+    /// At once.
+    Leave,
+}
+
+/// Why a thread woke.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Woken {
+    /// By [`WorkerSignal::wake`].
+    Early,
+    /// At the end of its wait.
+    InTime,
+    /// By an order to end.
+    Ordered(Order),
+}
+
+impl WorkerSignal {
+    /// Wakes the thread.
+    pub(super) fn wake(&self) {
+        self.state.lock().is_woken = true;
+        self.changed.notify_all();
+    }
+
+    /// Orders the thread to end.
+    pub(super) fn order(&self, order: Order) {
+        self.state.lock().order = Some(order);
+        self.changed.notify_all();
+    }
+
+    /// Waits in the thread for `time`, or until it is woken.
+    pub(super) fn wait(&self, time: Duration) -> Woken {
+        let mut state = self.state.lock();
+        if state.order.is_none() && !state.is_woken {
+            // A spurious wakeup only makes the thread look a little early.
+            let _ = self.changed.wait_for(&mut state, time);
+        }
+        let is_woken = std::mem::take(&mut state.is_woken);
+        match state.order {
+            Some(order) => Woken::Ordered(order),
+            None if is_woken => Woken::Early,
+            None => Woken::InTime,
+        }
+    }
+
+    /// Notes that the thread has ended.
+    pub(super) fn ended(&self) {
+        self.state.lock().has_ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits for the thread's end, but not for ever: it may hang in a system call. Returns whether it ended.
+    pub(super) fn wait_for_end(&self) -> bool {
+        let mut state = self.state.lock();
+        let _ = self.changed.wait_while_for(&mut state, |state| !state.has_ended, CLOSE_WITHIN);
+        state.has_ended
+    }
+}

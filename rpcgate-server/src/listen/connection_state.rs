@@ -1,0 +1,189 @@
+//! The state of a connection, noted as its bytes pass: idle, receiving a head, or waiting for an answer.
+
+use super::head_text::HeadText;
+use super::progress::Progress;
+use futures_util::task::AtomicWaker;
+use http_body::Body;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::task::Waker;
+
+/// The state of a connection. The socket, the service and the answer's body write it, which all live in one task over
+/// HTTP/1. No other memory is ordered by it, so all accesses are relaxed.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionState {
+    calls: AtomicU32,
+    head: AtomicBool,
+    wrote: AtomicBool,
+    unread: AtomicBool,
+    lingering: AtomicBool,
+    /// Whether the socket takes no more bytes for now, and how many it has taken.
+    blocked: AtomicBool,
+    taken: AtomicU64,
+    /// Whether the gateway drains: the next answer is the connection's last.
+    leaving: AtomicBool,
+    /// Whether a stream was reset because its client did not read the answer, and no request has come since.
+    reset: AtomicBool,
+    /// The stream that is being opened, over HTTP/2.
+    opened: Mutex<Option<Arc<Progress>>>,
+    /// The head that is arriving or arrived last, over HTTP/1.
+    text: Mutex<HeadText>,
+    /// Whether that head holds memory that is freed once its request is seen.
+    has_large_head: AtomicBool,
+    waker: AtomicWaker,
+}
+
+/// What a connection is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    /// Neither side waits for the other.
+    Idle,
+    /// A head has begun and is not complete.
+    Head,
+    /// A request is being answered.
+    Busy,
+    /// The last answer has been sent, and what the client still sends is discarded.
+    Lingering,
+}
+
+impl ConnectionState {
+    pub(super) fn phase(&self) -> Phase {
+        if self.calls.load(Relaxed) > 0 {
+            Phase::Busy
+        } else if self.lingering.load(Relaxed) {
+            Phase::Lingering
+        } else if self.head.load(Relaxed) {
+            Phase::Head
+        } else {
+            Phase::Idle
+        }
+    }
+
+    /// Notes that a request begins; it ends when the returned value is dropped.
+    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        self.head.store(false, Relaxed);
+        self.unread.store(false, Relaxed);
+        self.reset.store(false, Relaxed);
+        self.calls.fetch_add(1, Relaxed);
+        Busy(self.clone())
+    }
+
+    /// Notes bytes of a head, of which at most `most` bytes are read: its beginning, or a later part.
+    pub(super) fn push_head(&self, is_begin: bool, bytes: &[u8], most: usize) {
+        let is_large = self.text.lock().push(is_begin, bytes, most);
+        if is_large {
+            self.has_large_head.store(true, Relaxed);
+        }
+        self.head.store(true, Relaxed);
+    }
+
+    /// Whether the request that is about to begin, with this body, states its length in two ways. False if its head was
+    /// not seen because it arrived together with the request before it.
+    pub(super) fn is_ambiguous(&self, body: &impl Body) -> bool {
+        // The length of an encoded body is not known before its end.
+        let is_encoded = body.size_hint().exact().is_none();
+        if !is_encoded && !self.has_large_head.load(Relaxed) {
+            return false;
+        }
+        self.has_large_head.store(false, Relaxed);
+        let mut text = self.text.lock();
+        let is_ambiguous = is_encoded && self.head.load(Relaxed) && text.has_length();
+        text.forget();
+        is_ambiguous
+    }
+
+    /// Notes that the body of a request was not read to its end.
+    pub(super) fn left_unread(&self) {
+        self.unread.store(true, Relaxed);
+    }
+
+    /// Whether the client may still be sending a request that is not read any more.
+    pub(super) fn is_unread(&self) -> bool {
+        self.unread.load(Relaxed) || self.head.load(Relaxed)
+    }
+
+    /// Notes that the last answer has been sent and the rest of the client's bytes are discarded.
+    pub(super) fn linger(&self) {
+        self.lingering.store(true, Relaxed);
+    }
+
+    /// Notes that bytes were written, which belong to an answer or to the connection itself.
+    pub(super) fn set_wrote(&self, is_answer: bool) {
+        self.wrote.store(is_answer, Relaxed);
+    }
+
+    /// Whether bytes of an answer were written since the last call of this.
+    pub(super) fn take_wrote(&self) -> bool {
+        // Loaded first: a swap costs more than a load, and mostly there is nothing.
+        self.wrote.load(Relaxed) && self.wrote.swap(false, Relaxed)
+    }
+
+    /// Notes that the client's socket took `bytes` more bytes.
+    pub(super) fn took(&self, bytes: usize) {
+        self.taken.store(self.taken.load(Relaxed) + bytes as u64, Relaxed);
+        self.blocked.store(false, Relaxed);
+    }
+
+    /// Notes whether the client's socket takes no more bytes for now.
+    pub(super) fn set_blocked(&self, is_blocked: bool) {
+        self.blocked.store(is_blocked, Relaxed);
+    }
+
+    /// Whether the connection waits for the client to read, and how many bytes the client has taken.
+    pub(super) fn taken(&self) -> (bool, u64) {
+        (self.blocked.load(Relaxed), self.taken.load(Relaxed))
+    }
+
+    /// Opens a stream; its task picks the progress up with [`take_opened`](Self::take_opened).
+    pub(super) fn open(&self) -> Arc<Progress> {
+        let progress = Arc::<Progress>::default();
+        *self.opened.lock() = Some(progress.clone());
+        progress
+    }
+
+    /// The progress of the stream that was opened last, once.
+    pub(super) fn take_opened(&self) -> Option<Arc<Progress>> {
+        self.opened.lock().take()
+    }
+
+    /// Notes that a stream is reset because its client did not read the answer.
+    pub(super) fn reset(&self) {
+        self.reset.store(true, Relaxed);
+    }
+
+    /// Whether a stream was reset and no request has come since.
+    pub(super) fn was_reset(&self) -> bool {
+        self.reset.load(Relaxed)
+    }
+
+    /// Notes that the gateway drains.
+    pub(super) fn leave(&self) {
+        self.leaving.store(true, Relaxed);
+    }
+
+    pub(super) fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    pub(super) fn wake(&self) {
+        self.waker.wake();
+    }
+}
+
+/// A request that is being answered. Dropped when the last byte of its answer has been handed over.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<ConnectionState>);
+
+impl Busy {
+    /// Whether its answer is the connection's last.
+    pub(super) fn is_last(&self) -> bool {
+        self.0.leaving.load(Relaxed)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.calls.fetch_sub(1, Relaxed);
+    }
+}

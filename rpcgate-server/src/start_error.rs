@@ -1,0 +1,76 @@
+//! Why a gateway does not start.
+
+use crate::journal::JournalError;
+use crate::listen::tls::BadCertificate;
+use rpcgate_layers::redis::BadRedis;
+use std::net::SocketAddr;
+
+/// Why a gateway did not start, or did not accept a new configuration. Most texts begin with the configuration key at
+/// fault.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The gateway cannot listen at its address.
+    #[error("gateway.listen: {addr}: {source}")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// The gateway cannot listen at its address for metrics.
+    #[error(
+        "telemetry.listen: {addr}: {source}; each program on a host needs one of its own (RPCGATE_TELEMETRY__LISTEN)"
+    )]
+    Telemetry {
+        /// The address.
+        addr: SocketAddr,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] BadCertificate),
+    /// A node cannot be used.
+    #[error("chains.{chain}.nodes: {why}")]
+    Node {
+        /// The chain's path.
+        chain: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+    /// The journal cannot be opened.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The journal's folder cannot be used.
+    #[error("journal.dir {path}: {why}")]
+    Folder {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The URL of Redis cannot be used.
+    #[error(transparent)]
+    Redis(#[from] BadRedis),
+    /// The URL of the database cannot be used.
+    #[error("{0}")]
+    Database(String),
+}
+
+impl StartError {
+    /// Whether the configuration is at fault, rather than the machine.
+    pub const fn is_configuration(&self) -> bool {
+        match self {
+            StartError::Listen { .. }
+            | StartError::Telemetry { .. }
+            | StartError::Journal(JournalError::InUse { .. } | JournalError::Thread(_)) => false,
+            StartError::Certificate(_)
+            | StartError::Node { .. }
+            | StartError::Folder { .. }
+            | StartError::Database(_)
+            | StartError::Redis(_)
+            | StartError::Journal(_) => true,
+        }
+    }
+}
