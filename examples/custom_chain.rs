@@ -18,6 +18,8 @@
 //!
 //! The stack serves all three alike: it asks adapters, and knows no chain by name.
 //!
+//! `json_rpc_chain.rs` and `rest_chain.rs` show adapters of real chains on a page each.
+//!
 //! Run it with `cargo run -p rpcgate-examples --example custom_chain`.
 #![expect(clippy::print_stdout, reason = "it tells what to try")]
 
@@ -30,7 +32,7 @@ use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, ChainOverrides, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, ChainOverrides, Facts, Flags, Method, MethodRule};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::envelope::Limits;
 use rpcgate_core::memory::MemoryBudget;
@@ -53,36 +55,25 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 
 // Twenty blocks on top of a block make it final for the cache. `gnosis` may stand for `gno` in a key's scope.
-static GNO_FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis Chain", 20) };
+const GNO_FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis Chain", 20) };
 
 /// An EVM chain: its number, and a method that the family does not list.
-const GNO: Evm = Evm::new(&GNO_FACTS, 100).with_methods(&[Method::new("eth_getBlockReceipts", 10)]);
+const GNO: Evm = Evm::new(GNO_FACTS, 100).with_methods(&[Method::new("eth_getBlockReceipts", 10)]);
 
-static DGB_FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
+const DGB_FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
 
 /// A descendant of Bitcoin whose operator wants more for a block.
-const DGB: Utxo = Utxo::new(&DGB_FACTS).weighing(&[("getblock", 10)]);
+const DGB: Utxo = Utxo::new(DGB_FACTS).weighing(&[("getblock", 10)]);
 
 /// The harbour.
 #[derive(Debug)]
 struct Harbour;
 
-static HARBOUR_FACTS: Facts = Facts {
-    name: ChainName::new("harbour"),
-    title: "Harbour",
-    aliases: &["port"],
-    dialect: Dialect::JsonRpc2,
-    https: true,
-    rest: false,
-    batch: true,
-    ws: false,
-    grpc: false,
-    final_depth: 3,
-    max_lag: 2,
-};
+static HARBOUR_FACTS: Facts =
+    Facts { aliases: &["port"], final_depth: 3, ..Facts::json_rpc("harbour", "Harbour") };
 
 impl Adapter for Harbour {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &HARBOUR_FACTS
     }
 

@@ -5,27 +5,15 @@ use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
 
 /// A committed version is final.
-static FACTS: Facts = Facts {
-    name: ChainName::new("aptos"),
-    title: "Aptos",
-    aliases: &[],
-    dialect: Dialect::Rest,
-    https: true,
-    rest: true,
-    batch: false,
-    ws: false,
-    grpc: false,
-    final_depth: 0,
-    max_lag: 120,
-};
+static FACTS: Facts = Facts { max_lag: 120, ..Facts::rest("aptos", "Aptos") };
 
-/// What is posted to be submitted; everything else is posted to be computed.
+/// Paths to which transactions are submitted. A post to any other path only computes something.
 const SUBMITTED: &[&str] = &["/v1/transactions", "/v1/transactions/batch"];
 
 /// The chain as deployed.
@@ -33,7 +21,7 @@ const SUBMITTED: &[&str] = &["/v1/transactions", "/v1/transactions/batch"];
 pub struct Aptos;
 
 impl Adapter for Aptos {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -48,7 +36,7 @@ impl Adapter for Aptos {
     }
 
     fn methods(&self) -> Vec<Method> {
-        // One name reads and submits.
+        // These names read by GET and submit by POST.
         let both = |name| Method::new(name, 1).marked(Flags::COMMANDS);
         vec![
             both("transactions"),
@@ -79,7 +67,7 @@ impl Adapter for Aptos {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Aptos)
 }

@@ -1,4 +1,4 @@
-//! Avalanche C-Chain, `/avax`: its EVM API alone. AvalancheGo names the methods of its other APIs with a dot.
+//! Avalanche C-Chain, `/avax`: only its EVM API. AvalancheGo names the methods of its other APIs with a dot.
 
 use crate::family::Closing;
 use crate::family::evm::{self, Evm};
@@ -7,10 +7,10 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// Snowman consensus: a node shows only blocks that it has accepted, and those are final.
-static FACTS: Facts = Facts { aliases: &["avalanche"], ..evm::facts("avax", "Avalanche C-Chain", 0) };
+const FACTS: Facts = Facts { aliases: &["avalanche"], ..evm::facts("avax", "Avalanche C-Chain", 0) };
 
 /// The chain as deployed.
-pub const AVAX: Evm = Evm::new(&FACTS, 43114).closing(&[
+pub const AVAX: Evm = Evm::new(FACTS, 43114).closing(&[
     Closing::new(
         &[
             "admin.*",
@@ -34,7 +34,7 @@ pub const AVAX: Evm = Evm::new(&FACTS, 43114).closing(&[
     ),
 ]);
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(AVAX)
 }

@@ -1,4 +1,4 @@
-//! Bitcoin Cash, `/bch`: no estimatesmartfee; estimatefee takes no arguments.
+//! Bitcoin Cash, `/bch`: it has no estimatesmartfee, and its estimatefee takes no arguments.
 
 use crate::family::Closing;
 use crate::family::utxo::{self, Utxo};
@@ -7,10 +7,10 @@ use rpcgate_core::chain::{Facts, Method};
 use std::sync::Arc;
 
 /// Bitcoin Cash Node finalises a block by itself once ten lie on it.
-static FACTS: Facts = utxo::facts("bch", "Bitcoin Cash", 10);
+const FACTS: Facts = utxo::facts("bch", "Bitcoin Cash", 10);
 
 /// The chain as deployed.
-pub const BCH: Utxo = Utxo::new(&FACTS)
+pub const BCH: Utxo = Utxo::new(FACTS)
     .lacking(&["estimatesmartfee"])
     .with_methods(&[Method::new("estimatefee", 1)])
     .closing(&[
@@ -21,7 +21,7 @@ pub const BCH: Utxo = Utxo::new(&FACTS)
         Closing::new(&["log"], "It controls the node"),
     ]);
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(BCH)
 }

@@ -6,12 +6,12 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// Without fast finality, 15 of 21 validators must have built on a block, each for a turn of 16 blocks.
-static FACTS: Facts = Facts { max_lag: 40, ..evm::facts("bsc", "BNB Smart Chain", 240) };
+const FACTS: Facts = Facts { max_lag: 40, ..evm::facts("bsc", "BNB Smart Chain", 240) };
 
 /// The chain as deployed.
-pub const BSC: Evm = Evm::new(&FACTS, 56);
+pub const BSC: Evm = Evm::new(FACTS, 56);
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(BSC)
 }

@@ -6,10 +6,10 @@ use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
 
 /// Six blocks: the depth that Bitcoin's own wallet calls confirmed.
-static FACTS: Facts = Facts { aliases: &["bitcoin"], ..utxo::facts("btc", "Bitcoin", 6) };
+const FACTS: Facts = Facts { aliases: &["bitcoin"], ..utxo::facts("btc", "Bitcoin", 6) };
 
 /// The chain as deployed.
-pub const BTC: Utxo = Utxo::new(&FACTS)
+pub const BTC: Utxo = Utxo::new(FACTS)
     .weighing(&[
         ("getmempoolinfo", 5),
         ("gettxout", 5),
@@ -19,7 +19,7 @@ pub const BTC: Utxo = Utxo::new(&FACTS)
     ])
     .with_methods(&[Method::new("submitpackage", 1).marked(Flags::BROADCAST)]);
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(BTC)
 }

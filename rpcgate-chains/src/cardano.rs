@@ -1,27 +1,16 @@
-//! Cardano, `/cardano`: Ogmios' JSON-RPC 2.0, which names the method again in every answer.
+//! Cardano, `/cardano`: Ogmios' JSON-RPC 2.0, which repeats the method's name in every answer.
 
 use crate::family::params::number;
-use crate::family::{Closing, marks, told};
+use crate::family::{Closing, listed, marks};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, Dialect, Facts, Flags, Method, MethodRule};
 use std::sync::Arc;
 
 /// Ouroboros Praos never rolls back more than its security parameter, 2,160 blocks.
-static FACTS: Facts = Facts {
-    name: ChainName::new("cardano"),
-    title: "Cardano",
-    aliases: &[],
-    dialect: Dialect::Ogmios,
-    https: true,
-    rest: false,
-    batch: true,
-    ws: true,
-    grpc: false,
-    final_depth: 2_160,
-    max_lag: 2,
-};
+static FACTS: Facts =
+    Facts { dialect: Dialect::Ogmios, ws: true, final_depth: 2_160, ..Facts::json_rpc("cardano", "Cardano") };
 
 const METHODS: &[Method] = &[
     Method::new("queryNetwork/tip", 1),
@@ -36,8 +25,8 @@ const METHODS: &[Method] = &[
     Method::new("evaluateTransaction", 1),
 ];
 
-/// Calls that wait or keep something (`nextBlock`, `acquireLedgerState`, `acquireMempool` and their kin) stay open: they
-/// are what the stream is for, and over HTTPS Ogmios opens a session for the one call, in which each is answered at once.
+/// Calls that wait or keep something (`nextBlock`, `acquireLedgerState`, `acquireMempool` and the like) stay open. The
+/// stream exists for them, and over HTTPS Ogmios opens a session for each call and answers it at once.
 const CLOSED: &[Closing] = &[Closing::new(
     &["queryLedgerState/dump"],
     "It writes the whole ledger state into the file on the node's machine that its parameters name",
@@ -48,7 +37,7 @@ const CLOSED: &[Closing] = &[Closing::new(
 pub struct Cardano;
 
 impl Adapter for Cardano {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -61,7 +50,7 @@ impl Adapter for Cardano {
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
-        told(CLOSED)
+        listed(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
@@ -85,7 +74,7 @@ impl Adapter for Cardano {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Cardano)
 }

@@ -1,38 +1,25 @@
-//! Cosmos, `/cosmos`: the REST face of the SDK's modules, read by `GET`. Transactions are broadcast and simulated by
-//! `POST` below `/cosmos/tx/`; whatever else is posted, and CometBFT's own RPC, is answered like a path that a node does
-//! not implement.
+//! Cosmos, `/cosmos`: the REST API of the SDK's modules, read by `GET`. Transactions are broadcast and simulated by `POST`
+//! below `/cosmos/tx/`. Any other post, and CometBFT's own RPC, is answered like a path that a node does not implement.
 
 use crate::family::params::{any_member, at, number};
-use crate::family::{Closing, marks, narrow, told};
+use crate::family::{Closing, listed, marks, narrow};
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
 
 /// CometBFT decides a block once and for all.
-static FACTS: Facts = Facts {
-    name: ChainName::new("cosmos"),
-    title: "Cosmos Hub",
-    aliases: &[],
-    dialect: Dialect::Rest,
-    https: true,
-    rest: true,
-    batch: false,
-    ws: true,
-    grpc: true,
-    final_depth: 0,
-    max_lag: 5,
-};
+static FACTS: Facts = Facts { ws: true, grpc: true, max_lag: 5, ..Facts::rest("cosmos", "Cosmos Hub") };
 
-/// Posts that compute something and submit nothing.
+/// Posts that compute something and submit no transaction.
 const COMPUTED: &[&[u8]] = &[b"simulate", b"encode", b"decode", b"amino"];
 
-/// The first three are CometBFT's, on its stream.
+/// The first three are methods of CometBFT, on its stream.
 const CLOSED: &[Closing] = &[
     Closing::new(&["unsafe_*"], "It controls the node"),
     Closing::new(&["dial_*"], "It has the node dial the peers that its parameters name"),
@@ -41,7 +28,8 @@ const CLOSED: &[Closing] = &[
         .only("with the mode `BROADCAST_MODE_BLOCK`", waits_for_a_block),
 ];
 
-/// Whether a transaction is broadcast in the mode that waits, by its name or its number; a mode that is repeated may be.
+/// Whether a transaction is broadcast in the mode that waits, given by name or by number. If the mode is repeated, one such
+/// value is enough.
 fn waits_for_a_block(call: &CallView<'_>) -> bool {
     let is_block = |mode: &[u8]| {
         let text = unescape(mode);
@@ -55,7 +43,7 @@ fn waits_for_a_block(call: &CallView<'_>) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Cosmos;
 
-/// A JSON array would be a batch, which no node answers at these paths.
+/// The refusal of a path without a module. A JSON array would be a batch, which no node of the chain answers.
 fn not_implemented(body: &[u8]) -> Refusal {
     match body.trim_ascii_start().first() {
         Some(b'[') => Refusal::UnexpectedFormat,
@@ -64,7 +52,7 @@ fn not_implemented(body: &[u8]) -> Refusal {
 }
 
 impl Adapter for Cosmos {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -96,14 +84,14 @@ impl Adapter for Cosmos {
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
-        told(CLOSED)
+        listed(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
         if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
     }
 
-    /// The SDK's way to ask for the state at a height.
+    /// The SDK reads the height whose state is asked for from a header of its own.
     fn headers(&self) -> &'static [&'static str] {
         &["accept", "content-type", "x-cosmos-block-height"]
     }
@@ -117,7 +105,7 @@ impl Adapter for Cosmos {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Cosmos)
 }

@@ -1,4 +1,4 @@
-//! Dash, `/dash`: masternode and governance calls ride the same endpoint, their commands in the params.
+//! Dash, `/dash`: masternode and governance calls have the same endpoint, and their commands are in the params.
 
 use crate::family::Closing;
 use crate::family::params::{any_is, either, is_beyond};
@@ -10,10 +10,10 @@ use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
 /// As on Bitcoin, for the rare block that no quorum has locked.
-static FACTS: Facts = utxo::facts("dash", "Dash", 6);
+const FACTS: Facts = utxo::facts("dash", "Dash", 6);
 
 /// The chain as deployed.
-pub const DASH: Utxo = Utxo::new(&FACTS)
+pub const DASH: Utxo = Utxo::new(FACTS)
     .weighing(&[("getblock", 10), ("getrawtransaction", 10), ("sendrawtransaction", 20)])
     .with_methods(&[
         Method::new("masternode", 1).marked(Flags::COMMANDS),
@@ -75,7 +75,7 @@ pub const DASH: Utxo = Utxo::new(&FACTS)
             .only("for `payments` or `winners` of more than 100 blocks", asks_for_many),
     ]);
 
-/// How many blocks back a masternode call may look.
+/// The most blocks that a masternode call may look back.
 const FURTHEST: u64 = 100;
 
 /// Whether a `masternode` call names a count of blocks beyond [`FURTHEST`].
@@ -89,7 +89,7 @@ fn asks_for_many(call: &CallView<'_>) -> bool {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(DASH)
 }

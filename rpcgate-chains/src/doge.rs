@@ -6,17 +6,17 @@ use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Method};
 use std::sync::Arc;
 
-/// An hour of blocks: its work comes from miners of other chains and comes and goes with them.
-static FACTS: Facts = utxo::facts("doge", "Dogecoin", 60);
+/// An hour of blocks: the work comes from miners of other chains, and may leave with them.
+const FACTS: Facts = utxo::facts("doge", "Dogecoin", 60);
 
 /// The chain as deployed.
 pub const DOGE: Utxo =
-    Utxo::new(&FACTS).with_methods(&[Method::new("estimatefee", 1)]).closing(&[Closing::new(
+    Utxo::new(FACTS).with_methods(&[Method::new("estimatefee", 1)]).closing(&[Closing::new(
         &["getauxblock"],
         "It pays the block to an address of the node's wallet; `createauxblock` takes one from the caller",
     )]);
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(DOGE)
 }

@@ -5,17 +5,17 @@ use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
 
-/// Two epochs of 32 slots: what the beacon chain finalises when enough validators vote.
-static FACTS: Facts = Facts { aliases: &["ethereum"], max_lag: 3, ..evm::facts("eth", "Ethereum", 64) };
+/// Two epochs of 32 slots: the beacon chain finalises a block after them when enough validators vote.
+const FACTS: Facts = Facts { aliases: &["ethereum"], max_lag: 3, ..evm::facts("eth", "Ethereum", 64) };
 
 /// The chain as deployed.
-pub const ETH: Evm = Evm::new(&FACTS, 1).forbidding_debug().with_methods(&[
+pub const ETH: Evm = Evm::new(FACTS, 1).forbidding_debug().with_methods(&[
     Method::new("eth_sendTransaction", 20).marked(Flags::BROADCAST),
     Method::new("eth_getLogs", 75).marked(Flags::HEAVY.and(Flags::PACED)),
     Method::new("eth_getFilterLogs", 1).marked(Flags::PACED),
 ]);
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(ETH)
 }

@@ -27,11 +27,10 @@ pub mod tron;
 pub mod xlm;
 pub mod xrp;
 
-/// Makes a chain's adapter.
+/// A function that makes the adapter of a chain as deployed.
 pub type Make = fn() -> Arc<dyn Adapter>;
 
-/// All chains, in the order of the table in
-/// [`docs/chains.md`](https://github.com/rpcgate/rpcgate/blob/main/docs/chains.md).
+/// Every chain of this crate, by kind: EVM, UTXO, then the others. Lists of chains keep this order.
 pub const CATALOG: &[Make] = &[
     eth::adapter,
     bsc::adapter,
@@ -60,7 +59,7 @@ pub fn catalog() -> impl Iterator<Item = Arc<dyn Adapter>> {
     CATALOG.iter().map(|make| make())
 }
 
-/// The adapter of the chain at `/<path>`. Aliases are no paths.
+/// The adapter of the chain at `/<path>`; `None` for any other text, aliases included.
 pub fn by_path(path: &str) -> Option<Arc<dyn Adapter>> {
     catalog().find(|adapter| adapter.facts().name.as_str() == path)
 }
@@ -377,8 +376,8 @@ mod tests {
         }
     }
 
-    /// What is told of a chain is what holds there: a method that is told to be closed is, until an operator opens it
-    /// where that is told too, and one of which some calls are closed is looked at.
+    /// The lists say what the marks do: a method listed as closed is closed, and an operator may open it if the list says
+    /// so; a method of which some calls are closed is narrowed by its parameters.
     #[test]
     fn every_listed_closed_call_is_closed() {
         for adapter in catalog() {

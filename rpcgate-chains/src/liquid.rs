@@ -7,10 +7,10 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// The federation never replaces a block that has another on it; Liquid's documentation calls two final.
-static FACTS: Facts = utxo::facts("liquid", "Liquid Network", 2);
+const FACTS: Facts = utxo::facts("liquid", "Liquid Network", 2);
 
 /// The chain as deployed.
-pub const LIQUID: Utxo = Utxo::new(&FACTS).closing(&[
+pub const LIQUID: Utxo = Utxo::new(FACTS).closing(&[
     Closing::new(
         &[
             "blindrawtransaction",
@@ -43,7 +43,7 @@ pub const LIQUID: Utxo = Utxo::new(&FACTS).closing(&[
     ),
 ]);
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(LIQUID)
 }

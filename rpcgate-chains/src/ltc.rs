@@ -6,13 +6,13 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// Twelve blocks, half an hour of the work on the largest scrypt chain.
-static FACTS: Facts = Facts { aliases: &["litecoin"], ..utxo::facts("ltc", "Litecoin", 12) };
+const FACTS: Facts = Facts { aliases: &["litecoin"], ..utxo::facts("ltc", "Litecoin", 12) };
 
 /// The chain as deployed.
 pub const LTC: Utxo =
-    Utxo::new(&FACTS).weighing(&[("getblock", 10), ("getrawtransaction", 10), ("sendrawtransaction", 20)]);
+    Utxo::new(FACTS).weighing(&[("getblock", 10), ("getrawtransaction", 10), ("sendrawtransaction", 20)]);
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(LTC)
 }

@@ -1,27 +1,15 @@
 //! NEAR, `/near`: JSON-RPC 2.0 of a node that keeps about two and a half days of blocks.
 
 use crate::family::params::{at, may_have, member, number};
-use crate::family::{Closing, marks, told};
+use crate::family::{Closing, listed, marks};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
 use std::sync::Arc;
 
 /// Doomslug with Nightshade's finality gadget: a block is final once two lie on it.
-static FACTS: Facts = Facts {
-    name: ChainName::new("near"),
-    title: "NEAR",
-    aliases: &[],
-    dialect: Dialect::JsonRpc2,
-    https: true,
-    rest: false,
-    batch: true,
-    ws: false,
-    grpc: false,
-    final_depth: 2,
-    max_lag: 30,
-};
+static FACTS: Facts = Facts { final_depth: 2, max_lag: 30, ..Facts::json_rpc("near", "NEAR") };
 
 const METHODS: &[Method] = &[
     Method::new("status", 0),
@@ -38,8 +26,8 @@ const METHODS: &[Method] = &[
     Method::new("send_tx", 1).marked(Flags::BROADCAST),
 ];
 
-/// Methods that wait (`broadcast_tx_commit`, `send_tx`, `tx`) stay open: clients need them, a node ends them after 10 s, and
-/// the call is charged.
+/// Calls that wait (`broadcast_tx_commit`, `send_tx`, `tx`) stay open: clients are built on them, a node ends them by itself
+/// after 10 s, and they are charged.
 const CLOSED: &[Closing] =
     &[Closing::new(&["adv_*", "sandbox_*"], "It changes the state or the peers of a node built for tests")];
 
@@ -48,7 +36,7 @@ const CLOSED: &[Closing] =
 pub struct Near;
 
 impl Adapter for Near {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -66,7 +54,7 @@ impl Adapter for Near {
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
-        told(CLOSED)
+        listed(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
@@ -82,7 +70,7 @@ impl Adapter for Near {
         }
     }
 
-    /// A contract's failure in `query` was told inside the result before it became an error.
+    /// Before a contract's failure in `query` became an error, the result held it.
     fn is_error(&self, answer: &[u8]) -> bool {
         may_have(answer, "\"error\"") && member(answer, "error").is_some_and(|error| error.starts_with(b"\""))
     }
@@ -98,7 +86,7 @@ impl Adapter for Near {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Near)
 }

@@ -7,15 +7,15 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// More than the deepest reorganisation on record, 157 blocks in February 2023; milestones usually finalise sooner.
-static FACTS: Facts = evm::facts("polygon", "Polygon", 256);
+const FACTS: Facts = evm::facts("polygon", "Polygon", 256);
 
 /// The chain as deployed.
-pub const POLYGON: Evm = Evm::new(&FACTS, 137).closing(&[Closing::new(
+pub const POLYGON: Evm = Evm::new(FACTS, 137).closing(&[Closing::new(
     &["bor_getVoteOnHash"],
     "It locks the node on the milestone that its parameters name: it is the validators' vote, not a read",
 )]);
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(POLYGON)
 }

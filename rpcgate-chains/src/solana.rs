@@ -1,25 +1,20 @@
-//! Solana, `/solana`: a stream of its own, and nothing over HTTPS yet.
+//! Solana, `/solana`: a stream, and no calls over HTTPS yet.
 
 use crate::family::params::number;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Method};
+use rpcgate_core::chain::{Chain, Facts, Method};
 use std::sync::Arc;
 
-/// A slot is rooted, and with it final, once 31 more have been voted on.
+/// A slot is rooted, and so final, once 31 more have been voted on.
 static FACTS: Facts = Facts {
-    name: ChainName::new("solana"),
-    title: "Solana",
-    aliases: &[],
-    dialect: Dialect::JsonRpc2,
     https: false,
-    rest: false,
     batch: false,
     ws: true,
-    grpc: false,
     final_depth: 31,
     max_lag: 75,
+    ..Facts::json_rpc("solana", "Solana")
 };
 
 /// The chain as deployed.
@@ -27,7 +22,7 @@ static FACTS: Facts = Facts {
 pub struct Solana;
 
 impl Adapter for Solana {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -48,7 +43,7 @@ impl Adapter for Solana {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Solana)
 }

@@ -4,23 +4,11 @@ use crate::family::params::number;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method};
+use rpcgate_core::chain::{Chain, Facts, Flags, Method};
 use std::sync::Arc;
 
 /// A checkpoint is certified: it is final.
-static FACTS: Facts = Facts {
-    name: ChainName::new("sui"),
-    title: "Sui",
-    aliases: &[],
-    dialect: Dialect::JsonRpc2,
-    https: true,
-    rest: false,
-    batch: true,
-    ws: false,
-    grpc: false,
-    final_depth: 0,
-    max_lag: 120,
-};
+static FACTS: Facts = Facts { max_lag: 120, ..Facts::json_rpc("sui", "Sui") };
 
 const METHODS: &[Method] = &[
     Method::new("sui_getReferenceGasPrice", 0),
@@ -42,7 +30,7 @@ const METHODS: &[Method] = &[
 pub struct Sui;
 
 impl Adapter for Sui {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -67,7 +55,7 @@ impl Adapter for Sui {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Sui)
 }

@@ -5,25 +5,13 @@ use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
 
 /// A masterchain block is final.
-static FACTS: Facts = Facts {
-    name: ChainName::new("ton"),
-    title: "TON",
-    aliases: &[],
-    dialect: Dialect::Ton,
-    https: true,
-    rest: true,
-    batch: false,
-    ws: false,
-    grpc: false,
-    final_depth: 0,
-    max_lag: 6,
-};
+static FACTS: Facts = Facts { dialect: Dialect::Ton, max_lag: 6, ..Facts::rest("ton", "TON") };
 
 const METHODS: &[Method] = &[
     Method::new("getConfigAll", 0),
@@ -53,7 +41,7 @@ const POSTED: &[&str] = &[
 pub struct Ton;
 
 impl Adapter for Ton {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -112,7 +100,7 @@ impl Adapter for Ton {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Ton)
 }

@@ -1,30 +1,18 @@
 //! TRON, `/tron`: the HTTP API of a full node, `/wallet/<method>`, by `POST` and for reads by `GET` as well.
 
 use crate::family::params::{at, may_have, member, number};
-use crate::family::{Closing, marks, told};
+use crate::family::{Closing, listed, marks};
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
 
 /// A block is solid once 19 of the 27 producers have built on it.
-static FACTS: Facts = Facts {
-    name: ChainName::new("tron"),
-    title: "TRON",
-    aliases: &[],
-    dialect: Dialect::Rest,
-    https: true,
-    rest: true,
-    batch: false,
-    ws: false,
-    grpc: true,
-    final_depth: 19,
-    max_lag: 10,
-};
+static FACTS: Facts = Facts { grpc: true, final_depth: 19, max_lag: 10, ..Facts::rest("tron", "TRON") };
 
 const METHODS: &[Method] = &[
     Method::new("getnodeinfo", 0).cached(CacheRule::Static),
@@ -42,7 +30,7 @@ const METHODS: &[Method] = &[
     Method::new("triggerconstantcontract", 1),
 ];
 
-/// In lower case, as [`unlisted`](Tron::unlisted) compares.
+/// Names in lower case, since [`unlisted`](Tron::unlisted) compares them so.
 const CLOSED: &[Closing] = &[
     Closing::new(
         &["addtransactionsign", "createaddress", "easytransfer*", "generateaddress", "gettransactionsign"],
@@ -72,7 +60,7 @@ const CLOSED: &[Closing] = &[
 pub struct Tron;
 
 impl Adapter for Tron {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -101,11 +89,11 @@ impl Adapter for Tron {
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
-        told(CLOSED)
+        listed(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, body: &[u8], chain: &Chain) -> Settled {
-        // What is not there is an empty object.
+        // A node answers an empty object for a thing that it does not have.
         if body.trim_ascii() == b"{}" {
             return Settled::Unknown;
         }
@@ -120,7 +108,7 @@ impl Adapter for Tron {
         }
     }
 
-    /// Errors have HTTP status 200: `{"Error": …}`, or a `code` that is a word, at the top or in `result`.
+    /// Errors come with HTTP status 200: `{"Error": …}`, or a `code` that is a word, at the top or in `result`.
     fn is_error(&self, body: &[u8]) -> bool {
         let is_failure = |code: &[u8]| code.starts_with(b"\"") && code != b"\"SUCCESS\"";
         (may_have(body, "\"Error\"") && member(body, "Error").is_some())
@@ -139,7 +127,7 @@ impl Adapter for Tron {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Tron)
 }

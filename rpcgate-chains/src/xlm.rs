@@ -1,37 +1,25 @@
-//! Stellar, `/xlm`: three read-outs of a core node's status, and nothing else.
+//! Stellar, `/xlm`: three read-outs of a core node's status, and no other path.
 
 use crate::family::params::{at, number};
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Method};
+use rpcgate_core::chain::{Chain, Facts, Method};
 use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
 
 /// A closed ledger is final.
-static FACTS: Facts = Facts {
-    name: ChainName::new("xlm"),
-    title: "Stellar",
-    aliases: &["stellar"],
-    dialect: Dialect::Rest,
-    https: true,
-    rest: true,
-    batch: false,
-    ws: false,
-    grpc: false,
-    final_depth: 0,
-    max_lag: 6,
-};
+static FACTS: Facts = Facts { aliases: &["stellar"], max_lag: 6, ..Facts::rest("xlm", "Stellar") };
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
 pub struct Xlm;
 
 impl Adapter for Xlm {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -39,7 +27,7 @@ impl Adapter for Xlm {
         vec![Method::new("info", 1), Method::new("metrics", 1), Method::new("quorum", 1)]
     }
 
-    /// A core node's port also takes commands that control it, so what is not on the list is not there.
+    /// A core node's port also takes commands that control it, so only listed paths are served.
     fn surface(&self, verb: &Verb, path: &Path) -> Result<Surface, Refusal> {
         match (verb, path.as_str()) {
             (&Verb::GET | &Verb::HEAD, "/info" | "/metrics" | "/quorum") => Ok(Surface::Rest),
@@ -62,7 +50,7 @@ impl Adapter for Xlm {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Xlm)
 }

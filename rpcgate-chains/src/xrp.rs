@@ -1,27 +1,22 @@
-//! XRP Ledger, `/xrp`: the ledger server's JSON-RPC, whose answers are a `result` alone and whose errors stand in it.
+//! XRP Ledger, `/xrp`: the ledger server's JSON-RPC, whose answers have only a `result`, with errors in it.
 
 use crate::family::params::{any_member, at, may_have, member, mentions, number, positional};
-use crate::family::{Closing, mark, marks, narrow, told};
+use crate::family::{Closing, listed, mark, marks, narrow};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
-/// A validated ledger is final; servers show newer ones only to who asks for `current` or `closed`.
+/// A validated ledger is final. Servers show newer ones only to callers that ask for `current` or `closed`.
 static FACTS: Facts = Facts {
-    name: ChainName::new("xrp"),
-    title: "XRP Ledger",
-    aliases: &["ripple"],
     dialect: Dialect::Xrp,
-    https: true,
-    rest: false,
+    aliases: &["ripple"],
     batch: false,
     ws: true,
-    grpc: false,
-    final_depth: 0,
     max_lag: 8,
+    ..Facts::json_rpc("xrp", "XRP Ledger")
 };
 
 const METHODS: &[Method] = &[
@@ -37,8 +32,8 @@ const METHODS: &[Method] = &[
     Method::new("random", 1),
 ];
 
-/// What rippled serves to administrators alone ("Admin API methods" of its documentation, and the roles in its table of
-/// methods). A node takes whoever calls from an address it trusts for one, so it is not the node that decides here.
+/// Methods that rippled serves only to administrators ("Admin API methods" of its documentation, and the roles in its table
+/// of methods). A node takes every caller from an address that it trusts for an administrator, so the gateway decides.
 const CLOSED: &[Closing] = &[
     Closing::new(
         &["batch"],
@@ -81,7 +76,7 @@ const CLOSED: &[Closing] = &[
         .only("with `full` or `accounts`", is_whole),
 ];
 
-/// Whether anything is asked of `feature` but the version of the API.
+/// Whether a call of `feature` has any parameter but the version of the API.
 fn has_parameters(call: &CallView<'_>) -> bool {
     let params = call.params.trim_ascii();
     if matches!(params, b"" | b"null" | b"[]") {
@@ -93,7 +88,7 @@ fn has_parameters(call: &CallView<'_>) -> bool {
     !is_one || !is_object || any_member(first, |name, _| name != "api_version")
 }
 
-/// Whether a `ledger` is asked for with all that is in it.
+/// Whether a call of `ledger` asks for everything in it.
 fn is_whole(call: &CallView<'_>) -> bool {
     let asks = |object: &[u8]| {
         any_member(object, |name, value| {
@@ -108,7 +103,7 @@ fn is_whole(call: &CallView<'_>) -> bool {
 pub struct Xrp;
 
 impl Adapter for Xrp {
-    fn facts(&self) -> &'static Facts {
+    fn facts(&self) -> &Facts {
         &FACTS
     }
 
@@ -127,7 +122,7 @@ impl Adapter for Xrp {
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
-        told(CLOSED)
+        listed(CLOSED)
     }
 
     fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
@@ -155,7 +150,7 @@ impl Adapter for Xrp {
     }
 }
 
-/// Makes the adapter.
+/// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {
     Arc::new(Xrp)
 }

@@ -1,10 +1,10 @@
-//! `docs/chains.md` says what the catalog says. `RPCGATE_WRITE_DOCS=1 cargo test -p rpcgate-chains --test document`
-//! writes it anew.
+//! `docs/chains.md` agrees with the catalog. `RPCGATE_WRITE_DOCS=1 cargo test -p rpcgate-chains --test document` writes it
+//! anew. The package leaves this test out, since the document is not in it.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
 use rpcgate_chains::{by_path, catalog};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, Probe};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, Probe, method_table};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::chain::{Dialect, Flags, Method, MethodRule};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::path::Path;
 const HEAD: &str = "\
 # Chains
 
-What the gateway knows of each chain, as its adapter says it. An operator's configuration changes weights (`cu`), cache
+The facts and methods of each chain, written from its adapter. An operator's configuration changes weights (`cu`), cache
 classes (`ttl`), the depth at which a block is final (`final_depth`), the lag that a node may have (`max_lag`), and which
 methods are open or blocked.
 
@@ -27,17 +27,17 @@ better one is left.
 const CLOSED: &str = "
 ## What is closed, and why
 
-Nobody may call what controls a node or its wallet, what has a node run, schedule or dial what the parameters name, and
-what keeps a node waiting until something happens. Such a call is answered -32601 `method not available` (on `/eth`
-`debug_*` 403), reaches no node and costs nothing. `open_methods` of a chain opens those that can be opened, by name or
-as `trace_*`. Names are those of the nodes' own documentation; what a node has not, is closed all the same. On EVM chains
-a name with anything in it but visible ASCII is closed too: no method has one, and a node that compares loosely must not
-find another method in it.
+Methods are closed to all callers if they control a node or its wallet, if they have a node run, schedule or dial what the
+parameters name, or if they keep a node waiting until something happens. Such a call is answered -32601 `method not
+available` (on `/eth` `debug_*` 403), reaches no node and costs nothing. `open_methods` of a chain opens those that can be
+opened, by name or as `trace_*`. Names are those of the nodes' own documentation; a method that a node does not have is
+closed all the same. On EVM chains a name with anything but visible ASCII is closed too: no method has such a name, and a
+node that compares loosely must not find another method in it.
 
-What waits and stays open, since clients are built on it: NEAR's `broadcast_tx_commit`, `send_tx` and `tx` (a node ends
+These wait and stay open, since clients are built on them: NEAR's `broadcast_tx_commit`, `send_tx` and `tx` (a node ends
 them after 10 s), Aptos' `transactions/wait_by_hash` (after 1 s), Sui's `sui_executeTransactionBlock` with
-`WaitForLocalExecution` (after 10 s), Cardano's `nextBlock` and its kin (over HTTPS Ogmios opens a session for the one
-call, which is answered at once). Whoever calls them is charged, whether an answer comes in time or not.
+`WaitForLocalExecution` (after 10 s), Cardano's `nextBlock` and the like (over HTTPS Ogmios opens a session for each call
+and answers it at once). They are charged, whether an answer comes in time or not.
 ";
 
 fn protocol(adapter: &dyn Adapter) -> &'static str {
@@ -57,7 +57,7 @@ fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "" }
 }
 
-fn health(probe: Probe) -> String {
+fn status_call(probe: Probe) -> String {
     match probe {
         Probe::Rpc { method, .. } => format!("`{method}`"),
         Probe::Rest { target, body: None } => format!("`GET {target}`"),
@@ -90,7 +90,7 @@ fn marks(flags: Flags) -> String {
     marked.collect::<Vec<_>>().join(", ")
 }
 
-/// Methods for which the same holds, in one row.
+/// Methods with the same rule, in one row.
 fn rows(methods: &[Method]) -> BTreeMap<(u32, String, String), Vec<String>> {
     let mut rows: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for Method { name, metered, rule: MethodRule { cu, cache, flags } } in methods {
@@ -102,14 +102,19 @@ fn rows(methods: &[Method]) -> BTreeMap<(u32, String, String), Vec<String>> {
 
 fn document() -> String {
     let mut out = String::from(HEAD);
-    out.push_str("| path | chain | scope alias | protocol | batch | WebSocket | gRPC | final | lag | asked how it fares |\n");
+    out.push_str(
+        "| path | chain | scope alias | protocol | batch | WebSocket | gRPC | final | lag | status call |\n",
+    );
     out.push_str("|---|---|---|---|---|---|---|---|---|---|\n");
     for adapter in catalog() {
         let facts = adapter.facts();
-        let health = health(adapter.probe());
+        let mut status = status_call(adapter.probe());
+        if let Some(second) = adapter.second_probe() {
+            write!(status, ", {}", status_call(second)).unwrap();
+        }
         writeln!(
             out,
-            "| `/{}` | {} | {} | {} | {} | {} | {} | {} | {} | {health} |",
+            "| `/{}` | {} | {} | {} | {} | {} | {} | {} | {} | {status} |",
             facts.name,
             facts.title,
             facts.aliases.join(", "),
@@ -123,7 +128,7 @@ fn document() -> String {
         .unwrap();
     }
     for adapter in catalog() {
-        let methods = adapter.methods();
+        let methods = method_table(&*adapter);
         if methods.is_empty() {
             continue;
         }
@@ -157,7 +162,8 @@ fn document() -> String {
     out
 }
 
-/// What is closed on each chain. What the chains of a family have in common is told once, under their names together.
+/// The closed methods of each chain. Those that all chains of a family have in common stand once, under their names
+/// together.
 fn alike() -> Vec<(String, Vec<ClosedMethods>)> {
     let mut groups: Vec<(Vec<String>, Vec<ClosedMethods>)> = Vec::new();
     let name = |adapter: &dyn Adapter| format!("{}, `/{}`", adapter.facts().title, adapter.facts().name);

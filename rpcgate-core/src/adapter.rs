@@ -1,26 +1,33 @@
-//! What a gateway must know of a chain's node API. One implementation a chain, in a file of its own.
+//! What a gateway must know of a chain's node API. Each chain implements [`Adapter`] in a file of its own.
 
 use crate::call::CallView;
-use crate::chain::{Chain, Facts, Method, MethodRule};
+use crate::chain::{Chain, Dialect, Facts, Method, MethodRule};
 use crate::refusal::Refusal;
 use crate::rest::Path;
+use crate::rest_method::RestMethod;
 use std::fmt::Debug;
 
 /// A chain's node API, as far as the stack depends on it.
 ///
-/// An adapter is a table first: [`facts`](Adapter::facts) and [`methods`](Adapter::methods). The functions below
-/// answer what no table can.
+/// An adapter is mostly tables: [`facts`](Adapter::facts), [`methods`](Adapter::methods) and
+/// [`rest_methods`](Adapter::rest_methods). The other functions answer what no table can.
 pub trait Adapter: Send + Sync + Debug + 'static {
-    /// What is fixed about the chain.
-    fn facts(&self) -> &'static Facts;
+    /// What is fixed about the chain. An adapter may hold its facts itself, such as those of a configuration.
+    fn facts(&self) -> &Facts;
 
-    /// What a request with this HTTP method for this path below the chain's own asks for. By default calls are posted to
-    /// the chain's own path, and there is nothing below it.
+    /// What a request with this HTTP method for this path, without the chain's own segment, asks for.
+    ///
+    /// By default JSON-RPC calls are posted to the chain's own path, unless its dialect is [`Dialect::Rest`], and the
+    /// paths below it are those of [`rest_methods`](Adapter::rest_methods).
     ///
     /// # Errors
-    /// The refusal that answers it before anybody is known.
+    /// The refusal of a request that asks for nothing. The caller is not known yet, and no call is counted.
     fn surface(&self, verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
-        posted(verb, path)
+        match (self.rest_methods(), path.as_str()) {
+            ([], _) => posted(verb, path),
+            (_, "") if self.facts().dialect != Dialect::Rest => posted(verb, path),
+            (rows, _) => listed(rows, verb, path),
+        }
     }
 
     /// Where below a node's URL JSON-RPC is spoken; by default at the URL itself.
@@ -31,21 +38,30 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     /// The methods with a weight, a class or a mark of their own.
     fn methods(&self) -> Vec<Method>;
 
-    /// What holds for a method that is not among [`methods`](Adapter::methods): by default 1 Compute Unit, not cached.
-    /// Families of methods (`debug_*`) get their marks here.
+    /// The REST paths with a name, in the order in which they are tried. A path that matches none is metered by its last
+    /// segment; by default every path is.
+    ///
+    /// Asked for every REST call, row by row: meant for tens of rows, not for thousands.
+    fn rest_methods(&self) -> &[RestMethod] {
+        &[]
+    }
+
+    /// What holds for a method that is in none of the tables: by default 1 Compute Unit, not cached. Families of
+    /// methods (`debug_*`) get their marks here.
     fn unlisted(&self, method: &str) -> MethodRule {
         let _ = method;
         MethodRule::UNLISTED
     }
 
-    /// What holds for a call whose method is marked [`Flags::COMMANDS`](crate::chain::Flags::COMMANDS), now that its
-    /// parameters are known. Asked by [`Chain::narrow`], which lets the operator have the last word.
+    /// What holds for a call whose method is marked [`COMMANDS`](crate::chain::Flags::COMMANDS), now that its parameters are known. Asked by
+    /// [`Chain::narrow`], which applies the operator's changes afterwards.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
         call.rule
     }
 
-    /// The calls that nobody may make although nodes would answer them, and why. Only told: what closes them are the
-    /// marks that [`methods`](Adapter::methods), [`unlisted`](Adapter::unlisted) and [`narrow`](Adapter::narrow) give.
+    /// The calls that nobody may make although nodes would answer them, and why. This is for documents only: calls are
+    /// closed by the marks that [`methods`](Adapter::methods), [`unlisted`](Adapter::unlisted) and
+    /// [`narrow`](Adapter::narrow) give.
     fn closed(&self) -> Vec<ClosedMethods> {
         Vec::new()
     }
@@ -54,8 +70,8 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     /// about to be kept, and allowed to look into the result by a partial parse.
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled;
 
-    /// Whether what a node answered says that the call failed, where neither an `error` member nor an HTTP status tells:
-    /// given is the raw `result`, or the body of a REST answer. Such an answer is never kept.
+    /// Whether a node's answer says that the call failed, where neither an `error` member nor an HTTP status does. Given
+    /// is the raw `result`, or the body of a REST answer. Such an answer is never kept.
     fn is_error(&self, answer: &[u8]) -> bool {
         let _ = answer;
         false
@@ -71,15 +87,29 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         KeyPlaces::default()
     }
 
-    /// The call that asks a node how it fares.
+    /// The call by which the gateway asks a node for its status.
     fn probe(&self) -> Probe;
 
-    /// What the answer to the [`probe`](Adapter::probe) says: given is the raw `result`, or the body of a REST answer.
-    /// `None` if it cannot be read; then the node is not well.
+    /// The status in the answer to the [`probe`](Adapter::probe). Given is the raw `result`, or the body of a REST
+    /// answer. `None` if it cannot be read; then the node is not well.
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus>;
+
+    /// A second call, for nodes that tell their height in one answer and whether they are syncing in another. It is
+    /// made when the first was answered; by default there is none.
+    fn second_probe(&self) -> Option<Probe> {
+        None
+    }
+
+    /// The status by both answers: `first` is what [`seen`](Adapter::seen) made of the first, `answer` is the answer to
+    /// the [`second_probe`](Adapter::second_probe) in the same form. `None` if it cannot be read; then the node is not
+    /// well.
+    fn seen_second(&self, first: NodeStatus, answer: &[u8]) -> Option<NodeStatus> {
+        let _ = answer;
+        Some(first)
+    }
 }
 
-/// Calls are posted to the chain's own path; there is nothing below it.
+/// The surface of a chain whose calls are posted to its own path, with nothing below it.
 ///
 /// # Errors
 /// The refusal of anything else.
@@ -91,6 +121,44 @@ pub fn posted(verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
     }
 }
 
+/// The surface of a chain that has the paths of these rows and no others.
+///
+/// # Errors
+/// The refusal of any other path, and of another HTTP method for one of these.
+pub fn listed(rows: &[RestMethod], verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
+    if rows.iter().any(|row| row.matches(verb, path)) {
+        return Ok(Surface::Rest);
+    }
+    match rows.iter().find(|row| row.has_path(path)) {
+        Some(row) => Err(Refusal::MethodNotAllowed { allow: row.allow() }),
+        None => Err(Refusal::NoRoute),
+    }
+}
+
+/// Every row of an adapter's tables, each name once: its [`methods`](Adapter::methods), then the rows of its
+/// [`rest_methods`](Adapter::rest_methods). Where rows of the latter share a name they share the strictest rule; a row
+/// of the former replaces them.
+pub fn method_table(adapter: &dyn Adapter) -> Vec<Method> {
+    let mut rows = adapter.methods();
+    let own = rows.len();
+    for row in adapter.rest_methods().iter().map(RestMethod::row) {
+        match rows.iter().position(|known| known.name == row.name) {
+            None => rows.push(row),
+            Some(at) if at >= own => rows[at].rule = strictest(rows[at].rule, row.rule),
+            Some(_) => {}
+        }
+    }
+    rows
+}
+
+fn strictest(one: MethodRule, other: MethodRule) -> MethodRule {
+    MethodRule {
+        cu: one.cu.max(other.cu),
+        cache: if one.cache == other.cache { one.cache } else { MethodRule::UNLISTED.cache },
+        flags: one.flags.and(other.flags),
+    }
+}
+
 /// What a request asks for.
 #[derive(Clone, Copy, Debug)]
 pub enum Surface {
@@ -98,9 +166,9 @@ pub enum Surface {
     JsonRpc,
     /// The one call that its path is.
     Rest,
-    /// Nothing that a node has: the gateway answers it once its body is known, and so does it when `because` is asked.
+    /// Nothing that a node has. The gateway refuses the request once its body is known.
     Nothing {
-        /// Why, by the body.
+        /// The refusal, by the body.
         because: fn(&[u8]) -> Refusal,
     },
 }
@@ -118,12 +186,12 @@ pub struct ClosedMethods {
     pub openable: bool,
 }
 
-/// How a node fares.
+/// A node's status, as it says itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeStatus {
     /// Its newest height; 0: it knows nothing.
     pub height: u64,
-    /// Whether it says itself that it has not caught up.
+    /// Whether it says that it has not caught up.
     pub syncing: bool,
 }
 
@@ -145,7 +213,7 @@ pub enum Settled {
     Unknown,
 }
 
-/// More places for a key, on chains whose own clients have a habit.
+/// More places for a key, for chains whose own clients send it elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeyPlaces {
     /// A header, in lower case.
@@ -168,7 +236,115 @@ pub enum Probe {
     Rest {
         /// Path and query below the node's URL.
         target: &'static str,
-        /// What is posted; `None`: it is a `GET`.
+        /// The body of a `POST`; `None`: it is a `GET`.
         body: Option<&'static str>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache_rule::CacheRule;
+    use crate::chain::{ChainName, Flags};
+    use http::Method as Verb;
+
+    /// A REST chain whose paths have names.
+    #[derive(Debug)]
+    struct Paths {
+        facts: Facts,
+        rows: Vec<RestMethod>,
+    }
+
+    impl Paths {
+        fn new(dialect: Dialect, rows: &[RestMethod]) -> Self {
+            Paths { facts: Facts { dialect, ..Facts::rest("paths", "Paths") }, rows: rows.to_vec() }
+        }
+    }
+
+    impl Adapter for Paths {
+        fn facts(&self) -> &Facts {
+            &self.facts
+        }
+
+        fn methods(&self) -> Vec<Method> {
+            vec![Method::new("/own/{x}", 9)]
+        }
+
+        fn rest_methods(&self) -> &[RestMethod] {
+            &self.rows
+        }
+
+        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+            Settled::Yes
+        }
+
+        fn probe(&self) -> Probe {
+            Probe::Rest { target: "/head", body: None }
+        }
+
+        fn seen(&self, _: &[u8]) -> Option<NodeStatus> {
+            None
+        }
+    }
+
+    fn path(text: &str) -> Path {
+        Path::canonical(text).expect("a path")
+    }
+
+    #[test]
+    fn a_chain_with_named_paths_has_these_and_no_others() {
+        let rows = [RestMethod::get("/a/{b}", 1), RestMethod::submit("/tx", 20)];
+        let rest = Paths::new(Dialect::Rest, &rows);
+        assert!(matches!(rest.surface(&Verb::HEAD, &path("/a/1")), Ok(Surface::Rest)));
+        assert!(matches!(rest.surface(&Verb::POST, &path("/tx")), Ok(Surface::Rest)));
+        for (verb, text, refusal) in [
+            (Verb::POST, "/a/1", Refusal::MethodNotAllowed { allow: "GET, OPTIONS" }),
+            (Verb::GET, "/tx", Refusal::MethodNotAllowed { allow: "POST, OPTIONS" }),
+            (Verb::GET, "/a", Refusal::NoRoute),
+            (Verb::POST, "", Refusal::NoRoute),
+        ] {
+            assert_eq!(rest.surface(&verb, &path(text)).err(), Some(refusal), "{verb} {text}");
+        }
+        let both = Paths::new(Dialect::JsonRpc2, &rows);
+        assert!(matches!(both.surface(&Verb::POST, &path("")), Ok(Surface::JsonRpc)));
+        assert!(matches!(both.surface(&Verb::GET, &path("/a/1")), Ok(Surface::Rest)));
+        let none = Paths::new(Dialect::Rest, &[]);
+        assert_eq!(none.surface(&Verb::GET, &path("/a/1")).err(), Some(Refusal::NoRoute));
+    }
+
+    #[test]
+    fn rows_of_one_name_share_the_strictest_rule_and_a_methods_row_replaces_them() {
+        let kept = CacheRule::secs(3);
+        let adapter = Paths::new(
+            Dialect::Rest,
+            &[
+                RestMethod::get("/tx", 5).cached(kept),
+                RestMethod::submit("/tx", 2),
+                RestMethod::get("/one", 1).named("both").cached(kept),
+                RestMethod::get("/two", 1).named("both").cached(kept),
+                RestMethod::submit("/own/{x}", 1),
+            ],
+        );
+        let row = |name| {
+            let rows = method_table(&adapter);
+            assert_eq!(rows.iter().filter(|row| row.name == name).count(), 1, "{name}");
+            rows.into_iter().find(|row| row.name == name).expect(name).rule
+        };
+        let (tx, both) = (row("/tx"), row("both"));
+        assert_eq!((tx.cu, tx.cache, tx.flags), (5, CacheRule::Never, Flags::BROADCAST));
+        assert_eq!((both.cu, both.cache), (1, kept));
+        assert_eq!((row("/own/{x}").cu, row("/own/{x}").flags), (9, Flags::NONE));
+    }
+
+    #[test]
+    fn a_chain_goes_by_the_names_of_its_paths_and_elsewhere_by_the_last_segment() {
+        let rows = [RestMethod::get("/a/{b}", 7).cached(CacheRule::secs(3))];
+        let chain = Chain::deployed(std::sync::Arc::new(Paths::new(Dialect::Rest, &rows)));
+        assert_eq!(chain.name(), ChainName::new("paths"));
+        assert_eq!(chain.rest_name(&Verb::GET, &path("/a/1")), Some("/a/{b}"));
+        assert_eq!(chain.rest_name(&Verb::POST, &path("/a/1")), None);
+        let found = chain.listed(b"/a/{b}").expect("a row");
+        assert_eq!((found.rule.cu, found.rule.cache), (7, CacheRule::secs(3)));
+        assert_eq!(found.metered, Some("/a/{b}"));
+    }
 }

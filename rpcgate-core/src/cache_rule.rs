@@ -1,4 +1,4 @@
-//! How long an answer may be kept: what a chain says of a method, and what is decided for one answer.
+//! How long an answer may be kept: the class that a chain gives a method, and the decision for one answer.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub enum CacheRule {
     Short(Duration),
     /// The same for as long as the node runs, such as a chain id.
     Static,
-    /// Never changes once it is final. Until then, or while it cannot be told, it is kept for `unsettled` only.
+    /// Never changes once it is final. Until then, and while that is not known, it is kept for `unsettled` only.
     Immutable {
         /// How long an answer is kept that a reorganisation could still change.
         unsettled: Duration,
@@ -36,7 +36,7 @@ impl CacheRule {
     }
 }
 
-/// What is to be done with one answer.
+/// The decision about one answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
     /// Errors, and answers about things not known yet.

@@ -1,8 +1,10 @@
 //! A chain as the stack sees it: its facts, its method table with the operator's changes, and its head.
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, method_table};
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
+use crate::intern::intern;
+use crate::rest::Path;
 use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -18,6 +20,11 @@ impl ChainName {
     /// The chain served at `/<path>`.
     pub const fn new(path: &'static str) -> Self {
         ChainName(path)
+    }
+
+    /// The chain served at a `/<path>` that is known only at run time: the name is [interned](crate::intern).
+    pub fn interned(path: &str) -> Self {
+        ChainName(intern(path))
     }
 
     /// The path segment.
@@ -38,7 +45,7 @@ impl fmt::Debug for ChainName {
     }
 }
 
-/// How a chain's nodes, and so the gateway on their behalf, shape an answer.
+/// The form of the answers of a chain's nodes, in which the gateway answers too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Dialect {
@@ -46,7 +53,7 @@ pub enum Dialect {
     JsonRpc2,
     /// The UTXO daemons' JSON-RPC 1.0: `result`, `error` and `id` always present, one of the first two null.
     Utxo,
-    /// The XRP ledger server's: `result` alone, in which its errors are too; neither version nor id.
+    /// The XRP ledger server's: only a `result`, with errors in it; neither version nor id.
     Xrp,
     /// Ogmios': JSON-RPC 2.0, and the method's name in every answer.
     Ogmios,
@@ -74,6 +81,17 @@ impl Dialect {
 }
 
 /// What is fixed about a chain.
+///
+/// Made by a constructor and changed by struct update, so that a new fact breaks no adapter. Names that are known only
+/// at run time are [interned](crate::intern).
+///
+/// ```
+/// use rpcgate_core::chain::Facts;
+///
+/// // Blocks come every four seconds and are final at once.
+/// static FACTS: Facts = Facts { aliases: &["algorand"], max_lag: 8, ..Facts::rest("algo", "Algorand") };
+/// assert!(FACTS.rest && !FACTS.batch);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Its path name.
@@ -98,6 +116,32 @@ pub struct Facts {
     pub final_depth: u64,
     /// Blocks that a node may be behind the others: about half a minute's, and two at least.
     pub max_lag: u64,
+}
+
+impl Facts {
+    /// A chain at `/<path>` whose nodes take JSON-RPC 2.0, alone and in batches, by `POST`. Its blocks are final at once,
+    /// and a node may be 2 blocks behind.
+    pub const fn json_rpc(path: &'static str, title: &'static str) -> Self {
+        Facts {
+            name: ChainName::new(path),
+            title,
+            aliases: &[],
+            dialect: Dialect::JsonRpc2,
+            https: true,
+            rest: false,
+            batch: true,
+            ws: false,
+            grpc: false,
+            final_depth: 0,
+            max_lag: 2,
+        }
+    }
+
+    /// A chain at `/<path>` whose calls are paths, without any envelope. Its blocks are final at once, and a node may be
+    /// 2 blocks behind.
+    pub const fn rest(path: &'static str, title: &'static str) -> Self {
+        Facts { dialect: Dialect::Rest, rest: true, batch: false, ..Facts::json_rpc(path, title) }
+    }
 }
 
 /// What the stack must know of one call.
@@ -127,7 +171,7 @@ impl Flags {
     pub const HEAVY: Flags = Flags(1);
     /// At most one call per key and UTC minute.
     pub const PACED: Flags = Flags(2);
-    /// Nobody may call it: it controls the node or its wallet, or the nodes do not serve it.
+    /// Closed to all callers: it controls the node or its wallet, or the nodes do not serve it.
     pub const CLOSED: Flags = Flags(4);
     /// Submits something: never retried once a byte was sent, never together with other calls.
     pub const BROADCAST: Flags = Flags(8);
@@ -137,7 +181,7 @@ impl Flags {
     pub const OPENABLE: Flags = Flags(32);
     /// Blocked by the operator.
     pub const BLOCKED: Flags = Flags(64);
-    /// What it does is said in its parameters: the adapter [narrows](Adapter::narrow) its rule by them.
+    /// Its parameters hold a command: the adapter [narrows](Adapter::narrow) its rule by them.
     pub const COMMANDS: Flags = Flags(128);
 
     /// Both sets of marks.
@@ -193,12 +237,12 @@ impl Method {
 /// What an operator may change of a chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChainOverrides {
-    /// Weights by method, as sent or as metered; what is said of a method as sent holds for it.
+    /// Weights by method, as sent or as metered. The name as sent takes precedence.
     pub cu: Vec<(String, u32)>,
-    /// Cache classes by method, likewise. [`CacheRule::Immutable`] keeps the adapter's own test of what is settled.
+    /// Cache classes by method, likewise. With [`CacheRule::Immutable`] the adapter still decides what is settled.
     pub cache: Vec<(String, CacheRule)>,
-    /// Methods nobody may call here, by the name as sent or as metered; they are refused like those on a project's
-    /// block list.
+    /// Methods that are blocked for all callers, by the name as sent or as metered; they are refused like those on a
+    /// project's block list.
     pub blocked: BTreeSet<String>,
     /// Methods, or families of methods written `trace_*`, that are opened although closed by default.
     pub open: Vec<String>,
@@ -241,7 +285,7 @@ pub struct Found {
 pub struct Chain {
     adapter: Arc<dyn Adapter>,
     table: HashMap<Box<[u8]>, Found, RandomState>,
-    /// What the operator says of methods of the table.
+    /// The operator's changes to methods of the table.
     said: HashMap<Box<[u8]>, Said, RandomState>,
     open: Vec<String>,
     final_depth: u64,
@@ -252,7 +296,7 @@ pub struct Chain {
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What an operator says of one method.
+/// An operator's changes to one method.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Said {
     cu: Option<u32>,
@@ -261,8 +305,8 @@ struct Said {
 }
 
 impl Said {
-    /// What `changes` say of the method that is sent as `name` and metered as `metered`: by the former name if they know
-    /// it by that.
+    /// The changes to the method that is sent as `name` and metered as `metered`; those to the former name take
+    /// precedence.
     fn of(changes: &ChainOverrides, name: &str, metered: Option<&str>) -> Self {
         let is_it = |known: &str, by: Option<&str>| by == Some(known);
         let find = |by: Option<&str>| {
@@ -296,7 +340,7 @@ impl Chain {
         head: Arc<ChainHead>,
     ) -> Self {
         let mut table: HashMap<Box<[u8]>, Found, RandomState> = HashMap::default();
-        for method in adapter.methods() {
+        for method in method_table(&*adapter) {
             table.insert(
                 method.name.as_bytes().into(),
                 Found { rule: method.rule, metered: Some(method.metered) },
@@ -332,7 +376,7 @@ impl Chain {
     }
 
     /// What is fixed about it.
-    pub fn facts(&self) -> &'static Facts {
+    pub fn facts(&self) -> &Facts {
         self.adapter.facts()
     }
 
@@ -366,6 +410,12 @@ impl Chain {
         self.head.height().is_some_and(|head| head >= height.saturating_add(self.final_depth))
     }
 
+    /// The name of a REST call, if the adapter [names](Adapter::rest_methods) its path.
+    pub fn rest_name(&self, verb: &http::Method, path: &Path) -> Option<&'static str> {
+        let rows = self.adapter.rest_methods();
+        rows.iter().find(|row| row.matches(verb, path)).map(|row| row.row().name)
+    }
+
     /// What holds for `method`, escapes resolved, if it stands in the table.
     pub fn listed(&self, method: &[u8]) -> Option<Found> {
         self.table.get(method).copied()
@@ -384,9 +434,9 @@ impl Chain {
         self.timeout
     }
 
-    /// What holds for a call, now that its parameters are known: what the adapter [narrows](Adapter::narrow) its rule to,
-    /// closed unless the operator opens it where that is left to the operator, who has the last word on weight, class
-    /// and block too. What is closed for every call of the method stays closed.
+    /// The rule of a call, now that its parameters are known: the adapter [narrows](Adapter::narrow) it, and the operator's
+    /// changes to weight, class, block and openable methods apply afterwards. A method that is closed for every call stays
+    /// closed.
     pub fn narrow(&self, call: CallView<'_>) -> MethodRule {
         if !call.rule.flags.has(Flags::COMMANDS) {
             return call.rule;
@@ -400,7 +450,7 @@ impl Chain {
         rule
     }
 
-    /// An adapter's rule as the operator wants it.
+    /// An adapter's rule with the operator's changes.
     fn decided(&self, method: &[u8], rule: MethodRule) -> MethodRule {
         let rule = self.opened(&String::from_utf8_lossy(method), rule);
         match self.said.get(method) {
@@ -459,12 +509,12 @@ mod tests {
         Chain::new(Arc::new(Toy), changes, true, Arc::default())
     }
 
-    /// Forgets, once the parameters are known, what was said of the method before.
+    /// Replaces the method's rule once the parameters are known.
     #[derive(Debug)]
     struct Forgetful;
 
     impl Adapter for Forgetful {
-        fn facts(&self) -> &'static Facts {
+        fn facts(&self) -> &Facts {
             Toy.facts()
         }
 

@@ -12,6 +12,7 @@ pub mod config;
 pub mod envelope;
 pub mod fault;
 pub mod in_flight;
+pub mod intern;
 #[cfg(feature = "journal")]
 pub mod journal;
 pub mod json;
@@ -22,6 +23,7 @@ pub mod refusal;
 pub mod reply;
 pub mod request_id;
 pub mod rest;
+pub mod rest_method;
 pub mod safeguard;
 pub mod secret;
 pub mod sharded;

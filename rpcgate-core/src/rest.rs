@@ -9,8 +9,8 @@ use std::ops::Range;
 /// A path with the chain's own segment taken off, in its canonical form: empty, or `/` and segments that are neither
 /// empty nor dots, each byte escaped that must be and no other.
 ///
-/// A path that could be read in more than one way has no such form. Readers that resolve escapes once or twice, and readers
-/// that fold dots or do not, must see the same path.
+/// A path that could be read in more than one way has no such form. A reader that resolves escapes once and one that
+/// resolves them twice, a reader that folds dots and one that does not, must see the same path.
 ///
 /// ```
 /// use rpcgate_core::rest::Path;
@@ -84,12 +84,12 @@ fn is_plainly_canonical(path: &str) -> bool {
     are_fine && !starts && path.starts_with('/')
 }
 
-/// What some reader takes for more than a character of a name.
+/// Whether some reader takes the character for more than a part of a name.
 fn is_ambiguous(c: char) -> bool {
     matches!(c, '/' | '\\' | ';' | '%') || c.is_control()
 }
 
-/// What stands in a path without an escape: RFC 3986, `pchar`, without `;`.
+/// Whether the byte may stand in a path without an escape: RFC 3986, `pchar`, without `;`.
 const fn is_plain(byte: u8) -> bool {
     let marks = b"-._~!$&'()*+,=:@";
     let mut at = 0;
@@ -138,12 +138,12 @@ fn decoded(text: &str) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(out))
 }
 
-/// Query parameters in which keys are sent, here or anywhere else. A client that is used to another gateway sends its
-/// key where that one wants it, so on no chain does a node get them.
+/// Query parameters in which keys are sent, here or at other gateways. A client that is used to another gateway sends its
+/// key where that one expects it, so no node of any chain gets these parameters.
 pub const KEY_PARAMETERS: &[&str] = &["apikey", "api_key", "api-key", "x-api-key"];
 
-/// `query` as it was sent, without the parameters that any of `names` names in any spelling, upper case or lower: a key
-/// must not reach a node.
+/// `query` as it was sent, without the parameters whose name is one of `names`, with or without escapes and in either case:
+/// a key must not reach a node.
 ///
 /// ```
 /// use rpcgate_core::rest::{KEY_PARAMETERS, query_without};
@@ -171,7 +171,16 @@ pub struct RestCall {
     verb: Method,
     target: PathAndQuery,
     headers: HeaderMap,
-    name: Range<usize>,
+    name: CallName,
+}
+
+/// What a call is metered under.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum CallName {
+    /// A segment of its path, by its place in the line.
+    Segment(Range<usize>),
+    /// The name that the adapter gives its path.
+    Path(&'static str),
 }
 
 /// The longest method name that is told apart in usage; a longer segment has none of its own.
@@ -191,11 +200,18 @@ impl RestCall {
         let target = PathAndQuery::from_maybe_shared(line.slice(start..)).ok()?;
         let end = start + path.len();
         let name = line.get(..end)?.iter().rposition(|byte| *byte == b'/').map(|slash| slash + 1..end)?;
-        Some(RestCall { line, verb, target, headers, name })
+        Some(RestCall { line, verb, target, headers, name: CallName::Segment(name) })
     }
 
-    /// Makes its [line](RestCall::line) hold all that a node is told: for calls whose answers are kept. No two calls that
-    /// a node could tell apart have the same then, since a line feed stands in no target and in no header.
+    /// The same under the [name](crate::chain::Chain::rest_name) that its chain's adapter gives the path.
+    #[must_use]
+    pub fn named(mut self, name: &'static str) -> Self {
+        self.name = CallName::Path(name);
+        self
+    }
+
+    /// Completes the [line](RestCall::line) with everything that a node gets, for calls whose answers are kept. Calls that a
+    /// node could tell apart have different lines then, since neither a target nor a header holds a line feed.
     pub fn complete(&mut self, body: &[u8]) {
         let mut line = self.line.to_vec();
         for (name, value) in &self.headers {
@@ -209,7 +225,7 @@ impl RestCall {
         self.line = line.into();
     }
 
-    /// Whether a node gets the request's body: whoever only reads has none.
+    /// Whether a node gets the request's body: a call that only reads has none.
     pub fn has_body(&self) -> bool {
         !matches!(self.verb, Method::GET | Method::HEAD)
     }
@@ -224,19 +240,23 @@ impl RestCall {
         &self.target
     }
 
-    /// Those of the caller's headers that a node gets.
+    /// The headers of the caller that a node gets.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// The last segment of its path, under which the call is metered.
+    /// The name that it is metered under: the last segment of its path, unless its adapter [names](RestCall::named) the
+    /// path.
     pub fn name(&self) -> &[u8] {
-        self.line.get(self.name.clone()).unwrap_or_default()
+        match &self.name {
+            CallName::Segment(range) => self.line.get(range.clone()).unwrap_or_default(),
+            CallName::Path(name) => name.as_bytes(),
+        }
     }
 
     /// Whether [`name`](RestCall::name) is longer than a method's may be.
     pub fn has_long_name(&self) -> bool {
-        self.name.len() > LONGEST_NAME
+        self.name().len() > LONGEST_NAME
     }
 
     /// `<verb> <target>`, and of a [complete](RestCall::complete) call a line for each header and, after an empty line, the
@@ -246,7 +266,7 @@ impl RestCall {
     }
 }
 
-/// What an adapter reads of a REST call: the `params` of its [`CallView`](crate::call::CallView).
+/// A REST call as an adapter reads it from the `params` of its [`CallView`](crate::call::CallView).
 ///
 /// ```
 /// use rpcgate_core::rest::RestLine;
@@ -267,7 +287,7 @@ pub struct RestLine<'a> {
 }
 
 impl<'a> RestLine<'a> {
-    /// Takes `params` apart. Parameters that are not a REST call's give nothing.
+    /// Reads `params`. Parameters that are not those of a REST call give an empty line.
     pub fn read(params: &'a [u8]) -> Self {
         let line = params.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let head = params.windows(2).position(|two| two == b"\n\n");
@@ -279,7 +299,7 @@ impl<'a> RestLine<'a> {
         RestLine { verb, path, query, body }
     }
 
-    /// Whether `params` are those of a call with this HTTP method, which takes no more than a look at their beginning.
+    /// Whether `params` are those of a call with this HTTP method. Only their beginning is read.
     pub fn has_verb(params: &[u8], verb: &str) -> bool {
         params.strip_prefix(verb.as_bytes()).is_some_and(|rest| rest.starts_with(b" "))
     }
@@ -394,6 +414,17 @@ mod tests {
         for other in ["", "POS", "POST /v1", "GET"] {
             assert!(!RestLine::has_verb(call.line(), other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_call_of_a_named_path_goes_by_that_name_whatever_its_line_becomes() {
+        let path = Path::canonical("/v2/accounts/ABC").unwrap();
+        let call = RestCall::new(Method::GET, &path, "", HeaderMap::new()).unwrap();
+        assert_eq!(call.name(), b"ABC");
+        let mut call = call.named("/v2/accounts/{address}");
+        call.complete(b"");
+        assert_eq!(call.name(), b"/v2/accounts/{address}");
+        assert_eq!(RestLine::read(call.line()).path, "/v2/accounts/ABC");
     }
 
     /// Headers and bodies that lead from one call to another when they are merely put one after the other.

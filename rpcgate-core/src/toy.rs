@@ -3,8 +3,7 @@
 use crate::adapter::{Adapter, NodeStatus, Probe, Settled};
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
-use crate::chain::{Chain, Facts, Method, MethodRule};
-use crate::chain::{ChainName, Dialect, Flags};
+use crate::chain::{Chain, Facts, Flags, Method, MethodRule};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is kept for 2 s, `toy_block` is immutable,
 /// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed.
@@ -12,20 +11,9 @@ use crate::chain::{ChainName, Dialect, Flags};
 pub struct Toy;
 
 impl Adapter for Toy {
-    fn facts(&self) -> &'static Facts {
-        static FACTS: Facts = Facts {
-            name: ChainName::new("toy"),
-            title: "Toy",
-            aliases: &["playground"],
-            dialect: Dialect::JsonRpc2,
-            https: true,
-            rest: false,
-            batch: true,
-            ws: false,
-            grpc: false,
-            final_depth: 2,
-            max_lag: 3,
-        };
+    fn facts(&self) -> &Facts {
+        static FACTS: Facts =
+            Facts { aliases: &["playground"], final_depth: 2, max_lag: 3, ..Facts::json_rpc("toy", "Toy") };
         &FACTS
     }
 

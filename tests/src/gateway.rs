@@ -116,7 +116,7 @@ impl Setup {
     /// When it contains a mistake.
     pub fn config(&self) -> Config {
         let text = self.text();
-        let facts: Vec<_> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
+        let facts: Vec<_> = rpcgate_chains::catalog().map(|adapter| *adapter.facts()).collect();
         let chains: Vec<_> = facts.iter().map(|facts| facts.name.as_str()).collect();
         let aliases: Vec<_> = facts
             .iter()

@@ -42,7 +42,8 @@ pub fn with_sources<T>(
     let env: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
-    let chains: Vec<&Facts> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
+    let adapters: Vec<_> = rpcgate_chains::catalog().collect();
+    let chains: Vec<&Facts> = adapters.iter().map(|adapter| adapter.facts()).collect();
     let name = file.map(Path::to_string_lossy);
     let read = |name: &str| std::fs::read_to_string(name).map_err(|error| error.to_string());
     act(&Sources { file: name.as_deref(), chains: &chains, base, env: &env, flags, read: &read })

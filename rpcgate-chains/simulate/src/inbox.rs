@@ -1,4 +1,4 @@
-//! What clients have submitted to one node, in the order in which it was taken.
+//! The submissions of clients to one node, in the order in which the node took them.
 
 use super::submission::{SUBMISSION_BYTES, SUBMISSIONS, Submission};
 use rpcgate_core::clock::Time;
@@ -13,8 +13,8 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// A new request begins: what came before it is no news any more.
-    pub(crate) fn turn(&mut self) {
+    /// Begins a request: earlier submissions are not the newest any more.
+    pub(crate) fn begin_request(&mut self) {
         self.before = self.taken.len();
     }
 
@@ -29,11 +29,11 @@ impl Inbox {
         Some(self.taken.len() - 1)
     }
 
-    /// What came with the last request; empty when asked again.
-    pub(crate) fn news(&mut self) -> Vec<Submission> {
-        let news = self.taken.get(self.before..).unwrap_or_default().to_vec();
-        self.turn();
-        news
+    /// The submissions of the last request; empty when called again.
+    pub(crate) fn newest(&mut self) -> Vec<Submission> {
+        let newest = self.taken.get(self.before..).unwrap_or_default().to_vec();
+        self.begin_request();
+        newest
     }
 }
 
@@ -42,18 +42,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn news_is_told_once_and_only_of_the_last_request() {
+    fn only_the_submissions_of_the_last_request_are_the_newest_and_only_once() {
         let mut inbox = Inbox::default();
         let at = Time::from_secs;
         assert_eq!(inbox.take(at(1), vec![1]), Some(0));
-        inbox.turn();
+        inbox.begin_request();
         assert_eq!(inbox.take(at(2), vec![2]), Some(1));
-        assert_eq!(inbox.news().iter().map(|one| one.raw[0]).collect::<Vec<_>>(), [2]);
-        assert!(inbox.news().is_empty());
+        assert_eq!(inbox.newest().iter().map(|one| one.raw[0]).collect::<Vec<_>>(), [2]);
+        assert!(inbox.newest().is_empty());
     }
 
     #[test]
-    fn there_is_an_end_to_it() {
+    fn an_inbox_is_bounded() {
         let mut inbox = Inbox::default();
         assert_eq!(inbox.take(Time::default(), vec![0; SUBMISSION_BYTES]), Some(0));
         assert_eq!(inbox.take(Time::default(), vec![0]), None);

@@ -1,13 +1,16 @@
 //! Simulated nodes: state machines that answer like a real blockchain node, for demonstrations and tests.
 //!
-//! A node here has no socket, no task, no file and no clock: it is handed a request and the time, and answers. Its
-//! chain is a function of a seed, the time and what clients have submitted, whatever was read in between. Two nodes
-//! of one seed agree as long as nobody submits; a node that is to come back after a restart without a
-//! reorganisation is given its [`Submission`]s again ([`Simulated::replay`]).
+//! A node here has no socket, task, file or clock: it takes a request and the time, and answers. Its chain is a function
+//! of a seed, the time and the submissions of clients; reading changes nothing. Two nodes of one seed agree as long as no
+//! client submits. To restart a node without a reorganisation, give the new one the [`Submission`]s of the old one
+//! ([`Simulated::replay`]).
 //!
-//! What clients submit is held in memory and enters the next block that has room for it. An EVM node forgets the
-//! oldest, whose effects on accounts stay; any other holds [`SUBMISSIONS`] transactions in all and then refuses, as it
-//! must where the hashes of blocks cover them.
+//! Submissions are held in memory and enter the next block that has room for them. An EVM node forgets the oldest, whose
+//! effects on accounts stay. Any other node holds [`SUBMISSIONS`] transactions in all and then refuses more, since the
+//! hashes of its blocks cover them.
+//!
+//! The nodes share two server loops, one for JSON-RPC and one for REST; each adds its methods or paths, its errors and the
+//! form of its answers.
 //!
 //! Not simulated: proof of work, script and contract execution beyond one token, and state older than a pruned
 //! node keeps.
@@ -65,7 +68,7 @@ pub use utxo::UtxoNode;
 pub use xlm::XlmNode;
 pub use xrp::XrpNode;
 
-/// What a node sees of an HTTP request.
+/// An HTTP request, as a node sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedRequest<'a> {
     /// The HTTP method.
@@ -76,7 +79,7 @@ pub struct SimulatedRequest<'a> {
     pub body: &'a [u8],
 }
 
-/// What a node answers.
+/// A node's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeReply {
     /// The HTTP status.
@@ -109,13 +112,13 @@ pub trait Simulated: Send + std::fmt::Debug {
     /// Height of the newest block at `now`.
     fn height(&self, now: Time) -> u64;
 
-    /// What clients submitted with the last request and the node took, in order; empty when asked again. The next
-    /// request forgets it, so that a node nobody asks keeps nothing for it.
+    /// The submissions that the node took with the last request, in order; empty when called again. The next request
+    /// forgets them.
     fn submitted(&mut self) -> Vec<Submission>;
 
-    /// Takes `past`, in order, into a node that has handled nothing yet: all that [`Simulated::submitted`] gave for a
-    /// node of the same chain and seed. Blocks, receipts, balances and what waits are then the same as there. What
-    /// the node cannot read, or would not take after what came before it, is left out.
+    /// Takes `past`, in order, into a node that has handled no request yet: everything that [`Simulated::submitted`] gave
+    /// for a node of the same chain and seed. Blocks, receipts, balances and waiting transactions are then the same as
+    /// there. The node leaves out what it cannot read, or would not take after the earlier submissions.
     ///
     /// ```
     /// use rpcgate_simulate::{SimulatedRequest, Simulated, node};
@@ -139,7 +142,7 @@ pub fn node(chain: &str, seed: u64) -> Option<Box<dyn Simulated>> {
         return Some(Box::new(node));
     }
     Some(match chain {
-        // One line a chain, in the catalog's order.
+        // One line for each chain, in the catalog's order.
         "xrp" => Box::new(XrpNode::new(seed)),
         "xlm" => Box::new(XlmNode::new(seed)),
         "tron" => Box::new(TronNode::new(seed)),

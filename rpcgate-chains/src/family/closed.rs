@@ -1,11 +1,11 @@
-//! What a chain closes, and why: the table that decides is the one that `docs/chains.md` is written from.
+//! What a chain closes, and why. The same table decides about calls and makes the lists of `docs/chains.md`.
 
 use super::matches;
 use rpcgate_core::adapter::ClosedMethods;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Flags, Method, MethodRule};
 
-/// Methods, or some of their calls, that nobody may call, and why.
+/// Methods, or some of their calls, that are closed to all callers, and why.
 #[derive(Clone, Copy, Debug)]
 pub struct Closing {
     methods: &'static [&'static str],
@@ -14,7 +14,7 @@ pub struct Closing {
     openable: bool,
 }
 
-/// Which of a method's calls.
+/// The calls of a method that are closed, where not all are.
 #[derive(Clone, Copy, Debug)]
 struct Only {
     words: &'static str,
@@ -22,21 +22,21 @@ struct Only {
 }
 
 impl Closing {
-    /// Closes methods, by name or by a beginning written `dump*`, because of what `because` says: a sentence without its
-    /// full stop.
+    /// Closes methods, by name or by a beginning written `dump*`. `because` gives the reason: a sentence without its full
+    /// stop.
     pub const fn new(methods: &'static [&'static str], because: &'static str) -> Self {
         Closing { methods, only: None, because, openable: false }
     }
 
-    /// Closes only those of their calls that are meant; `words` say which, as "with `url`". The methods must be marked
-    /// [`Flags::COMMANDS`]; a table of the family marks its own.
+    /// Closes only the calls for which `is_meant` holds; `words` describe them, as "with `url`". The methods must be marked
+    /// [`Flags::COMMANDS`]; the tables of a family do that themselves.
     #[must_use]
     pub const fn only(mut self, words: &'static str, is_meant: fn(&CallView<'_>) -> bool) -> Self {
         self.only = Some(Only { words, is_meant });
         self
     }
 
-    /// Unless the operator opens them.
+    /// Lets the operator open them.
     #[must_use]
     pub const fn openable(mut self) -> Self {
         self.openable = true;
@@ -52,7 +52,7 @@ impl Closing {
     }
 }
 
-/// The marks of `method`: closed, or to be looked at when its parameters are known.
+/// The marks of `method`: closed, openable, or to be narrowed once its parameters are known.
 pub(crate) fn marks(table: &[Closing], method: &str) -> Flags {
     table.iter().filter(|row| row.concerns(method)).fold(Flags::NONE, |marks, row| match row.only {
         None => marks.and(row.mark()),
@@ -60,14 +60,14 @@ pub(crate) fn marks(table: &[Closing], method: &str) -> Flags {
     })
 }
 
-/// Gives the rows of a method table their [`marks`].
+/// Adds their [`marks`] to the rows of a method table.
 pub(crate) fn mark(table: &[Closing], methods: &mut [Method]) {
     for method in methods {
         method.rule.flags = method.rule.flags.and(marks(table, method.name));
     }
 }
 
-/// What holds for a call, now that its parameters are known.
+/// The rule of a call, now that its parameters are known.
 pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> MethodRule {
     let mut rule = call.rule;
     let is_of = |row: &Closing| std::str::from_utf8(call.sent).is_ok_and(|sent| row.concerns(sent));
@@ -79,8 +79,8 @@ pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> MethodRule {
     rule
 }
 
-/// The table in words.
-pub(crate) fn told(table: &[Closing]) -> Vec<ClosedMethods> {
+/// The table, in words.
+pub(crate) fn listed(table: &[Closing]) -> Vec<ClosedMethods> {
     let words = |row: &Closing| ClosedMethods {
         methods: row.methods.iter().map(|name| (*name).to_owned()).collect(),
         only: row.only.map_or("", |only| only.words).to_owned(),
@@ -90,7 +90,7 @@ pub(crate) fn told(table: &[Closing]) -> Vec<ClosedMethods> {
     table.iter().map(words).collect()
 }
 
-/// Names with the reason for which each is closed, gathered by reason, in the order in which reasons come first.
+/// Names with the reason for which each is closed, grouped by reason in the order of first appearance.
 pub(crate) fn by_reason(
     names: &[(&'static str, &'static str)],
     name: impl Fn(&str) -> String,
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_the_table() {
-        let told = told(TABLE);
+        let told = listed(TABLE);
         assert_eq!(told[0].methods, ["stop", "log*"]);
         assert_eq!((told[1].openable, &*told[2].only, told[2].because), (true, "with `url`", "It dials"));
         let rows = by_reason(&[("a", "x"), ("b", "y"), ("c", "x")], |name| format!("{name}_*"));

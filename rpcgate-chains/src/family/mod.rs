@@ -1,16 +1,16 @@
-//! What chains with the same node API have in common. A chain of a family is its facts and its deviations.
+//! What chains with the same node API have in common. A chain of a family states its facts and its deviations.
 
 mod closed;
 pub mod evm;
-pub(crate) mod params;
+pub mod params;
 pub mod utxo;
 
 pub use closed::Closing;
-pub(crate) use closed::{by_reason, mark, marks, narrow, told};
+pub(crate) use closed::{by_reason, listed, mark, marks, narrow};
 use rpcgate_core::chain::Method;
 
-/// A family's table as a chain changes it: rows of `own` replace those of the same name or are added, and what the
-/// chain lacks is left out.
+/// A family's table with a chain's changes: rows of `own` replace rows of the same name or are added, and methods that the
+/// chain lacks are left out.
 pub(crate) fn table(family: &[Method], own: &[Method], lacking: &[&str]) -> Vec<Method> {
     let kept = family
         .iter()
@@ -18,7 +18,7 @@ pub(crate) fn table(family: &[Method], own: &[Method], lacking: &[&str]) -> Vec<
     kept.chain(own).copied().collect()
 }
 
-/// Whether a pattern is `method`, or, ending in `*`, starts it.
+/// Whether a pattern equals `method` or, if it ends in `*`, is a beginning of it.
 pub(crate) fn matches(pattern: &str, method: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => method.starts_with(prefix),
@@ -26,8 +26,8 @@ pub(crate) fn matches(pattern: &str, method: &str) -> bool {
     }
 }
 
-/// Whether a call's last word says that it hands something over for good. A guess by name errs on the side of
-/// "never twice": a read that is taken for a submission is merely not retried.
+/// Whether the last word of a method's name says that it submits something. A wrong guess is harmless: a read that is taken
+/// for a submission is only not retried.
 pub(crate) fn submits(verb: &str) -> bool {
     ["send", "submit", "cancel"].iter().any(|word| verb.starts_with(word))
 }

@@ -1,13 +1,28 @@
-//! Reading a few members of params and results in place.
+//! Reading a few members of params and results in place: what an adapter needs for
+//! [`narrow`](rpcgate_core::adapter::Adapter::narrow), [`settled`](rpcgate_core::adapter::Adapter::settled) and
+//! [`seen`](rpcgate_core::adapter::Adapter::seen), without building a tree of the JSON.
+//!
+//! Every function takes the raw JSON of one value and finds what it is asked for by one pass over its bytes. A value that
+//! cannot be read holds nothing, unless a function says otherwise.
+//!
+//! ```
+//! use rpcgate_chains::family::params::{at, either, number, quantity};
+//!
+//! let answer = br#"{"last-round":47000000,"catchup-time":0}"#;
+//! assert_eq!(at(answer, &["last-round"]).and_then(number), Some(47_000_000));
+//!
+//! let params = br#"["0x1b4", true]"#;
+//! assert_eq!(either(params, 0, "block").and_then(quantity), Some(436));
+//! ```
 
 use rpcgate_core::json::{Cursor, SyntaxError, unescape};
 
-/// Nesting that is followed. Params have passed the envelope's own bound and a node's result has been read whole;
-/// what is deeper is simply not understood.
+/// The deepest nesting that is followed; deeper values cannot be read. Params have passed the envelope's own bound, and
+/// a node's result has been read whole.
 const DEPTH: usize = 128;
 
-/// Item `index` of positional params; `None` if they are no array, or shorter.
-pub(crate) fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
+/// Item `index`, from 0, of positional params; `None` if they are not an array, or shorter.
+pub fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
     let read = || -> Result<Option<&[u8]>, SyntaxError> {
         let mut cursor = Cursor::new(params, DEPTH);
         cursor.enter_array()?;
@@ -25,9 +40,9 @@ pub(crate) fn positional(params: &[u8], index: usize) -> Option<&[u8]> {
     read().ok().flatten()
 }
 
-/// Member `name` of params given by name. `None` if they are no object, or if the name is missing or repeated: nodes
-/// do not agree on which of two members holds.
-pub(crate) fn named<'a>(params: &'a [u8], name: &str) -> Option<&'a [u8]> {
+/// Member `name` of params given by name. `None` if they are not an object, or if the name is missing or repeated: nodes
+/// do not agree on which of two members counts.
+pub fn named<'a>(params: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let read = || -> Result<Option<&'a [u8]>, SyntaxError> {
         let mut cursor = Cursor::new(params, DEPTH);
         let mut found = None;
@@ -43,24 +58,24 @@ pub(crate) fn named<'a>(params: &'a [u8], name: &str) -> Option<&'a [u8]> {
     read().ok().flatten()
 }
 
-/// The parameter that stands at `index`, or is called `name`.
-pub(crate) fn either<'a>(params: &'a [u8], index: usize, name: &str) -> Option<&'a [u8]> {
+/// The parameter at `index` of positional params, or `name` of named ones.
+pub fn either<'a>(params: &'a [u8], index: usize, name: &str) -> Option<&'a [u8]> {
     positional(params, index).or_else(|| named(params, name))
 }
 
-/// Whether a parameter is as `is` says, wherever a node might look for it: at `index` of positional params, or as a
-/// member `name` of named ones (each of them, should there be two), or at `index` of the `args` that Bitcoin Core takes
+/// Whether `is` holds for a parameter, wherever a node might look for it: at `index` of positional params, in a member
+/// `name` of named ones (in any of them, if the name is repeated), or at `index` of the `args` that Bitcoin Core takes
 /// beside named ones.
-pub(crate) fn any_is(params: &[u8], index: usize, name: &str, is: fn(&[u8]) -> bool) -> bool {
+pub fn any_is(params: &[u8], index: usize, name: &str, is: fn(&[u8]) -> bool) -> bool {
     positional(params, index).is_some_and(is)
         || any_member(params, |found, value| {
             (found == name && is(value)) || (found == "args" && positional(value, index).is_some_and(is))
         })
 }
 
-/// Whether one of an object's members, by name and value, is as `is` says. An object that cannot be read has none; the
-/// envelope has seen to it that params can.
-pub(crate) fn any_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool) -> bool {
+/// Whether `is` holds for the name and value of one of an object's members. An object that cannot be read has no members;
+/// params can be read, since the envelope has checked them.
+pub fn any_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool) -> bool {
     let mut read = || -> Result<bool, SyntaxError> {
         let mut cursor = Cursor::new(object, DEPTH);
         cursor.enter_object()?;
@@ -75,11 +90,12 @@ pub(crate) fn any_member(object: &[u8], mut is: impl FnMut(&str, &[u8]) -> bool)
     read().unwrap_or(false)
 }
 
-/// Whether an object anywhere in `value` has a member `name`.
-pub(crate) fn mentions(value: &[u8], name: &str) -> bool {
+/// Whether an object anywhere in `value` has a member `name`. True for a value that cannot be read, since a node may read
+/// one there.
+pub fn mentions(value: &[u8], name: &str) -> bool {
     let read = || -> Result<bool, SyntaxError> {
         let mut cursor = Cursor::new(value, DEPTH);
-        // Of each array and object that is open, which of the two it is.
+        // For each array and object that is open: whether it is an object.
         let mut open: Vec<bool> = Vec::new();
         loop {
             match cursor.peek() {
@@ -95,7 +111,7 @@ pub(crate) fn mentions(value: &[u8], name: &str) -> bool {
                     cursor.value()?;
                 }
             }
-            // To the next value, out of what ends here.
+            // On to the next value, out of the arrays and objects that end here.
             loop {
                 match open.last() {
                     None => return Ok(false),
@@ -120,17 +136,17 @@ pub(crate) fn mentions(value: &[u8], name: &str) -> bool {
     !value.is_empty() && read().unwrap_or(true)
 }
 
-/// Whether a value, a whole number or a string of one, with or without a sign, is beyond `most` in either direction.
-/// What is no such number is.
-pub(crate) fn is_beyond(raw: &[u8], most: u64) -> bool {
+/// Whether a whole number, or a string of one, with or without a minus sign, is beyond `most` in either direction. Any
+/// other value is.
+pub fn is_beyond(raw: &[u8], most: u64) -> bool {
     let text = unescape(raw);
     let digits = text.as_deref().map_or(raw, str::as_bytes);
     let digits = digits.strip_prefix(b"-").unwrap_or(digits);
     whole(digits).is_none_or(|number| number > most)
 }
 
-/// The first member `name` of a result, which is read no further; `None` if it has none or is no object.
-pub(crate) fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
+/// The first member `name` of a result, which is read no further; `None` if it has none or is not an object.
+pub fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let read = || -> Result<Option<&'a [u8]>, SyntaxError> {
         let mut cursor = Cursor::new(result, DEPTH);
         cursor.enter_object()?;
@@ -145,18 +161,19 @@ pub(crate) fn member<'a>(result: &'a [u8], name: &str) -> Option<&'a [u8]> {
     read().ok().flatten()
 }
 
-/// The value at the end of a path of members.
-pub(crate) fn at<'a>(result: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
+/// The value at the end of a path of members: `at(result, &["block", "height"])` is the `height` in the `block`.
+pub fn at<'a>(result: &'a [u8], path: &[&str]) -> Option<&'a [u8]> {
     path.iter().try_fold(result, |value, name| member(value, name))
 }
 
-/// Whether a JSON text may have a member `name`: a look at its bytes, which spares reading those that have not.
-pub(crate) fn may_have(text: &[u8], name: &str) -> bool {
+/// Whether a JSON text may have a member `name`, by a search for its bytes: quicker than reading a text that has none. A
+/// name that is written with escapes is not found.
+pub fn may_have(text: &[u8], name: &str) -> bool {
     memchr::memmem::find(text, name.as_bytes()).is_some()
 }
 
-/// A whole number in digits, or a string of such digits, as nodes write numbers of 64 bits.
-pub(crate) fn number(raw: &[u8]) -> Option<u64> {
+/// A whole number of up to 64 bits in digits, or a string of such digits.
+pub fn number(raw: &[u8]) -> Option<u64> {
     match raw.first() {
         Some(b'"') => whole(unescape(raw)?.as_bytes()),
         _ => whole(raw),
@@ -165,7 +182,7 @@ pub(crate) fn number(raw: &[u8]) -> Option<u64> {
 
 /// A hexadecimal quantity (Ethereum JSON-RPC: `"0x"` and at least one digit) up to 64 bits. Leading zeros, which the
 /// standard forbids and some nodes write, are understood.
-pub(crate) fn quantity(raw: &[u8]) -> Option<u64> {
+pub fn quantity(raw: &[u8]) -> Option<u64> {
     let text = unescape(raw.trim_ascii())?;
     let digits = text.strip_prefix("0x")?;
     // `from_str_radix` alone would take a sign.
@@ -176,7 +193,7 @@ pub(crate) fn quantity(raw: &[u8]) -> Option<u64> {
 }
 
 /// A whole number in digits alone: no sign, fraction or exponent.
-pub(crate) fn whole(raw: &[u8]) -> Option<u64> {
+pub fn whole(raw: &[u8]) -> Option<u64> {
     let digits = raw.trim_ascii();
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -185,7 +202,7 @@ pub(crate) fn whole(raw: &[u8]) -> Option<u64> {
 }
 
 /// Whether a value is a string of 64 hexadecimal digits, as every block hash is.
-pub(crate) fn is_hash(raw: &[u8]) -> bool {
+pub fn is_hash(raw: &[u8]) -> bool {
     unescape(raw).is_some_and(|text| text.len() == 64 && text.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 

@@ -24,7 +24,11 @@ pub(super) fn call(chain: &Chain, head: &Parts, path: &Path) -> Option<RestCall>
             headers.append(name.clone(), value.clone());
         }
     }
-    RestCall::new(head.method.clone(), path, &query, headers)
+    let call = RestCall::new(head.method.clone(), path, &query, headers)?;
+    Some(match chain.rest_name(&head.method, path) {
+        Some(name) => call.named(name),
+        None => call,
+    })
 }
 
 /// The entry of the call, now that its body has been read.
@@ -62,6 +66,7 @@ mod tests {
     use rpcgate_core::cache_rule::CacheRule;
     use rpcgate_core::call::CallView;
     use rpcgate_core::chain::{Facts, Method, MethodRule};
+    use rpcgate_core::rest_method::RestMethod;
     use rpcgate_core::toy::Toy;
     use std::sync::Arc;
 
@@ -70,12 +75,17 @@ mod tests {
     struct Late;
 
     impl Adapter for Late {
-        fn facts(&self) -> &'static Facts {
+        fn facts(&self) -> &Facts {
             Toy.facts()
         }
 
         fn methods(&self) -> Vec<Method> {
             vec![Method::new("view", 1).marked(Flags::COMMANDS)]
+        }
+
+        fn rest_methods(&self) -> &[RestMethod] {
+            const ROWS: &[RestMethod] = &[RestMethod::get("/accounts/{address}", 7)];
+            ROWS
         }
 
         fn narrow(&self, call: CallView<'_>) -> MethodRule {
@@ -92,6 +102,23 @@ mod tests {
 
         fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
             Toy.seen(answer)
+        }
+    }
+
+    #[test]
+    fn a_call_of_a_named_path_goes_by_its_template_and_any_other_by_its_last_segment() {
+        let fixture = Fixture { chain: Arc::new(Chain::deployed(Arc::new(Late))), ..Fixture::new() };
+        for (path, name, cu) in [
+            ("/accounts/0x1", "/accounts/{address}", 7),
+            ("/accounts/0x2", "/accounts/{address}", 7),
+            ("/accounts/0x2/assets", "assets", 1),
+        ] {
+            let (head, ()) = Request::get(path).body(()).unwrap().into_parts();
+            let tally = fixture.tally();
+            let call = call(&tally.chain, &head, &Path::canonical(path).unwrap()).unwrap();
+            assert_eq!(call.target().as_str(), path);
+            let entry = entry(&tally, call, &Bytes::new());
+            assert_eq!((entry.call.method(b""), entry.call.rule.cu), (name.as_bytes(), cu), "{path}");
         }
     }
 

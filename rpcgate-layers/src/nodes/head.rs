@@ -25,7 +25,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// neither make the cache take for final what is not nor make all others look as if they were behind. While no node answers,
 /// the head stays as it is. A node at height 0 knows nothing yet and does not count.
 pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
-    let request = probe_request(&chain);
+    let first = ProbeCall::new(&chain, chain.adapter().probe());
+    let second = chain.adapter().second_probe().map(|probe| ProbeCall::new(&chain, probe));
     let mut logged: Vec<Option<&'static str>> = vec![None; pool.nodes().len()];
     let mut ticks = interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -33,7 +34,8 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
         ticks.tick().await;
         pool.sweep();
         let indexes = (0..logged.len()).map(NodeIndex);
-        let heights = join_all(indexes.map(|index| probe(&pool, &chain, index, &request))).await;
+        let probes = indexes.map(|index| probe(&pool, &chain, index, &first, second.as_ref()));
+        let heights = join_all(probes).await;
         if let Some(reference) = reference(heights.into_iter().flatten().collect(), logged.len()) {
             pool.compare(reference);
             chain.head().set(reference);
@@ -48,48 +50,76 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     }
 }
 
-/// Probes one node and records the result. Returns the height that the node has shown, unless it knows nothing.
-async fn probe(pool: &Pool, chain: &Chain, index: NodeIndex, request: &NodeRequest) -> Option<u64> {
-    let began = pool.elapsed();
-    let status = status(pool, chain, index, request).await;
-    pool.record_probe(index, status, pool.elapsed().saturating_sub(began));
+/// Probes one node and records the result, with the latency of the first call. Returns the height that the node has shown,
+/// unless it knows nothing.
+async fn probe(
+    pool: &Pool,
+    chain: &Chain,
+    index: NodeIndex,
+    first: &ProbeCall,
+    second: Option<&ProbeCall>,
+) -> Option<u64> {
+    let (adapter, began) = (chain.adapter(), pool.elapsed());
+    let mut status = first.ask(pool, chain, index, |answer| adapter.seen(answer)).await;
+    let took = pool.elapsed().saturating_sub(began);
+    if let (Some(shown), Some(second)) = (status, second) {
+        status = second.ask(pool, chain, index, |answer| adapter.seen_second(shown, answer)).await;
+    }
+    pool.record_probe(index, status, took);
     status.map(|status| status.height).filter(|height| *height > 0)
 }
 
-fn probe_request(chain: &Chain) -> NodeRequest {
-    match chain.adapter().probe() {
-        Probe::Rpc { method, params } => {
-            let version = chain.facts().dialect.version();
-            let version =
-                version.map(|version| format!(r#""jsonrpc":{version},"id":1,"#)).unwrap_or_default();
-            let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
-            let call = format!(r#"{{{version}"method":"{method}"{params}}}"#);
-            NodeRequest::json_rpc(call.into()).posted_to(chain.adapter().rpc_path())
-        }
-        Probe::Rest { target, body: Some(body) } => {
-            NodeRequest::json_rpc(body.into()).posted_to(Some(target))
-        }
-        Probe::Rest { target, body: None } => {
-            let path = Some(PathAndQuery::from_static(target));
-            NodeRequest { method: Method::GET, path, ..NodeRequest::json_rpc(Bytes::new()) }
-        }
-    }
+/// One of the calls that ask for a node's status, built once for all nodes and rounds.
+#[derive(Debug)]
+struct ProbeCall {
+    is_rest: bool,
+    request: NodeRequest,
 }
 
-async fn status(pool: &Pool, chain: &Chain, index: NodeIndex, request: &NodeRequest) -> Option<NodeStatus> {
-    let answer = pool.probe(index, request, PROBE_TIMEOUT).await.ok()?;
-    let AnswerBody::Whole(body) = answer.body else {
-        return None;
-    };
-    let adapter = chain.adapter();
-    if let Probe::Rest { .. } = adapter.probe() {
-        return adapter.seen(&body).filter(|_| answer.status.is_success());
+impl ProbeCall {
+    fn new(chain: &Chain, probe: Probe) -> Self {
+        let request = match probe {
+            Probe::Rpc { method, params } => {
+                let version = chain.facts().dialect.version();
+                let version =
+                    version.map(|version| format!(r#""jsonrpc":{version},"id":1,"#)).unwrap_or_default();
+                let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
+                let call = format!(r#"{{{version}"method":"{method}"{params}}}"#);
+                NodeRequest::json_rpc(call.into()).posted_to(chain.adapter().rpc_path())
+            }
+            Probe::Rest { target, body: Some(body) } => {
+                NodeRequest::json_rpc(body.into()).posted_to(Some(target))
+            }
+            Probe::Rest { target, body: None } => {
+                let path = Some(PathAndQuery::from_static(target));
+                NodeRequest { method: Method::GET, path, ..NodeRequest::json_rpc(Bytes::new()) }
+            }
+        };
+        ProbeCall { is_rest: matches!(probe, Probe::Rest { .. }), request }
     }
-    let Ok(Replies::Single(reply)) = replies(&body, DEEPEST) else {
-        return None;
-    };
-    let result = reply.result.filter(|_| reply.error.is_none())?.of(&body);
-    adapter.seen(result).filter(|_| !adapter.is_error(result))
+
+    /// Asks one node, and reads its answer: the raw `result`, or the body of a REST answer. `None` for an error and for
+    /// an answer that cannot be read.
+    async fn ask(
+        &self,
+        pool: &Pool,
+        chain: &Chain,
+        index: NodeIndex,
+        read: impl FnOnce(&[u8]) -> Option<NodeStatus>,
+    ) -> Option<NodeStatus> {
+        let answer = pool.probe(index, &self.request, PROBE_TIMEOUT).await.ok()?;
+        let AnswerBody::Whole(body) = answer.body else {
+            return None;
+        };
+        if self.is_rest {
+            return read(&body).filter(|_| answer.status.is_success());
+        }
+        let Ok(Replies::Single(reply)) = replies(&body, DEEPEST) else {
+            return None;
+        };
+        let result = reply.result.filter(|_| reply.error.is_none())?.of(&body);
+        read(result).filter(|_| !chain.adapter().is_error(result))
+    }
 }
 
 /// The height that a pool of so many nodes is compared with, by those that answered.
@@ -106,6 +136,9 @@ fn reference(mut heights: Vec<u64>, nodes: usize) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer};
+    use rpcgate_core::adapter::{Adapter, Settled};
+    use rpcgate_core::call::CallView;
+    use rpcgate_core::chain::{Facts, Method as ChainMethod};
     use rpcgate_core::toy::Toy;
 
     async fn node(result: &str) -> ScriptedNode {
@@ -153,6 +186,66 @@ mod tests {
             r#""result":"x""#,
         ] {
             assert_eq!(watched(&[result], 5).await, (Some(5), vec![None]), "{result}");
+        }
+    }
+
+    /// Tells its height in one answer and whether it is syncing in another.
+    #[derive(Debug)]
+    struct Twice;
+
+    impl Adapter for Twice {
+        fn facts(&self) -> &Facts {
+            Toy.facts()
+        }
+
+        fn methods(&self) -> Vec<ChainMethod> {
+            Toy.methods()
+        }
+
+        fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+            Toy.settled(call, result, chain)
+        }
+
+        fn probe(&self) -> Probe {
+            Toy.probe()
+        }
+
+        fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+            Toy.seen(answer)
+        }
+
+        fn second_probe(&self) -> Option<Probe> {
+            Some(Probe::Rest { target: "/syncing", body: None })
+        }
+
+        fn seen_second(&self, first: NodeStatus, answer: &[u8]) -> Option<NodeStatus> {
+            match answer {
+                b"yes" => Some(NodeStatus { syncing: true, ..first }),
+                b"no" => Some(first),
+                _ => None,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_second_call_completes_what_a_node_says_of_itself() {
+        for (second, expected) in [("yes", "syncing"), ("no", "well"), ("?", "silent")] {
+            let node = ScriptedNode::serve(move |_, mut wire| async move {
+                while let Some(request) = wire.request().await {
+                    let is_second = request.starts_with("GET /syncing ");
+                    let body = if is_second { second } else { r#"{"jsonrpc":"2.0","id":1,"result":7}"# };
+                    wire.write(answer(body)).await;
+                }
+            })
+            .await;
+            let fixture = PoolFixture::new(&[&node]);
+            let chain = Arc::new(Chain::deployed(Arc::new(Twice)));
+            let watch = watch_head(fixture.pool.clone(), chain, Duration::from_millis(1));
+            let stands = fixture.until(|pool| {
+                node.seen().len() > 5 && pool.nodes().all(|node| node.health.name() == expected)
+            });
+            tokio::select! { () = watch => panic!("it runs until it is dropped"), () = stands => {} }
+            assert!(node.seen()[0].starts_with("POST ") && node.seen()[1].starts_with("GET /syncing "));
         }
     }
 

@@ -5,7 +5,7 @@
 //! that a node has answered. Whatever else a caller makes up is `(other)`.
 
 use foldhash::fast::RandomState;
-use rpcgate_core::adapter::Adapter;
+use rpcgate_core::adapter::{Adapter, method_table};
 use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::secret::shown;
@@ -74,7 +74,7 @@ impl Names {
     /// Those in the tables of these chains.
     pub(crate) fn of(chains: impl Iterator<Item = Arc<dyn Adapter>>) -> Self {
         let names = |adapter: &dyn Adapter| {
-            adapter.methods().into_iter().map(|method| method.metered).chain([UNREAD]).collect()
+            method_table(adapter).into_iter().map(|method| method.metered).chain([UNREAD]).collect()
         };
         Names(chains.map(|adapter| (adapter.facts().name, names(&*adapter))).collect())
     }

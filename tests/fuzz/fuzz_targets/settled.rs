@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rpcgate_core::adapter::Settled;
+use rpcgate_core::adapter::{Settled, method_table};
 use rpcgate_core::chain::Chain;
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ fuzz_target!(|input: (u8, u8, &[u8], &[u8])| {
     let (chain, method, params, result) = input;
     let chain = &CHAINS[usize::from(chain) % CHAINS.len()];
     chain.head().set(21_000_000);
-    let methods = chain.adapter().methods();
+    let methods = method_table(chain.adapter());
     let row = methods[usize::from(method) % methods.len()];
     let mut call = rpcgate_core::call::CallView::new(chain.name(), row.name, row.rule);
     call.params = params;

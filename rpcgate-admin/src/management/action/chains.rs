@@ -8,7 +8,7 @@ use rpcgate_core::chain::Facts;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CatalogEntry {
     /// Its fixed properties.
-    pub facts: &'static Facts,
+    pub facts: Facts,
     /// Whether configuration and operators both enable it.
     pub enabled: bool,
     /// Whether it is enabled and has a node, so that gateways serve it.
@@ -21,12 +21,12 @@ pub struct CatalogEntry {
 /// [`ActionError::Unavailable`].
 pub async fn chains(app: &AppState) -> Result<Vec<CatalogEntry>, ActionError> {
     let config = app.settings.overridden_by(&app.store.overlay().await?);
-    let entry = |facts: &'static Facts| {
+    let entry = |facts: Facts| {
         let chain = config.chains.get(facts.name.as_str());
         let enabled = chain.is_some_and(|chain| chain.enabled);
         CatalogEntry { facts, enabled, served: enabled && chain.is_some_and(|chain| !chain.nodes.is_empty()) }
     };
-    Ok(rpcgate_chains::catalog().map(|adapter| entry(adapter.facts())).collect())
+    Ok(rpcgate_chains::catalog().map(|adapter| entry(*adapter.facts())).collect())
 }
 
 #[cfg(test)]

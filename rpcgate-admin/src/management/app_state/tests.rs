@@ -190,7 +190,8 @@ fn the_management_side_does_on_postgresql_what_it_does_on_sqlite() {
 }
 
 fn configured(dir: &TempDir, text: &str) -> Config {
-    let chains: Vec<_> = rpcgate_chains::catalog().map(|adapter| adapter.facts()).collect();
+    let adapters: Vec<_> = rpcgate_chains::catalog().collect();
+    let chains: Vec<_> = adapters.iter().map(|adapter| adapter.facts()).collect();
     let base = [
         ("database.url", url(dir)),
         ("gateway.key_secret", "0123456789abcdef".into()),

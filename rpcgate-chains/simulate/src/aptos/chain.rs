@@ -257,7 +257,7 @@ impl Chain {
             // What an edited list lacks may leave a later transaction without its sender or its coins.
             let _ = self.submit(raw, *moment);
         }
-        self.inbox.turn();
+        self.inbox.begin_request();
     }
 
     /// What a transaction would come to now.

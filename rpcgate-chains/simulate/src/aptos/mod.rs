@@ -311,7 +311,7 @@ impl Rest for AptosNode {
 
 impl Simulated for AptosNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
         self.chain.advance(now);
         rest::serve(self, request, now)
     }
@@ -321,7 +321,7 @@ impl Simulated for AptosNode {
     }
 
     fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.news()
+        self.chain.inbox.newest()
     }
 
     fn replay(&mut self, past: &[Submission]) {

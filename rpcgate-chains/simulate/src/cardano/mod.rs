@@ -87,7 +87,7 @@ fn invalid(what: &str) -> Fault {
 
 impl Simulated for CardanoNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
         self.since.get_or_insert(now);
         self.chain.head = self.chain.height(now);
         let path = request.path.split('?').next().unwrap_or_default().trim_matches('/');
@@ -103,7 +103,7 @@ impl Simulated for CardanoNode {
     }
 
     fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.news()
+        self.chain.inbox.newest()
     }
 
     fn replay(&mut self, past: &[Submission]) {
@@ -114,7 +114,7 @@ impl Simulated for CardanoNode {
                 let _ = self.chain.take(&tx, raw.clone(), *moment);
             }
         }
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
     }
 }
 

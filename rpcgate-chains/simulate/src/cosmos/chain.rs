@@ -204,7 +204,7 @@ impl Chain {
             // What an edited list lacks may leave a later transaction without its sequence or its coins.
             let _ = self.submit(raw, *moment);
         }
-        self.inbox.turn();
+        self.inbox.begin_request();
     }
 
     /// Whether a transaction may stand in the next block, after what waits; gives the gas it will use.

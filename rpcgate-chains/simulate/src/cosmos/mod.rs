@@ -109,7 +109,7 @@ impl Rest for CosmosNode {
 
 impl Simulated for CosmosNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
         self.chain.advance(now);
         rest::serve(self, request, now)
     }
@@ -119,7 +119,7 @@ impl Simulated for CosmosNode {
     }
 
     fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.news()
+        self.chain.inbox.newest()
     }
 
     fn replay(&mut self, past: &[Submission]) {

@@ -71,7 +71,7 @@ impl JsonRpc for NearNode {
 
 impl Simulated for NearNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
         self.chain.advance(now);
         self.since.get_or_insert(now);
         let path = request.path.split('?').next().unwrap_or_default();
@@ -92,7 +92,7 @@ impl Simulated for NearNode {
     }
 
     fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.news()
+        self.chain.inbox.newest()
     }
 
     fn replay(&mut self, past: &[Submission]) {
@@ -101,7 +101,7 @@ impl Simulated for NearNode {
             // What an edited list lacks may leave a later transaction without its number or its coins.
             let _ = self.chain.submit(raw, *moment);
         }
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
     }
 }
 

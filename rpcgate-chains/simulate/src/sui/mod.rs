@@ -66,7 +66,7 @@ impl JsonRpc for SuiNode {
 
 impl Simulated for SuiNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
         if *request.method != http::Method::POST {
             let body = b"Used HTTP Method is not allowed. POST is required\n".to_vec();
             return NodeReply { status: 405, content_type: "text/plain; charset=utf-8", body };
@@ -80,7 +80,7 @@ impl Simulated for SuiNode {
     }
 
     fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.news()
+        self.chain.inbox.newest()
     }
 
     fn replay(&mut self, past: &[Submission]) {
@@ -91,7 +91,7 @@ impl Simulated for SuiNode {
                 let _ = self.chain.execute(tx, signatures.to_vec(), *moment);
             }
         }
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
     }
 }
 

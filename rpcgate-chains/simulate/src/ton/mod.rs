@@ -136,7 +136,7 @@ impl Rest for TonNode {
 
 impl Simulated for TonNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
         self.chain.head = self.chain.height(now);
         rest::serve(self, request, now)
     }
@@ -146,7 +146,7 @@ impl Simulated for TonNode {
     }
 
     fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.news()
+        self.chain.inbox.newest()
     }
 
     fn replay(&mut self, past: &[Submission]) {
@@ -155,7 +155,7 @@ impl Simulated for TonNode {
             // What an edited list lacks may leave a later message without its number.
             let _ = self.chain.take(raw, *moment);
         }
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
     }
 }
 

@@ -92,7 +92,7 @@ impl Rest for TronNode {
 
 impl Simulated for TronNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
         self.chain.head = self.chain.height(now);
         rest::serve(self, request, now)
     }
@@ -102,7 +102,7 @@ impl Simulated for TronNode {
     }
 
     fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.news()
+        self.chain.inbox.newest()
     }
 
     fn replay(&mut self, past: &[Submission]) {
@@ -113,7 +113,7 @@ impl Simulated for TronNode {
                 let _ = self.take(tx, *moment);
             }
         }
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
     }
 }
 

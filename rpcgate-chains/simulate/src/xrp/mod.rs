@@ -134,7 +134,7 @@ fn refused(status: u16, why: &str) -> NodeReply {
 
 impl Simulated for XrpNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
         self.chain.advance(now);
         match Body::read(request.body) {
             Body::Single(request) if request.object => self.answer(&request, now),
@@ -147,7 +147,7 @@ impl Simulated for XrpNode {
     }
 
     fn submitted(&mut self) -> Vec<Submission> {
-        self.chain.inbox.news()
+        self.chain.inbox.newest()
     }
 
     fn replay(&mut self, past: &[Submission]) {
@@ -156,7 +156,7 @@ impl Simulated for XrpNode {
             // What an edited list lacks may leave a later transaction without its number or its coins.
             let _ = self.chain.submit(raw, *moment);
         }
-        self.chain.inbox.turn();
+        self.chain.inbox.begin_request();
     }
 }
 

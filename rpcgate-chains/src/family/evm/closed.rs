@@ -1,4 +1,4 @@
-//! What nobody may call on an EVM node: its own controls, its keys, its mining work.
+//! What is closed on an EVM node: its controls, its keys, its mining work.
 
 use crate::family::by_reason;
 use rpcgate_core::adapter::ClosedMethods;
@@ -68,7 +68,8 @@ pub const NAMES: &[(&str, &str)] = &[
     ("eth_submitWork", CONSENSUS),
 ];
 
-/// What stays open of `parity_*`, which mixes reads with accounts, signing and node settings. In alphabetical order.
+/// The reads of `parity_*`, which stay open. The namespace also holds accounts, signing and node settings. In
+/// alphabetical order.
 pub const PARITY_READS: &[&str] = &[
     "parity_chain",
     "parity_chainId",
@@ -81,7 +82,7 @@ pub const PARITY_READS: &[&str] = &[
     "parity_versionInfo",
 ];
 
-/// What tracing and debugging are closed for until an operator opens them.
+/// Why tracing and debugging are closed until an operator opens them.
 pub(super) const REPLAYS: &str = "It runs whole blocks again, or shows what is inside of a node";
 
 pub(super) fn is_closed(method: &str) -> bool {
@@ -98,8 +99,8 @@ pub(super) fn is_closed(method: &str) -> bool {
     }
 }
 
-/// The same in words.
-pub(super) fn told() -> Vec<ClosedMethods> {
+/// The closed methods, in words.
+pub(super) fn listed() -> Vec<ClosedMethods> {
     let mut rows = by_reason(NAMESPACES, |space| format!("{space}_*"));
     for row in by_reason(NAMES, str::to_owned) {
         match rows.iter_mut().find(|other| other.because == row.because) {

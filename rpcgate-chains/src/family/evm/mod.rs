@@ -1,26 +1,26 @@
 //! Chains whose nodes speak Ethereum's JSON-RPC.
 //!
-//! A transaction by hash and a block by an explicit number are cached like a receipt and a block by hash, because once final
-//! they are just as fixed. Tags (`latest`, `safe`, `finalized`, …) name another block every time and are never cached.
+//! A receipt, a transaction by hash and a block by hash or by an explicit number are kept for good once they are final.
+//! Tags (`latest`, `safe`, `finalized`, …) name a new block every time, and their blocks are never kept.
 //!
-//! Filters (`eth_newFilter` and its kin) live in the one node that made them, and asking for their changes
-//! consumes these. Behind several nodes they need a pool that keeps a caller on one node; they are not cached.
+//! Filters (`eth_newFilter` and the like) exist only in the node that made them, and a call for their changes consumes
+//! these. Behind several nodes they need a pool that keeps a caller on one node; they are not cached.
 
 mod closed;
 
 pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
 use super::params::{member, positional, quantity};
-use super::{Closing, mark, marks, matches, narrow, submits, table, told};
+use super::{Closing, listed, mark, marks, matches, narrow, submits, table};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
 
 /// How long an answer is kept that a reorganisation could still change: as long as a block number is.
 const UNSETTLED: CacheRule = CacheRule::immutable(2);
 
-/// The family's methods: weights, heavy methods and cache classes. Methods that are not listed cost 1 Compute Unit.
+/// The family's methods, with their weights, heavy methods and cache classes.
 const METHODS: &[Method] = &[
     Method::new("eth_chainId", 0).cached(CacheRule::Static),
     Method::new("net_version", 0).cached(CacheRule::Static),
@@ -56,23 +56,11 @@ const DEBUGGING: Flags = Flags::HEAVY.and(Flags::OPENABLE);
 /// use rpcgate_chains::family::evm;
 /// use rpcgate_core::chain::Facts;
 ///
-/// static FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis", 64) };
+/// const FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis", 64) };
 /// assert_eq!(FACTS.name.as_str(), "gno");
 /// ```
 pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
-    Facts {
-        name: ChainName::new(path),
-        title,
-        aliases: &[],
-        dialect: Dialect::JsonRpc2,
-        https: true,
-        rest: false,
-        batch: true,
-        ws: true,
-        grpc: false,
-        final_depth,
-        max_lag: 15,
-    }
+    Facts { ws: true, final_depth, max_lag: 15, ..Facts::json_rpc(path, title) }
 }
 
 /// An EVM chain.
@@ -82,8 +70,8 @@ pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) ->
 /// use rpcgate_core::chain::{Chain, Facts, Flags, Method};
 /// use std::sync::Arc;
 ///
-/// static FACTS: Facts = evm::facts("base", "Base", 600);
-/// const BASE: Evm = Evm::new(&FACTS, 8453).with_methods(&[Method::new("optimism_outputAtBlock", 5)]);
+/// const FACTS: Facts = evm::facts("base", "Base", 600);
+/// const BASE: Evm = Evm::new(FACTS, 8453).with_methods(&[Method::new("optimism_outputAtBlock", 5)]);
 ///
 /// let base = Chain::deployed(Arc::new(BASE));
 /// assert_eq!(base.look_up("eth_call").rule.cu, 15);
@@ -92,7 +80,7 @@ pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) ->
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Evm {
-    facts: &'static Facts,
+    facts: Facts,
     chain_id: u64,
     own: &'static [Method],
     closed: &'static [Closing],
@@ -101,7 +89,7 @@ pub struct Evm {
 
 impl Evm {
     /// A chain without deviations. `chain_id` is that of EIP-155.
-    pub const fn new(facts: &'static Facts, chain_id: u64) -> Self {
+    pub const fn new(facts: Facts, chain_id: u64) -> Self {
         Evm { facts, chain_id, own: &[], closed: &[], debug: DEBUGGING }
     }
 
@@ -119,7 +107,7 @@ impl Evm {
         self
     }
 
-    /// With `debug_*` forbidden before any budget is consulted, for good.
+    /// With `debug_*` forbidden before any budget is consulted. The operator cannot open it.
     #[must_use]
     pub const fn forbidding_debug(mut self) -> Self {
         self.debug = Flags::FORBIDDEN;
@@ -152,8 +140,8 @@ impl Evm {
 }
 
 impl Adapter for Evm {
-    fn facts(&self) -> &'static Facts {
-        self.facts
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn methods(&self) -> Vec<Method> {
@@ -162,7 +150,7 @@ impl Adapter for Evm {
         rows
     }
 
-    /// Names are told apart by case, as nodes do.
+    /// Names are compared with their case, as nodes do.
     fn unlisted(&self, method: &str) -> MethodRule {
         MethodRule { flags: self.marks(method), ..MethodRule::UNLISTED }
     }
@@ -178,10 +166,10 @@ impl Adapter for Evm {
             because: closed::REPLAYS,
             openable,
         };
-        let mut rows = closed::told();
+        let mut rows = closed::listed();
         rows.push(row(&["trace_*", "overlay_*"], true));
         rows.push(row(&["debug_*"], !self.debug.has(Flags::FORBIDDEN)));
-        rows.extend(told(self.closed));
+        rows.extend(listed(self.closed));
         rows
     }
 
@@ -203,7 +191,7 @@ impl Adapter for Evm {
                     Settled::Unknown
                 }
             }
-            // The operator has put a method into this class that nothing here can judge.
+            // The operator has put another method into this class, whose permanence is not known here.
             _ if immutable => Settled::NotYet,
             _ => Settled::Yes,
         }
@@ -218,7 +206,7 @@ impl Adapter for Evm {
     }
 }
 
-/// What the height in member `name` says of the result.
+/// How permanent a result is by the height in its member `name`.
 fn mined(result: &[u8], name: &str, chain: &Chain) -> Settled {
     match member(result, name).and_then(quantity) {
         Some(height) if chain.is_final(height) => Settled::Yes,
@@ -236,8 +224,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    static FACTS: Facts = facts("toy", "Toy", 64);
-    const TOY: Evm = Evm::new(&FACTS, 7);
+    const FACTS: Facts = facts("toy", "Toy", 64);
+    const TOY: Evm = Evm::new(FACTS, 7);
 
     const SHORT: Keep = Keep::For(Duration::from_secs(2));
     const YES: (Settled, Keep) = (Settled::Yes, Keep::Forever);

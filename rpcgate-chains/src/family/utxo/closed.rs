@@ -1,10 +1,10 @@
-//! What nobody may call on a node of the family: its wallet and its own controls.
+//! What is closed on a node of the family: its wallet and its controls.
 //!
-//! Signing and building with what the caller sends along (`signrawtransactionwithkey`, `createrawtransaction`, …)
-//! touches no wallet and stays open, and so does handing over a mined block.
+//! Methods that sign or build with what the caller sends along (`signrawtransactionwithkey`, `createrawtransaction`, …)
+//! use no wallet and stay open, and so do those that submit a mined block.
 
 use crate::family::params::{any_is, mentions, positional, whole};
-use crate::family::{Closing, by_reason, told};
+use crate::family::{Closing, by_reason, listed};
 use rpcgate_core::adapter::ClosedMethods;
 
 const CONTROL: &str = "It controls the node";
@@ -15,7 +15,8 @@ const STARTS: &str = "It starts a program on the node's machine";
 const VIEW: &str = "It changes which blocks or transactions the node prefers";
 const WALLET: &str = "It is the wallet of the node";
 
-/// Beginnings of names, which hold for what later versions add too, and why they are closed. In alphabetical order.
+/// Beginnings of names, so that methods of later versions are covered too, and why they are closed. In alphabetical
+/// order.
 pub const PREFIXES: &[(&str, &str)] = &[
     ("dump", FILES),
     ("generate", MINES),
@@ -114,7 +115,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("upgradewallet", WALLET),
 ];
 
-/// Methods, and calls of methods that are open, that would hold up a node.
+/// Methods, and calls of otherwise open methods, that would hold up a node.
 pub(super) const HEAVY: &[Closing] = &[
     Closing::new(
         &["gettxoutsetinfo"],
@@ -144,7 +145,7 @@ pub(super) const HEAVY: &[Closing] = &[
 /// The most addresses that one call may derive.
 const WIDEST: u64 = 1_000;
 
-/// Whether a descriptor's range, its end or its begin and end, is not surely one of at most [`WIDEST`].
+/// Whether a descriptor's range, given by its end or by begin and end, may hold more than [`WIDEST`] addresses.
 fn is_wide(range: &[u8]) -> bool {
     let bounds = (positional(range, 0).and_then(whole), positional(range, 1).and_then(whole));
     match (range.trim_ascii(), bounds) {
@@ -159,7 +160,7 @@ pub(super) fn is_closed(method: &str) -> bool {
         || PREFIXES.iter().any(|(prefix, _)| method.starts_with(prefix))
 }
 
-/// All of it in words.
+/// The closed methods, in words.
 pub(super) fn words() -> Vec<ClosedMethods> {
     let mut rows = by_reason(NAMES, str::to_owned);
     for row in by_reason(PREFIXES, |prefix| format!("{prefix}*")) {
@@ -168,7 +169,7 @@ pub(super) fn words() -> Vec<ClosedMethods> {
             None => rows.push(row),
         }
     }
-    rows.extend(told(HEAVY));
+    rows.extend(listed(HEAVY));
     rows
 }
 
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// The rest of that `help`; what would hold up the node is another list's.
+    /// The other methods of that `help`, without those that would hold up the node.
     #[test]
     fn everything_else_of_a_real_node_is_no_control() {
         let methods = "getbestblockhash getblock getblockchaininfo getblockcount getblockfilter getblockhash \

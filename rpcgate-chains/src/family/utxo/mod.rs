@@ -1,26 +1,26 @@
 //! Chains whose nodes descend from Bitcoin's: JSON-RPC 1.0 over POST.
 //!
-//! Cached methods that need an explanation:
-//! - `getblockheader` like `getblock`: it is the same question about a smaller part.
-//! - `getblockhash`: which block stands at a height does not change once it is final, and callers that index a chain
-//!   ask for every height.
-//! - `gettxoutsetinfo`, for as long as a block count: a node walks its whole set of unspent outputs for one answer,
-//!   so that many callers must share one walk where an operator opens it.
+//! Beside block counts, blocks and transactions, these are cached:
+//! - `getblockheader` like `getblock`: it answers the same question with a smaller part.
+//! - `getblockhash`: the block at a height does not change once it is final, and callers that index a chain ask for every
+//!   height.
+//! - `gettxoutsetinfo`, for as long as a block count: a node walks its whole set of unspent outputs for one answer, so
+//!   many callers must share one walk where an operator opens the method.
 
 mod closed;
 
 pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
-use super::{Closing, mark, marks, narrow, submits, table, told};
+use super::{Closing, listed, mark, marks, narrow, submits, table};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Chain, Dialect, Facts, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 
-/// How long an answer is kept that counts confirmations or that a reorganisation could still change: as long as a
-/// block count is.
+/// How long an answer is kept that counts confirmations or that a reorganisation could still change: as long as a block
+/// count.
 const UNSETTLED: CacheRule = CacheRule::immutable(10);
 
 /// The family's methods. Each weighs 1 Compute Unit unless its chain says otherwise.
@@ -52,19 +52,7 @@ const METHODS: &[Method] = &[
 /// The facts of a chain at `/<path>`: JSON-RPC 1.0 with batches, no stream. `final_depth` is the number of blocks on
 /// top of a block that make it final for the cache.
 pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
-    Facts {
-        name: ChainName::new(path),
-        title,
-        aliases: &[],
-        dialect: Dialect::Utxo,
-        https: true,
-        rest: false,
-        batch: true,
-        ws: false,
-        grpc: false,
-        final_depth,
-        max_lag: 2,
-    }
+    Facts { dialect: Dialect::Utxo, final_depth, ..Facts::json_rpc(path, title) }
 }
 
 /// A chain of the family.
@@ -74,8 +62,8 @@ pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) ->
 /// use rpcgate_core::chain::{Chain, Facts, Flags};
 /// use std::sync::Arc;
 ///
-/// static FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
-/// const DGB: Utxo = Utxo::new(&FACTS).weighing(&[("getblock", 10)]);
+/// const FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
+/// const DGB: Utxo = Utxo::new(FACTS).weighing(&[("getblock", 10)]);
 ///
 /// let dgb = Chain::deployed(Arc::new(DGB));
 /// assert_eq!(dgb.look_up("getblock").rule.cu, 10);
@@ -83,7 +71,7 @@ pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) ->
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Utxo {
-    facts: &'static Facts,
+    facts: Facts,
     weights: &'static [(&'static str, u32)],
     own: &'static [Method],
     lacking: &'static [&'static str],
@@ -93,7 +81,7 @@ pub struct Utxo {
 
 impl Utxo {
     /// A chain without deviations.
-    pub const fn new(facts: &'static Facts) -> Self {
+    pub const fn new(facts: Facts) -> Self {
         Utxo { facts, weights: &[], own: &[], lacking: &[], closed: &[], commands: &[] }
     }
 
@@ -111,7 +99,7 @@ impl Utxo {
         self
     }
 
-    /// Without these methods of the family. They leave the table; a call still gets the node's own "not found".
+    /// Without these methods of the family. They are not in the table; a call of one gets the node's own "not found".
     #[must_use]
     pub const fn lacking(mut self, names: &'static [&'static str]) -> Self {
         self.lacking = names;
@@ -125,7 +113,7 @@ impl Utxo {
         self
     }
 
-    /// With methods of which only these commands, their first parameter, are open. The methods must be among the
+    /// With methods of which only these commands are open. A command is the first parameter. The methods must be among the
     /// chain's own and marked [`Flags::COMMANDS`].
     #[must_use]
     pub const fn limiting(mut self, commands: &'static [(&'static str, &'static [&'static str])]) -> Self {
@@ -135,8 +123,8 @@ impl Utxo {
 }
 
 impl Adapter for Utxo {
-    fn facts(&self) -> &'static Facts {
-        self.facts
+    fn facts(&self) -> &Facts {
+        &self.facts
     }
 
     fn methods(&self) -> Vec<Method> {
@@ -151,7 +139,7 @@ impl Adapter for Utxo {
         rows
     }
 
-    /// Names are told apart by case, as nodes do.
+    /// Names are compared with their case, as nodes do.
     fn unlisted(&self, method: &str) -> MethodRule {
         let mut flags = marks(closed::HEAVY, method).and(marks(self.closed, method));
         if closed::is_closed(method) {
@@ -163,8 +151,8 @@ impl Adapter for Utxo {
         MethodRule { flags, ..MethodRule::UNLISTED }
     }
 
-    /// A command that is not on the list is closed, and so is one that cannot be read. Without parameters a node
-    /// only tells how the method is used.
+    /// A command that is not on the list is closed, and so is one that cannot be read. A call without parameters stays open:
+    /// the node answers it with the usage of the method.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
         let call = CallView { rule: narrow(closed::HEAVY, call), ..call };
         let mut rule = narrow(self.closed, call);
@@ -183,7 +171,7 @@ impl Adapter for Utxo {
 
     fn closed(&self) -> Vec<ClosedMethods> {
         let mut rows = closed::words();
-        rows.extend(told(self.closed));
+        rows.extend(listed(self.closed));
         rows.extend(self.commands.iter().map(|(method, open)| ClosedMethods {
             methods: vec![(*method).to_owned()],
             only: format!("with another command than `{}`", open.join("`, `")),
@@ -235,8 +223,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    static FACTS: Facts = facts("toy", "Toy", 6);
-    const TOY: Utxo = Utxo::new(&FACTS);
+    const FACTS: Facts = facts("toy", "Toy", 6);
+    const TOY: Utxo = Utxo::new(FACTS);
 
     const YES: (Settled, Keep) = (Settled::Yes, Keep::Forever);
     const NOT_YET: (Settled, Keep) = (Settled::NotYet, Keep::For(Duration::from_secs(10)));

@@ -1,0 +1,109 @@
+//! How do I serve a chain whose nodes speak JSON-RPC, and which the catalog does not have?
+//!
+//! With an [`Adapter`] in one file: here Starknet's, whose nodes tell their height in one answer and whether they are
+//! syncing in another. Path and title come from elsewhere, such as your configuration. `custom_chain.rs` puts adapters
+//! into a gateway; `cargo run -p rpcgate-examples --example json_rpc_chain` prints the table.
+#![expect(clippy::print_stdout, reason = "it shows the table")]
+
+use rpcgate_chains::family::params::{member, number};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled, method_table};
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Chain, Facts, Flags, Method};
+use rpcgate_core::intern::intern;
+
+#[derive(Debug)]
+struct Starknet(Facts);
+
+impl Starknet {
+    fn new(path: &str, title: &str) -> Self {
+        Starknet(Facts { max_lag: 5, ..Facts::json_rpc(intern(path), intern(title)) })
+    }
+}
+
+impl Adapter for Starknet {
+    fn facts(&self) -> &Facts {
+        &self.0
+    }
+    fn methods(&self) -> Vec<Method> {
+        vec![
+            Method::new("starknet_chainId", 0).cached(CacheRule::Static),
+            Method::new("starknet_blockNumber", 1).cached(CacheRule::secs(2)),
+            Method::new("starknet_getTransactionReceipt", 5).cached(CacheRule::immutable(5)),
+            Method::new("starknet_getEvents", 75).marked(Flags::HEAVY),
+            Method::new("starknet_addInvokeTransaction", 20).marked(Flags::BROADCAST),
+        ]
+    }
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
+        let status = member(result, "finality_status");
+        let is_final = status.is_some_and(|status| status == br#""ACCEPTED_ON_L1""#);
+        let is_fixed = is_final || !matches!(call.rule.cache, CacheRule::Immutable { .. });
+        if is_fixed { Settled::Yes } else { Settled::NotYet }
+    }
+    fn probe(&self) -> Probe {
+        Probe::Rpc { method: "starknet_blockNumber", params: "[]" }
+    }
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        number(answer).map(NodeStatus::at)
+    }
+    fn second_probe(&self) -> Option<Probe> {
+        Some(Probe::Rpc { method: "starknet_syncing", params: "[]" })
+    }
+    fn seen_second(&self, first: NodeStatus, answer: &[u8]) -> Option<NodeStatus> {
+        Some(NodeStatus { syncing: answer != b"false", ..first })
+    }
+}
+
+fn main() {
+    println!("{:#?}", method_table(&Starknet::new("starknet", "Starknet")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::cache_rule::Keep;
+    use std::sync::Arc;
+
+    fn chain() -> Chain {
+        Chain::deployed(Arc::new(Starknet::new(&["stark", "net"].concat(), "Starknet")))
+    }
+
+    #[test]
+    fn path_and_title_come_from_elsewhere() {
+        let chain = chain();
+        assert_eq!((chain.name().as_str(), chain.facts().title), ("starknet", "Starknet"));
+        assert!(chain.facts().batch && !chain.facts().rest);
+    }
+
+    #[test]
+    fn methods_have_weights_and_marks_and_any_other_costs_one_unit() {
+        let chain = chain();
+        let events = chain.look_up("starknet_getEvents").rule;
+        assert_eq!((events.cu, events.flags), (75, Flags::HEAVY));
+        assert!(chain.look_up("starknet_addInvokeTransaction").rule.flags.has(Flags::BROADCAST));
+        assert_eq!(chain.look_up("starknet_getNonce").rule.cu, 1);
+    }
+
+    #[test]
+    fn a_receipt_is_kept_for_good_once_ethereum_has_it() {
+        let chain = chain();
+        let keep = |receipt: &str| {
+            let rule = chain.look_up("starknet_getTransactionReceipt").rule;
+            let call = CallView::new(chain.name(), "starknet_getTransactionReceipt", rule);
+            let settled = chain.adapter().settled(call, receipt.as_bytes(), &chain);
+            rule.cache.keep(settled == Settled::Yes)
+        };
+        assert_eq!(keep(r#"{"finality_status":"ACCEPTED_ON_L1","block_number":7}"#), Keep::Forever);
+        assert!(matches!(keep(r#"{"finality_status":"ACCEPTED_ON_L2","block_number":7}"#), Keep::For(_)));
+    }
+
+    #[test]
+    fn a_node_tells_its_status_in_two_answers() {
+        let starknet = Starknet::new("starknet", "Starknet");
+        let first = starknet.seen(b"900000").expect("a height");
+        assert_eq!(starknet.seen_second(first, b"false"), Some(NodeStatus::at(900_000)));
+        let syncing = starknet.seen_second(first, br#"{"current_block_num":900000}"#);
+        assert_eq!(syncing, Some(NodeStatus { height: 900_000, syncing: true }));
+        assert_eq!(starknet.seen(b"null"), None);
+    }
+}

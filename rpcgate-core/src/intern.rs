@@ -1,0 +1,64 @@
+//! Names that are known only at run time, kept for as long as the process runs.
+//!
+//! Names of chains and methods are `&'static str`, so that every call copies and compares them without counting
+//! references. Names in an adapter's source are that already. Names of a configuration become so here, once for each
+//! different text: reading the same configuration again takes no more memory.
+//!
+//! Intern what an operator or an embedder writes, never what a caller sends: nothing is ever released.
+
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+
+static TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+static LISTS: Mutex<BTreeSet<&'static [&'static str]>> = Mutex::new(BTreeSet::new());
+
+/// The text, for as long as the process runs.
+///
+/// ```
+/// use rpcgate_core::intern::intern;
+///
+/// let read = String::from("gnosis");
+/// assert_eq!(intern(&read), "gnosis");
+/// assert!(std::ptr::eq(intern(&read), intern("gnosis")), "kept once");
+/// ```
+pub fn intern(text: &str) -> &'static str {
+    let mut texts = TEXTS.lock();
+    match texts.get(text) {
+        Some(kept) => kept,
+        None => {
+            let kept: &'static str = Box::leak(Box::<str>::from(text));
+            texts.insert(kept);
+            kept
+        }
+    }
+}
+
+/// The list and its texts, for as long as the process runs: for [`Facts::aliases`](crate::chain::Facts::aliases).
+pub fn intern_all(texts: &[&str]) -> &'static [&'static str] {
+    let list: Vec<&'static str> = texts.iter().map(|text| intern(text)).collect();
+    let mut lists = LISTS.lock();
+    match lists.get(list.as_slice()) {
+        Some(kept) => kept,
+        None => {
+            let kept: &'static [&'static str] = Box::leak(list.into_boxed_slice());
+            lists.insert(kept);
+            kept
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_and_a_list_are_kept_once() {
+        let one = intern(&"in".repeat(3));
+        assert!(std::ptr::eq(one, intern("ininin")));
+        assert!(!std::ptr::eq(one, intern("inin")));
+        let list = intern_all(&["a list", "of two"]);
+        assert_eq!(list, ["a list", "of two"]);
+        assert!(std::ptr::eq(list, intern_all(&[&String::from("a list"), "of two"])));
+        assert_eq!(intern_all(&[]), [""; 0]);
+    }
+}
