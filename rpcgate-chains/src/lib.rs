@@ -147,8 +147,8 @@ mod tests {
             assert_eq!(scoped(path).map(ChainName::as_str), Some(path));
             assert!(by_path(alias).is_none(), "{alias} is no path");
         }
-        for stranger in ["", "ETH", "eth ", "dogecoin", "bitcoin-cash"] {
-            assert_eq!(scoped(stranger), None, "{stranger}");
+        for unknown in ["", "ETH", "eth ", "dogecoin", "bitcoin-cash"] {
+            assert_eq!(scoped(unknown), None, "{unknown}");
         }
     }
 

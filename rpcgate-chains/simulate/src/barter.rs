@@ -3,7 +3,7 @@
 
 use super::seed::Seed;
 
-/// Who pays whom on one chain, and when.
+/// The payments of one chain: payer, payee and time of each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Barter {
     seed: Seed,
@@ -26,9 +26,9 @@ pub(crate) struct Turn {
     pub(crate) pair: u64,
     /// How many turns the pair took before.
     pub(crate) round: u64,
-    /// Who pays, as a number of a resident.
+    /// The payer, as a number of a resident.
     pub(crate) payer: u64,
-    /// Who is paid.
+    /// The payee.
     pub(crate) payee: u64,
     pub(crate) amount: u64,
 }

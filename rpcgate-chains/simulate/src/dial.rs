@@ -1,4 +1,4 @@
-//! How badly a node behaves: data and a decision. Whoever owns the socket carries it out.
+//! The faults of a node: data and a decision, which the owner of the socket carries out.
 
 use super::seed::Stream;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Reading JSON-RPC requests, leniently where real nodes are, and keeping each id as it was written.
+//! Reading JSON-RPC requests, as leniently as real nodes do, and keeping each id as it was written.
 
 use super::json::Json;
 use serde_json::Value;
@@ -12,11 +12,11 @@ pub(crate) enum Body {
     Single(Request),
     /// An array of values.
     Batch(Vec<Request>),
-    /// No JSON.
+    /// Not JSON.
     Unreadable,
 }
 
-/// One JSON-RPC request, or what stood in its place.
+/// One JSON-RPC request, or the value in its place.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
     /// Whether it was a JSON object at all.
@@ -29,7 +29,7 @@ pub(crate) struct Request {
     pub(crate) params: Value,
 }
 
-/// A refusal that a node gives.
+/// A JSON-RPC error of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) code: i64,

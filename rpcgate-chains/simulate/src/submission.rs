@@ -1,11 +1,11 @@
-//! What clients submit: apart from the seed and the time, all that a chain depends on.
+//! The submissions of clients: a chain depends on them, the seed and the time alone.
 
 use rpcgate_core::clock::Time;
 use std::fmt;
 use std::str::FromStr;
 
-/// How many transactions of clients a UTXO node takes in its whole life, in blocks or waiting. Whoever keeps the
-/// submissions of an EVM node, which forgets, need not keep more.
+/// How many transactions of clients a UTXO node takes in its whole life, in blocks or waiting. An
+/// EVM node forgets older ones, so no more of its submissions need to be kept.
 pub const SUBMISSIONS: usize = 10_000;
 
 /// How many bytes those transactions may have together, as [`Submission::raw`] counts them.
@@ -38,7 +38,7 @@ impl fmt::Display for Submission {
     }
 }
 
-/// A text that is no [`Submission`].
+/// The error for a text that is not a [`Submission`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoSubmission;
 

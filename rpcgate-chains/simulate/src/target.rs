@@ -1,4 +1,4 @@
-//! What a REST call names: its path and its query, decoded.
+//! The path and the query of a REST call, decoded.
 
 /// A path's segments and a query's parameters.
 #[derive(Debug, Default)]

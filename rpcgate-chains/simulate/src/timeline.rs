@@ -1,4 +1,4 @@
-//! When blocks come: a height and a time are functions of each other.
+//! The times of blocks: a height and a time are functions of each other.
 
 use super::seed::Seed;
 use rpcgate_core::clock::Time;

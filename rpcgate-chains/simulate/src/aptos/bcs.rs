@@ -9,7 +9,7 @@ impl<'a> Reader<'a> {
         Reader(bytes)
     }
 
-    /// The bytes that nobody has read yet.
+    /// The bytes that are not read yet.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }

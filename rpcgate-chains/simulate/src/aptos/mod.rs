@@ -262,7 +262,7 @@ impl AptosNode {
         }
     }
 
-    /// The bytes of a transaction that came as such or as JSON: the node is not told which.
+    /// The bytes of a transaction that came as such or as JSON: the content type does not say which.
     fn raw(body: &[u8]) -> Result<Vec<u8>, Fault> {
         match serde_json::from_slice::<serde_json::Value>(body) {
             Ok(value) => Tx::encode(&value)

@@ -65,7 +65,7 @@ fn change(address: &Address, kind: &str, resource: Json) -> Json {
     }
 }
 
-/// The names of the modules that can be asked for, and their functions: name, parameters, what they return,
+/// The modules that can be read, and their functions: name, parameters, what they return,
 /// whether they only read, whether they have a type parameter.
 type Function = (&'static str, &'static [&'static str], &'static [&'static str], bool, bool);
 const MODULES: [(&str, &[Function]); 2] = [
@@ -213,7 +213,7 @@ impl Chain {
                     types: Vec::new(),
                     arguments: vec![turn.to.to_vec(), turn.amount.to_le_bytes().to_vec()],
                 };
-                // Nobody has the key: what stands for a signature is random.
+                // The key is unknown: random bytes stand for the signature.
                 let signature =
                     shown_signature(&turn.key, &self.seed.bytes::<64>("signature", entry.version));
                 let limits = [2_000, RESIDENT_GAS.1, self.time(entry.height).secs() + 20];

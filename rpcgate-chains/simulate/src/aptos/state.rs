@@ -46,7 +46,7 @@ pub(crate) struct Turn {
 pub(crate) struct State {
     seed: Seed,
     base: u64,
-    /// Those who make the chain's own traffic. In an even block one of a pair sends to the other, in the
+    /// The accounts that make the chain's own traffic. In an even block one of a pair sends to the other, in the
     /// block after it the other sends as much back: so balances move, and none need be added up from the
     /// first block on.
     residents: Vec<(Address, [u8; 32])>,

@@ -1,4 +1,4 @@
-//! Transactions: their bytes, their hash, and who signed them.
+//! Transactions: their bytes, their hash and their signers.
 
 use super::bcs::{Reader, Writer};
 use crate::json::{Json, object};
@@ -234,7 +234,7 @@ impl Tx {
         UnparsedPublicKey::new(&ED25519, self.key).verify(&message, &self.signature).is_ok()
     }
 
-    /// The key by which an account knows who may sign for it.
+    /// The authentication key: it says whose signature an account accepts.
     pub(crate) fn authentication_key(&self) -> Address {
         sha3(&[&self.key[..], &[0]].concat())
     }

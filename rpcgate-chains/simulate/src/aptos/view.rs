@@ -22,7 +22,7 @@ fn wrong(why: impl std::fmt::Display) -> Fault {
 }
 
 impl Asked {
-    /// Reads a request, as JSON or as bytes: the node is not told which.
+    /// Reads a request, as JSON or as bytes: the content type does not say which.
     fn read(body: &[u8]) -> Result<Self, Fault> {
         let Ok(value) = serde_json::from_slice::<Value>(body) else {
             let mut reader = Reader::new(body);

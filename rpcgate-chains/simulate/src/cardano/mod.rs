@@ -21,8 +21,8 @@ const BATCH: usize = 1_000;
 /// A node of Cardano behind Ogmios.
 ///
 /// Four addresses without a part for staking hold 10,000 ADA each; their secret keys are the numbers 1 to 4 as 32 bytes.
-/// Coins move; tokens, scripts, certificates and governance are refused. Following the chain block by block is no matter
-/// of HTTP.
+/// Coins move; tokens, scripts, certificates and governance are refused. A client cannot follow the chain block by block
+/// over HTTP.
 #[derive(Debug)]
 pub struct CardanoNode {
     chain: Chain,

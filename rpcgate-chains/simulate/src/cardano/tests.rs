@@ -218,8 +218,8 @@ fn a_transaction_is_taken_and_its_outputs_are_there_with_the_next_block() {
     let mut node = CardanoNode::new(7);
     let coin = coins(&mut node, 1, NOW)[0].clone();
     let before = slot(&mut node, NOW) + 7_200;
-    let stranger = [&[0x61], &[9; 28][..]].concat();
-    let outputs = [(stranger.clone(), 3_000_000), (account(1), 9_996_800_000)];
+    let foreign = [&[0x61], &[9; 28][..]].concat();
+    let outputs = [(foreign.clone(), 3_000_000), (account(1), 9_996_800_000)];
     let (cbor, id) = transaction(&[input(&coin)], &outputs, 200_000, before, &[1]);
     let params = json!({ "transaction": { "cbor": hex::encode(&cbor) } });
     assert_eq!(result(&mut node, "evaluateTransaction", params.clone(), NOW), json!([]));
@@ -233,7 +233,7 @@ fn a_transaction_is_taken_and_its_outputs_are_there_with_the_next_block() {
     let left = coins(&mut node, 1, later(60));
     assert_eq!((&left[0]["transaction"]["id"], &left[0]["index"]), (&json!(id), &json!(1)));
     assert_eq!(left[0]["value"]["ada"]["lovelace"], 9_996_800_000u64);
-    let paid = json!({ "addresses": [bech32("addr", &stranger)] });
+    let paid = json!({ "addresses": [bech32("addr", &foreign)] });
     let paid = result(&mut node, "queryLedgerState/utxo", paid, later(60));
     assert_eq!(paid[0]["value"]["ada"]["lovelace"], 3_000_000);
 

@@ -1,4 +1,4 @@
-//! The node of the Cosmos Hub: the REST face of the SDK's modules.
+//! The node of the Cosmos Hub: the REST API of the SDK's modules.
 
 mod address;
 mod bank;
@@ -25,7 +25,7 @@ use state::COIN;
 /// a day.
 ///
 /// The first ten accounts of the mnemonic `test test … junk` on Cosmos' own path (m/44'/118'/0'/0/n) hold
-/// 10,000 ATOM each; whoever has their keys can send. Signatures are verified. Transfers (`MsgSend`) are the
+/// 10,000 ATOM each; their keys are public. Signatures are verified. Transfers (`MsgSend`) are the
 /// only messages taken.
 #[derive(Debug)]
 pub struct CosmosNode {

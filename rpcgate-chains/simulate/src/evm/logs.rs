@@ -14,7 +14,7 @@ use std::time::Duration;
 const SPAN: u64 = 5_000;
 /// Most filters at a time.
 const FILTERS: usize = 1_000;
-/// A filter that nobody asks for this long is gone.
+/// A filter that is not used for this long is removed.
 const IDLE: Duration = Duration::from_secs(300);
 
 /// Which logs are wanted.
@@ -144,7 +144,7 @@ pub(crate) struct Filters {
 #[derive(Debug)]
 struct Filter {
     kind: Kind,
-    /// Height, or number of arrivals, up to which everything was told.
+    /// Height, or number of arrivals, up to which everything was reported.
     told: u64,
     used: Time,
 }

@@ -331,7 +331,7 @@ impl EvmNode {
         object! { "pending": Json::Object(pending), "queued": Json::Object(Vec::new()) }
     }
 
-    /// What Polygon's Bor adds: who makes blocks.
+    /// The methods that Polygon's Bor adds: the block producers.
     fn bor(&self, method: &str, params: Value) -> Result<Json, Fault> {
         let chain = &self.chain;
         let author =

@@ -1,4 +1,4 @@
-//! Nodes of the EVM chains: the JSON-RPC of go-ethereum and its kin.
+//! Nodes of the EVM chains: the JSON-RPC of go-ethereum and its relatives.
 
 mod block;
 mod call;
@@ -27,7 +27,7 @@ const BATCH: usize = 1_000;
 
 /// A node of an EVM chain.
 ///
-/// The ten accounts that local development nodes fund hold 10,000 coins each; whoever has their keys can send.
+/// The ten accounts that local development nodes fund hold 10,000 coins each; their keys are public.
 /// Contracts do not run, except for one ERC-20 token. State older than 128 blocks is pruned.
 #[derive(Debug)]
 pub struct EvmNode {

@@ -113,7 +113,7 @@ pub(crate) static NETWORKS: [Network; 4] = [
     },
 ];
 
-/// The ten accounts that local development nodes fund (mnemonic "test test … junk"): whoever knows their public
+/// The ten accounts that local development nodes fund (mnemonic "test test … junk"): everyone who knows their public
 /// keys' secret halves can send from them here.
 pub(crate) static DEVELOPERS: [Address; 10] = [
     address("f39fd6e51aad88f6f4ce6ab8827279cfffb92266"),

@@ -45,7 +45,7 @@ pub(crate) fn quantity(text: &str) -> Result<u128, &'static str> {
         [b'0', _, ..] => Err("hex number with leading zero digits"),
         _ if digits.starts_with('+') => Err("invalid hex string"),
         _ if digits.len() > 64 => Err("hex number > 256 bits"),
-        // More than anybody has.
+        // More than any account has.
         _ if digits.len() > 32 && digits.bytes().all(|b| b.is_ascii_hexdigit()) => Ok(u128::MAX),
         _ => u128::from_str_radix(digits, 16).map_err(|_| "invalid hex string"),
     }

@@ -88,7 +88,7 @@ fn address(input: &[u8], index: usize) -> Result<Address, Revert> {
     word[12..].try_into().map_err(|_| Revert(None))
 }
 
-/// An amount; what does not fit 128 bits is held as the maximum, which nobody has.
+/// An amount; one beyond 128 bits is held as the maximum, which no account has.
 fn amount(input: &[u8], index: usize) -> Result<u128, Revert> {
     let word = word(input, index)?;
     let low: [u8; 16] = word[16..].try_into().map_err(|_| Revert(None))?;

@@ -1,4 +1,4 @@
-//! Signed transactions: reading their bytes, their hash, and who signed them.
+//! Signed transactions: reading their bytes, their hash and their signer.
 
 use super::network::{Address, Word};
 use crate::envelope::Fault;
@@ -48,7 +48,7 @@ fn rlp(error: alloy_rlp::Error) -> Fault {
     Fault::new(-32000, format!("rlp: {error}"))
 }
 
-/// A number of up to 256 bits. What does not fit 128 bits is more than anybody has, so it is held as the maximum.
+/// A number of up to 256 bits. A number beyond 128 bits is more than any account has, so it is held as the maximum.
 fn amount(buf: &mut &[u8]) -> alloy_rlp::Result<u128> {
     let bytes = word(buf)?;
     let (high, low) = bytes.split_at(16);

@@ -230,7 +230,7 @@ impl NearNode {
             if !is_account_id(sender) {
                 return Err(Trouble::parse(format!("Failed parsing args: `{sender}` is no account id")));
             }
-            // Nodes look in the shard of the sender that they are told.
+            // Nodes look in the shard of the sender that the parameters name.
             let entry = self.chain.transaction(&id);
             if entry.is_some_and(|entry| shard(&entry.tx.signer) != shard(sender)) {
                 return self.outcome(&[0; 32], false);

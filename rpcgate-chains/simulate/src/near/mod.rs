@@ -18,10 +18,10 @@ use trouble::Trouble;
 
 /// A node of NEAR that keeps two and a half days of blocks.
 ///
-/// The account `test.near` holds a million NEAR; its key is the Ed25519 key of the secret 1, so that anybody can
-/// send. One contract runs, the token `usdt.tether-token.near`. A transaction enters the next block, its receipt runs
-/// in the block after that; who waits for it is told at once what will come of it, and who looks at an account without
-/// naming a block finds it done.
+/// The account `test.near` holds a million NEAR; its key is the Ed25519 key of the secret 1, so that every client
+/// can send. One contract runs, the token `usdt.tether-token.near`. A transaction enters the next block, its receipt runs
+/// in the block after that; a caller that waits for it gets the coming outcome at once, and a caller that reads an
+/// account without naming a block sees the state after it.
 #[derive(Debug)]
 pub struct NearNode {
     chain: Chain,

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 pub(crate) const PROTOCOL: u64 = 81;
 /// Gas that a chunk may use.
 const GAS_LIMIT: u64 = 1_000_000_000_000_000;
-/// Who makes blocks, by the order of their turns, with what they stake in NEAR.
+/// The block producers in the order of their turns, with their stakes in NEAR.
 const VALIDATORS: [(&str, u64); 9] = [
     ("astro-stakers.poolv1.near", 12_450_118),
     ("figment.poolv1.near", 21_904_433),
@@ -191,7 +191,7 @@ impl Chain {
         }
     }
 
-    /// The final outcome of a transaction. What is to run in blocks to come is told as it will be: they hold it
+    /// The final outcome of a transaction. Receipts of coming blocks are shown with their coming outcome: these blocks hold it
     /// already.
     pub(crate) fn outcome_of(&self, entry: &Entry, receipts: bool) -> Json {
         let last = entry.receipts.first().map(|receipt| &receipt.outcome.status);

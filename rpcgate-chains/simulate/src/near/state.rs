@@ -13,10 +13,10 @@ pub(crate) const NEAR: u128 = 1_000_000_000_000_000_000_000_000;
 pub(crate) const UNIT: u128 = NEAR / 1_000_000;
 /// Price of a unit of gas; it has lain at its least for years.
 pub(crate) const GAS_PRICE: u128 = 100_000_000;
-/// The account that anybody can send from, and the public key of the secret key 1.
+/// The account from which every client can send, and the public key of the secret key 1.
 pub(crate) const FAUCET: &str = "test.near";
 const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241aedf0a5ba29";
-/// The account that hands out names below it, which examples of most clients look at. Nobody has its key.
+/// The account that hands out names below it, which the examples of most clients read. Its key is unknown.
 pub(crate) const REGISTRAR: &str = "near";
 /// The one contract that runs, a fungible token (NEP-141).
 pub(crate) const TOKEN: &str = "usdt.tether-token.near";
@@ -158,8 +158,8 @@ impl State {
         self.account(name, height)
     }
 
-    /// An account as callers see it who name no block: with all receipts so far, also those of the next blocks, so
-    /// that who was told of a transaction's outcome finds it. A resident is as it is after block `head`.
+    /// An account as callers see it that name no block: with all receipts so far, also those of the next blocks, so that
+    /// a caller finds the outcome of a transaction that it has sent. A resident is as it is after block `head`.
     pub(crate) fn latest(&self, name: &str, head: u64) -> Option<Account> {
         let height = if self.residents.contains_key(name) { head } else { u64::MAX };
         self.account(name, height)

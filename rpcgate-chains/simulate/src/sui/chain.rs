@@ -29,7 +29,7 @@ const LOST: u64 = STORED - REBATE;
 const SUI: u64 = 1_000_000_000;
 /// Version of residents' coins before their first turn.
 const FIRST_VERSION: u64 = 600_000_000;
-/// Who owns the coins that anybody can spend: the address of the Ed25519 key whose secret is 1.
+/// The owner of the coins that every client can spend: the address of the Ed25519 key whose secret is 1.
 const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241aedf0a5ba29";
 const FAUCET_COINS: u64 = 10;
 

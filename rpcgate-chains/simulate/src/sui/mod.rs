@@ -22,7 +22,7 @@ const BATCH: usize = 1_000;
 /// A full node of Sui that keeps a month of checkpoints.
 ///
 /// Its objects are coins of SUI. Ten of them, of 1,000 SUI each, belong to the address of the Ed25519 key whose secret
-/// is 1, so that anybody can send. Transactions split, merge and hand over coins; there are no packages to call. The
+/// is 1, so that every client can send. Transactions split, merge and hand over coins; there are no packages to call. The
 /// state of the system (`0x5`) and the clock (`0x6`) are there to be looked at.
 #[derive(Debug)]
 pub struct SuiNode {

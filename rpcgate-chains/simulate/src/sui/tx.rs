@@ -1,4 +1,4 @@
-//! Transactions: reading and writing their BCS bytes, their digest, who signed them, and what they look like.
+//! Transactions: reading and writing their BCS bytes, their digest, their signers and their JSON.
 
 use crate::json::{Json, object};
 use blake2::Blake2b;
@@ -331,7 +331,7 @@ pub(crate) fn digest(raw: &[u8]) -> Id {
     blake(&[b"TransactionData::", raw])
 }
 
-/// Who signed a transaction's bytes; `None` if the signature does not hold or is of an unknown scheme.
+/// The signer of a transaction's bytes; `None` if the signature does not hold or is of an unknown scheme.
 pub(crate) fn signer(raw: &[u8], signature: &[u8]) -> Option<Id> {
     // The intent: a transaction, version 0, of Sui.
     let message = blake(&[&[0, 0, 0], raw]);

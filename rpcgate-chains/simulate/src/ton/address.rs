@@ -34,7 +34,7 @@ impl Address {
         Some(Address { workchain: bytes[1].cast_signed(), account })
     }
 
-    /// The form for people: what is sent there comes back if nobody is there.
+    /// The form for people: coins that are sent there come back if there is no account.
     pub(super) fn friendly(&self) -> String {
         self.shown(0x11)
     }

@@ -1,4 +1,4 @@
-//! The chain: a masterchain, one workchain of accounts, and what wallets were told.
+//! The chain: a masterchain, one workchain of accounts, and the messages to wallets.
 
 use super::address::Address;
 use super::cell::{Builder, Cell};
@@ -25,9 +25,9 @@ const PAIRS: u64 = 8;
 const ANCHOR: u64 = 64;
 const TON: i64 = 1_000_000_000;
 
-/// What a wallet of this version is told apart by.
+/// The number that distinguishes wallets of this version.
 const WALLET_ID: u64 = 698_983_191;
-/// Fees in nanotons: what running a wallet takes, what passing a message on takes, and what being paid takes.
+/// Fees in nanotons: for running a wallet, for passing a message on, and for being paid.
 const RUN_FEE: u64 = 77 + 3_308 * 400;
 const FORWARD_FEE: u64 = 266_668;
 const PAID_FEE: u64 = 77 + 309 * 400;
@@ -105,7 +105,7 @@ impl Chain {
         }
     }
 
-    /// Height of the masterchain at `now`, were anybody to look.
+    /// Height of the masterchain at `now`.
     pub(super) fn height(&self, now: Time) -> u64 {
         self.timeline.height(now).max(self.head)
     }
@@ -249,7 +249,7 @@ impl Chain {
         out
     }
 
-    /// What an account holds in nanotons; `None` if nobody ever paid to it.
+    /// What an account holds in nanotons; `None` if it was never paid.
     pub(super) fn balance(&self, account: &Address) -> Option<u64> {
         let steps = self.steps.iter().filter(|step| step.account == *account && step.height <= self.head);
         let mut origin = None;
@@ -291,7 +291,7 @@ impl Chain {
         Builder::default().number(seqno, 32).number(WALLET_ID, 32).bytes(&key).bit(false).done()
     }
 
-    /// The number by which a wallet is told apart from others of the same key.
+    /// The number that distinguishes a wallet from others of the same key.
     pub(super) fn wallet_id() -> u64 {
         WALLET_ID
     }

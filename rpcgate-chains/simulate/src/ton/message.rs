@@ -1,4 +1,4 @@
-//! Messages and transactions as cells, and what a wallet is told from outside.
+//! Messages and transactions as cells, and the messages to a wallet from outside.
 
 use super::address::{Address, base64};
 use super::cell::{Builder, Cell, Slice, dictionary};
@@ -34,7 +34,7 @@ pub(super) struct Step {
     pub(super) outgoing: Vec<Message>,
     /// In nanotons, the part of sent messages included.
     pub(super) fee: u64,
-    /// Whether code ran: nobody is there who could run any otherwise.
+    /// Whether code ran, which only an account with code can have.
     pub(super) is_active: bool,
 }
 
@@ -148,7 +148,7 @@ fn body_of(slice: &mut Slice<'_>) -> Option<Arc<Cell>> {
     Some(Builder::default().rest(slice.clone()).done())
 }
 
-/// What a wallet of version 4 is told.
+/// A message to a wallet of version 4.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) signature: Vec<u8>,

@@ -21,8 +21,8 @@ use serde_json::Value;
 /// A TonCenter in front of a lite server.
 ///
 /// Four wallets of version 4 hold 10,000 TON each; the seeds of their secret keys are the numbers 1 to 4 as 32 bytes.
-/// What they are told by their owners they do, apart from plugins. Code does not run otherwise: get methods are those
-/// of wallets, and coins sent to where nobody is stay there. One transaction in 64 of an account that makes the
+/// They carry out the messages of their owners, apart from plugins. Other code does not run: get methods are those of
+/// wallets, and coins sent to an address without an account stay there. One transaction in 64 of an account that makes the
 /// chain's own traffic has a hash that is not the hash of its cell.
 #[derive(Debug)]
 pub struct TonNode {

@@ -271,10 +271,10 @@ fn what_is_no_good_order_is_told_why() {
             .1
             .ends_with("external message must begin with ext_in_msg_info$10")
     );
-    let stranger = address::Address::read(OTHER).expect("an address");
-    let to_stranger = stranger.write(cell::Builder::default().number(0b1000, 4)).coins(0).number(0, 2).done();
-    let to_stranger = address::base64(&to_stranger.bag());
-    assert!(refused(json!({ "boc": to_stranger }), NOW).1.ends_with("Failed to unpack account state"));
+    let missing = address::Address::read(OTHER).expect("an address");
+    let to_missing = missing.write(cell::Builder::default().number(0b1000, 4)).coins(0).number(0, 2).done();
+    let to_missing = address::base64(&to_missing.bag());
+    assert!(refused(json!({ "boc": to_missing }), NOW).1.ends_with("Failed to unpack account state"));
     let mut forged = address::from_base64(THREE).expect("Base64");
     let place = forged.len() - 30;
     forged[place] ^= 1;

@@ -130,7 +130,7 @@ impl Chain {
         }
     }
 
-    /// Height of the newest block at `now`, were anybody to look.
+    /// Height of the newest block at `now`.
     pub(super) fn height(&self, now: Time) -> u64 {
         self.timeline.height(now).max(self.head)
     }
@@ -159,7 +159,7 @@ impl Chain {
         id
     }
 
-    /// Who made block `height`: producers take turns by the clock.
+    /// The producer of block `height`: producers take turns by the clock.
     pub(super) fn witness(&self, height: u64) -> Address {
         self.witnesses[(self.time(height) / SLOT_MS % WITNESSES) as usize]
     }
@@ -190,7 +190,7 @@ impl Chain {
         if first == 0 { 0 } else { self.seed.below("traffic", first, 6) }
     }
 
-    /// Who pays whom how many millionths in the chain's own transaction; whether they are tokens.
+    /// Payer, payee and amount in millionths of the chain's own transaction; whether it pays tokens.
     fn payment(&self, height: u64, index: u64) -> (Address, Address, i64, bool) {
         let first = mirrored(height);
         let id = first << 8 | index;
@@ -277,7 +277,7 @@ impl Chain {
         self.blocks.range(self.head + 1..).map(|(_, entries)| entries.len()).sum()
     }
 
-    /// An account as it is with all that has been sent; `None` if nobody ever paid coins to it.
+    /// An account as it is with all that has been sent; `None` if no coins were ever paid to it.
     pub(super) fn account(&self, address: &Address) -> Option<Account> {
         let change = self.changes.get(address).copied().unwrap_or_default();
         let witness = self.witnesses.contains(address);

@@ -21,8 +21,8 @@ use rpcgate_core::clock::Time;
 
 /// A full node of TRON.
 ///
-/// The accounts whose secret keys are the numbers 1 to 10 hold 10,000 TRX and as many tokens each; whoever knows that
-/// can send. There are transfers of coins and calls of one TRC-20 token; what else a transaction could do is refused.
+/// The accounts whose secret keys are the numbers 1 to 10 hold 10,000 TRX and as many tokens each, so that every
+/// client can send. There are transfers of coins and calls of one TRC-20 token; what else a transaction could do is refused.
 /// Every account pays for bandwidth and energy by the network's rules, without staked coins.
 #[derive(Debug)]
 pub struct TronNode {

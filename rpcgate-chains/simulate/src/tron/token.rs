@@ -26,7 +26,7 @@ pub(super) enum Ask {
 
 /// Energy of a call that only reads.
 pub(super) const READ_ENERGY: i64 = 935;
-/// Energy of a transfer to somebody who has tokens already.
+/// Energy of a transfer to an account that has tokens already.
 pub(super) const SEND_ENERGY: i64 = 64_285;
 /// Energy of a transfer to somebody new.
 pub(super) const SEND_NEW_ENERGY: i64 = 130_285;
@@ -76,7 +76,7 @@ pub(super) fn ask(data: &[u8]) -> Option<Ask> {
         () if is("symbol()") => Ask::Constant(text("USDT")),
         () if is("decimals()") => Ask::Constant(word(6).to_vec()),
         () if is("totalSupply()") => Ask::Constant(word(SUPPLY).to_vec()),
-        // Nobody can allow anybody anything here.
+        // There are no allowances here.
         () if is("allowance(address,address)") => account(1).map(|_| Ask::Constant(word(0).to_vec()))?,
         () if is("balanceOf(address)") => Ask::Balance(account(0)?),
         () if is("transfer(address,uint256)") => {

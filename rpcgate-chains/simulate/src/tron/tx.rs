@@ -1,4 +1,4 @@
-//! Transactions: their bytes, their JSON, their identity and who signed them.
+//! Transactions: their bytes, their JSON, their identity and their signers.
 
 use super::address::{Address, base58, from_base58, long, sha256, short, shown};
 use super::proto::{Broken, Message, fields};
@@ -328,7 +328,7 @@ impl Tx {
     }
 }
 
-/// Who signed a hash: the signature is r, s and 0, 1, 27 or 28.
+/// The signer of a hash: the signature is r, s and 0, 1, 27 or 28.
 fn recover(hash: &[u8; 32], bytes: &[u8]) -> Option<Address> {
     let signature = Signature::from_slice(bytes.get(..64)?).ok()?;
     let id = RecoveryId::from_byte(match *bytes.get(64)? {

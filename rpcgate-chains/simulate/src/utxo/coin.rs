@@ -155,7 +155,7 @@ pub(crate) static COINS: [Coin; 6] = [
     },
 ];
 
-/// The hash160 of the public key whose secret key is 1. Every block pays to it, so that anybody can spend here.
+/// The hash160 of the public key whose secret key is 1. Every block pays to it, so that every client can spend.
 pub(crate) const DEVELOPER: [u8; 20] = [
     0x75, 0x1e, 0x76, 0xe8, 0x19, 0x91, 0x96, 0xd4, 0x54, 0x94, 0x1c, 0x45, 0xd1, 0xb3, 0xa3, 0x23, 0xf1,
     0x43, 0x3b, 0xd6,

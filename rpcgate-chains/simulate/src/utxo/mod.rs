@@ -1,4 +1,4 @@
-//! Nodes of the UTXO chains: the JSON-RPC 1.0 of Bitcoin Core and its kin.
+//! Nodes of the UTXO chains: the JSON-RPC 1.0 of Bitcoin Core and its relatives.
 
 mod catalog;
 mod chain;
@@ -22,8 +22,8 @@ use serde_json::Value;
 
 /// A daemon of a UTXO chain, with an index of transactions and without a wallet.
 ///
-/// Every block pays to the public key whose secret key is 1; anybody can spend from blocks of odd height once they
-/// are 100 blocks old. Scripts do not run, and the proof of work is not done. One block in 4,096 has a hash that is
+/// Every block pays to the public key whose secret key is 1; every client can spend from blocks of odd height once
+/// they are 100 blocks old. Scripts do not run, and the proof of work is not done. One block in 4,096 has a hash that is
 /// not the hash of its header, so that the chain need not be computed from its first block on.
 #[derive(Debug)]
 pub struct UtxoNode {

@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
         (0..self.count()?).map(|_| self.bytes()).collect()
     }
 
-    /// One of Elements' fields: absent, explicit or a commitment, told by the first byte.
+    /// One of Elements' fields: absent, explicit or a commitment, by its first byte.
     fn sealed(&mut self, explicit: usize) -> Option<Vec<u8>> {
         let length = match self.0.first()? {
             0 => 1,

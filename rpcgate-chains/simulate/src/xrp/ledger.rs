@@ -1,4 +1,4 @@
-//! The ledgers: who holds what at each, and which transactions they have.
+//! The ledgers: the balances at each, and its transactions.
 
 use super::fields::{
     BAD_AMOUNT, BAD_AUTH, DISABLED, EARLY, Engine, FULL, LOW_FEE, NO_ACCOUNT, NO_FEE, OTHER_NETWORK, PAST,

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 /// A server of the XRP Ledger that keeps two weeks of ledgers.
 ///
 /// The account of the phrase "masterpassphrase" (`rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh`) holds a million XRP, so that
-/// anybody can send. Payments of XRP and `AccountSet` are carried out, settings of accounts apart; every other type
+/// every client can send. Payments of XRP and `AccountSet` are carried out, settings of accounts apart; every other type
 /// of transaction is refused as disabled.
 #[derive(Debug)]
 pub struct XrpNode {
