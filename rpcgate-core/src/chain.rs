@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+pub use crate::method::{Flags, Method, MethodRule};
+
 /// A chain's canonical path name, such as `eth`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainName(&'static str);
@@ -141,96 +143,6 @@ impl Facts {
     /// 2 blocks behind.
     pub const fn rest(path: &'static str, title: &'static str) -> Self {
         Facts { dialect: Dialect::Rest, rest: true, batch: false, ..Facts::json_rpc(path, title) }
-    }
-}
-
-/// What the stack must know of one call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MethodRule {
-    /// Its weight in Compute Units.
-    pub cu: u32,
-    /// Its cache class.
-    pub cache: CacheRule,
-    /// Its marks.
-    pub flags: Flags,
-}
-
-impl MethodRule {
-    /// What holds for a method in no table: 1 Compute Unit, never cached, unmarked.
-    pub const UNLISTED: MethodRule = MethodRule { cu: 1, cache: CacheRule::Never, flags: Flags::NONE };
-}
-
-/// Marks of a method that layers act on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Flags(u8);
-
-impl Flags {
-    /// No mark.
-    pub const NONE: Flags = Flags(0);
-    /// Counts in the heavy budget.
-    pub const HEAVY: Flags = Flags(1);
-    /// At most one call per key and UTC minute.
-    pub const PACED: Flags = Flags(2);
-    /// Closed to all callers: it controls the node or its wallet, or the nodes do not serve it.
-    pub const CLOSED: Flags = Flags(4);
-    /// Submits something: never retried once a byte was sent, never together with other calls.
-    pub const BROADCAST: Flags = Flags(8);
-    /// A debugging method where those are forbidden before any budget is consulted.
-    pub const FORBIDDEN: Flags = Flags(16);
-    /// Closed unless the operator opens it.
-    pub const OPENABLE: Flags = Flags(32);
-    /// Blocked by the operator.
-    pub const BLOCKED: Flags = Flags(64);
-    /// Its parameters hold a command: the adapter [narrows](Adapter::narrow) its rule by them.
-    pub const COMMANDS: Flags = Flags(128);
-
-    /// Both sets of marks.
-    #[must_use]
-    pub const fn and(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
-
-    /// These marks without those of `other`.
-    #[must_use]
-    pub const fn without(self, other: Flags) -> Flags {
-        Flags(self.0 & !other.0)
-    }
-
-    /// Whether all marks of `other` are set.
-    pub const fn has(self, other: Flags) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-/// One row of a chain's method table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Method {
-    /// The name as callers send it.
-    pub name: &'static str,
-    /// The name it is metered under.
-    pub metered: &'static str,
-    /// What holds for it.
-    pub rule: MethodRule,
-}
-
-impl Method {
-    /// A method of weight `cu` that is never cached and has no marks.
-    pub const fn new(name: &'static str, cu: u32) -> Self {
-        Method { name, metered: name, rule: MethodRule { cu, ..MethodRule::UNLISTED } }
-    }
-
-    /// The same in a cache class.
-    #[must_use]
-    pub const fn cached(mut self, cache: CacheRule) -> Self {
-        self.rule.cache = cache;
-        self
-    }
-
-    /// The same with more marks.
-    #[must_use]
-    pub const fn marked(mut self, flags: Flags) -> Self {
-        self.rule.flags = self.rule.flags.and(flags);
-        self
     }
 }
 

@@ -17,6 +17,7 @@ pub mod intern;
 pub mod journal;
 pub mod json;
 pub mod memory;
+pub mod method;
 pub mod plan;
 pub mod quota;
 pub mod refusal;

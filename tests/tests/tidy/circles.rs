@@ -15,7 +15,10 @@ const ACCEPTED: &[(&str, &str)] = &[
         "a set of calls holds its tally, a tally its chain, and a chain its adapter, which looks at calls; the names and \
          rules that they share have no files of their own yet",
     ),
-    ("rpcgate-chains/", "to be dissolved"),
+    (
+        "rpcgate-chains/simulate/",
+        "the files of one simulated node: its chain, its state and what it shows of them",
+    ),
     ("rpcgate-layers/", "to be dissolved"),
 ];
 
