@@ -369,7 +369,7 @@ async fn seen(demo: &Demo, chain: &str, since: u64, settled: &Value, waiting: &V
     seen
 }
 
-const SIGNED: &str = include_str!("../../../rpcgate-chains/golden/transactions.json");
+const SIGNED: &str = include_str!("../../../rpcgate-chains/simulate/golden/transactions.json");
 const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 
 #[tokio::test]
